@@ -1,0 +1,31 @@
+//! The vocabulary of Airlock: ids, syscalls, callers, requests, units and limits.
+//!
+//! Pure: no I/O, no clock, no randomness. Every other crate speaks in these types, so a value is
+//! parsed once, at the edge, and trusted afterwards.
+
+mod caller;
+mod digest;
+mod ids;
+pub mod limits;
+mod path;
+mod request;
+mod suggest;
+mod syscall;
+mod time;
+mod units;
+mod words;
+
+pub use caller::{Caller, Peer};
+pub use digest::{Digest, ParseDigestError};
+pub use ids::{
+    ActionId, IdError, PluginName, SandboxId, SessionId, TagName, TenantId, UserId, WorkspaceId,
+};
+pub use path::{PathError, RequestPath, WorkspacePath};
+pub use request::{Needs, Request};
+pub use suggest::closest;
+pub use syscall::{
+    CapabilityForm, Effect, EffectSet, SYSCALLS, Syscall, SyscallSpec, UnknownSyscall,
+};
+pub use time::Timestamp;
+pub use units::{ByteSize, Span, UnitError};
+pub use words::{Mode, Phase, Tier, UnknownWord};

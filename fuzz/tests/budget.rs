@@ -1,0 +1,46 @@
+//! A small, fixed budget of every fuzz target with each test run.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use airlock_fuzz::{Budget, TARGETS, Target, fuzz, save};
+use std::path::Path;
+use std::thread;
+
+/// Fixed, so that a failure here is the same failure everywhere.
+const SEED: u64 = 1;
+
+fn complaint(target: &Target) -> Option<String> {
+    let failure = fuzz(target, Budget::Iterations(target.iterations), SEED).err()?;
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");
+    let kept = save(&directory, target.name, &failure.input).unwrap();
+    Some(format!(
+        "{} after {} runs: {:?}\n  replay: cargo run -p airlock-fuzz -- replay {} {}",
+        target.name,
+        failure.runs,
+        failure.reason,
+        target.name,
+        kept.display()
+    ))
+}
+
+#[test]
+fn every_target_holds_for_its_budget() {
+    let complaints: Vec<String> = thread::scope(|scope| {
+        let running: Vec<_> = TARGETS
+            .iter()
+            .map(|target| scope.spawn(|| complaint(target)))
+            .collect();
+        running
+            .into_iter()
+            .filter_map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert!(
+        complaints.is_empty(),
+        "{}",
+        complaints.join(
+            "
+"
+        )
+    );
+}

@@ -1,0 +1,121 @@
+//! `ci`: every check, cheap ones first, stopping at the first that fails.
+
+use crate::shell::{Failure, cargo, complain, run as run_command, say};
+use crate::{test, tidy};
+use std::time::Instant;
+
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<(), Failure>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        run: || run_command(&mut cargo(&["fmt", "--all", "--check"])),
+    },
+    Step {
+        name: "tidy",
+        run: || tidy::run(&[]),
+    },
+    Step {
+        name: "clippy",
+        run: clippy,
+    },
+    Step {
+        name: "docs",
+        run: docs,
+    },
+    Step {
+        name: "test",
+        run: || test::run(&[]),
+    },
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let steps = chosen(arguments)?;
+    let begun = Instant::now();
+    for step in &steps {
+        say(&format!("==> {}", step.name));
+        let step_begun = Instant::now();
+        let outcome = (step.run)();
+        let took = step_begun.elapsed().as_secs_f64();
+        if let Err(failure) = outcome {
+            complain(&failure.to_string());
+            return Err(
+                Failure::new(format!("{} failed after {took:.1} s", step.name))
+                    .hint(format!("run it alone with `cargo xtask ci {}`", step.name)),
+            );
+        }
+        say(&format!("    {}: ok in {took:.1} s", step.name));
+    }
+    let total = begun.elapsed().as_secs_f64();
+    say(&format!(
+        "ci: {} of {} steps ok in {total:.1} s",
+        steps.len(),
+        STEPS.len()
+    ));
+    Ok(())
+}
+
+/// The steps named, or all, always in their own order.
+fn chosen(names: &[String]) -> Result<Vec<&'static Step>, Failure> {
+    let known = || STEPS.iter().map(|step| step.name);
+    if let Some(name) = names.iter().find(|name| !known().any(|step| step == *name)) {
+        let all: Vec<&str> = known().collect();
+        return Err(Failure::usage(format!("no step `{name}`"))
+            .hint(format!("the steps are {}", all.join(", "))));
+    }
+    let wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    Ok(STEPS.iter().filter(wanted).collect())
+}
+
+fn clippy() -> Result<(), Failure> {
+    let arguments = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    run_command(&mut cargo(&arguments))
+}
+
+/// API documentation without a warning, broken links included. Links of Markdown files are
+/// `tidy`'s.
+fn docs() -> Result<(), Failure> {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
+    run_command(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(arguments: &[&str]) -> Result<Vec<&'static str>, Failure> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        chosen(&arguments).map(|steps| steps.iter().map(|step| step.name).collect())
+    }
+
+    #[test]
+    fn no_name_means_every_step() {
+        assert_eq!(
+            names(&[]).unwrap(),
+            ["fmt", "tidy", "clippy", "docs", "test"]
+        );
+    }
+
+    #[test]
+    fn named_steps_run_in_their_own_order() {
+        assert_eq!(names(&["test", "fmt"]).unwrap(), ["fmt", "test"]);
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_the_list() {
+        let failure = names(&["fmt", "lint"]).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(failure.to_string().contains("`lint`"));
+        assert!(failure.to_string().contains("clippy"));
+    }
+}

@@ -1,0 +1,220 @@
+//! `setup`: the programs that tests and the build call, installed where that is possible.
+//!
+//! Looks before it acts: with everything in place it calls nothing and needs no network.
+
+use crate::shell::{Failure, command, environment, output, run as run_command, say};
+use std::ffi::OsStr;
+use std::path::Path;
+
+struct Need {
+    program: &'static str,
+    /// Debian's packages.
+    packages: &'static [&'static str],
+    why: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        program: "gcc",
+        packages: &["gcc", "libc6-dev"],
+        why: "builds SQLite",
+    },
+    Need {
+        program: "git",
+        packages: &["git"],
+        why: "tidy, and repositories in tests",
+    },
+    Need {
+        program: "python3",
+        packages: &["python3"],
+        why: "the independent audit verifier",
+    },
+    Need {
+        program: "rg",
+        packages: &["ripgrep"],
+        why: "the peer that search is held against",
+    },
+    Need {
+        program: "script",
+        packages: &["bsdutils"],
+        why: "pseudo-terminals in CLI tests",
+    },
+];
+
+/// What may be done about a missing program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Root,
+    Sudo,
+    Nothing,
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let missing = missing();
+    match words.as_slice() {
+        [] if missing.is_empty() => Ok(()),
+        [] => install(&missing),
+        ["--check"] => {
+            for need in NEEDS {
+                let found = if on_path(need.program) {
+                    "found"
+                } else {
+                    "missing"
+                };
+                say(&format!("{:8} {found:8} {}", need.program, need.why));
+            }
+            if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(by_hand(&missing))
+            }
+        }
+        _ => Err(Failure::usage("`setup` takes nothing but `--check`")),
+    }
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !on_path(need.program)).collect()
+}
+
+fn on_path(program: &str) -> bool {
+    environment("PATH").is_some_and(|path| found_in(&path, program))
+}
+
+fn found_in(path: &OsStr, program: &str) -> bool {
+    std::env::split_paths(path).any(|directory| is_executable(&directory.join(program)))
+}
+
+#[cfg(unix)]
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(file)
+        .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(file: &Path) -> bool {
+    file.is_file() || file.with_extension("exe").is_file()
+}
+
+fn install(needs: &[&Need]) -> Result<(), Failure> {
+    let Some(prefix) = prefix(means()) else {
+        return Err(by_hand(needs));
+    };
+    let packages = packages(needs);
+    say(&format!("setup: installing {}", packages.join(" ")));
+    let install = apt_get(
+        prefix,
+        &[
+            &["install", "--yes", "--no-install-recommends"],
+            packages.as_slice(),
+        ]
+        .concat(),
+    );
+    // Package lists are often absent on fresh machines; where they are there, the update is spared.
+    if run_command(&mut command_of(&install)).is_err() {
+        run_command(&mut command_of(&apt_get(prefix, &["update"])))?;
+        run_command(&mut command_of(&install))?;
+    }
+    let still = missing();
+    if still.is_empty() {
+        Ok(())
+    } else {
+        Err(by_hand(&still))
+    }
+}
+
+fn means() -> Means {
+    if !on_path("apt-get") {
+        return Means::Nothing;
+    }
+    if output(command("id").arg("-u")).is_ok_and(|id| id.trim() == "0") {
+        return Means::Root;
+    }
+    let sudo = on_path("sudo") && output(command("sudo").args(["-n", "true"])).is_ok();
+    if sudo { Means::Sudo } else { Means::Nothing }
+}
+
+fn prefix(means: Means) -> Option<&'static [&'static str]> {
+    match means {
+        Means::Root => Some(&[]),
+        Means::Sudo => Some(&["sudo", "-n"]),
+        Means::Nothing => None,
+    }
+}
+
+fn packages(needs: &[&Need]) -> Vec<&'static str> {
+    needs
+        .iter()
+        .flat_map(|need| need.packages)
+        .copied()
+        .collect()
+}
+
+/// Through `env`, because sudo drops variables: a question from a package would wait for ever.
+fn apt_get<'a>(prefix: &[&'a str], arguments: &[&'a str]) -> Vec<&'a str> {
+    [
+        prefix,
+        &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"],
+        arguments,
+    ]
+    .concat()
+}
+
+fn command_of(words: &[&str]) -> std::process::Command {
+    let (program, arguments) = words.split_first().unwrap_or((&"false", &[]));
+    let mut command = command(program);
+    command.args(arguments);
+    command
+}
+
+fn by_hand(needs: &[&Need]) -> Failure {
+    let programs: Vec<&str> = needs.iter().map(|need| need.program).collect();
+    Failure::new(format!("missing: {}", programs.join(", "))).hint(format!(
+        "on Debian, `sudo apt-get update && sudo apt-get install --yes --no-install-recommends {}`",
+        packages(needs).join(" ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_up_in_each_directory_of_the_path() {
+        let path = std::env::join_paths(["/nowhere", "/bin", "/usr/bin"]).unwrap();
+        assert!(found_in(&path, "sh"));
+        assert!(!found_in(&path, "no-such-program-anywhere"));
+        assert!(!found_in(OsStr::new("/nowhere"), "sh"));
+        assert!(
+            !found_in(OsStr::new("/usr"), "bin"),
+            "a directory is no program"
+        );
+    }
+
+    #[test]
+    fn apt_runs_as_root_or_through_sudo_or_not_at_all() {
+        let line = |means| prefix(means).map(|prefix| apt_get(prefix, &["update"]).join(" "));
+        let root = "env DEBIAN_FRONTEND=noninteractive apt-get update";
+        assert_eq!(line(Means::Root).as_deref(), Some(root));
+        assert_eq!(line(Means::Sudo), Some(format!("sudo -n {root}")));
+        assert_eq!(line(Means::Nothing), None);
+    }
+
+    #[test]
+    fn what_cannot_be_installed_is_named_with_the_command_that_would() {
+        let needs: Vec<&Need> = NEEDS.iter().filter(|need| need.program != "git").collect();
+        let text = by_hand(&needs).to_string();
+        assert!(text.contains("missing: gcc, python3, rg, script"), "{text}");
+        assert!(
+            text.contains("gcc libc6-dev python3 ripgrep bsdutils`"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_argument_is_refused() {
+        assert_eq!(run(&["--force".to_owned()]).unwrap_err().code(), 2);
+    }
+}

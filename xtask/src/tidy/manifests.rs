@@ -1,0 +1,60 @@
+//! What every package's manifest says: lints, licence, dependencies by way of the workspace.
+
+use super::tree::{File, Finding, Tree};
+use crate::manifest::{dependencies, entries, value};
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.manifests().flat_map(check_one).collect()
+}
+
+fn check_one(file: &File) -> Vec<Finding> {
+    let entries = entries(&file.text);
+    let mut findings = Vec::new();
+    if value(&entries, "lints", "workspace") != Some("true") {
+        let fix = "add `[lints]` with `workspace = true`";
+        findings.push(file.finding(1, "does not inherit the workspace's lints", fix));
+    }
+    let licensed = ["license", "license.workspace"]
+        .iter()
+        .any(|key| value(&entries, "package", key).is_some());
+    if !licensed {
+        findings.push(file.finding(1, "no licence", "add `license.workspace = true`"));
+    }
+    for dependency in dependencies(&entries)
+        .iter()
+        .filter(|found| !found.inherited)
+    {
+        let what = format!("`{}` is not taken from the workspace", dependency.name);
+        let fix = "list it in `[workspace.dependencies]` and write `workspace = true` here";
+        findings.push(file.finding(dependency.line, what, fix));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::testing::assert_finds;
+    use super::*;
+
+    #[test]
+    fn a_manifest_inherits_lints_licence_and_versions() {
+        let good = "[package]\nlicense.workspace = true\n[lints]\nworkspace = true\n\
+                    [dependencies]\nserde = { workspace = true, optional = true }\n";
+        assert_finds(check, &[("crates/x/Cargo.toml", good)], &[]);
+        let bad = "[package]\nname = \"x\"\n[dependencies]\nserde = \"1\"\n";
+        assert_finds(
+            check,
+            &[("crates/x/Cargo.toml", bad)],
+            &[
+                "crates/x/Cargo.toml:1: does not inherit",
+                "crates/x/Cargo.toml:1: no licence",
+                "crates/x/Cargo.toml:4: `serde`",
+            ],
+        );
+        assert_finds(
+            check,
+            &[("Cargo.toml", "[workspace.dependencies]\nserde = \"1\"\n")],
+            &[],
+        );
+    }
+}

@@ -4,8 +4,21 @@ use crate::rng::fnv;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Writes `input` into `directory` as `<target>-<hash>`: the same input is kept once.
-pub fn save(directory: &Path, target: &str, input: &[u8]) -> io::Result<PathBuf> {
+/// Keeps `input` as `fuzz/artifacts/<target>-<hash>` and says how to replay it, or why it could
+/// not be kept.
+pub fn keep(target: &str, input: &[u8]) -> String {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");
+    match save(&directory, target, input) {
+        Ok(path) => format!(
+            "replay: cargo run -p airlock-fuzz -- replay {target} {}",
+            path.display()
+        ),
+        Err(error) => format!("the input could not be kept: {error}\ninput: {input:?}"),
+    }
+}
+
+/// The same input is kept once.
+fn save(directory: &Path, target: &str, input: &[u8]) -> io::Result<PathBuf> {
     std::fs::create_dir_all(directory)?;
     let path = directory.join(format!("{target}-{:016x}", fnv(input)));
     std::fs::write(&path, input)?;
@@ -23,14 +36,8 @@ mod tests {
         assert_eq!(save(&place, "units", b"\xff\0").unwrap(), first);
         assert_ne!(save(&place, "units", b"other").unwrap(), first);
         assert_eq!(std::fs::read(&first).unwrap(), b"\xff\0");
-        assert!(
-            first
-                .file_name()
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .starts_with("units-")
-        );
+        let name = first.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("units-"), "{name}");
         std::fs::remove_dir_all(place).unwrap();
     }
 }

@@ -1,11 +1,12 @@
 //! Runs a target over seeds and mutations until its budget ends or an input breaks it.
 //!
-//! A panic and a run slower than [`SLOW`] are failures. A run that never returns is not caught
-//! here: the caller's own time limit has to be.
+//! A panic and a run slower than [`SLOW`] are failures. A run that does not return cannot be
+//! stopped: after [`HANG`] its input is kept and the process aborted.
 
 use crate::Target;
-use crate::mutate;
 use crate::rng::Rng;
+use crate::watchdog::Watchdog;
+use crate::{artifact, mutate};
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Longest a single input may take: parsers of small inputs answer in milliseconds, even
 /// unoptimised and on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(2);
+
+/// How long a single input may take before it counts as endless.
+pub const HANG: Duration = Duration::from_mins(1);
 
 /// Most extra runs spent on making a failing input smaller.
 const SHRINK_RUNS: usize = 2_000;
@@ -56,12 +60,32 @@ pub struct Failure {
 
 /// Runs `target` over its seeds, then over mutations of them.
 pub fn fuzz(target: &Target, budget: Budget, seed: u64) -> Result<Stats, Failure> {
+    let name = target.name;
+    Watchdog::guard(
+        HANG,
+        |input| give_up(name, input),
+        |watchdog| hunt(target, budget, seed, watchdog),
+    )
+}
+
+/// Nothing can stop the thread that hangs, so the process goes, after saying why.
+#[expect(clippy::print_stderr, reason = "the last words of an aborting process")]
+fn give_up(target: &str, input: &[u8]) {
+    let replay = artifact::keep(target, input);
+    eprintln!(
+        "{target}: an input took over {} s\n{replay}",
+        HANG.as_secs()
+    );
+    std::process::abort();
+}
+
+fn hunt(target: &Target, budget: Budget, seed: u64, watchdog: &Watchdog) -> Result<Stats, Failure> {
     let begun = Instant::now();
     let mut rng = Rng::new(seed, target.name);
     let mut runs = 0;
     for input in target.seeds {
         runs += 1;
-        attempt(target, input, runs)?;
+        attempt(target, input, runs, watchdog)?;
     }
     let mut mutated = 0;
     loop {
@@ -74,7 +98,7 @@ pub fn fuzz(target: &Target, budget: Budget, seed: u64) -> Result<Stats, Failure
         }
         mutated += 1;
         runs += 1;
-        attempt(target, &mutate::input(&mut rng, target), runs)?;
+        attempt(target, &mutate::input(&mut rng, target), runs, watchdog)?;
     }
 }
 
@@ -87,8 +111,11 @@ pub fn replay(target: &Target, input: &[u8]) -> Result<(), Failure> {
     })
 }
 
-fn attempt(target: &Target, input: &[u8], runs: u64) -> Result<(), Failure> {
-    let Err(reason) = once(target, input) else {
+fn attempt(target: &Target, input: &[u8], runs: u64, watchdog: &Watchdog) -> Result<(), Failure> {
+    watchdog.begin(input);
+    let outcome = once(target, input);
+    watchdog.end();
+    let Err(reason) = outcome else {
         return Ok(());
     };
     let (input, reason) = match reason {

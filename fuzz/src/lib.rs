@@ -9,7 +9,8 @@ mod driver;
 mod mutate;
 mod rng;
 mod targets;
+mod watchdog;
 
-pub use artifact::save;
-pub use driver::{Budget, Failure, Reason, SLOW, Stats, fuzz, replay};
+pub use artifact::keep;
+pub use driver::{Budget, Failure, HANG, Reason, SLOW, Stats, fuzz, replay};
 pub use targets::{TARGETS, Target, find};

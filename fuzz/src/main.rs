@@ -1,6 +1,6 @@
 //! The command line of the fuzz driver.
 
-use airlock_fuzz::{Budget, Failure, Reason, TARGETS, Target, find, fuzz, replay, save};
+use airlock_fuzz::{Budget, Failure, Reason, TARGETS, Target, find, fuzz, keep, replay};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -121,18 +121,7 @@ fn hunt(target: &Target, budget: Option<Budget>, seed: u64) -> Result<(), String
 
 /// Keeps the input that failed and says what happened and how to see it again.
 fn kept(target: &Target, failure: &Failure) -> String {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");
-    let replay = match save(&directory, target.name, &failure.input) {
-        Ok(path) => format!(
-            "replay: cargo run -p airlock-fuzz -- replay {} {}",
-            target.name,
-            path.display()
-        ),
-        Err(error) => format!(
-            "the input could not be kept: {error}\ninput: {:?}",
-            failure.input
-        ),
-    };
+    let replay = keep(target.name, &failure.input);
     let what = describe(&failure.reason);
     format!(
         "{}: failed after {} runs: {what}\n{replay}",

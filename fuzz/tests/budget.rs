@@ -1,9 +1,6 @@
 //! A small, fixed budget of every fuzz target with each test run.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use airlock_fuzz::{Budget, TARGETS, Target, fuzz, save};
-use std::path::Path;
+use airlock_fuzz::{Budget, TARGETS, Target, fuzz, keep};
 use std::thread;
 
 /// Fixed, so that a failure here is the same failure everywhere.
@@ -11,15 +8,12 @@ const SEED: u64 = 1;
 
 fn complaint(target: &Target) -> Option<String> {
     let failure = fuzz(target, Budget::Iterations(target.iterations), SEED).err()?;
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("artifacts");
-    let kept = save(&directory, target.name, &failure.input).unwrap();
     Some(format!(
-        "{} after {} runs: {:?}\n  replay: cargo run -p airlock-fuzz -- replay {} {}",
+        "{} after {} runs: {:?}\n  {}",
         target.name,
         failure.runs,
         failure.reason,
-        target.name,
-        kept.display()
+        keep(target.name, &failure.input)
     ))
 }
 

@@ -3,8 +3,11 @@
 use super::source::has_word;
 use super::tree::{File, Finding, Tree, numbered};
 
-/// Recorded output is kept byte for byte.
+/// Recorded output is kept byte for byte, as are the inputs in [`DATA`].
 const RECORDED: &[&str] = &["snap", "stdout", "stderr", "trycmd"];
+
+/// Directories of files that tests read, some of them malformed on purpose.
+const DATA: &[&str] = &["fixtures", "vectors"];
 
 /// Names that examples may use for a person's home.
 const EXAMPLE_PEOPLE: &[&str] = &["agent", "alice", "bob", "user", "you"];
@@ -35,7 +38,7 @@ fn is_recorded(file: &File) -> bool {
     RECORDED
         .iter()
         .any(|extension| file.has_extension(extension))
-        || file.path.split('/').any(|part| part == "fixtures")
+        || file.path.split('/').any(|part| DATA.contains(&part))
 }
 
 fn whitespace(file: &File) -> Vec<Finding> {

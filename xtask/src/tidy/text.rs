@@ -26,8 +26,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for file in &tree.files {
         if !is_recorded(file) {
             findings.extend(whitespace(file));
+            findings.extend(unfinished(file));
         }
-        findings.extend(unfinished(file));
         findings.extend(machine(file, &tree.place));
         findings.extend(registry(file));
     }
@@ -235,6 +235,7 @@ mod tests {
             &[],
         );
         assert_finds(check, &[("a.toml", "a = \"TODO\"\n")], &[]);
+        assert_finds(check, &[("tests/fixtures/a.py", "# TODO x\n")], &[]);
         let bad = "// TODO measure\n// FIXME\n/* XXX */\n// TODO(): x\n";
         assert_finds(
             check,

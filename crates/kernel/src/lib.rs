@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The kernel: one road that every action takes, and the read-only built-in tools on it.
+//!
+//! Identify, validate, decide, execute, sanitise, record. [`Kernel::submit`] is the only entry;
+//! command line, servers, plugins and the agent loop are fronts that call it. The kernel itself
+//! only reads the workspace; the one file it writes there is the policy, after review.
+
+mod beneath;
+mod clock;
+mod control;
+mod fronts;
+mod kernel;
+mod road;
+mod sanitise;
+mod starter;
+pub mod tools;
+mod workspace;
+
+pub use beneath::{OpenError, Root, RootError};
+pub use clock::Clock;
+pub use fronts::Front;
+pub use kernel::{Kernel, KernelConfig, PolicyOrigin, StartError};
+pub use road::{Call, Denied, Done, Failed, Outcome, Review};
+pub use sanitise::{DEFAULT_OUTPUT_BYTES, sanitise_line, strip_control};
+pub use starter::{Language, Starter};
+pub use workspace::{
+    CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,
+    TrustError, TrustReport, Workspace, WorkspaceError,
+};

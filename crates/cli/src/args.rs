@@ -1,0 +1,333 @@
+//! The command line, as clap reads it.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Give AI agents real work without giving them the machine.
+#[derive(Debug, Parser)]
+#[command(name = "airlock", version, arg_required_else_help = true, propagate_version = true)]
+#[command(after_help = "Examples:
+  airlock demo                                   the whole road on a sample project
+  airlock init                                   write a starter policy for this project
+  airlock policy explain fs.read --path .env     what would be decided, and why
+  airlock tool call fs.read path=README.md       read a file through the road
+  airlock audit verify                           prove that the log is whole
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 denied, 4 needs review, 5 not enforceable here.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The workspace; default: the nearest directory upwards with .airlock or .git
+    #[arg(long, global = true, value_name = "DIR", env = "AIRLOCK_WORKSPACE")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Machine-readable output: one JSON object, or JSON lines
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    pub(crate) color: Option<Color>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the whole road on a sample project, offline
+    Demo,
+    /// Write a starter policy that fits this project
+    #[command(after_help = "Examples:
+  airlock init             detect the languages and write .airlock/policy.yaml
+  airlock init --print     show the policy without writing it")]
+    Init {
+        /// Print the policy instead of writing it
+        #[arg(long)]
+        print: bool,
+    },
+    /// Approve this workspace's policy, config and plugins
+    #[command(after_help = "Examples:
+  airlock trust            review .airlock/ and approve it, at a terminal
+  airlock trust show       what is approved, and what has changed since
+  airlock trust revoke     back to the built-in defaults")]
+    Trust {
+        #[command(subcommand)]
+        action: Option<TrustAction>,
+    },
+    /// Check, explain, test, compare and change policy
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Read, verify and export the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// List, describe and call tools on the road
+    #[command(subcommand)]
+    Tool(ToolCommand),
+    /// Show and change configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print a shell completion script
+    #[command(after_help = "Example:
+  airlock completions bash > ~/.local/share/bash-completion/completions/airlock")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory
+    #[command(after_help = "Example:
+  airlock man ~/.local/share/man/man1")]
+    Man {
+        /// Where to write them
+        directory: PathBuf,
+    },
+    /// Print the version and what this build can do
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrustAction {
+    /// What is approved, and what has changed since
+    Show,
+    /// Withdraw approval: built-in defaults hold again
+    Revoke,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy file: every problem, with its place
+    #[command(after_help = "Example:
+  airlock policy check .airlock/policy.yaml")]
+    Check {
+        /// The file; default: this workspace's policy
+        file: Option<PathBuf>,
+    },
+    /// Say what would be decided, by which rules, and what would change it
+    #[command(after_help = "Examples:
+  airlock policy explain fs.write --path .github/workflows/ci.yml
+  airlock policy explain net.connect --host example.org --port 443 --as agent
+  airlock policy explain exec.run --command 'cargo test' --tier process")]
+    Explain(ExplainArgs),
+    /// Run a policy's examples and a file of table tests
+    #[command(after_help = "Example:
+  airlock policy test tests/policy.yaml")]
+    Test {
+        /// A file of table tests; without it only the policy's own examples run
+        file: Option<PathBuf>,
+        /// The policy to test; default: this workspace's
+        #[arg(long, value_name = "FILE")]
+        policy: Option<PathBuf>,
+    },
+    /// Replay audited syscalls against another policy and show what would differ
+    #[command(after_help = "Example:
+  airlock policy diff new-policy.yaml --last 500")]
+    Diff {
+        /// The new policy
+        file: PathBuf,
+        /// How many of the last audited syscalls to replay
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        last: usize,
+    },
+    /// Replace this workspace's policy, after review at a terminal
+    #[command(after_help = "Example:
+  airlock policy update new-policy.yaml")]
+    Update {
+        /// The new policy
+        file: PathBuf,
+        /// How many of the last audited syscalls to replay
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        last: usize,
+    },
+    /// Print the JSON Schema of policy files
+    Schema,
+    /// Print the policy in force
+    Show,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The syscall, such as fs.write
+    pub(crate) syscall: String,
+    /// A path it touches; repeat for several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<String>,
+    /// The host it connects to
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// The port it connects to
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// The command it runs, as words
+    #[arg(long, value_name = "WORDS")]
+    pub(crate) command: Option<String>,
+    /// The tool it calls
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// The secret it uses
+    #[arg(long)]
+    pub(crate) secret: Option<String>,
+    /// Where it would run: kernel, wasm, process, container
+    #[arg(long)]
+    pub(crate) tier: Option<String>,
+    /// The sandbox template
+    #[arg(long)]
+    pub(crate) template: Option<String>,
+    /// The session's mode: strict, explore, debug
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
+    /// The session's phase, such as test_writing
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    /// A capability tag of the caller; repeat for several
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Vec<String>,
+    /// An argument, NAME=VALUE; repeat for several
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) arg: Vec<String>,
+    /// Size of the largest file it would write, such as 20KiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) file_size: Option<String>,
+    /// Who asks: cli, agent, mcp, server or a plugin
+    #[arg(long = "as", value_name = "PLUGIN", default_value = "agent")]
+    pub(crate) plugin: String,
+    /// The policy; default: the one in force in this workspace
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// List records
+    #[command(after_help = "Examples:
+  airlock audit log --decision deny --since 2h
+  airlock audit log --follow --json")]
+    Log(LogArgs),
+    /// Show one record whole
+    Show {
+        /// Its sequence number
+        seq: u64,
+    },
+    /// Verify the log, or an export of it
+    #[command(after_help = "Examples:
+  airlock audit verify                                  this workspace's log
+  airlock audit verify export.jsonl                     an export, offline
+  airlock audit verify --checkpoint pinned.jsonl        against pinned checkpoints")]
+    Verify {
+        /// An export; default: this workspace's log
+        export: Option<PathBuf>,
+        /// A file of checkpoints pinned elsewhere
+        #[arg(long, value_name = "FILE")]
+        checkpoint: Option<PathBuf>,
+    },
+    /// Write records for other tools or for offline verification
+    #[command(after_help = "Examples:
+  airlock audit export > log.jsonl
+  airlock audit export --format ocsf --output log.ocsf.jsonl")]
+    Export {
+        /// The format
+        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+        format: ExportFormat,
+        /// Where to; default: stdout
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Count records by event and decision; sizes and checkpoints
+    Stats,
+    /// Sign the head of the log now, and print the checkpoint for pinning elsewhere
+    Checkpoint,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// Verifiable JSON lines
+    Jsonl,
+    /// OCSF events, for a SIEM
+    Ocsf,
+    /// A table
+    Csv,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// Only this session
+    #[arg(long)]
+    pub(crate) session: Option<String>,
+    /// Only this event type, such as capability_check
+    #[arg(long)]
+    pub(crate) event: Option<String>,
+    /// Only this decision: allow, deny, require_review
+    #[arg(long)]
+    pub(crate) decision: Option<String>,
+    /// Only this plugin
+    #[arg(long)]
+    pub(crate) plugin: Option<String>,
+    /// Only records that touch this path
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Only records that name this host
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// Not older than: 90s, 30m, 2h, or a date or time
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Not newer than
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+    /// Only records that contain this text
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// At most this many, the newest
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Go on as records arrive
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolCommand {
+    /// List tools
+    List,
+    /// Describe one tool, with its argument schema
+    Show {
+        /// The tool, such as fs.read
+        name: String,
+    },
+    /// Call a tool on the road
+    #[command(after_help = "Examples:
+  airlock tool call fs.read path=README.md
+  airlock tool call search.grep pattern=TODO glob='*.rs'
+  airlock tool call fs.list '{\"path\": \"src\", \"depth\": 2}'")]
+    Call {
+        /// The tool, such as fs.read
+        name: String,
+        /// NAME=VALUE pairs, or one JSON object
+        arguments: Vec<String>,
+        /// Act as this front: cli, agent, mcp, server
+        #[arg(long = "as", value_name = "FRONT", default_value = "cli")]
+        front: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show every setting, its value and where it came from
+    Show,
+    /// Set a value in your own configuration
+    Set {
+        /// The setting
+        key: String,
+        /// Its value
+        value: String,
+    },
+    /// Print where configuration is read from
+    Path,
+}

@@ -1,0 +1,130 @@
+//! `airlock audit log`: records, filtered, newest last; `--follow` goes on as they arrive.
+
+use super::super::open::Opened;
+use super::{read_failure, when};
+use crate::args::LogArgs;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use airlock_audit::{EventType, Filter, Record, Stage};
+use airlock_core::{Timestamp, closest};
+use std::time::Duration;
+
+/// How often `--follow` looks again: soon enough for a person, rarely enough to cost nothing.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) fn run(opened: &Opened, args: &LogArgs, output: &mut Output) -> Ending {
+    let log = opened.kernel.log();
+    let filter = filter(args, opened.kernel.clock().now())?;
+    let newest = Filter {
+        newest_first: true,
+        limit: Some(args.limit as u64),
+        ..filter.clone()
+    };
+    let mut records = Vec::new();
+    for record in log.read(newest).map_err(|error| read_failure(&error))? {
+        records.push(record.map_err(|error| read_failure(&error))?);
+    }
+    records.reverse();
+    let mut last = records.last().map_or(0, |record| record.sealed.seq());
+    for record in &records {
+        show(record, output);
+    }
+    if !args.follow && records.is_empty() && !output.is_json() {
+        output.note("no record matches");
+    }
+    while args.follow && !output.is_closed() {
+        std::thread::sleep(PAUSE);
+        for record in log.follow(last, filter.clone()).map_err(|error| read_failure(&error))? {
+            let record = record.map_err(|error| read_failure(&error))?;
+            last = last.max(record.sealed.seq());
+            show(&record, output);
+        }
+    }
+    Ok(0)
+}
+
+fn filter(args: &LogArgs, now: Timestamp) -> Result<Filter, Failure> {
+    let time = |text: &Option<String>| {
+        text.as_deref().map(|text| when::parse(text, now)).transpose()
+    };
+    Ok(Filter {
+        session: args.session.clone(),
+        event: args.event.as_deref().map(event).transpose()?,
+        verdict: args.decision.as_deref().map(verdict).transpose()?,
+        plugin: args.plugin.clone(),
+        path: args.path.clone(),
+        host: args.host.clone(),
+        since: time(&args.since)?,
+        until: time(&args.until)?,
+        text: args.text.clone(),
+        ..Filter::default()
+    })
+}
+
+fn event(name: &str) -> Result<EventType, Failure> {
+    EventType::ALL
+        .iter()
+        .copied()
+        .find(|event| event.as_str() == name)
+        .ok_or_else(|| unknown("event type", name, EventType::ALL.iter().map(|e| e.as_str())))
+}
+
+fn verdict(name: &str) -> Result<String, Failure> {
+    let known = ["allow", "deny", "require_review"];
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(unknown("decision", name, known)),
+    }
+}
+
+fn unknown<'a>(
+    kind: &str,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> Failure {
+    let fix = match closest(name, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use one of {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    let name = airlock_kernel::sanitise_line(name, 60);
+    Failure::new(Kind::Usage, format!("unknown {kind} `{name}`")).fix(fix)
+}
+
+fn show(record: &Record, output: &mut Output) {
+    if output.is_json() {
+        output.json(&super::show::json(record));
+        return;
+    }
+    output.line(line(record));
+}
+
+/// One record on one line: number, time, event, what, decision.
+fn line(record: &Record) -> String {
+    let entry = &record.entry;
+    let seq = styled(Tone::Faint, &format!("{:>6}", record.sealed.seq()));
+    let stage = match entry.stage {
+        Stage::Attempt => ">",
+        Stage::Outcome => "<",
+        Stage::Note => "-",
+    };
+    let mut parts = vec![
+        seq,
+        when::show(entry.time),
+        format!("{stage} {:<16}", entry.event.as_str()),
+        format!("{:<12}", entry.syscall.as_deref().unwrap_or("-")),
+    ];
+    if let Some(decision) = &entry.decision {
+        let tone = match decision.verdict.as_str() {
+            "allow" => Tone::Good,
+            "deny" => Tone::Bad,
+            _ => Tone::Warn,
+        };
+        parts.push(styled(tone, &decision.verdict));
+    }
+    let paths = entry.request.iter().flat_map(|request| &request.paths);
+    parts.extend(paths.take(3).map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)));
+    for name in ["capability", "result", "failed", "refused", "answer"] {
+        parts.extend(entry.metadata.get(name).cloned());
+    }
+    parts.join("  ")
+}

@@ -1,0 +1,155 @@
+//! `airlock audit verify`: the log, or an export of it, proved whole or shown broken.
+
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use crate::place::Place;
+use airlock_audit::{
+    Depth, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport, verify_database,
+    verify_export,
+};
+use airlock_kernel::Workspace;
+use serde_json::json;
+use std::error::Error;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Verifies an export. Nothing but the file, and the pins if given, is needed.
+pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> Ending {
+    let pins = read_pins(pins)?;
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let trust = Trust::new(Vec::new(), pins)
+        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
+    match verify_export(BufReader::new(file), trust) {
+        Ok((header, verified)) => held(&path.display().to_string(), &header.log, &verified, output),
+        Err(error) => Err(broken(error.first_bad(), &[chain_text(&error)])
+            .fix(error.hint())),
+    }
+}
+
+/// Verifies this workspace's log, read-only.
+pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output) -> Ending {
+    let place = Place::find(global.workspace.as_deref())?;
+    let options =
+        VerifyOptions { keys: Vec::new(), pins: read_pins(pins)?, depth: Depth::Entries };
+    let state = Workspace::state_of(&place.workspace, &place.state_home)
+        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
+    if !state.path().join("audit.db").exists() {
+        return Err(Failure::new(Kind::Failed, "this workspace has no audit log yet")
+            .why(format!("there is no {}", state.path().join("audit.db").display()))
+            .fix("do something first: airlock tool call fs.list"));
+    }
+    let report = verify_database(state.path(), &state.keys(), &options)
+        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    match &report.chain {
+        Ok(verified) if report.is_intact() => held("the audit log", &report.log, verified, output),
+        _ => Err(broken(report.first_bad(), &findings(&report))
+            .fix("keep the files as they are, and compare with an export or a backup")),
+    }
+}
+
+fn held(
+    what: &str,
+    log: &impl ToString,
+    verified: &Verified,
+    output: &mut Output,
+) -> Ending {
+    let attested = verified.attested.map(|checkpoint| checkpoint.seq);
+    if output.is_json() {
+        output.json(&json!({
+            "intact": true,
+            "log": log.to_string(),
+            "records": verified.records,
+            "first": verified.start.seq + 1,
+            "last": verified.head.seq,
+            "head": verified.head.digest,
+            "checkpoints": verified.checkpoints,
+            "attested": attested,
+        }));
+        return Ok(0);
+    }
+    output.line(format!(
+        "{}: {what} is whole: {} records, head {} at {}",
+        styled(Tone::Good, "intact"),
+        verified.records,
+        verified.head.seq,
+        verified.head.digest.short()
+    ));
+    match attested {
+        Some(seq) => output.line(format!(
+            "signed checkpoints agree up to record {seq}; records after it could be cut off unnoticed"
+        )),
+        None => output.line(
+            "no signed checkpoint yet, so a cut-off tail would go unnoticed: airlock audit checkpoint",
+        ),
+    }
+    Ok(0)
+}
+
+fn broken(first: Option<u64>, findings: &[String]) -> Failure {
+    let what = match first {
+        Some(seq) => format!("the log is not intact: record {seq} is the first that is wrong"),
+        None => "the log is not intact".to_owned(),
+    };
+    let mut failure = Failure::new(Kind::Failed, what);
+    for finding in findings {
+        failure = failure.why(finding);
+    }
+    failure.json("intact", json!(false)).json("first_bad", json!(first))
+}
+
+/// Everything that is wrong, most telling first, not more than a person reads.
+fn findings(report: &VerifyReport) -> Vec<String> {
+    let mut all = Vec::new();
+    all.extend(report.chain.as_ref().err().map(chain_text));
+    all.extend(report.unreadable.map(|seq| format!("record {seq} cannot be read at all")));
+    all.extend(report.unexplained_start.map(|head| {
+        format!("the log begins after record {}, and nothing says that what was before was deleted", head.seq)
+    }));
+    all.extend(report.bad_checkpoints.iter().map(|line| format!("bad checkpoint: {line}")));
+    all.extend(report.structure.iter().cloned());
+    let more = all.len().saturating_sub(8);
+    all.truncate(8);
+    if more > 0 {
+        all.push(format!("and {more} more findings"));
+    }
+    all
+}
+
+fn chain_text(error: &impl Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn read_pins(path: Option<&Path>) -> Result<Vec<SignedCheckpoint>, Failure> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let mut pins = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let pin = line.trim().parse().map_err(|error: airlock_audit::CheckpointError| {
+            let place = format!("{}:{}", path.display(), number + 1);
+            Failure::new(Kind::Usage, format!("{place} is no checkpoint"))
+                .why(&error)
+                .fix("pin the line that `airlock audit checkpoint` prints, unchanged")
+        })?;
+        pins.push(pin);
+    }
+    if pins.is_empty() {
+        return Err(Failure::new(Kind::Usage, format!("{} holds no checkpoint", path.display()))
+            .fix("pin the line that `airlock audit checkpoint` prints"));
+    }
+    Ok(pins)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
+        .why(error)
+        .fix("name an existing file that you may read")
+}

@@ -1,0 +1,148 @@
+//! Shows each call of the demo with its real outcome, and notices when one is not as expected.
+
+use super::super::outcome::{denied_failure, review_failure};
+use crate::failure::{Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
+use serde_json::Value;
+
+/// What a step should come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    Done,
+    /// Done, with a secret replaced.
+    Redacted,
+    /// Done, with something withheld.
+    Hidden,
+    Denied,
+    Review,
+    /// Denied or failed, but never done.
+    NotDone,
+}
+
+pub(super) struct Scene<'o> {
+    output: &'o mut Output,
+    surprises: usize,
+}
+
+impl<'o> Scene<'o> {
+    pub(super) fn new(output: &'o mut Output) -> Self {
+        Self { output, surprises: 0 }
+    }
+
+    pub(super) fn surprises(&self) -> usize {
+        self.surprises
+    }
+
+    pub(super) fn title(&mut self, text: &str) {
+        self.output.line(format!("\n{}", styled(Tone::Heading, &format!("== {text}"))));
+    }
+
+    pub(super) fn say(&mut self, text: &str) {
+        self.output.line(styled(Tone::Faint, &format!("   {text}")));
+    }
+
+    /// A step that is not a call on the road.
+    pub(super) fn result(&mut self, good: bool, text: &str) {
+        self.surprises += usize::from(!good);
+        let mark = if good { styled(Tone::Good, "ok") } else { styled(Tone::Bad, "UNEXPECTED") };
+        self.output.line(format!("   {mark}: {text}"));
+    }
+
+    pub(super) fn call(
+        &mut self,
+        kernel: &Kernel,
+        front: Front,
+        name: &str,
+        arguments: Value,
+        expect: Expect,
+    ) -> Result<(), Failure> {
+        let shown = sanitise_line(&shorten(&arguments), 70);
+        self.output.line(format!(" {} {name} {shown}", styled(Tone::Label, &format!("{front}>"))));
+        let outcome = kernel.submit(front, &Call::new(name, arguments));
+        let expected = self.show(outcome, expect);
+        if !expected {
+            self.surprises += 1;
+            self.output.line(format!("   {}", styled(Tone::Bad, "this is not what should happen")));
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, outcome: Outcome, expect: Expect) -> bool {
+        match outcome {
+            Outcome::Done(done) => {
+                self.done(&done);
+                match expect {
+                    Expect::Done => true,
+                    Expect::Redacted => done.secrets > 0,
+                    Expect::Hidden => done.hidden > 0,
+                    Expect::Denied | Expect::Review | Expect::NotDone => false,
+                }
+            }
+            Outcome::Denied(denied) => {
+                self.refusal("denied", &denied_failure(&denied));
+                matches!(expect, Expect::Denied | Expect::NotDone)
+            }
+            Outcome::NeedsReview(review) => {
+                self.refusal("review", &review_failure(&review));
+                expect == Expect::Review
+            }
+            Outcome::Failed(failed) => {
+                let failure = Failure::new(Kind::Failed, failed.what).maybe_fix(failed.fix);
+                self.refusal("refused", &failure);
+                expect == Expect::NotDone
+            }
+        }
+    }
+
+    fn done(&mut self, done: &Done) {
+        self.output.line(format!("   {}", styled(Tone::Good, "done")));
+        let text = super::super::tool::render(&done.value).unwrap_or_default();
+        for line in text.lines().take(6) {
+            self.output.line(format!("   | {line}"));
+        }
+        if done.hidden > 0 {
+            self.say(&format!("{} withheld by policy", done.hidden));
+        }
+        if done.secrets > 0 {
+            self.say(&format!("{} replaced by a placeholder", done.secrets));
+        }
+    }
+
+    fn refusal(&mut self, word: &str, failure: &Failure) {
+        let tone = if word == "review" { Tone::Warn } else { Tone::Bad };
+        self.output.line(format!("   {}: {}", styled(tone, word), failure.what()));
+        for why in failure.reasons().take(2) {
+            self.output.line(format!("      {}: {why}", styled(Tone::Label, "why")));
+        }
+        for fix in failure.fixes().take(1) {
+            let fix = fix.lines().collect::<Vec<_>>().join("\n           ");
+            self.output.line(format!("      {}: {fix}", styled(Tone::Label, "fix")));
+        }
+    }
+
+    /// Counts of the log so far.
+    pub(super) fn log(&mut self, kernel: &Kernel) -> Result<(), Failure> {
+        let stats = kernel
+            .log()
+            .stats()
+            .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+        let counts: Vec<String> =
+            stats.verdicts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        self.output.line(format!("   {} records; decisions: {}", stats.records, counts.join(", ")));
+        Ok(())
+    }
+}
+
+fn shorten(arguments: &Value) -> String {
+    match arguments {
+        Value::Object(fields) => {
+            let pair = |(name, value): (&String, &Value)| match value {
+                Value::String(text) => format!("{name}={text}"),
+                other => format!("{name}={other}"),
+            };
+            fields.iter().map(pair).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}

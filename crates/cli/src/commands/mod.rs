@@ -1,0 +1,66 @@
+//! One module a command. Each turns arguments into calls on the road and outcomes into text.
+
+mod audit;
+mod config;
+mod demo;
+mod init;
+mod open;
+mod outcome;
+mod policy;
+mod tool;
+mod trust;
+
+use crate::args::{Cli, Command};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::Output;
+use clap::CommandFactory;
+use serde_json::json;
+use std::path::Path;
+
+pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
+    let global = &cli.global;
+    match cli.command {
+        Command::Demo => demo::run(output),
+        Command::Init { print } => init::run(global, print, output),
+        Command::Trust { action } => trust::run(global, action, output),
+        Command::Policy(command) => policy::run(global, command, output),
+        Command::Audit(command) => audit::run(global, command, output),
+        Command::Tool(command) => tool::run(global, command, output),
+        Command::Config(command) => config::run(global, command, output),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "airlock", &mut script);
+            output.data(&script);
+            Ok(0)
+        }
+        Command::Man { directory } => man(&directory, output),
+        Command::Version => version(output),
+    }
+}
+
+fn man(directory: &Path, output: &mut Output) -> Ending {
+    clap_mangen::generate_to(Cli::command(), directory).map_err(|error| {
+        Failure::new(Kind::Failed, format!("cannot write manual pages to {}", directory.display()))
+            .why(error)
+            .fix("name an existing directory you can write")
+    })?;
+    output.note(format!("manual pages written to {}", directory.display()));
+    Ok(0)
+}
+
+fn version(output: &mut Output) -> Ending {
+    let version = env!("CARGO_PKG_VERSION");
+    if output.is_json() {
+        output.json(&json!({
+            "version": version,
+            "os": std::env::consts::OS,
+            "arch": std::env::consts::ARCH,
+            "policy_version": 1,
+            "audit_format": airlock_audit::FORMAT_VERSION,
+        }));
+    } else {
+        let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+        output.line(format!("airlock {version} ({os} {arch})"));
+    }
+    Ok(0)
+}

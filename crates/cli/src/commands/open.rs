@@ -1,0 +1,86 @@
+//! Opening a kernel for one command, and telling the person what they should know about it.
+
+use crate::args::{Color, Global};
+use crate::config::Config;
+use crate::failure::{Failure, Kind};
+use crate::output::Output;
+use crate::place::Place;
+use airlock_audit::Buffering;
+use airlock_kernel::{Clock, Kernel, KernelConfig, PolicyOrigin, StartError, Workspace};
+
+/// A kernel with the place it works in.
+pub(super) struct Opened {
+    pub(super) kernel: Kernel,
+    pub(super) place: Place,
+}
+
+/// Opens the kernel of the workspace this command stands in.
+pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Opened, Failure> {
+    let place = Place::find(global.workspace.as_deref())?;
+    let config = configuration(global, &place)?;
+    apply_color(&config);
+    let kernel = Kernel::open(KernelConfig {
+        workspace: place.workspace.clone(),
+        state_home: place.state_home.clone(),
+        clock: Clock::system(),
+        buffering: Buffering::Immediate,
+        output_bytes: config.output_bytes(),
+        search_threads: config.search_threads(),
+    })
+    .map_err(start_failure)?;
+    tell(&kernel, output);
+    Ok(Opened { kernel, place })
+}
+
+/// The settings in force; the workspace's file counts only while it is trusted.
+pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
+    let trusted = Workspace::open(&place.workspace, &place.state_home)
+        .ok()
+        .and_then(|workspace| workspace.trust().ok())
+        .and_then(|trust| trust.config().map(<[u8]>::to_vec));
+    let color = global.color.map(|color| match color {
+        Color::Auto => "auto",
+        Color::Always => "always",
+        Color::Never => "never",
+    });
+    Config::gather(place, trusted.as_deref(), color)
+}
+
+fn apply_color(config: &Config) {
+    match config.color() {
+        "always" => anstream::ColorChoice::Always.write_global(),
+        "never" => anstream::ColorChoice::Never.write_global(),
+        _ => {}
+    }
+}
+
+/// What went wrong at start, with the code that says whether it is the input or the machine.
+pub(super) fn start_failure(error: StartError) -> Failure {
+    match error {
+        StartError::Workspace(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
+        StartError::Trust(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
+        StartError::Policy { error, source_text } => super::policy::load_failure(&error, &source_text),
+        StartError::Audit(error) => {
+            let failure = Failure::new(Kind::Failed, "cannot open the audit log").why(&error);
+            failure
+                .maybe_fix(error.hint())
+                .why("without a log nothing may happen, so nothing was done")
+        }
+        error @ (StartError::Identity(_) | StartError::Manifest(_)) => {
+            Failure::of(Kind::Failed, &error)
+        }
+    }
+}
+
+/// Says once, on stderr, what the person would want to know before reading results.
+fn tell(kernel: &Kernel, output: &mut Output) {
+    if let PolicyOrigin::Untrusted = kernel.policy().origin() {
+        output.warning(
+            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
+             review it with `airlock trust`",
+        );
+    }
+    for line in kernel.log().open_report().messages() {
+        output.warning(&line);
+    }
+}

@@ -1,0 +1,63 @@
+//! Outcomes of the road as text, JSON and exit codes.
+
+use crate::failure::{Failure, Kind};
+use airlock_kernel::{Denied, Failed, Outcome, Review};
+use airlock_kernel::Done;
+use serde_json::json;
+
+/// The result of a call, or the failure that says why there is none.
+pub(super) fn done(outcome: Outcome) -> Result<Done, Failure> {
+    match outcome {
+        Outcome::Done(done) => Ok(done),
+        Outcome::Denied(denied) => Err(denied_failure(&denied)),
+        Outcome::NeedsReview(review) => Err(review_failure(&review)),
+        Outcome::Failed(failed) => Err(failed_failure(failed)),
+    }
+}
+
+pub(super) fn denied_failure(denied: &Denied) -> Failure {
+    let explanation = &denied.explanation;
+    let mut failure = Failure::new(Kind::Denied, explanation.headline().to_owned());
+    for why in explanation.reasons() {
+        failure = failure.why(why);
+    }
+    for fix in explanation.fixes() {
+        failure = failure.fix(fix);
+    }
+    failure
+        .json("action", json!(denied.action))
+        .json("decision", json!(denied.decision))
+        .json("explanation", json!(explanation))
+}
+
+pub(super) fn review_failure(review: &Review) -> Failure {
+    let request = &review.request;
+    let what = format!("`{}` needs a person's approval", request.syscall);
+    let mut failure = Failure::new(Kind::NeedsReview, what);
+    for contribution in review.decision.deciding() {
+        failure = failure.why(format!(
+            "rule `{}` ({}): {}",
+            contribution.rule,
+            contribution.layer.as_str(),
+            contribution.reason
+        ));
+    }
+    failure
+        .fix("run the command that asks for it in a terminal and answer there")
+        .json("action", json!(review.action))
+        .json("decision", json!(review.decision))
+        .json("approval", json!(review.approval))
+}
+
+fn failed_failure(failed: Failed) -> Failure {
+    let kind = match failed.code {
+        "unknown_tool" | "invalid_arguments" => Kind::Usage,
+        "unsupported_platform" | "kernel_too_old" | "tier_unavailable" => Kind::Unenforceable,
+        _ => Kind::Failed,
+    };
+    Failure::new(kind, failed.what)
+        .maybe_fix(failed.fix)
+        .json("action", json!(failed.action))
+        .json("code", json!(failed.code))
+        .json("retryable", json!(failed.retryable))
+}

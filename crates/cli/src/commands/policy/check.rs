@@ -1,0 +1,91 @@
+//! `airlock policy check`: every problem of a policy file, with its place.
+
+use super::read;
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use crate::place::Place;
+use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(super) fn run(global: &Global, file: Option<&Path>, output: &mut Output) -> Ending {
+    let (bytes, name) = match file {
+        Some(path) => (read(path)?, path.display().to_string()),
+        None => workspace_policy(global)?,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let loaded = Policy::load(&name, &bytes).map_err(|error| load_failure(&error, &text))?;
+    report(&loaded, &name, &text, output);
+    Ok(0)
+}
+
+/// The workspace's own policy, trusted or not: checking obeys nothing.
+fn workspace_policy(global: &Global) -> Result<(Vec<u8>, String), Failure> {
+    let place = Place::find(global.workspace.as_deref())?;
+    let path = place.workspace.join(airlock_kernel::POLICY_FILE);
+    if !path.exists() {
+        return Err(Failure::new(Kind::Failed, "this workspace has no policy to check")
+            .why(format!("there is no {}", path.display()))
+            .fix("name a file, or write a starter policy: airlock init"));
+    }
+    Ok((read(&path)?, airlock_kernel::POLICY_FILE.to_owned()))
+}
+
+fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
+    let rules = loaded.policy.rule_count();
+    if output.is_json() {
+        output.json(&json!({
+            "ok": true,
+            "rules": rules,
+            "generation": loaded.policy.generation(),
+            "problems": problems(&loaded.warnings),
+        }));
+        return;
+    }
+    if !loaded.warnings.is_empty() {
+        output.note(render(text, name, &loaded.warnings).trim_end());
+    }
+    let warnings = match loaded.warnings.len() {
+        0 => "no warnings".to_owned(),
+        1 => "1 warning".to_owned(),
+        many => format!("{many} warnings"),
+    };
+    let rules = if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") };
+    output.line(format!("{}: {name} loads: {rules}, {warnings}", styled(Tone::Good, "ok")));
+}
+
+fn problems(all: &[Diagnostic]) -> Value {
+    all.iter().map(|problem| json!(problem)).collect()
+}
+
+/// A policy that does not load, with every problem shown.
+pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
+    let count = error.diagnostics.len();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    Failure::new(Kind::Usage, format!("{} does not load: {count} {noun}", error.name))
+        .details(render(text, &error.name, &error.diagnostics))
+        .fix("mend what is shown above, then: airlock policy check FILE")
+        .json("problems", problems(&error.diagnostics))
+}
+
+/// A policy as a person should see it before trusting it: what it allows, in its own words.
+pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result<(), Failure> {
+    let text = String::from_utf8_lossy(bytes);
+    let loaded = Policy::load(name, bytes).map_err(|error| load_failure(&error, &text))?;
+    output.line(styled(Tone::Heading, &format!("{name} says")));
+    for rule in loaded.policy.summary() {
+        let tone = match rule.action {
+            "allow" => Tone::Good,
+            "deny" => Tone::Bad,
+            _ => Tone::Warn,
+        };
+        let action = styled(tone, &format!("{:<14}", rule.action));
+        let line = format!("  {action} {}  {}", rule.name, styled(Tone::Faint, &rule.when));
+        output.line(line);
+    }
+    if !loaded.warnings.is_empty() {
+        output.note(render(&text, name, &loaded.warnings).trim_end());
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `airlock policy diff`: audited syscalls, decided again under another policy.
+
+use super::super::open::{self, Opened};
+use super::super::{audit_reader, outcome};
+use super::load;
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use airlock_audit::Filter;
+use airlock_core::Request;
+use airlock_kernel::PolicyInForce;
+use airlock_policy::{Change, Difference, Replay, replay};
+use serde_json::json;
+use std::path::Path;
+
+pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+    let (_, loaded) = load(file)?;
+    let opened = audit_reader(global, "replay", output)?;
+    let next = opened.kernel.policy_like(loaded.policy);
+    let replayed = replayed(&opened, &next, last)?;
+    show(&replayed, output);
+    Ok(0)
+}
+
+/// The last audited syscalls, decided under the policy in force and under `next`.
+pub(super) fn replayed(
+    opened: &Opened,
+    next: &PolicyInForce,
+    last: usize,
+) -> Result<Replay, Failure> {
+    let requests = audited(opened, last)?;
+    let now = opened.kernel.clock().now();
+    let current = opened.kernel.policy();
+    Ok(replay(
+        &requests,
+        |request| current.decide(request, now),
+        |request| next.decide(request, now),
+    ))
+}
+
+/// The decision inputs of the last `count` attempts, oldest first, with their record numbers.
+fn audited(opened: &Opened, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
+    let failed = |error: &airlock_audit::ReadError| {
+        Failure::of(Kind::Failed, error).maybe_fix(error.hint())
+    };
+    let filter = Filter { newest_first: true, ..Filter::default() };
+    let records = opened.kernel.log().read(filter).map_err(|error| failed(&error))?;
+    let mut found = Vec::new();
+    for record in records {
+        let record = record.map_err(|error| failed(&error))?;
+        let seq = record.sealed.seq();
+        found.extend(record.entry.request.map(|request| (seq, *request)));
+        if found.len() >= count {
+            break;
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Only the differences, and how many there were to compare.
+pub(super) fn show(replay: &Replay, output: &mut Output) {
+    if output.is_json() {
+        output.json(&json!({
+            "replayed": replay.replayed,
+            "breaking": replay.breaking(),
+            "widening": replay.widening(),
+            "undecided": replay.undecided,
+            "differences": replay.differences,
+        }));
+        return;
+    }
+    for difference in &replay.differences {
+        output.line(line(difference));
+    }
+    output.line(format!(
+        "{} audited syscalls replayed: {} differ, {} breaking, {} widening",
+        replay.replayed,
+        replay.differences.len(),
+        replay.breaking(),
+        replay.widening()
+    ));
+    if replay.undecided > 0 {
+        output.note(format!(
+            "{} could not be decided again: a rule asks for arguments, which the log does not keep",
+            replay.undecided
+        ));
+    }
+}
+
+fn line(difference: &Difference) -> String {
+    let label = match difference.change {
+        Change::Breaking => styled(Tone::Bad, "BREAKING"),
+        Change::Widening => styled(Tone::Warn, "WIDENING"),
+        Change::Other => styled(Tone::Label, "changed "),
+    };
+    let request = &difference.request;
+    let paths: Vec<String> = request
+        .paths
+        .iter()
+        .take(3)
+        .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80))
+        .collect();
+    format!(
+        "{label} record {}: {} {} by {}: {} -> {} ({})",
+        difference.seq,
+        request.syscall,
+        paths.join(" "),
+        request.caller.plugin,
+        difference.old.verdict,
+        difference.new.verdict,
+        difference.new.deciding().map(|c| &*c.rule).collect::<Vec<_>>().join(", "),
+    )
+}

@@ -1,0 +1,85 @@
+//! `airlock policy`: check, explain, test, compare and change.
+
+mod check;
+mod diff;
+mod explain;
+mod test;
+mod update;
+
+use super::open;
+use crate::args::{Global, PolicyCommand};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::Output;
+use airlock_policy::{LoadError, Loaded, Policy};
+use serde_json::json;
+use std::path::Path;
+
+pub(crate) use check::{load_failure, summarise};
+
+pub(super) fn run(global: &Global, command: PolicyCommand, output: &mut Output) -> Ending {
+    match command {
+        PolicyCommand::Check { file } => check::run(global, file.as_deref(), output),
+        PolicyCommand::Explain(args) => explain::run(global, &args, output),
+        PolicyCommand::Test { file, policy } => {
+            test::run(global, file.as_deref(), policy.as_deref(), output)
+        }
+        PolicyCommand::Diff { file, last } => diff::run(global, &file, last, output),
+        PolicyCommand::Update { file, last } => update::run(global, &file, last, output),
+        PolicyCommand::Schema => {
+            let schema = airlock_policy::json_schema();
+            if output.is_json() {
+                output.json(&schema);
+            } else {
+                output.line(serde_json::to_string_pretty(&schema).unwrap_or_default());
+            }
+            Ok(0)
+        }
+        PolicyCommand::Show => show(global, output),
+    }
+}
+
+fn show(global: &Global, output: &mut Output) -> Ending {
+    let opened = open::kernel(global, output)?;
+    let policy = opened.kernel.policy();
+    let text = String::from_utf8_lossy(policy.source());
+    if output.is_json() {
+        output.json(&json!({
+            "origin": policy.origin().to_string(),
+            "generation": policy.generation(),
+            "text": text,
+        }));
+    } else {
+        output.note(format!("origin: {}, generation {}", policy.origin(), policy.generation()));
+        output.data(text.as_bytes());
+    }
+    Ok(0)
+}
+
+/// Reads a policy file the person named.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let limit = airlock_core::limits::POLICY_BYTES;
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
+            .why(error)
+            .fix("name an existing policy file that you may read")
+    };
+    let size = std::fs::metadata(path).map_err(|error| failed(&error))?;
+    if size.is_dir() {
+        return Err(failed(&"it is a directory"));
+    }
+    if size.len() > limit as u64 {
+        return Err(failed(&format!("it is larger than {limit} bytes"))
+            .fix("split what is not policy out of it"));
+    }
+    std::fs::read(path).map_err(|error| failed(&error))
+}
+
+/// Loads a policy file the person named.
+fn load(path: &Path) -> Result<(Vec<u8>, Loaded), Failure> {
+    let bytes = read(path)?;
+    let name = path.display().to_string();
+    let loaded = Policy::load(&name, &bytes).map_err(|error: LoadError| {
+        load_failure(&error, &String::from_utf8_lossy(&bytes))
+    })?;
+    Ok((bytes, loaded))
+}

@@ -1,0 +1,77 @@
+//! `airlock policy update`: the new policy, shown against the old one, approved by a person.
+
+use super::super::{audit_reader, outcome};
+use super::{diff, load};
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use crate::review;
+use airlock_kernel::{Call, Front, Outcome};
+use airlock_policy::render;
+use serde_json::json;
+use similar::{ChangeTag, TextDiff};
+use std::path::Path;
+
+/// More breaking changes than this need a typed confirmation (`01` §6).
+const BREAKING_LIMIT: usize = 5;
+
+pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+    let (bytes, loaded) = load(file)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    if !loaded.warnings.is_empty() {
+        output.note(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
+    }
+    let opened = audit_reader(global, "replay", output)?;
+    let kernel = &opened.kernel;
+    if kernel.policy().source() == bytes {
+        output.note("this is the policy in force already; nothing to do");
+        return Ok(0);
+    }
+    let next = kernel.policy_like(loaded.policy);
+    let replayed = diff::replayed(&opened, &next, last)?;
+    text_diff(&String::from_utf8_lossy(kernel.policy().source()), &text, output);
+    diff::show(&replayed, output);
+
+    let call = Call::new("policy.update", json!({ "text": text }));
+    let mut review = match kernel.submit(Front::Cli, &call) {
+        Outcome::NeedsReview(review) => review,
+        // Never without review: an allow here would be a bug of ours, and the file stays.
+        other => {
+            outcome::done(other)?;
+            return Err(Failure::new(Kind::Failed, "the policy was changed without review"));
+        }
+    };
+    let breaking = replayed.breaking();
+    let typed = (breaking > BREAKING_LIMIT).then(|| format!("break {breaking}"));
+    review::answer(kernel, &mut review, "this policy update", typed.as_deref(), output)?;
+    let done = outcome::done(kernel.submit(Front::Cli, &call))?;
+    if output.is_json() {
+        output.json(&done.value);
+        return Ok(0);
+    }
+    let backup = done.value.get("backup").and_then(|name| name.as_str());
+    output.note(styled(Tone::Good, "the new policy is in force"));
+    if let Some(name) = backup {
+        let path = kernel.workspace().state().backups().join(name);
+        output.note(format!("the old one is kept as {}", path.display()));
+    }
+    Ok(0)
+}
+
+fn text_diff(old: &str, new: &str, output: &mut Output) {
+    if output.is_json() {
+        return;
+    }
+    let diff = TextDiff::from_lines(old, new);
+    for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
+        output.line(styled(Tone::Label, hunk.header().to_string().trim_end()));
+        for change in hunk.iter_changes() {
+            let text = airlock_kernel::strip_control(change.value()).trim_end().to_owned();
+            output.line(match change.tag() {
+                ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
+                ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),
+                ChangeTag::Equal => format!(" {text}"),
+            });
+        }
+    }
+}

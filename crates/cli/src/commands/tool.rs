@@ -1,0 +1,216 @@
+//! `airlock tool`: what tools there are, and calling one on the road.
+
+use super::{open, outcome};
+use crate::args::{Global, ToolCommand};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use airlock_core::closest;
+use airlock_kernel::tools::{Registry, ToolSpec};
+use airlock_kernel::{Call, Done, Front};
+use serde_json::{Value, json};
+
+pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
+    match command {
+        ToolCommand::List => list(output),
+        ToolCommand::Show { name } => show(&name, output),
+        ToolCommand::Call { name, arguments, front } => {
+            call(global, name, &arguments, &front, output)
+        }
+    }
+}
+
+fn describe(spec: &ToolSpec) -> Value {
+    json!({
+        "name": spec.name,
+        "summary": spec.summary,
+        "syscall": spec.syscall,
+        "tier": spec.tier,
+        "read_only": spec.read_only,
+    })
+}
+
+fn list(output: &mut Output) -> Ending {
+    let registry = Registry::built_in();
+    for spec in registry.list() {
+        if output.is_json() {
+            output.json(&describe(spec));
+        } else {
+            let name = styled(Tone::Heading, &format!("{:<12}", spec.name));
+            output.line(format!("{name}  {:<7}  {}", spec.tier, spec.summary));
+        }
+    }
+    Ok(0)
+}
+
+fn show(name: &str, output: &mut Output) -> Ending {
+    let registry = Registry::built_in();
+    let tool = registry.get(name).map_err(|unknown| {
+        let name = airlock_kernel::sanitise_line(name, 60);
+        let fix = match unknown.suggestion {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`airlock tool list` shows what there is".to_owned(),
+        };
+        Failure::new(Kind::Usage, format!("unknown tool `{name}`")).fix(fix)
+    })?;
+    let spec = tool.spec();
+    let schema = (spec.schema)();
+    if output.is_json() {
+        let mut value = describe(spec);
+        if let Some(object) = value.as_object_mut() {
+            object.insert("arguments".to_owned(), schema);
+            object.insert("examples".to_owned(), json!(spec.examples));
+        }
+        output.json(&value);
+        return Ok(0);
+    }
+    output.line(format!("{} - {}", styled(Tone::Heading, spec.name), spec.summary));
+    output.line(format!("  runs in the {} tier, syscall {}", spec.tier, spec.syscall));
+    output.line(styled(Tone::Heading, "arguments"));
+    for line in arguments(&schema) {
+        output.line(format!("  {line}"));
+    }
+    output.line(styled(Tone::Heading, "examples"));
+    for example in spec.examples {
+        output.line(format!("  airlock tool call {} '{example}'", spec.name));
+    }
+    Ok(0)
+}
+
+/// One line an argument, out of its JSON Schema.
+fn arguments(schema: &Value) -> Vec<String> {
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return vec!["none".to_owned()];
+    };
+    properties
+        .iter()
+        .map(|(name, property)| {
+            let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
+            let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+            let mark = if required.contains(&name.as_str()) { " (required)" } else { "" };
+            format!("{:<14}{about}{mark}", styled(Tone::Label, name))
+        })
+        .collect()
+}
+
+fn call(
+    global: &Global,
+    name: String,
+    arguments: &[String],
+    front: &str,
+    output: &mut Output,
+) -> Ending {
+    let front = parse_front(front)?;
+    let arguments = parse_arguments(arguments)?;
+    let opened = open::kernel(global, output)?;
+    let outcome = opened.kernel.submit(front, &Call::new(name, arguments));
+    let done = outcome::done(outcome)?;
+    present(&done, output);
+    Ok(0)
+}
+
+fn parse_front(name: &str) -> Result<Front, Failure> {
+    Front::ALL.into_iter().find(|front| front.as_str() == name).ok_or_else(|| {
+        let names = Front::ALL.map(Front::as_str);
+        let fix = closest(name, names).map_or_else(
+            || format!("use one of {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        let name = airlock_kernel::sanitise_line(name, 60);
+        Failure::new(Kind::Usage, format!("unknown front `{name}`")).fix(fix)
+    })
+}
+
+/// NAME=VALUE pairs, or one JSON object. A value that is JSON counts as that; else it is text.
+fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
+    if let [only] = words
+        && only.trim_start().starts_with('{')
+    {
+        return serde_json::from_str(only).map_err(|error| {
+            Failure::new(Kind::Usage, "the arguments are not a JSON object").why(error)
+        });
+    }
+    let mut object = serde_json::Map::new();
+    for word in words {
+        let (name, value) = word.split_once('=').ok_or_else(|| {
+            let word = airlock_kernel::sanitise_line(word, 60);
+            Failure::new(Kind::Usage, format!("`{word}` is not NAME=VALUE"))
+                .fix("write arguments as path=README.md, or as one JSON object")
+        })?;
+        let parsed = match serde_json::from_str(value) {
+            Ok(value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_))) => value,
+            Ok(_) | Err(_) => Value::String(value.to_owned()),
+        };
+        if object.insert(name.to_owned(), parsed).is_some() {
+            let name = airlock_kernel::sanitise_line(name, 60);
+            return Err(Failure::new(Kind::Usage, format!("`{name}` is given twice")));
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+/// Shows a result: the text itself where there is one, else the structure.
+fn present(done: &Done, output: &mut Output) {
+    if output.is_json() {
+        output.json(&json!({
+            "action": done.action,
+            "result": done.value,
+            "hidden": done.hidden,
+            "cut": done.cut,
+            "secrets": done.secrets,
+        }));
+        return;
+    }
+    match render(&done.value) {
+        Some(text) => output.data(text.as_bytes()),
+        None => output.line(serde_json::to_string_pretty(&done.value).unwrap_or_default()),
+    }
+    if done.hidden > 0 {
+        output.note(format!("{} withheld by policy", count(done.hidden, "path")));
+    }
+    if done.secrets > 0 {
+        output.note(format!("{} replaced by a placeholder", count(done.secrets as u64, "secret")));
+    }
+    if done.cut {
+        output.note("the result was cut; ask for a narrower part to see the rest");
+    }
+}
+
+fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Results whose natural form is lines of text.
+pub(super) fn render(value: &Value) -> Option<String> {
+    let object = value.as_object()?;
+    if let Some(text) = object.get("text").and_then(Value::as_str) {
+        let newline = if text.ends_with('\n') { "" } else { "\n" };
+        return Some(format!("{text}{newline}"));
+    }
+    let items = ["matches", "entries", "paths", "files"]
+        .into_iter()
+        .find_map(|key| object.get(key).and_then(Value::as_array))?;
+    let mut text = String::new();
+    for item in items {
+        text.push_str(&line_of(item));
+        text.push('\n');
+    }
+    Some(text)
+}
+
+fn line_of(item: &Value) -> String {
+    let field = |name: &str| item.get(name);
+    if let Value::String(text) = item {
+        return text.clone();
+    }
+    let path = field("path").or_else(|| field("name")).and_then(Value::as_str).unwrap_or_default();
+    match (field("line").and_then(Value::as_u64), field("text").and_then(Value::as_str)) {
+        (Some(line), Some(text)) => format!("{path}:{line}:{}", text.trim_end_matches('\n')),
+        _ if field("kind").and_then(Value::as_str) == Some("directory") => format!("{path}/"),
+        _ => path.to_owned(),
+    }
+}

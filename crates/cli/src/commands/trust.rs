@@ -1,0 +1,99 @@
+//! `airlock trust`: a person reviews what came with the workspace, and approves or withdraws.
+
+use super::{open, outcome};
+use crate::args::{Global, TrustAction};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, styled};
+use crate::review;
+use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange};
+use serde_json::json;
+
+pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Output) -> Ending {
+    let opened = open::kernel(global, output)?;
+    match action {
+        Some(TrustAction::Show) => show(&opened.kernel, output),
+        Some(TrustAction::Revoke) => {
+            outcome::done(opened.kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
+            output.note("nothing in .airlock/ counts any more; built-in defaults hold");
+            Ok(0)
+        }
+        None => approve(&opened.kernel, output),
+    }
+}
+
+fn load(kernel: &Kernel) -> Result<Trust, Failure> {
+    kernel
+        .workspace()
+        .trust()
+        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))
+}
+
+fn word(change: TrustChange) -> &'static str {
+    match change {
+        TrustChange::New => "new",
+        TrustChange::Changed => "changed",
+        TrustChange::Missing => "missing",
+        TrustChange::Same => "approved",
+    }
+}
+
+fn show(kernel: &Kernel, output: &mut Output) -> Ending {
+    let trust = load(kernel)?;
+    if output.is_json() {
+        output.json(&json!({
+            "trusted": trust.holds() && !trust.is_empty(),
+            "files": trust.report(),
+            "policy": kernel.policy().origin().to_string(),
+        }));
+        return Ok(0);
+    }
+    files(&trust, output);
+    let verdict = match (trust.is_empty(), trust.holds()) {
+        (true, _) => "nothing to trust: this workspace has no .airlock/ files",
+        (false, true) => "trusted: every file is as approved",
+        (false, false) => "not trusted: built-in defaults hold until `airlock trust`",
+    };
+    output.line(verdict);
+    Ok(0)
+}
+
+fn files(trust: &Trust, output: &mut Output) {
+    for file in trust.report() {
+        let tone = if file.change == TrustChange::Same { Tone::Good } else { Tone::Warn };
+        let state = styled(tone, &format!("{:<8}", word(file.change)));
+        let digest = file.digest.map_or_else(String::new, |digest| digest.short());
+        let path = airlock_kernel::sanitise_line(&file.path, 200);
+        output.line(format!("{state}  {path}  {} bytes  {digest}", file.bytes));
+    }
+}
+
+fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
+    let trust = load(kernel)?;
+    if trust.is_empty() {
+        return Err(Failure::new(Kind::Failed, "there is nothing to trust")
+            .why("this workspace has no .airlock/ files, so built-in defaults hold")
+            .fix("write a starter policy: airlock init"));
+    }
+    if trust.holds() {
+        files(&trust, output);
+        output.note("already trusted: every file is as approved");
+        return Ok(0);
+    }
+    files(&trust, output);
+    summary(&trust, output)?;
+    let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
+    let mut review = match kernel.submit(Front::Cli, &call) {
+        Outcome::NeedsReview(review) => review,
+        other => return outcome::done(other).map(|_| 0),
+    };
+    review::answer(kernel, &mut review, "trusting these files", None, output)?;
+    outcome::done(kernel.submit(Front::Cli, &call))?;
+    output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    Ok(0)
+}
+
+/// The policy as a person should see it before saying yes.
+fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
+    let Some(bytes) = trust.untrusted_policy() else { return Ok(()) };
+    super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)
+}

@@ -1,0 +1,257 @@
+//! Settings of convenience, and where each value came from.
+//!
+//! Nothing here can widen what policy allows. Order, high to low: flags, `AIRLOCK_*` variables, the
+//! workspace's trusted `.airlock/config.yaml`, the user's own file, defaults. Files are flat: one
+//! `key: value` a line.
+
+use crate::failure::{Failure, Kind};
+use crate::place::{Place, variable};
+use airlock_core::closest;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One setting: its name, default, what it is for, and what it may be.
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+    accepts: &'static str,
+    check: fn(&str) -> bool,
+}
+
+/// Every setting there is.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "color",
+        default: "auto",
+        about: "when to use colour",
+        accepts: "auto, always or never",
+        check: |value| ["auto", "always", "never"].contains(&value),
+    },
+    Setting {
+        key: "output.max_tokens",
+        default: "4000",
+        about: "how much of a tool's result is shown at once",
+        accepts: "a whole number from 100 to 100000",
+        check: |value| value.parse().is_ok_and(|tokens: u32| (100..=100_000).contains(&tokens)),
+    },
+    Setting {
+        key: "search.threads",
+        default: "0",
+        about: "threads a search may use; 0 for one a processor",
+        accepts: "a whole number from 0 to 256",
+        check: |value| value.parse().is_ok_and(|threads: u32| threads <= 256),
+    },
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Variable(String),
+    Workspace,
+    User(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => write!(f, "${name}"),
+            Self::Workspace => f.write_str(".airlock/config.yaml"),
+            Self::User(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// The values in force.
+#[derive(Debug)]
+pub(crate) struct Config {
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+impl Config {
+    /// Gathers the layers. `workspace` is the trusted workspace file, if there is one.
+    pub(crate) fn gather(
+        place: &Place,
+        workspace: Option<&[u8]>,
+        color: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let user = place.user_config();
+        let user_values = match std::fs::read(&user) {
+            Ok(bytes) => parse(&bytes, &user.display().to_string())?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => {
+                return Err(Failure::new(Kind::Failed, format!("cannot read {}", user.display()))
+                    .why(error)
+                    .fix("make it readable, or move it away"));
+            }
+        };
+        let workspace_values = match workspace {
+            Some(bytes) => parse(bytes, airlock_kernel::CONFIG_FILE)?,
+            None => BTreeMap::new(),
+        };
+        let mut values = BTreeMap::new();
+        for setting in SETTINGS {
+            let mut value = (setting.default.to_owned(), Origin::Default);
+            if let Some(text) = user_values.get(setting.key) {
+                value = (text.clone(), Origin::User(user.clone()));
+            }
+            if let Some(text) = workspace_values.get(setting.key) {
+                value = (text.clone(), Origin::Workspace);
+            }
+            let name = variable_name(setting.key);
+            if let Some(text) = variable(&name) {
+                let text = text.to_string_lossy().into_owned();
+                check(setting.key, &text, &format!("${name}"))?;
+                value = (text, Origin::Variable(name));
+            }
+            if let Some(text) = color.filter(|_| setting.key == "color") {
+                value = (text.to_owned(), Origin::Flag);
+            }
+            values.insert(setting.key, value);
+        }
+        Ok(Self { values })
+    }
+
+    /// Every setting with its value and origin, in order of name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &str, &Origin)> {
+        self.values.iter().map(|(key, (value, origin))| (*key, value.as_str(), origin))
+    }
+
+    fn get(&self, key: &str) -> &str {
+        self.values.get(key).map_or("", |(value, _)| value)
+    }
+
+    pub(crate) fn color(&self) -> &str {
+        self.get("color")
+    }
+
+    /// The output bound in bytes, at the usual four bytes a token.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.get("output.max_tokens").parse::<usize>().unwrap_or(4_000).saturating_mul(4)
+    }
+
+    pub(crate) fn search_threads(&self) -> usize {
+        self.get("search.threads").parse().unwrap_or(0)
+    }
+}
+
+fn variable_name(key: &str) -> String {
+    format!("AIRLOCK_{}", key.to_uppercase().replace('.', "_"))
+}
+
+/// The setting called `key`, or an error that suggests one.
+pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Failure> {
+    SETTINGS.iter().find(|setting| setting.key == key).ok_or_else(|| {
+        let fix = match closest(key, SETTINGS.iter().map(|setting| setting.key)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`airlock config show` lists every setting".to_owned(),
+        };
+        Failure::new(Kind::Usage, format!("unknown setting `{}` in {source}", shorten(key))).fix(fix)
+    })
+}
+
+fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
+    let setting = setting(key, source)?;
+    if (setting.check)(value) {
+        return Ok(());
+    }
+    let what = format!("`{}` is no value for `{key}` in {source}", shorten(value));
+    Err(Failure::new(Kind::Usage, what).fix(format!("use {}", setting.accepts)))
+}
+
+fn shorten(text: &str) -> String {
+    airlock_kernel::sanitise_line(text, 60)
+}
+
+fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure> {
+    let invalid = |why: String| {
+        Failure::new(Kind::Usage, format!("cannot read configuration {source}"))
+            .why(why)
+            .fix("write one `key: value` a line; `airlock config show` lists the keys")
+    };
+    let text = std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
+    let mut values = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (key, value) = line
+            .split_once(':')
+            .ok_or_else(|| invalid(format!("line {} is not `key: value`", number + 1)))?;
+        let value = value.split(" #").next().unwrap_or_default().trim();
+        let value = value.trim_matches(|c| c == '"' || c == '\'');
+        check(key.trim(), value, &format!("{source}:{}", number + 1))?;
+        if values.insert(key.trim().to_owned(), value.to_owned()).is_some() {
+            return Err(invalid(format!("line {} sets `{}` again", number + 1, key.trim())));
+        }
+    }
+    Ok(values)
+}
+
+/// Sets `key` in the user's file, leaving every other line as it is.
+pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
+    check(key, value, "the command line")?;
+    let failed = |error: io::Error| {
+        Failure::new(Kind::Failed, format!("cannot write {}", path.display()))
+            .why(error)
+            .fix("make the directory writable, or set XDG_CONFIG_HOME to one that is")
+    };
+    let old = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error)),
+    };
+    parse(old.as_bytes(), &path.display().to_string())?;
+    let line = format!("{key}: {value}");
+    let is_key = |old: &str| old.split_once(':').is_some_and(|(name, _)| name.trim() == key);
+    let mut lines: Vec<&str> = old.lines().collect();
+    match lines.iter_mut().find(|old| is_key(old)) {
+        Some(old) => *old = &line,
+        None => lines.push(&line),
+    }
+    let directory = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    io::Write::write_all(&mut file, format!("{}\n", lines.join("\n")).as_bytes()).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_pass_their_own_checks() {
+        for setting in SETTINGS {
+            assert!((setting.check)(setting.default), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn setting_a_value_keeps_comments_and_other_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("airlock/config.yaml");
+        set(&path, "color", "never").unwrap();
+        std::fs::write(&path, "# mine\ncolor: never\nsearch.threads: 2\n").unwrap();
+        set(&path, "color", "always").unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "# mine\ncolor: always\nsearch.threads: 2\n");
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_values_are_errors() {
+        for bad in ["colour: auto", "color: blue", "nonsense", "color: auto\ncolor: never"] {
+            assert!(parse(bad.as_bytes(), "test").is_err(), "{bad}");
+        }
+        assert!(parse(&[0xff], "test").is_err());
+    }
+}

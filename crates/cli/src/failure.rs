@@ -1,0 +1,148 @@
+//! Every way a command can end badly: what happened, why, how to mend it, and the exit code.
+
+use crate::output::Output;
+use serde_json::json;
+use std::error::Error;
+use std::fmt::Display;
+
+/// Exit codes are an API; `docs/cli.md` lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It was tried and failed.
+    Failed,
+    /// The command line or an input is wrong.
+    Usage,
+    /// Policy says no.
+    Denied,
+    /// A person has to say yes first.
+    NeedsReview,
+    /// This machine cannot enforce what is asked.
+    Unenforceable,
+}
+
+impl Kind {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Denied => 3,
+            Self::NeedsReview => 4,
+            Self::Unenforceable => 5,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Denied => "denied",
+            Self::NeedsReview => "needs_review",
+            Self::Unenforceable => "unenforceable",
+        }
+    }
+}
+
+/// A failed command.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    what: String,
+    why: Vec<String>,
+    fix: Vec<String>,
+    /// Text that already says everything, such as rendered policy problems.
+    details: Option<String>,
+    /// More for `--json`.
+    json: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self {
+            kind,
+            what: what.into(),
+            why: Vec::new(),
+            fix: Vec::new(),
+            details: None,
+            json: serde_json::Map::new(),
+        }
+    }
+
+    /// From an error: its message is what happened, its sources are why.
+    pub(crate) fn of(kind: Kind, error: &(dyn Error + 'static)) -> Self {
+        let mut failure = Self::new(kind, error.to_string());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            failure.why.push(cause.to_string());
+            source = cause.source();
+        }
+        failure
+    }
+
+    pub(crate) fn why(mut self, why: impl Display) -> Self {
+        self.why.push(why.to_string());
+        self
+    }
+
+    pub(crate) fn fix(mut self, fix: impl Display) -> Self {
+        let fix = fix.to_string();
+        if !fix.is_empty() {
+            self.fix.push(fix);
+        }
+        self
+    }
+
+    pub(crate) fn maybe_fix(self, fix: Option<impl Display>) -> Self {
+        match fix {
+            Some(fix) => self.fix(fix),
+            None => self,
+        }
+    }
+
+    pub(crate) fn details(mut self, details: String) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn json(mut self, key: &str, value: serde_json::Value) -> Self {
+        self.json.insert(key.to_owned(), value);
+        self
+    }
+
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
+        self.why.iter().map(String::as_str)
+    }
+
+    pub(crate) fn fixes(&self) -> impl Iterator<Item = &str> {
+        self.fix.iter().map(String::as_str)
+    }
+
+    /// Shows the failure where people, or programs, look for it.
+    pub(crate) fn show(&self, output: &mut Output) {
+        if output.is_json() {
+            let mut error = json!({
+                "kind": self.kind.word(),
+                "what": self.what,
+                "why": self.why,
+                "fix": self.fix,
+            });
+            if let Some(object) = error.as_object_mut() {
+                object.extend(self.json.clone());
+            }
+            output.json(&json!({ "error": error }));
+            return;
+        }
+        if let Some(details) = &self.details {
+            output.note(details.trim_end());
+        }
+        output.error(&self.what);
+        self.why.iter().for_each(|why| output.labelled("why", why));
+        self.fix.iter().for_each(|fix| output.labelled("fix", fix));
+    }
+}
+
+/// What a command returns: its exit code, or why it failed.
+pub(crate) type Ending = Result<u8, Failure>;

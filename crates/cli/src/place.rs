@@ -1,0 +1,85 @@
+//! Where the command stands: directories from the environment, the workspace it works on.
+//!
+//! The only module that reads the environment, so that the libraries below never do.
+
+use crate::failure::{Failure, Kind};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The directories a command works with.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) workspace: PathBuf,
+    pub(crate) state_home: PathBuf,
+    pub(crate) config_home: PathBuf,
+}
+
+/// A variable, if it is set and not empty.
+#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line knows where it stands")]
+pub(crate) fn current_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure::of(Kind::Failed, &error)
+            .why("the current directory cannot be read; it may have been deleted")
+            .fix("change to an existing directory, or pass --workspace DIR")
+    })
+}
+
+impl Place {
+    /// From the environment and `--workspace`.
+    pub(crate) fn find(workspace: Option<&Path>) -> Result<Self, Failure> {
+        let workspace = match workspace {
+            Some(path) => path.to_owned(),
+            None => enclosing(&current_directory()?),
+        };
+        Ok(Self {
+            workspace,
+            state_home: home("XDG_STATE_HOME", ".local/state")?,
+            config_home: home("XDG_CONFIG_HOME", ".config")?,
+        })
+    }
+
+    /// The user's own configuration file.
+    pub(crate) fn user_config(&self) -> PathBuf {
+        self.config_home.join("airlock/config.yaml")
+    }
+}
+
+/// The nearest directory upwards that has a policy or is a repository; else the directory itself.
+fn enclosing(start: &Path) -> PathBuf {
+    let marked = |directory: &&Path| {
+        directory.join(".airlock").is_dir() || directory.join(".git").exists()
+    };
+    start.ancestors().find(marked).unwrap_or(start).to_owned()
+}
+
+/// An XDG base directory; a relative value is ignored, as the XDG rules ask.
+fn home(name: &str, fallback: &str) -> Result<PathBuf, Failure> {
+    if let Some(path) = variable(name).map(PathBuf::from).filter(|path| path.is_absolute()) {
+        return Ok(path);
+    }
+    match variable("HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
+        Some(home) => Ok(home.join(fallback)),
+        None => Err(Failure::new(Kind::Failed, "cannot tell where to keep state and configuration")
+            .why("neither HOME nor XDG_STATE_HOME and XDG_CONFIG_HOME is set to an absolute path")
+            .fix("set HOME, or both XDG_STATE_HOME and XDG_CONFIG_HOME")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_marked_directory_is_the_workspace() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b/c");
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::create_dir_all(dir.path().join("a/.airlock")).unwrap();
+        assert_eq!(enclosing(&deep), dir.path().join("a"));
+    }
+}

@@ -1,0 +1,72 @@
+//! Syscalls that steer Airlock itself, as tools on the same road: policy, trust, the log.
+//!
+//! Each validates in `prepare`, which has no effect, and acts in `run`, which is reached only after
+//! the decision and with the attempt on disk.
+
+mod audit_read;
+mod policy_init;
+mod policy_update;
+mod trust;
+
+use crate::policy_store::PolicyStore;
+use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSpec};
+use airlock_core::{RequestPath, Tier};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Adds the control syscalls to the tools of a kernel.
+pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
+    registry.add(Box::new(policy_init::PolicyInit::new(store)));
+    registry.add(Box::new(policy_update::PolicyUpdate::new(store)));
+    registry.add(Box::new(trust::Approve::new(store)));
+    registry.add(Box::new(trust::Revoke::new(store)));
+    registry.add(Box::new(audit_read::AuditRead));
+}
+
+/// The description of a control syscall: tool and syscall have one name.
+const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) -> ToolSpec {
+    ToolSpec {
+        name,
+        summary,
+        syscall: name,
+        tier: Tier::Kernel,
+        read_only: false,
+        keep: Keep::Head,
+        schema,
+        examples: &[],
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    schemars::schema_for!(T).to_value()
+}
+
+/// Reads arguments into their type, naming the one at fault.
+fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
+    serde_path_to_error::deserialize(value).map_err(|error| InvalidArguments {
+        at: error.path().to_string(),
+        what: error.inner().to_string(),
+        fix: None,
+    })
+}
+
+/// A prepared control syscall: a closure over what it validated.
+struct Ready<F>(F);
+
+impl<F> Prepared for Ready<F>
+where
+    F: FnOnce() -> Result<crate::tools::ToolOutput, crate::tools::ToolFailure> + Send,
+{
+    fn paths(&self) -> &[RequestPath] {
+        &[]
+    }
+
+    fn run(
+        self: Box<Self>,
+        _context: &crate::tools::RunContext<'_>,
+    ) -> Result<crate::tools::ToolOutput, crate::tools::ToolFailure> {
+        (self.0)()
+    }
+}

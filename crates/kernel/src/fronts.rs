@@ -1,0 +1,148 @@
+//! The built-in fronts: plugins of our own, with manifests of our own.
+//!
+//! A front can do what its manifest, the workspace and the user all allow, like any plugin. What
+//! only a person may do - change policy, trust files, answer approvals - is granted to the command
+//! line alone.
+
+use airlock_core::{Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId};
+use std::fmt;
+
+/// Where a call comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Front {
+    /// The person at the command line.
+    Cli,
+    /// The built-in agent loop.
+    Agent,
+    /// An MCP client.
+    Mcp,
+    /// An HTTP client.
+    Server,
+}
+
+impl Front {
+    /// Every front.
+    pub const ALL: [Self; 4] = [Self::Cli, Self::Agent, Self::Mcp, Self::Server];
+
+    /// The front's name as a plugin.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Agent => "agent",
+            Self::Mcp => "mcp",
+            Self::Server => "server",
+        }
+    }
+
+    /// The capabilities of the front's manifest.
+    pub const fn allow(self) -> &'static [&'static str] {
+        match self {
+            Self::Cli => &["*"],
+            Self::Agent | Self::Mcp | Self::Server => &[
+                "filesystem.*",
+                "exec.run.sandboxed",
+                "exec.shell.sandboxed",
+                "exec.container",
+                "network.connect.*",
+                "secret.use.*",
+                "tool.*",
+                "provider.chat",
+                "merge.apply",
+                "sessions.*",
+            ],
+        }
+    }
+
+    /// The capabilities the front's manifest gives up for good.
+    pub const fn deny(self) -> &'static [&'static str] {
+        match self {
+            Self::Cli => &[],
+            Self::Agent | Self::Mcp | Self::Server => {
+                &["policy.*", "approvals.*", "trust.*", "plugin.*", "audit.*"]
+            }
+        }
+    }
+}
+
+impl fmt::Display for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the operating system says of this process, taken once at start.
+#[derive(Debug, Clone)]
+pub(crate) struct Local {
+    tenant: TenantId,
+    user: UserId,
+    peer: Peer,
+}
+
+impl Local {
+    /// Asks the operating system who runs this process.
+    pub(crate) fn detect() -> Result<Self, IdError> {
+        let uid = rustix::process::getuid().as_raw();
+        let name = user_name(uid).and_then(|name| UserId::new(&name).ok());
+        let user = name.map_or_else(|| UserId::new(&format!("uid:{uid}")), Ok)?;
+        let peer = Peer { pid: std::process::id(), uid, started: own_start_time() };
+        Ok(Self { tenant: TenantId::new("local")?, user, peer })
+    }
+
+    /// The user.
+    pub(crate) fn user(&self) -> &UserId {
+        &self.user
+    }
+
+    /// The caller that `front` is, with the tags policy gives it.
+    pub(crate) fn caller(
+        &self,
+        front: Front,
+        workspace: &WorkspaceId,
+        session: Option<SessionId>,
+        tags: Vec<TagName>,
+    ) -> Result<Caller, IdError> {
+        Ok(Caller {
+            tenant: self.tenant.clone(),
+            user: self.user.clone(),
+            workspace: workspace.clone(),
+            session,
+            plugin: PluginName::new(front.as_str())?,
+            tags,
+            peer: Some(self.peer),
+            sandbox: None,
+            mode: None,
+            phase: None,
+        })
+    }
+}
+
+/// The name of `uid` in the system's own user table.
+fn user_name(uid: u32) -> Option<String> {
+    let table = std::fs::read_to_string("/etc/passwd").ok()?;
+    let wanted = uid.to_string();
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == wanted).then(|| name.to_owned())
+    })
+}
+
+/// Start time of this process in clock ticks since boot: the 22nd field of its `stat`.
+fn own_start_time() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the command name in parentheses and may contain anything.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    after_name.split_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_a_user_and_a_start_time() {
+        let local = Local::detect().unwrap();
+        assert!(!local.user().as_str().is_empty());
+        assert_ne!(local.peer.started, 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! The kernel as a value: a workspace, the policy in force, the enforcer, the log, the tools.
+//!
+//! A short command opens one, submits a call and closes it; a long-lived process keeps one. Both
+//! are this type and this road.
+
+use crate::clock::Clock;
+use crate::control;
+use crate::fronts::{Front, Local};
+use crate::policy_store::{PolicyInForce, PolicyStore};
+use crate::road::Call;
+use crate::tools::Registry;
+use crate::workspace::{TrustError, Workspace, WorkspaceError};
+use airlock_audit::{Buffering, Log, LogConfig};
+use airlock_core::{Caller, IdError, PluginName, UserId};
+use airlock_policy::approval::Grants;
+use airlock_policy::capability::{CapabilityError, CapabilitySet};
+use airlock_policy::{Enforcer, Imposed, LoadError, Manifest};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How to open a kernel.
+#[derive(Debug, Clone)]
+pub struct KernelConfig {
+    /// The workspace's root.
+    pub workspace: PathBuf,
+    /// Where state lives, outside every workspace.
+    pub state_home: PathBuf,
+    /// The time.
+    pub clock: Clock,
+    /// How outcomes reach the log.
+    pub buffering: Buffering,
+    /// Bytes of text a result may hold.
+    pub output_bytes: usize,
+    /// Threads a search may use; zero means one a processor.
+    pub search_threads: usize,
+}
+
+/// Why a kernel does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The workspace cannot be opened.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// What was approved cannot be told.
+    #[error("cannot tell whether this workspace's files are trusted")]
+    Trust(#[source] TrustError),
+    /// The policy does not load; nothing runs without one.
+    #[error("the policy does not load")]
+    Policy {
+        /// Every problem.
+        error: LoadError,
+        /// The text they point into.
+        source_text: String,
+    },
+    /// The audit log cannot be opened.
+    #[error("cannot open the audit log")]
+    Audit(#[source] airlock_audit::OpenError),
+    /// The operating system's identity cannot be named.
+    #[error("cannot tell who is asking")]
+    Identity(#[source] IdError),
+    /// A manifest of our own is wrong.
+    #[error("a built-in manifest is wrong")]
+    Manifest(#[source] CapabilityError),
+}
+
+/// One opened kernel.
+pub struct Kernel {
+    store: Arc<PolicyStore>,
+    enforcer: Enforcer,
+    grants: Mutex<Grants>,
+    registry: Registry,
+    log: Arc<Log>,
+    local: Local,
+    clock: Clock,
+    output_bytes: usize,
+    search_threads: usize,
+}
+
+impl Kernel {
+    /// Opens the workspace, its trusted policy and its log.
+    pub fn open(config: KernelConfig) -> Result<Self, StartError> {
+        let local = Local::detect().map_err(StartError::Identity)?;
+        let workspace = Workspace::open(&config.workspace, &config.state_home)?;
+        let store = Arc::new(PolicyStore::open(workspace, local.user())?);
+        let log = open_log(&store, &config).map_err(StartError::Audit)?;
+        let log = Arc::new(log);
+        let enforcer = enforcer()?;
+        let mut registry = Registry::built_in();
+        control::register(&mut registry, &store);
+        Ok(Self {
+            store,
+            enforcer,
+            grants: Mutex::new(Grants::default()),
+            registry,
+            log,
+            local,
+            clock: config.clock,
+            output_bytes: config.output_bytes,
+            search_threads: config.search_threads,
+        })
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> &Workspace {
+        self.store.workspace()
+    }
+
+    /// The policy in force now.
+    pub fn policy(&self) -> Arc<PolicyInForce> {
+        self.store.current()
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The log. Reading it is the syscall `audit.read`: submit that first.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Flushes the log. Dropping does the same but cannot report a failure.
+    pub fn close(self) -> Result<(), airlock_audit::AppendError> {
+        self.log.flush()
+    }
+
+    pub(crate) fn enforcer(&self) -> &Enforcer {
+        &self.enforcer
+    }
+
+    pub(crate) fn grants(&self) -> &Mutex<Grants> {
+        &self.grants
+    }
+
+    pub(crate) fn user(&self) -> &UserId {
+        self.local.user()
+    }
+
+    pub(crate) fn output_budget(&self, imposed: &Imposed) -> usize {
+        let limit = imposed.max_output.map_or(u64::MAX, |size| size.as_bytes());
+        usize::try_from(limit).unwrap_or(usize::MAX).min(self.output_bytes)
+    }
+
+    pub(crate) fn search_threads(&self) -> usize {
+        self.search_threads
+    }
+
+    pub(crate) fn identify(
+        &self,
+        front: Front,
+        call: &Call,
+        policy: &PolicyInForce,
+    ) -> Result<Caller, IdError> {
+        let tags = policy.tags(front.as_str(), self.local.user());
+        self.local.caller(front, self.workspace().id(), call.session.clone(), tags)
+    }
+}
+
+/// The enforcer with every built-in front registered.
+fn enforcer() -> Result<Enforcer, StartError> {
+    let enforcer = Enforcer::new();
+    for front in Front::ALL {
+        let set = |patterns: &[&str]| {
+            CapabilitySet::parse(patterns.iter().copied()).map_err(StartError::Manifest)
+        };
+        let name = PluginName::new(front.as_str()).map_err(StartError::Identity)?;
+        enforcer.replace(name, Manifest { allow: set(front.allow())?, deny: set(front.deny())? });
+    }
+    Ok(enforcer)
+}
+
+fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_audit::OpenError> {
+    let state = store.workspace().state();
+    Log::open(LogConfig {
+        directory: state.path().to_owned(),
+        keys: state.keys(),
+        buffering: config.buffering,
+        clock: config.clock.shared(),
+    })
+}

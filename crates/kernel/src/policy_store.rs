@@ -1,0 +1,351 @@
+//! The policy in force: where it comes from, how it changes, who is allowed what under it.
+//!
+//! Invariant 8 lives here: the workspace's file counts only while a person's approval holds, and
+//! [`PolicyStore::update`] - reached only through the reviewed syscall - is the only writer.
+
+use crate::starter::Starter;
+use crate::workspace::{POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic};
+use crate::kernel::StartError;
+use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
+use airlock_policy::capability::CapabilitySet;
+use airlock_policy::{Decision, Engine, Explanation, Generation, LoadError, Policy, Protected};
+use arc_swap::ArcSwap;
+use rustix::fs::{FlockOperation, flock};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Most numbered backups of replaced policies; the oldest go first.
+const BACKUPS: usize = 100;
+
+/// Where the policy in force comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyOrigin {
+    /// The workspace's own file, approved by a person.
+    Workspace,
+    /// Built-in defaults, because the workspace has no policy.
+    Default,
+    /// Built-in defaults, because the workspace's files are not approved.
+    Untrusted,
+}
+
+impl fmt::Display for PolicyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Workspace => "workspace",
+            Self::Default => "default",
+            Self::Untrusted => "default (workspace files not approved)",
+        })
+    }
+}
+
+/// Why the policy could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// There is a policy already.
+    #[error("this workspace already has a policy, `{POLICY_FILE}`")]
+    Exists,
+    /// The files are not the ones a person looked at.
+    #[error("the files changed while they were being reviewed")]
+    Moved,
+    /// Approvals cannot be read or recorded.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The text is no policy.
+    #[error("the policy does not load")]
+    Load(#[source] Box<LoadError>),
+    /// The file cannot be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl UpdateError {
+    /// How to mend it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Exists => "edit it and run `airlock policy update FILE`, or `airlock trust`",
+            Self::Moved => "look at them again and answer again",
+            Self::Trust(error) => error.hint(),
+            Self::Load(_) => "check it with `airlock policy check FILE`",
+            Self::Write { .. } => "make the directory writable, or free some space",
+        }
+    }
+}
+
+/// What an update did.
+#[derive(Debug)]
+pub(crate) struct Updated {
+    pub(crate) generation: Generation,
+    /// The name of the backup of the policy it replaced.
+    pub(crate) backup: Option<String>,
+}
+
+/// One policy, with the sets and tags that follow from it for this user.
+pub struct PolicyInForce {
+    engine: Engine,
+    origin: PolicyOrigin,
+    workspace_allow: CapabilitySet,
+    user_allow: CapabilitySet,
+    source: Arc<[u8]>,
+}
+
+impl PolicyInForce {
+    fn new(
+        policy: Policy,
+        origin: PolicyOrigin,
+        source: &[u8],
+        workspace: &Workspace,
+        user: &UserId,
+    ) -> Result<Self, StartError> {
+        let document = policy.document();
+        let set = |patterns: &[Arc<str>]| {
+            CapabilitySet::parse(patterns.iter().map(|p| &**p)).map_err(StartError::Manifest)
+        };
+        let workspace_allow = set(&document.workspace.allow)?;
+        let user_allow = match document.users.get(user.as_str()) {
+            // The local user owns the machine's copy unless the policy says otherwise.
+            None => CapabilitySet::parse(["*"]).map_err(StartError::Manifest)?,
+            Some(roles) => {
+                let granted: Vec<Arc<str>> = roles
+                    .iter()
+                    .filter_map(|role| document.roles.get(role))
+                    .flatten()
+                    .cloned()
+                    .collect();
+                set(&granted)?
+            }
+        };
+        let engine = Engine::new(policy, protected(workspace));
+        Ok(Self { engine, origin, workspace_allow, user_allow, source: source.into() })
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> PolicyOrigin {
+        self.origin
+    }
+
+    /// The compiled policy.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.engine.policy()
+    }
+
+    /// The text it was loaded from.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+
+    /// Which policy it is.
+    pub fn generation(&self) -> Generation {
+        self.engine.policy().generation()
+    }
+
+    /// Decides `request` by built-in rules and this policy. Capabilities are the enforcer's.
+    pub fn decide(&self, request: &Request, now: Timestamp) -> Decision {
+        self.engine.decide(request, None, now)
+    }
+
+    /// Why `decision` came out as it did, and what would change it.
+    pub fn explain(&self, request: &Request, decision: &Decision) -> Explanation {
+        self.engine.explain(request, decision)
+    }
+
+    /// The tags policy gives to `plugin` acting for `user`.
+    pub(crate) fn tags(&self, plugin: &str, user: &UserId) -> Vec<TagName> {
+        let policy = self.engine.policy();
+        let holds = |holders: &[Arc<str>], name: &str| holders.iter().any(|held| **held == *name);
+        policy
+            .document()
+            .tags
+            .iter()
+            .filter(|(_, tag)| holds(&tag.plugin, plugin) || holds(&tag.user, user.as_str()))
+            .filter_map(|(name, _)| TagName::new(name).ok())
+            .collect()
+    }
+
+    pub(crate) fn workspace_allow(&self) -> &CapabilitySet {
+        &self.workspace_allow
+    }
+
+    pub(crate) fn user_allow(&self) -> &CapabilitySet {
+        &self.user_allow
+    }
+}
+
+impl fmt::Debug for PolicyInForce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PolicyInForce({}, {:?})", self.origin, self.generation())
+    }
+}
+
+/// What no request may write, whatever the policy: state, keys and our own binary.
+fn protected(workspace: &Workspace) -> Protected {
+    let mut paths = vec![workspace.state().path().display().to_string()];
+    let binary = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    paths.extend(binary.map(|path| path.display().to_string()));
+    Protected::new(paths)
+}
+
+/// The workspace with the policy in force in it.
+pub(crate) struct PolicyStore {
+    workspace: Workspace,
+    user: UserId,
+    current: ArcSwap<PolicyInForce>,
+}
+
+impl PolicyStore {
+    /// Loads the policy a person approved, or the built-in one. A policy that is approved and does
+    /// not load stops the start.
+    pub(crate) fn open(workspace: Workspace, user: &UserId) -> Result<Self, StartError> {
+        let current = load(&workspace, user)?;
+        Ok(Self { workspace, user: user.clone(), current: ArcSwap::from_pointee(current) })
+    }
+
+    pub(crate) fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    pub(crate) fn current(&self) -> Arc<PolicyInForce> {
+        self.current.load_full()
+    }
+
+    /// Approves exactly the files whose common digest is `shown`: those the person looked at.
+    pub(crate) fn approve(&self, shown: Digest) -> Result<usize, UpdateError> {
+        let _held = self.lock()?;
+        let trust = self.workspace.trust()?;
+        if trust.digest() != shown {
+            return Err(UpdateError::Moved);
+        }
+        if let Some(bytes) = trust.untrusted_policy() {
+            Policy::load(POLICY_FILE, bytes).map_err(|error| UpdateError::Load(Box::new(error)))?;
+        }
+        TrustStore::new(&self.workspace).approve(&trust)?;
+        self.reload()?;
+        Ok(trust.report().len())
+    }
+
+    /// Withdraws every approval.
+    pub(crate) fn revoke(&self) -> Result<(), UpdateError> {
+        let _held = self.lock()?;
+        TrustStore::new(&self.workspace).revoke()?;
+        self.reload()
+    }
+
+    /// Writes and approves the starter policy, unless there is a policy.
+    pub(crate) fn initialise(&self) -> Result<Starter, UpdateError> {
+        let _held = self.lock()?;
+        if self.workspace.trust()?.untrusted_policy().is_some() {
+            return Err(UpdateError::Exists);
+        }
+        let starter = Starter::detect(self.workspace.root());
+        self.write(starter.policy().as_bytes())?;
+        Ok(starter)
+    }
+
+    /// Replaces the policy, keeping the old one as a numbered backup, and approves the new one.
+    pub(crate) fn update(&self, bytes: &[u8]) -> Result<Updated, UpdateError> {
+        let _held = self.lock()?;
+        let policy = Policy::load(POLICY_FILE, bytes)
+            .map_err(|error| UpdateError::Load(Box::new(error)))?
+            .policy;
+        let old = self.workspace.trust()?.untrusted_policy().map(<[u8]>::to_vec);
+        let backup = old.map(|old| self.back_up(&old)).transpose()?;
+        self.write(bytes)?;
+        Ok(Updated { generation: policy.generation(), backup })
+    }
+
+    /// Writes the file, approves it, loads it. A crash in between leaves a file that nobody
+    /// approved yet: built-in defaults hold until it is looked at.
+    fn write(&self, bytes: &[u8]) -> Result<(), UpdateError> {
+        let path = Path::new(self.workspace.root().path()).join(POLICY_FILE);
+        let failed = |source| UpdateError::Write { path: path.clone(), source };
+        let directory = path.parent().unwrap_or(&path);
+        match std::fs::create_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        // Through the open directory, so that a symlink put in its place leads nowhere.
+        let directory = self
+            .workspace
+            .root()
+            .open_directory(".airlock")
+            .map_err(|error| failed(io::Error::other(error)))?;
+        write_atomic(&directory.path_of("policy.yaml"), bytes, 0o644).map_err(failed)?;
+        TrustStore::new(&self.workspace).approve(&self.workspace.trust()?)?;
+        self.reload()
+    }
+
+    fn reload(&self) -> Result<(), UpdateError> {
+        let next = load(&self.workspace, &self.user).map_err(|error| match error {
+            StartError::Policy { error, .. } => UpdateError::Load(Box::new(error)),
+            StartError::Trust(error) => UpdateError::Trust(error),
+            other => UpdateError::Write {
+                path: self.workspace.state().path().to_owned(),
+                source: io::Error::other(other.to_string()),
+            },
+        })?;
+        self.current.store(Arc::new(next));
+        Ok(())
+    }
+
+    fn back_up(&self, bytes: &[u8]) -> Result<String, UpdateError> {
+        let directory = self.workspace.state().backups();
+        let failed = |source| UpdateError::Write { path: directory.clone(), source };
+        let mut numbers = backup_numbers(&directory).map_err(failed)?;
+        numbers.sort_unstable();
+        let next = numbers.last().map_or(1, |last| last + 1);
+        let name = format!("policy-{next:04}.yaml");
+        write_atomic(&directory.join(&name), bytes, 0o600).map_err(failed)?;
+        for old in numbers.iter().take((numbers.len() + 1).saturating_sub(BACKUPS)) {
+            // A backup that stays behind costs a little space and harms nobody.
+            let _ = std::fs::remove_file(directory.join(format!("policy-{old:04}.yaml")));
+        }
+        Ok(name)
+    }
+
+    /// Held while policy or approvals change, across processes.
+    fn lock(&self) -> Result<File, UpdateError> {
+        let path = self.workspace.state().lock();
+        let failed = |source| UpdateError::Write { path: path.clone(), source };
+        let file = File::create(&path).map_err(failed)?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        Ok(file)
+    }
+}
+
+fn load(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartError> {
+    let trust = workspace.trust().map_err(StartError::Trust)?;
+    let (bytes, name, origin) = match trust.policy() {
+        Some(bytes) => (bytes, POLICY_FILE, PolicyOrigin::Workspace),
+        None if trust.is_empty() || trust.holds() => {
+            (airlock_policy::DEFAULT_POLICY.as_bytes(), "default", PolicyOrigin::Default)
+        }
+        None => (airlock_policy::DEFAULT_POLICY.as_bytes(), "default", PolicyOrigin::Untrusted),
+    };
+    let loaded = Policy::load(name, bytes).map_err(|error| StartError::Policy {
+        error,
+        source_text: String::from_utf8_lossy(bytes).into_owned(),
+    })?;
+    PolicyInForce::new(loaded.policy, origin, bytes, workspace, user)
+}
+
+fn backup_numbers(directory: &Path) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("policy-")?.strip_suffix(".yaml")?.parse().ok());
+        numbers.extend(number);
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,127 @@
+//! May it happen? Capabilities first, then rules, then what a person already granted.
+
+use super::record::Trail;
+use crate::kernel::{Kernel, PolicyInForce};
+use airlock_core::{Request, WorkspacePath};
+use airlock_policy::{
+    CheckQuery, CheckResult, Contribution, Decision, EnforcerSnapshot, Imposed, Layer, Opinion,
+    Verdict,
+};
+use crate::tools::ReadFilter;
+use std::sync::Arc;
+
+/// A decision, and the view of the enforcer it was taken on.
+pub(super) struct Ruling {
+    pub(super) decision: Decision,
+    pub(super) enforcer: EnforcerSnapshot,
+}
+
+impl Kernel {
+    pub(super) fn decide(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+        trail: &mut Trail<'_>,
+    ) -> Ruling {
+        let enforcer = self.enforcer().snapshot();
+        let decision = match self.missing_capability(policy, &enforcer, request, trail) {
+            Some(contribution) => refused(policy, contribution),
+            None => self.judge(policy, request, trail),
+        };
+        Ruling { decision, enforcer }
+    }
+
+    /// Checks every capability the request needs; the first that is not granted is the answer.
+    fn missing_capability(
+        &self,
+        policy: &PolicyInForce,
+        enforcer: &EnforcerSnapshot,
+        request: &Request,
+        trail: &mut Trail<'_>,
+    ) -> Option<Contribution> {
+        let needs = request.needs(self.workspace().root().path());
+        if needs.is_empty() {
+            let reason = format!("`{}` names nothing it could be granted for", request.syscall);
+            return Some(denial("capability", reason));
+        }
+        needs.iter().find_map(|capability| {
+            let query = CheckQuery {
+                plugin: &request.caller.plugin,
+                capability,
+                workspace: policy.workspace_allow(),
+                user: policy.user_allow(),
+                workspace_id: &request.caller.workspace,
+                user_id: &request.caller.user,
+            };
+            match enforcer.check(&query, trail) {
+                CheckResult::Allowed => None,
+                CheckResult::Denied(gate) => {
+                    let reason = format!("capability `{capability}` is not granted: {gate}");
+                    Some(denial(gate.as_str(), reason))
+                }
+            }
+        })
+    }
+
+    /// Asks the rules; a review that a person already answered counts as allowed.
+    fn judge(&self, policy: &PolicyInForce, request: &Request, trail: &mut Trail<'_>) -> Decision {
+        let mut decision = policy.decide(request, trail.started());
+        if decision.verdict == Verdict::RequireReview
+            && let Some(grant) = self.granted(request, &decision, trail.started())
+        {
+            decision.verdict = Verdict::Allow;
+            decision.contributions.push(Contribution {
+                layer: Layer::Grant,
+                rule: grant.into(),
+                opinion: Opinion::Allow,
+                reason: "approved by a person".into(),
+            });
+        }
+        decision
+    }
+}
+
+fn denial(rule: &str, reason: String) -> Contribution {
+    Contribution {
+        layer: Layer::Capability,
+        rule: Arc::from(rule),
+        opinion: Opinion::Deny,
+        reason: reason.into(),
+    }
+}
+
+fn refused(policy: &PolicyInForce, contribution: Contribution) -> Decision {
+    Decision {
+        verdict: Verdict::Deny,
+        contributions: vec![contribution],
+        imposed: Imposed::default(),
+        generation: policy.generation(),
+    }
+}
+
+/// Asks policy about each file a search or a listing comes across.
+pub(super) struct SearchFilter<'a> {
+    pub(super) policy: &'a PolicyInForce,
+    pub(super) enforcer: &'a EnforcerSnapshot,
+    pub(super) request: &'a Request,
+    pub(super) root: &'a str,
+    pub(super) now: airlock_core::Timestamp,
+}
+
+impl ReadFilter for SearchFilter<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        let mut request = self.request.clone();
+        request.paths = vec![path.clone().into()];
+        let granted = request.needs(self.root).iter().all(|capability| {
+            self.enforcer.would_grant(&CheckQuery {
+                plugin: &request.caller.plugin,
+                capability,
+                workspace: self.policy.workspace_allow(),
+                user: self.policy.user_allow(),
+                workspace_id: &request.caller.workspace,
+                user_id: &request.caller.user,
+            })
+        });
+        granted && self.policy.decide(&request, self.now).verdict == Verdict::Allow
+    }
+}

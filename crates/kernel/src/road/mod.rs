@@ -1,0 +1,62 @@
+//! The road: identify, validate, decide, execute, sanitise, record.
+//!
+//! Invariant 2 lives here: the attempt is in the log before anything happens - on disk, where the
+//! effect is more than reading - and if the log cannot take it, nothing happens.
+
+mod decide;
+mod execute;
+mod outcome;
+mod record;
+mod validate;
+
+pub use outcome::{Denied, Done, Failed, Outcome, Review};
+
+use crate::fronts::Front;
+use crate::kernel::Kernel;
+use airlock_core::SessionId;
+use airlock_policy::Verdict;
+use record::Trail;
+
+/// What a front asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The tool or syscall, `area.verb`.
+    pub name: String,
+    /// Its arguments, not yet validated.
+    pub arguments: serde_json::Value,
+    /// The session it belongs to.
+    pub session: Option<SessionId>,
+}
+
+impl Call {
+    /// A call outside any session.
+    pub fn new(name: impl Into<String>, arguments: serde_json::Value) -> Self {
+        Self { name: name.into(), arguments, session: None }
+    }
+}
+
+impl Kernel {
+    /// Takes `call` down the road. Every action of every front goes through here.
+    pub fn submit(&self, front: Front, call: &Call) -> Outcome {
+        let mut trail = Trail::begin(self, call);
+        match self.travel(front, call, &mut trail) {
+            Ok(outcome) | Err(outcome) => outcome,
+        }
+    }
+
+    fn travel(&self, front: Front, call: &Call, trail: &mut Trail<'_>) -> Result<Outcome, Outcome> {
+        let policy = self.policy();
+        let caller = self.identify(front, call, &policy).map_err(|error| trail.fail(error))?;
+        trail.identified(&caller);
+        let valid = self.validate(call, caller).map_err(|invalid| trail.refuse(invalid))?;
+        let ruling = self.decide(&policy, &valid.request, trail);
+        match ruling.decision.verdict {
+            Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),
+            Verdict::RequireReview => return Err(trail.ask(&policy, &valid.request, ruling)),
+            Verdict::Allow => {}
+        }
+        trail.attempt(&valid.request, &ruling.decision)?;
+        let result = self.execute(&policy, valid, &ruling);
+        Ok(trail.finish(result))
+    }
+}

@@ -1,0 +1,239 @@
+//! What is kept of each call: who asked, what was decided, what came of it.
+
+use super::decide::Ruling;
+use super::execute::Executed;
+use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
+use super::Call;
+use crate::kernel::{Kernel, PolicyInForce};
+use crate::sanitise::sanitise_line;
+use crate::tools::ToolFailure;
+use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
+use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits};
+use airlock_policy::{CapabilityCheck, CheckResult, CheckSink, Decision};
+use std::time::Instant;
+
+/// Effects whose attempt must be on disk before they happen.
+const DURABLE: EffectSet = EffectSet::of(&[
+    Effect::Write,
+    Effect::Delete,
+    Effect::Execute,
+    Effect::Network,
+    Effect::Secret,
+    Effect::Control,
+]);
+
+/// The records of one call, in the making.
+pub(super) struct Trail<'k> {
+    kernel: &'k Kernel,
+    action: ActionId,
+    name: String,
+    input: String,
+    started: Timestamp,
+    clock: Instant,
+    caller: Option<Caller>,
+    checks: Vec<Entry>,
+}
+
+impl<'k> Trail<'k> {
+    pub(super) fn begin(kernel: &'k Kernel, call: &Call) -> Self {
+        Self {
+            kernel,
+            action: kernel.next_action(),
+            name: sanitise_line(&call.name, 60),
+            input: sanitise_line(&call.arguments.to_string(), limits::SUMMARY_CHARS),
+            started: kernel.clock().now(),
+            clock: Instant::now(),
+            caller: None,
+            checks: Vec::new(),
+        }
+    }
+
+    /// The one time that every part of this decision uses.
+    pub(super) fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub(super) fn identified(&mut self, caller: &Caller) {
+        self.caller = Some(caller.clone());
+    }
+
+    fn entry(&self, event: EventType, stage: Stage) -> Entry {
+        let mut entry = Entry::new(self.kernel.clock().now(), event, stage);
+        entry.action = Some(self.action.clone());
+        entry.syscall = Some(self.name.clone());
+        entry.caller.clone_from(&self.caller);
+        entry
+    }
+
+    fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
+        let mut entries = std::mem::take(&mut self.checks);
+        entries.push(entry);
+        self.kernel.log().append_batch(entries, durability).map(|_| ())
+    }
+
+    /// The caller could not be established.
+    pub(super) fn fail(&mut self, error: impl std::error::Error) -> Outcome {
+        let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
+        entry.reason = Some(sanitise_line(&error.to_string(), limits::SUMMARY_CHARS));
+        let failed = Failed {
+            action: self.action.clone(),
+            code: "identity",
+            what: error.to_string(),
+            fix: None,
+            retryable: false,
+        };
+        self.closing(entry, Outcome::Failed(failed))
+    }
+
+    /// The call is not well formed, so nothing was decided.
+    pub(super) fn refuse(&mut self, invalid: Invalid) -> Outcome {
+        let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
+        entry.input = Some(self.input.clone());
+        entry.reason = Some(sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS));
+        entry.metadata.insert("refused".to_owned(), invalid.code().to_owned());
+        let failed = Failed {
+            action: self.action.clone(),
+            code: invalid.code(),
+            what: sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS),
+            fix: invalid.hint(),
+            retryable: false,
+        };
+        self.closing(entry, Outcome::Failed(failed))
+    }
+
+    /// The attempt that was decided against; there is no outcome to follow.
+    pub(super) fn deny(
+        &mut self,
+        policy: &PolicyInForce,
+        request: &Request,
+        ruling: Ruling,
+    ) -> Outcome {
+        let entry = self.decided(request, &ruling.decision);
+        let explanation = policy.explain(request, &ruling.decision);
+        let denied = Denied {
+            action: self.action.clone(),
+            request: request.clone(),
+            decision: ruling.decision,
+            explanation,
+        };
+        self.closing(entry, Outcome::Denied(Box::new(denied)))
+    }
+
+    /// The attempt that waits for a person.
+    pub(super) fn ask(
+        &mut self,
+        policy: &PolicyInForce,
+        request: &Request,
+        ruling: Ruling,
+    ) -> Outcome {
+        let mut entry = self.decided(request, &ruling.decision);
+        let approval = self.kernel.question(policy, request, &ruling.decision, self.started);
+        entry.event = EventType::ApprovalRequested;
+        entry.metadata.insert("approval".to_owned(), approval.id.to_string());
+        entry.metadata.insert("gate".to_owned(), approval.gate.to_string());
+        let review = Review {
+            action: self.action.clone(),
+            request: request.clone(),
+            decision: ruling.decision,
+            approval,
+        };
+        self.closing(entry, Outcome::NeedsReview(Box::new(review)))
+    }
+
+    /// Writes the attempt; on disk before it returns where the effect is more than reading.
+    pub(super) fn attempt(&mut self, request: &Request, decision: &Decision) -> Result<(), Outcome> {
+        let entry = self.decided(request, decision);
+        let durability = if request.effects.intersects(DURABLE) {
+            Durability::Durable
+        } else {
+            Durability::Buffered
+        };
+        self.write(entry, durability).map_err(|error| self.unrecorded(&error))
+    }
+
+    /// Writes the outcome and hands it over.
+    pub(super) fn finish(&mut self, result: Result<Executed, ToolFailure>) -> Outcome {
+        let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
+        let outcome = match result {
+            Ok(executed) => {
+                let text = executed.sanitised.value.to_string();
+                entry.output = Some(sanitise_line(&text, limits::SUMMARY_CHARS));
+                note(&mut entry, "hidden", executed.hidden);
+                note(&mut entry, "secrets", executed.sanitised.secrets as u64);
+                Outcome::Done(Done {
+                    action: self.action.clone(),
+                    value: executed.sanitised.value,
+                    hidden: executed.hidden,
+                    cut: executed.sanitised.cut,
+                    secrets: executed.sanitised.secrets,
+                })
+            }
+            Err(failure) => {
+                entry.reason = Some(sanitise_line(&failure.to_string(), limits::SUMMARY_CHARS));
+                entry.metadata.insert("failed".to_owned(), failure.code().to_owned());
+                Outcome::Failed(Failed::tool(self.action.clone(), &failure))
+            }
+        };
+        self.closing(entry, outcome)
+    }
+
+    fn decided(&self, request: &Request, decision: &Decision) -> Entry {
+        let mut entry = self.entry(EventType::Syscall, Stage::Attempt);
+        entry.tool = request.tool.as_deref().map(str::to_owned);
+        entry.input = Some(self.input.clone());
+        entry.request = Some(Box::new(request.clone()));
+        entry.decision = Some(DecisionSummary {
+            verdict: decision.verdict.to_string(),
+            rules: decision
+                .contributions
+                .iter()
+                .map(|c| format!("{}/{}", c.layer.as_str(), c.rule))
+                .collect(),
+            generation: decision.generation.digest().to_string(),
+        });
+        let reasons: Vec<&str> = decision.deciding().map(|c| &*c.reason).collect();
+        entry.reason = (!reasons.is_empty())
+            .then(|| sanitise_line(&reasons.join("; "), limits::SUMMARY_CHARS));
+        entry
+    }
+
+    /// Writes a last record; an answer that cannot be recorded is not given.
+    fn closing(&mut self, mut entry: Entry, outcome: Outcome) -> Outcome {
+        let micros = self.clock.elapsed().as_micros();
+        entry.duration = Some(u64::try_from(micros).unwrap_or(u64::MAX));
+        match self.write(entry, Durability::Buffered) {
+            Ok(()) => outcome,
+            Err(error) => self.unrecorded(&error),
+        }
+    }
+
+    fn unrecorded(&self, error: &AppendError) -> Outcome {
+        Outcome::Failed(Failed {
+            action: self.action.clone(),
+            code: "audit_unavailable",
+            what: format!("nothing was done, because the audit log cannot record it: {error}"),
+            fix: Some(error.hint().to_string()),
+            retryable: true,
+        })
+    }
+}
+
+fn note(entry: &mut Entry, name: &str, count: u64) {
+    if count > 0 {
+        entry.metadata.insert(name.to_owned(), count.to_string());
+    }
+}
+
+impl CheckSink for Trail<'_> {
+    fn record(&mut self, check: &CapabilityCheck<'_>) {
+        let mut entry = self.entry(EventType::CapabilityCheck, Stage::Note);
+        let result = match check.result {
+            CheckResult::Allowed => "allowed".to_owned(),
+            CheckResult::Denied(gate) => format!("denied: {gate}"),
+        };
+        entry.metadata.insert("capability".to_owned(), sanitise_line(check.capability, 1_024));
+        entry.metadata.insert("plugin".to_owned(), check.plugin.to_string());
+        entry.metadata.insert("result".to_owned(), result);
+        self.checks.push(entry);
+    }
+}

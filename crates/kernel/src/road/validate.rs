@@ -1,0 +1,36 @@
+//! From a call to a request: the tool exists, its arguments fit, its files are open.
+
+use super::Call;
+use super::outcome::Invalid;
+use crate::kernel::Kernel;
+use crate::tools::{Prepared, ToolSpec};
+use airlock_core::{Caller, Request, Syscall};
+
+/// A call that is well formed, with everything it will read already open.
+pub(super) struct Valid {
+    pub(super) request: Request,
+    pub(super) prepared: Box<dyn Prepared>,
+    pub(super) spec: &'static ToolSpec,
+}
+
+impl Kernel {
+    pub(super) fn validate(&self, call: &Call, caller: Caller) -> Result<Valid, Invalid> {
+        let tool = self.registry().get(&call.name).map_err(|unknown| Invalid::UnknownTool {
+            name: call.name.chars().take(60).collect(),
+            suggestion: unknown.suggestion,
+        })?;
+        let spec = tool.spec();
+        // A tool whose syscall is not in the table would be a bug of ours; it is refused all the
+        // same, because what is unknown is denied.
+        let syscall = Syscall::parse(spec.syscall)
+            .map_err(|_| Invalid::UnknownTool { name: spec.name.to_owned(), suggestion: None })?;
+        let prepared = tool
+            .prepare(&call.arguments, self.workspace().root())
+            .map_err(|source| Invalid::Arguments { tool: spec.name, source })?;
+        let mut request = Request::new(syscall, spec.tier, caller);
+        request.paths = prepared.paths().to_vec();
+        request.tool = Some(spec.name.into());
+        request.arguments = call.arguments.clone();
+        Ok(Valid { request, prepared, spec })
+    }
+}

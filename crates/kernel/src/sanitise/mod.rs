@@ -1,0 +1,127 @@
+//! What leaves the kernel: bounded, free of secrets, harmless to a terminal.
+//!
+//! Guarantee: every string of a sanitised value went through all three steps, in this order:
+//! terminal control sequences out, secrets replaced by typed placeholders, length bounded.
+//! Non-guarantee: a secret of no known form passes; rules on what may be read are the first wall.
+
+mod bound;
+mod secrets;
+mod terminal;
+
+pub use bound::bound;
+pub use secrets::{Redactor, SecretKind};
+pub use terminal::strip_control;
+
+use crate::tools::Keep;
+use serde_json::Value;
+
+/// Text that passed all steps, with what was taken out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sanitised {
+    /// The value as callers see it.
+    pub value: Value,
+    /// Secrets that were replaced.
+    pub secrets: usize,
+    /// Whether anything was cut for length.
+    pub cut: bool,
+}
+
+/// The most bytes a sanitised result holds: 4,000 tokens at the usual four bytes a token.
+pub const DEFAULT_OUTPUT_BYTES: usize = 16_000;
+
+/// Sanitises every string of `value`; together they hold at most about `budget` bytes.
+pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
+    let mut redactor = Redactor::new();
+    let mut state = State { redactor: &mut redactor, keep, left: budget, cut: false };
+    let value = state.walk(value);
+    let cut = state.cut;
+    Sanitised { value, secrets: redactor.count(), cut }
+}
+
+/// Sanitises one line of text for a log or an error message.
+pub fn sanitise_line(text: &str, limit: usize) -> String {
+    let clean = strip_control(text);
+    let clean = Redactor::new().redact(&clean).into_owned();
+    let line: String = clean.chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
+    if line.chars().count() <= limit {
+        return line;
+    }
+    let mut short: String = line.chars().take(limit.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+struct State<'a> {
+    redactor: &'a mut Redactor,
+    keep: Keep,
+    left: usize,
+    cut: bool,
+}
+
+impl State<'_> {
+    fn walk(&mut self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => self.list(items),
+            Value::Object(fields) => Value::Object(
+                fields.into_iter().map(|(key, value)| (self.key(&key), self.walk(value))).collect(),
+            ),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        }
+    }
+
+    /// Once the budget is spent, a list loses its remaining items rather than their contents.
+    fn list(&mut self, items: Vec<Value>) -> Value {
+        let mut kept = Vec::with_capacity(items.len().min(1_024));
+        for item in items {
+            if self.left == 0 {
+                self.cut = true;
+                break;
+            }
+            self.left = self.left.saturating_sub(4);
+            kept.push(self.walk(item));
+        }
+        Value::Array(kept)
+    }
+
+    fn key(&mut self, key: &str) -> String {
+        self.redactor.redact(&strip_control(key)).into_owned()
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let clean = strip_control(text);
+        let clean = self.redactor.redact(&clean);
+        let bounded = bound(&clean, self.keep, self.left);
+        self.cut |= bounded.len() < clean.len();
+        self.left = self.left.saturating_sub(bounded.len());
+        bounded.into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_string_is_cleaned_and_the_whole_is_bounded() {
+        let value = json!({
+            "text": format!("\u{1b}[31mred\u{1b}[0m ghp_{}", "a1B2".repeat(9)),
+            "list": ["x".repeat(10_000), "y".repeat(10_000), "z"],
+            "number": 7,
+        });
+        let out = sanitise(value, Keep::Head, 5_000);
+        assert_eq!(out.secrets, 1);
+        assert!(out.cut);
+        assert_eq!(out.value["text"], "red [secret:github-token#1]");
+        assert_eq!(out.value["number"], 7);
+        assert!(out.value.to_string().len() < 6_000, "{}", out.value.to_string().len());
+    }
+
+    #[test]
+    fn a_log_line_is_one_short_harmless_line() {
+        let line = sanitise_line("a\n\u{1b}]0;title\u{7}b\r\u{9b}31mc", 500);
+        assert_eq!(line, "a bc");
+        assert_eq!(sanitise_line(&"é".repeat(600), 500).chars().count(), 500);
+    }
+}

@@ -1,0 +1,148 @@
+//! A directory Airlock governs: its root, its identity, and where its state lives.
+//!
+//! State lives outside the workspace, so nothing that can write the workspace can reach it.
+
+mod atomic;
+mod state;
+mod trust;
+
+pub(crate) use atomic::{read_bounded, write_atomic};
+pub use state::{StateDir, StateError};
+pub(crate) use trust::TrustStore;
+pub use trust::{FileDigest, Trust, TrustChange, TrustError, TrustReport};
+
+use crate::beneath::{Root, RootError};
+use airlock_core::{Digest, IdError, WorkspaceId};
+use std::path::{Path, PathBuf};
+
+/// Where the policy of a workspace stands, beneath its root.
+pub const POLICY_FILE: &str = ".airlock/policy.yaml";
+/// Where the configuration of a workspace stands, beneath its root.
+pub const CONFIG_FILE: &str = ".airlock/config.yaml";
+/// Where the plugins of a workspace stand, beneath its root.
+pub const PLUGINS_DIR: &str = ".airlock/plugins";
+
+/// Why a directory cannot be governed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The root cannot be opened.
+    #[error("cannot open workspace `{path}`")]
+    Root {
+        /// The root.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: RootError,
+    },
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// No identity can be made of the root's name.
+    #[error("cannot name the workspace")]
+    Name(#[source] IdError),
+    /// The state directory is inside the workspace, where an agent could reach it.
+    #[error("the state directory `{state}` is inside the workspace `{root}`")]
+    StateInside {
+        /// The state directory.
+        state: PathBuf,
+        /// The workspace root.
+        root: String,
+    },
+}
+
+impl WorkspaceError {
+    /// How to mend it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Root { .. } | Self::Name(_) => "name an existing directory with --workspace DIR".to_owned(),
+            Self::State(error) => error.hint(),
+            Self::StateInside { .. } => {
+                "point XDG_STATE_HOME at a directory outside the workspace".to_owned()
+            }
+        }
+    }
+}
+
+/// An opened workspace.
+#[derive(Debug)]
+pub struct Workspace {
+    id: WorkspaceId,
+    root: Root,
+    state: StateDir,
+}
+
+impl Workspace {
+    /// Opens the workspace at `root`, with its state below `state_home`.
+    pub fn open(root: &Path, state_home: &Path) -> Result<Self, WorkspaceError> {
+        let root = Root::open(root)
+            .map_err(|source| WorkspaceError::Root { path: root.to_owned(), source })?;
+        let id = workspace_id(root.path())?;
+        let state = state_home.join("airlock").join(id.as_str());
+        let inside = |path: &Path| path.starts_with(root.path());
+        let resolved = state_home.canonicalize().unwrap_or_else(|_| state_home.to_owned());
+        if inside(&state) || inside(&resolved) {
+            return Err(WorkspaceError::StateInside { state, root: root.path().to_owned() });
+        }
+        let state = StateDir::create(state)?;
+        Ok(Self { id, root, state })
+    }
+
+    /// The workspace's identity: its name and a digest of where it is.
+    pub fn id(&self) -> &WorkspaceId {
+        &self.id
+    }
+
+    /// The opened root.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> &StateDir {
+        &self.state
+    }
+
+    /// What a person approved here, compared with what is there now.
+    pub fn trust(&self) -> Result<Trust, TrustError> {
+        TrustStore::new(self).load()
+    }
+}
+
+/// A readable, unique name for the workspace at the absolute path `root`.
+fn workspace_id(root: &str) -> Result<WorkspaceId, WorkspaceError> {
+    let name: String = root
+        .rsplit('/')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_')
+        .take(40)
+        .collect();
+    let name = name.trim_start_matches('-');
+    let name = if name.is_empty() { "workspace" } else { name };
+    let short: String = Digest::of(root.as_bytes()).to_string().chars().take(12).collect();
+    let id = format!("{name}-{short}");
+    WorkspaceId::new(&id).map_err(WorkspaceError::Name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_readable_and_differ_by_place() {
+        let id = workspace_id("/data/my project!").unwrap();
+        assert!(id.as_str().starts_with("myproject-"), "{id}");
+        assert_ne!(workspace_id("/a/x").unwrap(), workspace_id("/b/x").unwrap());
+        for odd in ["/", "/-rf", "/\u{1b}[2J", "/日本", &format!("/{}", "x".repeat(500))] {
+            assert!(workspace_id(odd).is_ok(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn state_inside_the_workspace_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Workspace::open(dir.path(), &dir.path().join("state")).unwrap_err();
+        assert!(matches!(error, WorkspaceError::StateInside { .. }), "{error}");
+    }
+}

@@ -7,7 +7,7 @@ use super::scope::{Bearer, Compiled, Holder, IssueError, Scope, Terms};
 use super::wire::{Token, TokenId};
 use crate::decision::Generation;
 use crate::document::Constraints;
-use airlock_core::{Digest, Request, Timestamp};
+use airlock_core::{Caller, Digest, Request, Timestamp};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
@@ -16,7 +16,9 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Sets these signatures apart from any other use of the same secret.
-const DOMAIN: &[u8] = b"airlock capability token 1\0";
+///
+/// 15 bytes, so that with number and digest the message still fits one block of SHA-256.
+const DOMAIN: &[u8; 15] = b"airlock token 1";
 
 /// One use of a token, already counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,8 +73,8 @@ impl fmt::Debug for Pending<'_> {
 
 /// Signs tokens and knows which are live. One per start of the kernel.
 pub struct TokenAuthority {
-    /// The secret, padded to HMAC's block: keys are padded with zeros anyway.
-    key: Zeroizing<[u8; 64]>,
+    /// Keyed once; wiped on drop by the `zeroize` features of `hmac` and `sha2`.
+    keyed: Hmac<Sha256>,
     ledger: Mutex<Ledger>,
 }
 
@@ -85,13 +87,14 @@ impl fmt::Debug for TokenAuthority {
 impl TokenAuthority {
     /// An authority with no tokens. `secret` must be fresh random bytes at each start.
     pub fn new(secret: [u8; 32]) -> Self {
+        // HMAC pads a key with zeros to a whole block; a whole block is a key that always fits.
         let secret = Zeroizing::new(secret);
-        let mut key = Zeroizing::new([0; 64]);
-        for (slot, byte) in key.iter_mut().zip(secret.iter()) {
+        let mut block = Zeroizing::new([0; 64]);
+        for (slot, byte) in block.iter_mut().zip(secret.iter()) {
             *slot = *byte;
         }
         Self {
-            key,
+            keyed: Hmac::new((&*block).into()),
             ledger: Mutex::default(),
         }
     }
@@ -116,29 +119,31 @@ impl TokenAuthority {
     pub fn narrow(
         &self,
         parent: &Token,
-        by: &Bearer,
+        by: &Caller,
+        generation: Generation,
         child: impl Into<Terms>,
         to: Holder,
         now: Timestamp,
     ) -> Result<Pending<'_>, NarrowError> {
         self.verify(parent)?;
         let Terms { scope, delegable } = child.into();
-        let (own, delegable) = {
+        let (setting, own, delegable) = {
             let ledger = self.ledger();
             let entry = held(&ledger, parent)?;
-            entry.bearer.is(by)?;
+            entry.bearer.is_caller(by, generation)?;
             if now < entry.issued {
                 return Err(NoToken::BeforeIssue.into());
             }
+            let setting = entry.bearer.setting.clone();
             let own = drawn(&ledger, parent.id, &scope, now)?;
             let delegable = delegable
                 .map(|scope| drawn(&ledger, parent.id, &scope, now))
                 .transpose()?;
-            (own, delegable)
+            (setting, own, delegable)
         };
         let bearer = Bearer {
             holder: to,
-            setting: by.setting.clone(),
+            setting,
         };
         Ok(self.enter(Some(parent.id), bearer, own, delegable, now)?)
     }
@@ -157,13 +162,12 @@ impl TokenAuthority {
             id: token.id,
             part: Part::Own,
         };
-        let by = Bearer::of(&request.caller, generation).ok_or(NoToken::OtherProcess)?;
         // Matching a long list of paths must not hold up other threads, so the lock is let go
         // in between; drawing looks at everything that may have changed once more.
         let (scopes, constraints) = {
             let ledger = self.ledger();
             let entry = held(&ledger, token)?;
-            entry.bearer.is(&by)?;
+            entry.bearer.is_caller(&request.caller, generation)?;
             if now < entry.issued {
                 return Err(NoToken::BeforeIssue);
             }
@@ -241,7 +245,7 @@ impl TokenAuthority {
     }
 
     fn sign(&self, id: TokenId, claims: &Digest) -> Zeroizing<[u8; 32]> {
-        let mut mac = Hmac::<Sha256>::new((&*self.key).into());
+        let mut mac = self.keyed.clone();
         mac.update(DOMAIN);
         mac.update(&id.0.to_be_bytes());
         mac.update(claims.as_bytes());

@@ -24,6 +24,7 @@ mod paths;
 mod refusal;
 mod scope;
 mod wire;
+mod within;
 
 pub use authority::{Pending, Redeemed, TokenAuthority};
 pub use event::{ScopeEvent, TokenEvent};

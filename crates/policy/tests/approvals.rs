@@ -1,6 +1,7 @@
 //! Approvals: who may answer, what an answer is bound to, how far a grant reaches.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::too_many_lines, reason = "a table is read as one piece")]
 
 use airlock_core::{
     Caller, Digest, Effect, EffectSet, PluginName, Request, RequestPath, SessionId, Span, Syscall,
@@ -31,8 +32,8 @@ fn generation(text: &str) -> Generation {
     Generation::new(Digest::of(text.as_bytes()))
 }
 
-fn stage() -> Option<Digest> {
-    Some(Digest::of(b"stage"))
+fn stage() -> Digest {
+    Digest::of(b"stage")
 }
 
 fn request(name: &str, paths: &[&str]) -> Request {
@@ -90,7 +91,7 @@ fn asked_with(request: &Request, facts: GateFacts) -> ApprovalRequest {
         &facts,
         &decision(),
         None,
-        stage(),
+        Some(stage()),
         START,
         LIFETIME,
     )
@@ -129,7 +130,7 @@ fn query(request: &Request) -> Query<'_> {
         gate: gate_for(request, &NOTHING),
         diff: None,
         generation: generation("policy"),
-        stage: stage(),
+        stage: Some(stage()),
         now: after(1),
     }
 }
@@ -407,7 +408,7 @@ type Change = (&'static str, fn(&mut Request));
 /// Every part of a request that makes it another action.
 const CHANGES: [Change; 17] = [
     ("syscall", |r| {
-        r.syscall = Syscall::parse("fs.delete").unwrap()
+        r.syscall = Syscall::parse("fs.delete").unwrap();
     }),
     ("effects", |r| {
         r.effects = EffectSet::of(&[Effect::Write, Effect::Delete]);
@@ -423,12 +424,12 @@ const CHANGES: [Change; 17] = [
     ("template", |r| r.template = Some("wide".into())),
     ("file size", |r| r.file_size = Some(9)),
     ("arguments", |r| {
-        r.arguments = serde_json::json!({ "text": "evil" })
+        r.arguments = serde_json::json!({ "text": "evil" });
     }),
     ("user", |r| r.caller.user = UserId::new("eve").unwrap()),
     ("session", |r| r.caller.session = None),
     ("plugin", |r| {
-        r.caller.plugin = PluginName::new("mcp").unwrap()
+        r.caller.plugin = PluginName::new("mcp").unwrap();
     }),
     ("workspace", |r| {
         r.caller.workspace = WorkspaceId::new("w2").unwrap();
@@ -440,7 +441,7 @@ fn an_answer_counts_only_for_what_was_asked() {
     let original = request("fs.write", &["src/a"]);
     let rules = AnswerRules::default();
     let binding = |request: &Request, diff: Option<&Digest>| {
-        Binding::of(request, diff, generation("policy"), stage())
+        Binding::of(request, diff, generation("policy"), Some(stage()))
     };
     let try_with = |current: &Binding| {
         let mut asked = asked(&original);
@@ -801,7 +802,7 @@ fn everything_survives_storage() {
             digest: Digest::of(b"diff"),
             summary: "+1 -1".into(),
         }),
-        stage(),
+        Some(stage()),
         START,
         LIFETIME,
     );
@@ -860,7 +861,7 @@ fn any_condition() -> impl Strategy<Value = Condition> {
 fn holds(condition: &Condition, request: &Request, used: u32, now: Timestamp) -> bool {
     match condition {
         Condition::Once => used == 0,
-        Condition::Uses(uses) => used < *uses,
+        Condition::Uses(most) => used < *most,
         Condition::Until(time) => now < *time,
         Condition::Directory(directory) => {
             let inside = |path: &RequestPath| {

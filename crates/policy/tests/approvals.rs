@@ -747,6 +747,59 @@ fn a_grant_stretches_only_the_way_it_says() {
 }
 
 #[test]
+fn a_stretched_grant_still_holds_everything_else_fixed() {
+    let mut original = request("fs.write", &["src/a"]);
+    original.host = Some("a.example".into());
+    for (case, condition, tolerated) in [
+        (
+            "directory",
+            Condition::Directory(path_of("src")),
+            vec!["path", "one path more", "tier", "file size", "arguments"],
+        ),
+        (
+            "host",
+            Condition::Host("a.example".into()),
+            vec!["tier", "file size", "arguments"],
+        ),
+        (
+            "verb",
+            Condition::Verb(original.syscall),
+            vec![
+                "path",
+                "one path more",
+                "host",
+                "port",
+                "command",
+                "tier",
+                "file size",
+                "arguments",
+            ],
+        ),
+    ] {
+        let grant = give(&original, &[condition]).unwrap();
+        let covered: Vec<&str> = CHANGES
+            .into_iter()
+            .filter(|(_, change)| {
+                let mut changed = original.clone();
+                change(&mut changed);
+                grant.covers(&Query {
+                    gate: grant.gate,
+                    ..query(&changed)
+                })
+            })
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(covered, tolerated, "{case}");
+    }
+    // A stronger tier than the one shown is fine, a weaker one is not.
+    let verb = Condition::Verb(original.syscall);
+    original.tier = Tier::Container;
+    let grant = give(&original, &[verb]).unwrap();
+    original.tier = Tier::Process;
+    assert!(!grant.covers(&query(&original)));
+}
+
+#[test]
 fn uses_are_exact_and_the_smallest_count_and_time_hold() {
     let write = request("fs.write", &["src/a"]);
     for (conditions, want) in [

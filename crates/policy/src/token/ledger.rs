@@ -82,6 +82,8 @@ pub(super) struct Ledger {
     last: u64,
     entries: HashMap<TokenId, Entry>,
     ends: BTreeSet<(Timestamp, TokenId)>,
+    /// Forgotten and not reported yet.
+    ended: Vec<TokenId>,
 }
 
 impl Ledger {
@@ -113,8 +115,18 @@ impl Ledger {
                 break;
             }
             self.ends.pop_first();
-            self.entries.remove(&id);
+            let recorded = self.entries.remove(&id).is_some_and(|entry| entry.active);
+            // Where nobody ever asks, the list must not grow without end either.
+            if recorded && self.ended.len() < LIVE {
+                self.ended.push(id);
+            }
         }
+    }
+
+    /// Forgets what is over, and names all that was forgotten since it was last asked.
+    pub(super) fn take_ended(&mut self, now: Timestamp) -> Vec<TokenId> {
+        self.prune(now);
+        std::mem::take(&mut self.ended)
     }
 
     pub(super) fn forget(&mut self, id: TokenId) {

@@ -16,7 +16,7 @@ const LIVE: usize = 65_536;
 /// How long an expired token is remembered, so that a decision begun just before its end still
 /// finds it: the time a decision began at is the time that counts.
 const REMEMBERED: Span = Span::from_secs(60);
-/// Longest chain of narrowings: bounds the work of one use.
+/// Most tokens in a chain of narrowings, the first included: bounds the work of one use.
 pub(super) const DEPTH: usize = 8;
 
 /// Which of a token's two scopes.

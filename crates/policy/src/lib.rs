@@ -19,3 +19,4 @@ mod rules;
 pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
+pub use document::Constraints;

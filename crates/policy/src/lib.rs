@@ -7,7 +7,7 @@
 pub mod approval;
 pub mod capability;
 mod decision;
-mod document;
+pub mod document;
 mod enforcer;
 mod engine;
 mod explain;
@@ -20,3 +20,9 @@ pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
 pub use document::Constraints;
+pub use engine::Engine;
+pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
+pub use glob::GlobError;
+pub use load::{Diagnostic, Severity};
+pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
+pub use rules::{Loaded, Policy, Protected, Shape};

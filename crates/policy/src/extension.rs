@@ -98,7 +98,10 @@ impl ExtensionHost {
     /// The extensions that are disabled, by name.
     pub fn disabled(&self) -> impl Iterator<Item = &str> {
         let disabled = |one: &&Supervised| one.health().disabled;
-        self.supervised.iter().filter(disabled).map(|one| &*one.name)
+        self.supervised
+            .iter()
+            .filter(disabled)
+            .map(|one| &*one.name)
     }
 
     /// Adds the opinion of every extension, up to the first denial.
@@ -168,7 +171,9 @@ impl Supervised {
             return;
         }
         // A clock that went backwards counts as no time at all.
-        let again = health.last_crash.is_some_and(|last| now <= last.plus(CRASH_WINDOW));
+        let again = health
+            .last_crash
+            .is_some_and(|last| now <= last.plus(CRASH_WINDOW));
         health.last_crash = Some(now);
         health.worker += 1;
         health.disabled = again || self.extension.restart().is_err();
@@ -269,7 +274,11 @@ mod tests {
         assert_eq!(counters.restarted.load(SeqCst), 1, "no second restart");
         assert_eq!(host.disabled().collect::<Vec<_>>(), ["scripted"]);
         assert_eq!(ask(&host, 10_000), Opinion::Deny);
-        assert_eq!(counters.asked.load(SeqCst), 2, "a disabled extension is not asked");
+        assert_eq!(
+            counters.asked.load(SeqCst),
+            2,
+            "a disabled extension is not asked"
+        );
         host.reload();
         assert_eq!(ask(&host, 10_001), Opinion::Allow);
     }

@@ -4,6 +4,10 @@
 //! lists every contribution. No clock, no files, no async, no randomness: whoever calls brings
 //! them. An error while deciding is a denial.
 
+// Lets the tests inside the crate share the helpers of those outside.
+#[cfg(test)]
+extern crate self as airlock_policy;
+
 pub mod approval;
 pub mod capability;
 mod decision;

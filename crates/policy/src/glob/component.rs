@@ -110,10 +110,7 @@ fn wild(pieces: &[Piece], name: &str) -> bool {
                 pieces = rest;
                 continue;
             }
-            Some((piece, rest)) => name
-                .next()
-                .filter(|char| one(piece, *char))
-                .map(|_| rest),
+            Some((piece, rest)) => name.next().filter(|char| one(piece, *char)).map(|_| rest),
             None if name.as_str().is_empty() => return true,
             None => None,
         };

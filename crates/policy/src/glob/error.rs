@@ -70,7 +70,9 @@ impl GlobError {
             Self::SlashInClass(_) => "write two globs",
             Self::NamedClass(_) => "write the characters out, such as `[a-z0-9]`",
             Self::TrailingEscape(_) => "remove it, or write `\\\\` for a backslash",
-            Self::NeedlessEscape(_) => "write `/` between names; `\\` escapes special characters only",
+            Self::NeedlessEscape(_) => {
+                "write `/` between names; `\\` escapes special characters only"
+            }
         }
     }
 }

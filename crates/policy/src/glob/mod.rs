@@ -141,12 +141,16 @@ impl Glob {
     /// The literal names an anchored glob begins with; empty for one that floats.
     pub(crate) fn prefix(&self) -> impl Iterator<Item = &str> {
         let first = self.segments.first().filter(|_| self.anchored);
-        first.into_iter().flatten().map_while(|component| match component {
-            Component::Literal(name) => Some(&**name),
-            Component::Any | Component::Suffix(_) | Component::Prefix(_) | Component::Wild(_) => {
-                None
-            }
-        })
+        first
+            .into_iter()
+            .flatten()
+            .map_while(|component| match component {
+                Component::Literal(name) => Some(&**name),
+                Component::Any
+                | Component::Suffix(_)
+                | Component::Prefix(_)
+                | Component::Wild(_) => None,
+            })
     }
 
     /// The first component of a glob that applies at any depth.
@@ -275,7 +279,10 @@ impl PathGlobs {
         // A directory-only exclusion is read more widely for an allow than for a denial, so an
         // exclusion both lists have never takes anything from the denial alone.
         other.includes.iter().all(covered)
-            && self.excludes.iter().all(|glob| other.excludes.contains(glob))
+            && self
+                .excludes
+                .iter()
+                .all(|glob| other.excludes.contains(glob))
     }
 }
 
@@ -314,9 +321,8 @@ fn split<'a>(body: &'a str, text: &str) -> Result<Vec<&'a str>, GlobError> {
             _ => {}
         }
     }
-    let is_drive = |name: &&str| {
-        matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic())
-    };
+    let is_drive =
+        |name: &&str| matches!(name.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     if components.first().is_some_and(is_drive) {
         return Err(GlobError::Drive(shown(text)));
     }

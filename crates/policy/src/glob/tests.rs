@@ -65,7 +65,11 @@ fn a_directory_glob_takes_the_cautious_side() {
         (&["**", "!build/"], "src", true, true),
     ] {
         assert_eq!(matches(globs, path, Leaf::File), allow, "{globs:?} {path}");
-        assert_eq!(matches(globs, path, Leaf::Directory), deny, "{globs:?} {path}");
+        assert_eq!(
+            matches(globs, path, Leaf::Directory),
+            deny,
+            "{globs:?} {path}"
+        );
     }
 }
 
@@ -107,7 +111,9 @@ fn what_could_be_misread_is_refused_with_a_way_out() {
         ("a[/]b", |e| matches!(e, GlobError::SlashInClass(_))),
         ("a[[:alpha:]]", |e| matches!(e, GlobError::NamedClass(_))),
         ("a\\", |e| matches!(e, GlobError::TrailingEscape(_))),
-        (r"src\main.rs", |e| matches!(e, GlobError::NeedlessEscape(_))),
+        (r"src\main.rs", |e| {
+            matches!(e, GlobError::NeedlessEscape(_))
+        }),
     ];
     for (text, expected) in table {
         let error = check(text).unwrap_err();
@@ -142,7 +148,11 @@ fn covering_is_sound_on_examples() {
         ("/a/", "a/b", false),
         ("x/**", "a/**", false),
     ] {
-        assert_eq!(glob(wide).covers(&glob(narrow)), want, "{wide} over {narrow}");
+        assert_eq!(
+            glob(wide).covers(&glob(narrow)),
+            want,
+            "{wide} over {narrow}"
+        );
     }
 }
 
@@ -157,7 +167,9 @@ fn reference(glob: &str) -> Gitignore {
 fn ignored(reference: &Gitignore, path: &str, leaf: Leaf) -> bool {
     let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
     reference.matched(path, leaf == Leaf::Directory).is_ignore()
-        || above.into_iter().any(|parent| reference.matched(parent, true).is_ignore())
+        || above
+            .into_iter()
+            .any(|parent| reference.matched(parent, true).is_ignore())
 }
 
 /// Globs of the language both matchers read alike. The reference lets a negated class match `/`,
@@ -179,7 +191,10 @@ fn component() -> impl Strategy<Value = String> {
 fn glob() -> impl Strategy<Value = String> {
     let body = prop::collection::vec(component(), 1..4);
     (prop::bool::ANY, body, prop::bool::ANY).prop_map(|(rooted, body, directory)| {
-        let (start, end) = (if rooted { "/" } else { "" }, if directory { "/" } else { "" });
+        let (start, end) = (
+            if rooted { "/" } else { "" },
+            if directory { "/" } else { "" },
+        );
         format!("{start}{}{end}", body.join("/"))
     })
 }

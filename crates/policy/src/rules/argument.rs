@@ -50,9 +50,9 @@ impl Argument {
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.path == other.path
             && match (&self.test, &other.test) {
-                (Test::OneOf(own), Test::OneOf(others)) => {
-                    others.iter().all(|value| own.iter().any(|own| same(own, value)))
-                }
+                (Test::OneOf(own), Test::OneOf(others)) => others
+                    .iter()
+                    .all(|value| own.iter().any(|own| same(own, value))),
                 (Test::Matches(own), Test::OneOf(others)) => others
                     .iter()
                     .all(|value| value.as_str().is_some_and(|text| own.is_match(text))),
@@ -76,11 +76,12 @@ fn in_full(pattern: &Arc<str>) -> Result<Regex, ConditionError> {
 
 /// The value at a dotted path; numbers are positions in lists.
 pub(crate) fn find<'a>(arguments: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(arguments, |value, key| match value {
-        Value::Object(fields) => fields.get(key),
-        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
-    })
+    path.split('.')
+        .try_fold(arguments, |value, key| match value {
+            Value::Object(fields) => fields.get(key),
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        })
 }
 
 /// Equal, where `1` and `1.0` are the same number however they were written.

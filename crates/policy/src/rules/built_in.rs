@@ -7,10 +7,10 @@
 use super::protected::{Leads, Protected, Shape};
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
+use Shape::{Last, Named, Sequence, Under};
 use airlock_core::{Effect, EffectSet, Mode, Request};
 use serde_json::Value;
 use std::sync::Arc;
-use Shape::{Last, Named, Sequence, Under};
 
 /// When a built-in rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +237,11 @@ impl BuiltIns {
                         && any_path(request, |path| shapes.iter().any(|shape| shape.holds(path)))
                 }
                 Trigger::ChangesProtected => {
-                    changes && request.paths.iter().any(|path| self.protected.touches(path))
+                    changes
+                        && request
+                            .paths
+                            .iter()
+                            .any(|path| self.protected.touches(path))
                 }
                 Trigger::Syscall(name) => request.syscall.name() == name,
                 Trigger::SyscallOutside(name, mode) => {
@@ -258,7 +262,10 @@ impl BuiltIns {
 }
 
 fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {
-    request.paths.iter().any(|path| holds(PathText::new(path.as_str())))
+    request
+        .paths
+        .iter()
+        .any(|path| holds(PathText::new(path.as_str())))
 }
 
 /// Anything but a mode known to be harmless counts as debug, so that no spelling slips through.

@@ -143,7 +143,11 @@ impl ConditionError {
 impl Matcher {
     pub(crate) fn compile(when: &Conditions) -> Result<Self, ConditionError> {
         let words = |words: &Option<Vec<Arc<str>>>| words.as_deref().map(Box::from);
-        let paths = when.path_glob.as_deref().map(PathGlobs::parse).transpose()?;
+        let paths = when
+            .path_glob
+            .as_deref()
+            .map(PathGlobs::parse)
+            .transpose()?;
         if paths.as_ref().is_some_and(PathGlobs::only_excludes) {
             return Err(ConditionError::OnlyExcludes);
         }
@@ -164,7 +168,10 @@ impl Matcher {
             command: words(&when.command),
             user: words(&when.user),
             workspace: words(&when.workspace),
-            arg: arg.iter().map(Argument::compile).collect::<Result<_, _>>()?,
+            arg: arg
+                .iter()
+                .map(Argument::compile)
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -205,7 +212,9 @@ impl Matcher {
 
     fn tagged(&self, request: &Request) -> bool {
         let held = |tag: &Arc<str>| request.caller.tags.iter().any(|own| own.as_str() == &**tag);
-        self.caller_tag.as_ref().is_none_or(|tags| tags.iter().any(held))
+        self.caller_tag
+            .as_ref()
+            .is_none_or(|tags| tags.iter().any(held))
     }
 
     fn reaches(&self, request: &Request) -> bool {
@@ -220,7 +229,8 @@ impl Matcher {
         let Some(globs) = &self.paths else {
             return true;
         };
-        let fits = |path: &RequestPath| globs.matches(PathText::new(path.as_str()), coverage.leaf());
+        let fits =
+            |path: &RequestPath| globs.matches(PathText::new(path.as_str()), coverage.leaf());
         match coverage {
             Coverage::All => {
                 let inside = |path: &RequestPath| path.inside().is_some() && fits(path);

@@ -23,7 +23,9 @@ pub(crate) fn unmet(
         && !request.tier.satisfies(wanted)
     {
         let tier = request.tier;
-        return Some(format!("`require_sandbox: {wanted}` is not met: it would run in `{tier}`"));
+        return Some(format!(
+            "`require_sandbox: {wanted}` is not met: it would run in `{tier}`"
+        ));
     }
     if constraints.require_capability_token && token == TokenUse::None {
         return Some("`require_capability_token` is not met: there is no valid token".to_owned());

@@ -120,8 +120,9 @@ impl Bucket {
     fn collect(&self, request: &Request, found: &mut Ids, many: usize) {
         found.extend_from_slice(&self.always);
         for path in &request.paths {
-            self.paths
-                .visit(PathText::new(path.as_str()), |ids| found.extend_from_slice(ids));
+            self.paths.visit(PathText::new(path.as_str()), |ids| {
+                found.extend_from_slice(ids)
+            });
             if found.len() > many {
                 found.sort_unstable();
                 found.dedup();

@@ -34,7 +34,13 @@ fn diagnostic(
 /// An error about a rule whose conditions cannot be compiled.
 pub(super) fn condition(rule: &Rule, error: &super::conditions::ConditionError) -> Diagnostic {
     let what = format!("rule `{}`: {error}", rule.name);
-    diagnostic(Severity::Error, CONDITION, rule.place, what, error.hint().to_owned())
+    diagnostic(
+        Severity::Error,
+        CONDITION,
+        rule.place,
+        what,
+        error.hint().to_owned(),
+    )
 }
 
 /// An error for each example that `compiled` contradicts.
@@ -46,7 +52,10 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
         let request = match example::request(&given.fields) {
             Ok(request) => request,
             Err(why) => {
-                let what = format!("this example of rule `{}` is not a request: {why}", rule.name);
+                let what = format!(
+                    "this example of rule `{}` is not a request: {why}",
+                    rule.name
+                );
                 problems.push(error(what, "write values a request can have"));
                 continue;
             }
@@ -62,11 +71,17 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
                 field.as_str()
             ),
             (true, None) => {
-                format!("rule `{}` does not match this example: an exception applies", rule.name)
+                format!(
+                    "rule `{}` does not match this example: an exception applies",
+                    rule.name
+                )
             }
             (false, _) => format!("rule `{}` matches this example", rule.name),
         };
-        problems.push(error(what, "correct the rule, or move the example to the other list"));
+        problems.push(error(
+            what,
+            "correct the rule, or move the example to the other list",
+        ));
     }
 }
 
@@ -78,15 +93,28 @@ pub(super) fn shadows(rules: &[CompiledRule], problems: &mut Vec<Diagnostic>) {
             continue;
         }
         if let Some(deny) = denials.covering(&rule.when) {
-            let what = format!("rule `{}` never decides: `{}` denies all it matches", rule.name, deny.name);
+            let what = format!(
+                "rule `{}` never decides: `{}` denies all it matches",
+                rule.name, deny.name
+            );
             let fix = format!("remove it, or narrow `{}`", deny.name);
-            problems.push(diagnostic(Severity::Warning, SHADOWED, rule.place, what, fix));
+            problems.push(diagnostic(
+                Severity::Warning,
+                SHADOWED,
+                rule.place,
+                what,
+                fix,
+            ));
         }
     }
 }
 
 fn never_applies(when: &Matcher) -> bool {
-    when.syscalls.len() == 0 || when.paths.as_ref().is_some_and(|paths| paths.includes().is_empty())
+    when.syscalls.len() == 0
+        || when
+            .paths
+            .as_ref()
+            .is_some_and(|paths| paths.includes().is_empty())
 }
 
 /// Denials, by the first name of each glob, so that not every pair of rules has to be compared.
@@ -102,7 +130,11 @@ impl<'a> Denials<'a> {
             rest: Vec::new(),
         };
         for rule in rules.iter().filter(|rule| rule.action == Action::Deny) {
-            let includes = rule.when.paths.as_ref().map_or(&[][..], |paths| paths.includes());
+            let includes = rule
+                .when
+                .paths
+                .as_ref()
+                .map_or(&[][..], |paths| paths.includes());
             let heads: Option<Vec<&str>> =
                 includes.iter().map(|glob| glob.prefix().next()).collect();
             match heads.filter(|names| !names.is_empty()) {
@@ -118,7 +150,10 @@ impl<'a> Denials<'a> {
     }
 
     fn covering(&self, when: &Matcher) -> Option<&'a CompiledRule> {
-        let first = when.paths.as_ref().and_then(|paths| paths.includes().first());
+        let first = when
+            .paths
+            .as_ref()
+            .and_then(|paths| paths.includes().first());
         let named = first
             .and_then(|glob| glob.prefix().next())
             .and_then(|name| self.by_name.get(name));
@@ -137,7 +172,10 @@ fn covers(deny: &Matcher, when: &Matcher) -> bool {
     let effects = deny.effect.is_none_or(|denied| match when.effect {
         Some(effect) => effect.is_subset(denied),
         // Every request has at least the effects of its syscall's row.
-        None => when.syscalls.syscalls().all(|syscall| syscall.spec().effects.intersects(denied)),
+        None => when
+            .syscalls
+            .syscalls()
+            .all(|syscall| syscall.spec().effects.intersects(denied)),
     });
     let paths = match (&deny.paths, &when.paths) {
         (None, _) => true,
@@ -159,7 +197,10 @@ fn covers(deny: &Matcher, when: &Matcher) -> bool {
         && superset(deny.command.as_deref(), when.command.as_deref())
         && superset(deny.user.as_deref(), when.user.as_deref())
         && superset(deny.workspace.as_deref(), when.workspace.as_deref())
-        && deny.arg.iter().all(|denied| when.arg.iter().any(|arg| denied.covers(arg)))
+        && deny
+            .arg
+            .iter()
+            .all(|denied| when.arg.iter().any(|arg| denied.covers(arg)))
 }
 
 fn superset<T: PartialEq>(deny: Option<&[T]>, when: Option<&[T]>) -> bool {

@@ -73,7 +73,10 @@ impl Policy {
             }
         }
         lint::shadows(&compiled, &mut problems);
-        if problems.iter().any(|problem| problem.severity == Severity::Error) {
+        if problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
+        {
             return Err(problems);
         }
         let policy = Self {

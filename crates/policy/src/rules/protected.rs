@@ -118,7 +118,8 @@ impl Leads {
 
     /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
     pub(super) fn might_hold(&self, path: PathText<'_>) -> bool {
-        path.components().any(|name| !is_plain(name) || self.has(name))
+        path.components()
+            .any(|name| !is_plain(name) || self.has(name))
     }
 
     fn has(&self, name: &str) -> bool {
@@ -134,7 +135,8 @@ impl Leads {
 
 /// Whether a name has only one spelling but for the case of its letters.
 fn is_plain(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii() && byte != b'~' && byte != b':')
+    name.bytes()
+        .all(|byte| byte.is_ascii() && byte != b'~' && byte != b':')
         && !name.ends_with(['.', ' '])
 }
 
@@ -196,7 +198,16 @@ mod tests {
             assert!(same_name(name, ".airlock"), "{name:?}");
         }
         assert!(same_name("hook\u{17f}", "hooks"));
-        for name in ["airlock", ".airlock2", ".airloc", "x.airlock", "~1", "AIRLOC~x", ".", ""] {
+        for name in [
+            "airlock",
+            ".airlock2",
+            ".airloc",
+            "x.airlock",
+            "~1",
+            "AIRLOC~x",
+            ".",
+            "",
+        ] {
             assert!(!same_name(name, ".airlock"), "{name:?}");
         }
     }
@@ -219,8 +230,11 @@ mod tests {
 
     #[test]
     fn protected_paths_are_kept_from_above_below_and_within_the_workspace() {
-        let kept = Protected::new("/home/u", ["/home/u/.local/state/airlock/", "/usr/bin/airlock"])
-            .unwrap();
+        let kept = Protected::new(
+            "/home/u",
+            ["/home/u/.local/state/airlock/", "/usr/bin/airlock"],
+        )
+        .unwrap();
         for (path, want) in [
             ("/home/u/.local/state/airlock/audit.db", true),
             (".local/state/AIRLOCK/keys/a", true),

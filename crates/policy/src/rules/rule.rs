@@ -39,7 +39,10 @@ impl CompiledRule {
             action: rule.action,
             reason,
             when: Matcher::compile(&rule.when)?,
-            except: except.iter().map(Matcher::compile).collect::<Result<_, _>>()?,
+            except: except
+                .iter()
+                .map(Matcher::compile)
+                .collect::<Result<_, _>>()?,
             constraints: rule.constraints,
         })
     }
@@ -67,7 +70,11 @@ impl CompiledRule {
             return None;
         }
         let coverage = self.exception_coverage();
-        if self.except.iter().any(|except| except.matches(request, coverage)) {
+        if self
+            .except
+            .iter()
+            .any(|except| except.matches(request, coverage))
+        {
             return Some(Opinion::Pass);
         }
         Some(match self.action {
@@ -79,6 +86,7 @@ impl CompiledRule {
 
     /// Whether the rule triggers: it applies and no exception does.
     pub(crate) fn triggers(&self, request: &Request) -> bool {
-        self.opinion(request).is_some_and(|opinion| opinion != Opinion::Pass)
+        self.opinion(request)
+            .is_some_and(|opinion| opinion != Opinion::Pass)
     }
 }

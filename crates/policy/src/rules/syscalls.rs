@@ -5,8 +5,12 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Positions by name: one lookup, whichever copy of the table a [`Syscall`] points into.
-static POSITIONS: LazyLock<HashMap<&'static str, u32>> =
-    LazyLock::new(|| (0..).zip(SYSCALLS).map(|(at, spec)| (spec.name, at)).collect());
+static POSITIONS: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
+    (0..)
+        .zip(SYSCALLS)
+        .map(|(at, spec)| (spec.name, at))
+        .collect()
+});
 
 /// The position of `syscall` in the table.
 pub(crate) fn position(syscall: Syscall) -> Option<u32> {
@@ -83,9 +87,14 @@ mod tests {
             set.syscalls().map(Syscall::name).collect()
         };
         assert_eq!(names("fs.read"), ["fs.read"]);
-        assert_eq!(names("git.*"), ["git.status", "git.diff", "git.log", "git.commit"]);
+        assert_eq!(
+            names("git.*"),
+            ["git.status", "git.diff", "git.log", "git.commit"]
+        );
         assert_eq!(names("*").len(), SYSCALLS.len());
-        for nothing in ["", "fs", "fs.", ".*", "f.*", "fs.raed", "FS.READ", "fs.*.*", "**"] {
+        for nothing in [
+            "", "fs", "fs.", ".*", "f.*", "fs.raed", "FS.READ", "fs.*.*", "**",
+        ] {
             assert!(names(nothing).is_empty(), "{nothing}");
         }
     }

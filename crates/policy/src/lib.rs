@@ -11,7 +11,7 @@ extern crate self as airlock_policy;
 pub mod approval;
 pub mod capability;
 mod decision;
-pub mod document;
+mod document;
 mod enforcer;
 mod engine;
 mod explain;
@@ -23,10 +23,18 @@ mod rules;
 pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
-pub use document::Constraints;
+pub use document::{
+    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
+    Coverage, Destination, Document, Example, ExampleFields, Exemptions,
+    Extension as ExtensionSource, Gate, Headless, Limit, Merge, Narrowing, Network, Phases, Place,
+    Reach, Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+};
 pub use engine::Engine;
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
-pub use load::{Diagnostic, Severity};
+pub use load::{
+    CODES, DEFAULT_POLICY, Diagnostic, LoadError, PolicyTest, Severity, json_schema, parse_tests,
+    read_document, render,
+};
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
 pub use rules::{Loaded, Policy, Protected, Shape};

@@ -5,12 +5,12 @@
     reason = "a test fails by panicking"
 )]
 
+#[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
-use airlock_policy::document::{Action, Conditions, Rule};
 use airlock_policy::{
-    Answer, BuiltIns, Contribution, Decision, Engine, Extension, ExtensionFailure, ExtensionHost,
-    Layer, Opinion, Protected, Verdict, combine,
+    Action, Answer, BuiltIns, Conditions, Contribution, Decision, Engine, Extension,
+    ExtensionFailure, ExtensionHost, Layer, Opinion, Protected, Rule, Verdict, combine,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -182,8 +182,7 @@ fn a_decision_never_mixes_two_generations() {
             .collect()
     };
     let make = |action: Action| {
-        let loaded =
-            airlock_policy::Policy::compile(&rules(action), generation(&format!("{action:?}")));
+        let loaded = support::compile(&rules(action), &format!("{action:?}"));
         loaded.unwrap().policy
     };
     let engine = Engine::new(
@@ -242,7 +241,7 @@ fn reload_changes_the_next_decision_and_its_generation() {
     let engine = bare(&[allow("a", on("fs.read"))]);
     let request = request("fs.read", &["a"]);
     let before = engine.decide(&request, None, NOW);
-    let other = airlock_policy::Policy::compile(&[], generation("other")).unwrap();
+    let other = support::compile(&[], "other").unwrap();
     engine.reload(other.policy);
     let after = engine.decide(&request, None, NOW);
     assert_eq!(

@@ -1,7 +1,6 @@
 //! What only compiled rules show: examples that contradict their rule, rules a denial shadows.
 
 use super::conditions::Matcher;
-use super::example;
 use super::rule::CompiledRule;
 use crate::document::{Action, Place, Rule};
 use crate::load::{Diagnostic, Severity};
@@ -49,7 +48,7 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
         let error = |what: String, fix: &str| {
             diagnostic(Severity::Error, EXAMPLE, given.place, what, fix.to_owned())
         };
-        let request = match example::request(&given.fields) {
+        let request = match given.fields.request() {
             Ok(request) => request,
             Err(why) => {
                 let what = format!(

@@ -10,7 +10,6 @@ mod argument;
 pub(crate) mod built_in;
 pub(crate) mod conditions;
 pub(crate) mod constraint;
-pub(crate) mod example;
 mod index;
 mod lint;
 mod path_index;
@@ -22,8 +21,8 @@ pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 
 use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
-use crate::document::Rule;
-use crate::load::{Diagnostic, Severity};
+use crate::document::Document;
+use crate::load::{self, Diagnostic, LoadError, Severity};
 use airlock_core::{Digest, Request};
 use constraint::TokenUse;
 use index::Index;
@@ -36,7 +35,9 @@ const GENERATION_TAG: &[u8] = b"airlock policy generation 1\n";
 #[derive(Debug)]
 pub struct Policy {
     generation: Generation,
-    rules: Vec<CompiledRule>,
+    document: Document,
+    /// In file order.
+    pub(crate) rules: Vec<CompiledRule>,
     index: Index,
 }
 
@@ -54,40 +55,72 @@ impl Policy {
     pub fn empty() -> Self {
         Self {
             generation: generation(&[]),
+            document: Document::default(),
             rules: Vec::new(),
             index: Index::build(std::iter::empty()),
         }
     }
 
-    /// Compiles checked rules and looks for what only compiling shows. Fails with every problem
-    /// if one of them is an error: there is no half-loaded policy.
-    pub fn compile(rules: &[Rule], generation: Generation) -> Result<Loaded, Vec<Diagnostic>> {
-        let (mut compiled, mut problems) = (Vec::with_capacity(rules.len()), Vec::new());
-        for rule in rules {
+    /// Reads and compiles the policy file `name`, whose content is `bytes`.
+    pub fn load(name: &str, bytes: &[u8]) -> Result<Loaded, LoadError> {
+        let parsed = load::parse(bytes);
+        let mut diagnostics = parsed.diagnostics;
+        let broken = has_error(&diagnostics);
+        let policy = match Self::compile(parsed.document, generation(bytes)) {
+            Ok(loaded) => {
+                diagnostics.extend(loaded.warnings);
+                Some(loaded.policy).filter(|_| !broken)
+            }
+            Err(problems) => {
+                diagnostics.extend(problems);
+                None
+            }
+        };
+        diagnostics.sort_by_key(|problem| problem.place);
+        match policy {
+            Some(policy) => Ok(Loaded {
+                policy,
+                warnings: diagnostics,
+            }),
+            None => Err(LoadError {
+                name: name.to_owned(),
+                diagnostics,
+            }),
+        }
+    }
+
+    /// Compiles a checked document and looks for what only compiling shows. Fails with every
+    /// problem if one of them is an error: there is no half-loaded policy.
+    pub fn compile(document: Document, generation: Generation) -> Result<Loaded, Vec<Diagnostic>> {
+        let (mut rules, mut problems) = (Vec::with_capacity(document.rules.len()), Vec::new());
+        for rule in &document.rules {
             match CompiledRule::compile(rule) {
                 Ok(ready) => {
                     lint::examples(rule, &ready, &mut problems);
-                    compiled.push(ready);
+                    rules.push(ready);
                 }
                 Err(error) => problems.push(lint::condition(rule, &error)),
             }
         }
-        lint::shadows(&compiled, &mut problems);
-        if problems
-            .iter()
-            .any(|problem| problem.severity == Severity::Error)
-        {
+        lint::shadows(&rules, &mut problems);
+        if has_error(&problems) {
             return Err(problems);
         }
         let policy = Self {
             generation,
-            index: Index::build(compiled.iter().map(|rule| &rule.when)),
-            rules: compiled,
+            document,
+            index: Index::build(rules.iter().map(|rule| &rule.when)),
+            rules,
         };
         Ok(Loaded {
             policy,
             warnings: problems,
         })
+    }
+
+    /// What the file says, beyond its rules.
+    pub const fn document(&self) -> &Document {
+        &self.document
     }
 
     /// Which policy this is.
@@ -98,11 +131,6 @@ impl Policy {
     /// How many rules it has.
     pub const fn rule_count(&self) -> usize {
         self.rules.len()
-    }
-
-    /// The rules, in file order.
-    pub(crate) fn rules(&self) -> &[CompiledRule] {
-        &self.rules
     }
 
     /// Adds the opinion of every rule that applies to `request`.
@@ -124,6 +152,12 @@ impl Policy {
         let ask = |rule| ask(rule, request, imposed);
         self.rules.iter().filter_map(ask).collect()
     }
+}
+
+fn has_error(problems: &[Diagnostic]) -> bool {
+    problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error)
 }
 
 /// The generation of the policy written in `bytes`.

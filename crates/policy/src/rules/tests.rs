@@ -4,7 +4,7 @@ mod support;
 use super::*;
 use crate::decision::Verdict;
 use crate::document::{
-    Action, ArgCondition, ArgTest, Conditions, Constraints, Example, ExampleFields,
+    Action, ArgCondition, ArgTest, Conditions, Constraints, Example, ExampleFields, Rule,
 };
 use airlock_core::{ByteSize, Effect, EffectSet, Span, Tier};
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ proptest! {
 
     #[test]
     fn a_rule_reported_as_shadowed_never_decides(rules in any_rules(6), request in any_request()) {
-        let loaded = Policy::compile(&rules, support::generation("test")).unwrap();
+        let loaded = support::compile(&rules, "test").unwrap();
         let decision = bare(&rules).decide(&request, None, NOW);
         for warning in loaded.warnings.iter().filter(|one| one.code == lint::SHADOWED) {
             let name = warning.what.split('`').nth(1).unwrap();
@@ -443,7 +443,7 @@ fn a_wrong_example_refuses_the_policy_at_its_place() {
             should_match,
             fields,
         }];
-        Policy::compile(&[rule], support::generation("x"))
+        support::compile(&[rule], "x")
     };
     assert!(with(true, "src/a").is_ok());
     assert!(with(false, "docs/a").is_ok());
@@ -473,7 +473,7 @@ fn conditions_that_cannot_work_refuse_the_policy() {
         on_paths("fs.read", &["{a,b}"]),
     ] {
         for rule in [allow("a", when.clone()), deny("a", when.clone())] {
-            assert!(Policy::compile(&[rule], support::generation("x")).is_err());
+            assert!(support::compile(&[rule], "x").is_err());
         }
     }
 }
@@ -481,7 +481,7 @@ fn conditions_that_cannot_work_refuse_the_policy() {
 #[test]
 fn a_rule_a_denial_always_overrules_is_reported() {
     let shadowed = |rules: &[Rule]| -> Vec<String> {
-        let loaded = Policy::compile(rules, support::generation("x")).unwrap();
+        let loaded = support::compile(rules, "x").unwrap();
         loaded.warnings.into_iter().map(|one| one.what).collect()
     };
     let narrow = || allow("a", on_paths("fs.write", &["secret/a/*.rs"]));

@@ -5,8 +5,10 @@ use airlock_core::{
     ByteSize, Caller, Digest, Effect, EffectSet, Mode, Peer, PluginName, Request, RequestPath,
     SandboxId, SessionId, Span, Syscall, TagName, TenantId, Tier, Timestamp, UserId, WorkspaceId,
 };
-use airlock_policy::document::{Action, Conditions, Constraints, Place, Rule};
-use airlock_policy::{BuiltIns, Engine, ExtensionHost, Generation, Policy};
+use airlock_policy::{
+    Action, BuiltIns, Conditions, Constraints, Diagnostic, Document, Engine, ExtensionHost,
+    Generation, Loaded, Place, Policy, Rule,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -100,8 +102,16 @@ pub(crate) fn generation(text: &str) -> Generation {
     Generation::new(Digest::of(text.as_bytes()))
 }
 
+pub(crate) fn compile(rules: &[Rule], name: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    let document = Document {
+        rules: rules.to_vec(),
+        ..Document::default()
+    };
+    Policy::compile(document, generation(name))
+}
+
 pub(crate) fn policy(rules: &[Rule]) -> Policy {
-    Policy::compile(rules, generation("test")).unwrap().policy
+    compile(rules, "test").unwrap().policy
 }
 
 /// An engine with these rules alone.

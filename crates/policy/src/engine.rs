@@ -1,1 +1,146 @@
-//! Placeholder.
+//! Decides: built-in rules, then a token or the policy's rules and the extensions, to one result.
+//!
+//! Guarantees: deny wins, nothing in favour is a denial, and the order of rules never matters. A
+//! decision sees one policy from beginning to end; [`Engine::reload`] swaps policies atomically.
+//! A valid token skips the policy's rules and the extensions, never the built-in ones, and its own
+//! constraints hold.
+//!
+//! Non-guarantees: the engine checks no capability and redeems no token; the caller does both with
+//! the time it took at the start and hands the outcome in.
+
+use crate::decision::{
+    Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine,
+};
+use crate::extension::ExtensionHost;
+use crate::rules::Policy;
+use crate::rules::built_in::BuiltIns;
+use crate::rules::constraint::{self, TokenUse};
+use crate::token::Redeemed;
+use airlock_core::{Request, Timestamp, UnknownSyscall};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+
+/// The three layers and what decides over them.
+#[derive(Debug)]
+pub struct Engine {
+    policy: ArcSwap<Policy>,
+    built_ins: BuiltIns,
+    extensions: ExtensionHost,
+    texts: Texts,
+}
+
+/// Texts of contributions that belong to no rule, made once.
+#[derive(Debug)]
+struct Texts {
+    default_rule: Arc<str>,
+    default_reason: Arc<str>,
+    token_reason: Arc<str>,
+}
+
+impl Engine {
+    /// An engine over these layers.
+    pub fn new(policy: Policy, built_ins: BuiltIns, extensions: ExtensionHost) -> Self {
+        Self {
+            policy: ArcSwap::from_pointee(policy),
+            built_ins,
+            extensions,
+            texts: Texts {
+                default_rule: "default".into(),
+                default_reason: "no rule allows this".into(),
+                token_reason: "a valid token covers this".into(),
+            },
+        }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
+    /// The generation of the policy in force.
+    pub fn generation(&self) -> Generation {
+        self.policy.load().generation()
+    }
+
+    /// Puts another policy in force. Decisions under way finish with the one they began with.
+    pub fn reload(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    /// The extensions, to reload or inspect.
+    pub const fn extensions(&self) -> &ExtensionHost {
+        &self.extensions
+    }
+
+    /// Decides on `request`. `token` was redeemed for exactly this request, `now` is the time the
+    /// whole evaluation goes by.
+    pub fn decide(&self, request: &Request, token: Option<&Redeemed>, now: Timestamp) -> Decision {
+        let policy = self.policy.load();
+        let mut contributions = Vec::with_capacity(4);
+        let mut imposed = Imposed::default();
+        self.built_ins.evaluate(request, &mut contributions);
+        if let Some(token) = token {
+            contributions.push(self.honour(token, request, &mut imposed));
+        } else {
+            policy.evaluate(request, &mut contributions, &mut imposed);
+            if !denied(&contributions) {
+                self.extensions.evaluate(request, now, &mut contributions);
+            }
+        }
+        self.conclude(contributions, imposed, policy.generation())
+    }
+
+    /// The decision on a syscall that does not exist.
+    pub fn refuse_unknown(&self, unknown: &UnknownSyscall) -> Decision {
+        let contribution = Contribution {
+            layer: Layer::Default,
+            rule: "unknown-syscall".into(),
+            opinion: Opinion::Deny,
+            reason: unknown.to_string().into(),
+        };
+        self.conclude(vec![contribution], Imposed::default(), self.generation())
+    }
+
+    /// A token's word: an allow, unless what it is held to does not hold.
+    fn honour(&self, token: &Redeemed, request: &Request, imposed: &mut Imposed) -> Contribution {
+        let unmet = constraint::unmet(&token.constraints, request, TokenUse::Redeemed);
+        let (opinion, reason) = match unmet {
+            Some(why) => (Opinion::Deny, why.into()),
+            None => (Opinion::Allow, Arc::clone(&self.texts.token_reason)),
+        };
+        constraint::impose(imposed, &token.constraints);
+        Contribution {
+            layer: Layer::Token,
+            rule: token.id.to_string().into(),
+            opinion,
+            reason,
+        }
+    }
+
+    fn conclude(
+        &self,
+        mut contributions: Vec<Contribution>,
+        imposed: Imposed,
+        generation: Generation,
+    ) -> Decision {
+        let verdict = combine(contributions.iter().map(|one| one.opinion));
+        if verdict == Verdict::Deny && !denied(&contributions) {
+            contributions.push(Contribution {
+                layer: Layer::Default,
+                rule: Arc::clone(&self.texts.default_rule),
+                opinion: Opinion::Deny,
+                reason: Arc::clone(&self.texts.default_reason),
+            });
+        }
+        Decision {
+            verdict,
+            contributions,
+            imposed,
+            generation,
+        }
+    }
+}
+
+fn denied(contributions: &[Contribution]) -> bool {
+    contributions.iter().any(|one| one.opinion == Opinion::Deny)
+}

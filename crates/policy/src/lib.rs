@@ -4,6 +4,10 @@
 //! lists every contribution. No clock, no files, no async, no randomness: whoever calls brings
 //! them. An error while deciding is a denial.
 
+// Lets the tests inside the crate share the helpers of those outside.
+#[cfg(test)]
+extern crate self as airlock_policy;
+
 pub mod approval;
 pub mod capability;
 mod decision;
@@ -19,4 +23,18 @@ mod rules;
 pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
-pub use document::Constraints;
+pub use document::{
+    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
+    Coverage, Destination, Document, Example, ExampleFields, Exemptions,
+    Extension as ExtensionSource, Gate, Headless, Limit, Merge, Narrowing, Network, Phases, Place,
+    Reach, Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+};
+pub use engine::Engine;
+pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
+pub use glob::GlobError;
+pub use load::{
+    CODES, DEFAULT_POLICY, Diagnostic, LoadError, PolicyTest, Severity, json_schema, parse_tests,
+    read_document, render,
+};
+pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
+pub use rules::{Loaded, Policy, Protected, Shape};

@@ -1,0 +1,186 @@
+//! Sections about people, proof and memory: phases, approvals, merge, secrets, audit.
+
+use crate::load::{
+    boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, regex, schema, size,
+    span, table, word,
+};
+use airlock_core::{ByteSize, Mode, Span};
+use std::sync::Arc;
+
+fn texts(words: &[&str]) -> Vec<Arc<str>> {
+    words.iter().map(|word| Arc::from(*word)).collect()
+}
+
+fields! {
+    /// The test-first discipline.
+    pub struct Phases in "`phases`" requires [] {
+        /// Mode a session begins in.
+        #[schemars(with = "schema::OneOf<Mode>")]
+        mode: Mode = Mode::Strict => word::<Mode>;
+        /// What counts as a test.
+        #[schemars(with = "Vec<schema::Glob>")]
+        test_paths: Vec<Arc<str>> = texts(&[
+            "tests/**", "test/**", "**/tests/**", "**/__tests__/**", "**/*_test.*", "**/test_*.py",
+            "**/*.test.*", "**/*.spec.*",
+        ]) => many(glob);
+        /// What counts as source. A path that is also a test is a test.
+        #[schemars(with = "Vec<schema::Glob>")]
+        source_paths: Vec<Arc<str>> = texts(&["src/**", "lib/**", "crates/**", "app/**", "pkg/**"])
+            => many(glob);
+        /// Which paths each kind of exemption may cover. Exemptions are always asked for.
+        exemptions: Exemptions = Exemptions::default() => table;
+        /// How far exploring may lower line coverage.
+        coverage: Coverage = Coverage::default() => crate::load::coverage;
+    }
+}
+
+fields! {
+    /// Paths that each kind of exemption may cover.
+    pub struct Exemptions in "`exemptions`" requires [] {
+        /// Configuration of tools.
+        #[schemars(with = "Vec<schema::Glob>")]
+        config_change: Vec<Arc<str>> =
+            texts(&["*.toml", "*.yaml", "*.yml", "*.json", "*.ini", "*.cfg"]) => many(glob);
+        /// Types moved or renamed; the existing tests must pass unchanged.
+        #[schemars(with = "Vec<schema::Glob>")]
+        type_refactor: Vec<Arc<str>> = texts(&["**/types/**", "**/*.d.ts"]) => many(glob);
+        /// Documentation.
+        #[schemars(with = "Vec<schema::Glob>")]
+        documentation: Vec<Arc<str>> = texts(&["docs/**", "**/*.md", "**/*.rst"]) => many(glob);
+        /// Images, fonts and the like.
+        #[schemars(with = "Vec<schema::Glob>")]
+        asset_update: Vec<Arc<str>> = texts(&["assets/**", "static/**", "public/**"]) => many(glob);
+    }
+}
+
+fields! {
+    /// The coverage budget, in percentage points of line coverage.
+    #[derive(Copy, Eq)]
+    pub struct Coverage in "`coverage`" requires [] {
+        /// A loss above this warns.
+        warn_points: u32 = 2 => number(0, 100);
+        /// A loss above this locks explore mode until a strict session regains it.
+        lock_points: u32 = 5 => number(0, 100);
+    }
+}
+
+choice! {
+    /// A gate: why a review is asked for.
+    pub enum Gate, "gate" {
+        /// First use of a tool in a session.
+        FirstUse = "AG-01",
+        /// Beyond the session's autonomy budget.
+        Budget = "AG-02",
+        /// A host not yet granted.
+        Network = "AG-03",
+        /// A write outside the workspace or to a sensitive path.
+        SensitiveWrite = "AG-04",
+        /// Elevated permission.
+        Elevated = "AG-05",
+    }
+}
+
+choice! {
+    /// Where a person answers a review. Never the agent's own channel.
+    pub enum Channel, "channel" {
+        /// A terminal of the person.
+        Terminal = "terminal",
+        /// The dashboard of the server.
+        Dashboard = "dashboard",
+        /// A question through the MCP client, for the gates in `mcp_gates` only.
+        Mcp = "mcp",
+    }
+}
+
+choice! {
+    /// What happens to a review when no person is there. Never an allow.
+    pub enum Headless, "headless behaviour" {
+        /// Wait, with a notification.
+        Wait = "wait",
+        /// Deny at once.
+        Deny = "deny",
+    }
+}
+
+fields! {
+    /// Who answers a review, and how.
+    pub struct Approvals in "`approvals`" requires [] {
+        /// Gates policy may answer by itself: of AG-01, AG-03 and AG-04.
+        automatic: Vec<Gate> = Vec::new() => many(policy_gate);
+        /// Where answers are taken.
+        channels: Vec<Channel> = vec![Channel::Terminal, Channel::Dashboard]
+            => many(word::<Channel>);
+        /// Gates that may be answered through an MCP client: of AG-01 and AG-03.
+        mcp_gates: Vec<Gate> = Vec::new() => many(mcp_gate);
+        /// What happens when no person is there.
+        headless: Headless = Headless::Deny => word::<Headless>;
+        /// Writes to these need a person (AG-04), beyond the built-in ones.
+        #[schemars(with = "Vec<schema::Glob>")]
+        sensitive_paths: Vec<Arc<str>> = texts(&[
+            ".github/**", ".gitlab-ci.yml", "Dockerfile", "**/Dockerfile", "Makefile",
+        ]) => many(glob);
+        /// An answer older than this is asked again.
+        #[schemars(with = "schema::Time")]
+        expires_after: Span = Span::from_secs(3_600) => span;
+        /// Whether approving needs a passphrase.
+        require_passphrase: bool = false => boolean;
+    }
+}
+
+fields! {
+    /// When a stage may be merged without a person.
+    #[derive(Copy, Eq)]
+    pub struct Merge in "`merge`" requires [] {
+        /// Whether a merge may go unreviewed at all. It then still needs passing tests, no
+        /// sensitive path, no conflict and no flagged content.
+        automatic: bool = false => boolean;
+        /// Most changed lines of an unreviewed merge.
+        max_lines: u32 = 500 => number(0, 1_000_000);
+        /// How long what is needed for an undo is kept.
+        #[schemars(with = "schema::Time")]
+        keep_undo: Span = Span::from_secs(30 * 24 * 3_600) => span;
+    }
+}
+
+fields! {
+    /// What else counts as a secret, beyond the built-in rules and the stored values.
+    pub struct Secrets in "`secrets`" requires [] {
+        /// The project's own patterns.
+        patterns: Vec<SecretPattern> = Vec::new() => many(table);
+    }
+}
+
+fields! {
+    /// A pattern for a kind of secret.
+    pub struct SecretPattern in "a secret pattern" requires ["name", "pattern"] {
+        /// Name, shown in the placeholder that replaces the secret.
+        #[schemars(with = "schema::Name")]
+        name: Arc<str> = Arc::from("") => name;
+        /// Regular expression for the secret itself.
+        #[schemars(with = "schema::Regex")]
+        pattern: Arc<str> = Arc::from("") => regex;
+    }
+}
+
+fields! {
+    /// How the audit log is kept.
+    #[derive(Copy, Eq)]
+    pub struct Audit in "`audit`" requires [] {
+        /// Days an archive is kept.
+        retention_days: u32 = 90 => number(1, 36_500);
+        /// Most space; above it the oldest archive goes.
+        #[schemars(with = "schema::Size")]
+        max_size: ByteSize = ByteSize::from_bytes(1 << 30) => size;
+        /// How much time one segment covers.
+        #[schemars(with = "schema::Time")]
+        segment: Span = Span::from_secs(24 * 3_600) => span;
+        /// Records between signed checkpoints.
+        checkpoint_every: u32 = 1_000 => number(1, 1_000_000);
+        /// Whether a broken chain stops the start.
+        stop_on_break: bool = false => boolean;
+        /// Whether full contents are kept, by reference, beside the summaries.
+        keep_content: bool = false => boolean;
+        /// Recent syscalls a policy update is tried on.
+        replay: u32 = 100 => number(0, 100_000);
+    }
+}

@@ -1,0 +1,185 @@
+//! Gathers every problem of one file, up to a bound.
+//!
+//! Past the bound problems are only counted, so a hostile file with a million mistakes costs
+//! neither memory nor the search for a million suggestions.
+
+use super::code;
+use super::{Diagnostic, Severity};
+use crate::document::Place;
+use airlock_core::closest;
+
+/// Most problems that are kept: more than anybody reads in one go.
+const KEPT: usize = 100;
+/// Most regular expressions compiled for one file: each may take a millisecond.
+const PATTERNS: usize = 2_000;
+/// Most characters of the author's text repeated in a message.
+const SHOWN: usize = 60;
+
+/// A stretch of one line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    /// Where it begins.
+    pub(crate) place: Place,
+    /// How many characters it covers.
+    pub(crate) length: u32,
+}
+
+/// Every problem found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    kept: Vec<Diagnostic>,
+    errors: usize,
+    unlisted: usize,
+    last: Place,
+    patterns: usize,
+}
+
+impl Problems {
+    /// Adds an error.
+    pub(crate) fn error(
+        &mut self,
+        code: &'static str,
+        spot: Spot,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.errors += 1;
+        self.add(Severity::Error, code, spot, what.into(), fix.into());
+    }
+
+    /// Adds a warning.
+    pub(crate) fn warning(
+        &mut self,
+        code: &'static str,
+        spot: Spot,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        self.add(Severity::Warning, code, spot, what.into(), fix.into());
+    }
+
+    /// Adds an error about `word`, which should be one of `known`.
+    pub(crate) fn unknown(
+        &mut self,
+        code: &'static str,
+        spot: Spot,
+        word: (&str, &str),
+        known: &[&str],
+    ) {
+        self.unknown_in(code, spot, word, "", known);
+    }
+
+    /// As [`Problems::unknown`], saying in what the word stands.
+    pub(crate) fn unknown_in(
+        &mut self,
+        code: &'static str,
+        spot: Spot,
+        (kind, word): (&str, &str),
+        context: &str,
+        known: &[&str],
+    ) {
+        if self.is_full() {
+            self.errors += 1;
+            self.unlisted += 1;
+            return;
+        }
+        let fix = match closest(word, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if known.is_empty() => "nothing is defined that could stand here".to_owned(),
+            None => format!("use one of {}", list(known)),
+        };
+        let place = if context.is_empty() { "" } else { " in " };
+        let what = format!("unknown {kind} `{}`{place}{context}", shown(word));
+        self.error(code, spot, what, fix);
+    }
+
+    /// How many errors there are, listed or not.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// Counts one more regular expression; false once there are too many.
+    pub(crate) fn another_pattern(&mut self) -> bool {
+        self.patterns += 1;
+        self.patterns <= PATTERNS
+    }
+
+    /// Every problem, in the order of the file.
+    pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
+        if self.unlisted > 0 {
+            self.kept.push(Diagnostic {
+                severity: Severity::Error,
+                code: code::TOO_MANY_PROBLEMS,
+                place: self.last,
+                length: 1,
+                what: format!("{} more problems are not listed", self.unlisted),
+                fix: "mend the ones above and check again".to_owned(),
+            });
+        }
+        self.kept
+            .sort_by_key(|problem| (problem.place, problem.severity));
+        self.kept
+    }
+
+    fn is_full(&self) -> bool {
+        self.kept.len() >= KEPT
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        spot: Spot,
+        what: String,
+        fix: String,
+    ) {
+        if self.is_full() {
+            self.unlisted += 1;
+            return;
+        }
+        self.last = self.last.max(spot.place);
+        self.kept.push(Diagnostic {
+            severity,
+            code,
+            place: spot.place,
+            length: spot.length.max(1),
+            what,
+            fix,
+        });
+    }
+}
+
+/// The author's text as it may appear in a message: short, on one line, without control characters.
+pub(crate) fn shown(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(SHOWN)
+        .map(|c| if is_harmless(c) { c } else { '\u{fffd}' })
+        .collect();
+    if text.chars().nth(SHOWN).is_some() {
+        out.push_str("...");
+    }
+    out
+}
+
+/// Whether a character shows as itself and changes nothing around it.
+pub(crate) fn is_harmless(c: char) -> bool {
+    !c.is_control() && !is_hidden(c)
+}
+
+/// Whether a character is invisible, or changes the order in which others are shown.
+pub(crate) fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{61c}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `` `a`, `b` or `c` ``.
+pub(crate) fn list(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,284 @@
+//! The rules Airlock brings along. They are asked first, always, even when a token is valid, and
+//! no policy can take them away.
+//!
+//! They look at effects, so a write, a patch, a move, a delete and a merge are all the same to
+//! them, and at every path of a request. They never allow anything by themselves.
+
+use super::protected::{Leads, Protected, Shape};
+use crate::decision::{Contribution, Layer, Opinion};
+use crate::glob::PathText;
+use Shape::{Last, Named, Sequence, Under};
+use airlock_core::{Effect, EffectSet, Mode, Request};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// When a built-in rule applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// A path of one of these shapes is written or deleted.
+    Changes(&'static [Shape]),
+    /// A protected path is written or deleted.
+    ChangesProtected,
+    /// This syscall is made.
+    Syscall(&'static str),
+    /// This syscall is made in any mode but this one, or in none.
+    SyscallOutside(&'static str, Mode),
+    /// A session is put in a mode that is not known to be harmless.
+    EntersDebug,
+}
+
+/// A rule compiled into Airlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltInRule {
+    /// Its name, `built-in/...`.
+    pub name: &'static str,
+    /// What it says when it applies.
+    pub opinion: Opinion,
+    /// Why.
+    pub reason: &'static str,
+    /// When it applies.
+    pub when: Trigger,
+}
+
+/// Every built-in rule, for the engine and the documentation.
+pub const fn built_in_rules() -> &'static [BuiltInRule] {
+    &RULES
+}
+
+const RULES: [BuiltInRule; 9] = [
+    BuiltInRule {
+        name: "built-in/policy-files",
+        opinion: Opinion::Deny,
+        reason: "policy files change only through `policy.update`",
+        // The directory itself too: moving or replacing it would move or replace the policy.
+        when: Trigger::Changes(&[
+            Sequence(&[".airlock", "policy.yaml"]),
+            Sequence(&[".airlock", "policy.yml"]),
+            Last(".airlock"),
+        ]),
+    },
+    BuiltInRule {
+        name: "built-in/airlock-state",
+        opinion: Opinion::Deny,
+        reason: "audit and state databases, keys and Airlock's own binaries are out of reach",
+        when: Trigger::ChangesProtected,
+    },
+    BuiltInRule {
+        name: "built-in/airlock-directory",
+        opinion: Opinion::RequireReview,
+        reason: "`.airlock/` steers what agents may do here",
+        when: Trigger::Changes(&[Named(".airlock")]),
+    },
+    BuiltInRule {
+        name: "built-in/git-internals",
+        opinion: Opinion::RequireReview,
+        reason: "git runs what its hooks and configuration name",
+        // A file called `.git` may point git at another repository, with other hooks.
+        when: Trigger::Changes(&[
+            Under(".git", "hooks"),
+            Under(".git", "config"),
+            Under(".git", "config.worktree"),
+            Last(".git"),
+            Named(".gitconfig"),
+        ]),
+    },
+    BuiltInRule {
+        name: "built-in/shell-startup",
+        opinion: Opinion::RequireReview,
+        reason: "shells run their start-up files unasked",
+        when: Trigger::Changes(SHELL_FILES),
+    },
+    BuiltInRule {
+        name: "built-in/agent-configuration",
+        opinion: Opinion::RequireReview,
+        reason: "agents and editors obey, and some run, what these files say",
+        when: Trigger::Changes(AGENT_FILES),
+    },
+    BuiltInRule {
+        name: "built-in/policy-update",
+        opinion: Opinion::RequireReview,
+        reason: "a person approves every change of policy",
+        when: Trigger::Syscall("policy.update"),
+    },
+    BuiltInRule {
+        name: "built-in/debug-mode",
+        opinion: Opinion::RequireReview,
+        reason: "debug mode opens containers to the session",
+        when: Trigger::EntersDebug,
+    },
+    BuiltInRule {
+        name: "built-in/container-outside-debug",
+        opinion: Opinion::Deny,
+        reason: "containers run only in debug mode",
+        when: Trigger::SyscallOutside("container.run", Mode::Debug),
+    },
+];
+
+const SHELL_FILES: &[Shape] = &[
+    Named(".profile"),
+    Named(".bashrc"),
+    Named(".bash_profile"),
+    Named(".bash_login"),
+    Named(".bash_logout"),
+    Named(".bash_aliases"),
+    Named(".zshrc"),
+    Named(".zshenv"),
+    Named(".zprofile"),
+    Named(".zlogin"),
+    Named(".zlogout"),
+    Named(".kshrc"),
+    Named(".cshrc"),
+    Named(".tcshrc"),
+    Named(".login"),
+    Named(".logout"),
+    Named(".envrc"),
+    Named(".pam_environment"),
+    Named(".xinitrc"),
+    Named(".xprofile"),
+    Sequence(&[".config", "fish"]),
+    Sequence(&[".config", "nushell"]),
+    Sequence(&[".config", "powershell"]),
+    Sequence(&[".config", "autostart"]),
+    Sequence(&[".config", "environment.d"]),
+    Named("profile.ps1"),
+    Named("microsoft.powershell_profile.ps1"),
+];
+
+const AGENT_FILES: &[Shape] = &[
+    Named(".mcp.json"),
+    Named("mcp.json"),
+    Named("claude_desktop_config.json"),
+    Named(".claude"),
+    Named(".claude.json"),
+    Named("claude.md"),
+    Named("claude.local.md"),
+    Named("agents.md"),
+    Named("agents.override.md"),
+    Named("gemini.md"),
+    Named(".cursor"),
+    Named(".cursorrules"),
+    Named(".codex"),
+    Named(".gemini"),
+    Named(".windsurf"),
+    Named(".windsurfrules"),
+    Named(".continue"),
+    Named(".clinerules"),
+    Named(".roo"),
+    Named(".roorules"),
+    Named(".kiro"),
+    Named(".amazonq"),
+    Named(".aider.conf.yml"),
+    Sequence(&[".github", "copilot-instructions.md"]),
+    Sequence(&[".github", "instructions"]),
+    Sequence(&[".vscode", "tasks.json"]),
+    Sequence(&[".vscode", "settings.json"]),
+    Sequence(&[".vscode", "launch.json"]),
+    Last(".vscode"),
+];
+
+const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
+
+/// The built-in layer of an engine.
+#[derive(Debug, Default)]
+pub struct BuiltIns {
+    rules: Vec<Ready>,
+    leads: Leads,
+    protected: Protected,
+}
+
+#[derive(Debug)]
+struct Ready {
+    rule: BuiltInRule,
+    name: Arc<str>,
+    reason: Arc<str>,
+}
+
+impl BuiltIns {
+    /// Every built-in rule, with what this installation protects.
+    pub fn standard(protected: Protected) -> Self {
+        Self::of(built_in_rules(), protected)
+    }
+
+    /// No built-in rule at all: for engines that judge policies, never for one that guards.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Exactly these rules.
+    pub fn of(rules: &[BuiltInRule], protected: Protected) -> Self {
+        let shapes = rules.iter().flat_map(|rule| match rule.when {
+            Trigger::Changes(shapes) => shapes,
+            Trigger::ChangesProtected
+            | Trigger::Syscall(_)
+            | Trigger::SyscallOutside(..)
+            | Trigger::EntersDebug => &[],
+        });
+        let leads = Leads::of(shapes);
+        let ready = |rule: &BuiltInRule| Ready {
+            rule: *rule,
+            name: rule.name.into(),
+            reason: rule.reason.into(),
+        };
+        Self {
+            rules: rules.iter().map(ready).collect(),
+            leads,
+            protected,
+        }
+    }
+
+    /// Adds the opinion of every rule that applies to `request`.
+    pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Vec<Contribution>) {
+        let changes = request.effects.intersects(CHANGES);
+        let suspicious = changes && any_path(request, |path| self.leads.might_hold(path));
+        for ready in &self.rules {
+            let applies = match ready.rule.when {
+                Trigger::Changes(shapes) => {
+                    suspicious
+                        && any_path(request, |path| shapes.iter().any(|shape| shape.holds(path)))
+                }
+                Trigger::ChangesProtected => {
+                    changes
+                        && request
+                            .paths
+                            .iter()
+                            .any(|path| self.protected.touches(path))
+                }
+                Trigger::Syscall(name) => request.syscall.name() == name,
+                Trigger::SyscallOutside(name, mode) => {
+                    request.syscall.name() == name && request.caller.mode != Some(mode)
+                }
+                Trigger::EntersDebug => enters_debug(request),
+            };
+            if applies {
+                contributions.push(Contribution {
+                    layer: Layer::BuiltIn,
+                    rule: Arc::clone(&ready.name),
+                    opinion: ready.rule.opinion,
+                    reason: Arc::clone(&ready.reason),
+                });
+            }
+        }
+    }
+}
+
+fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {
+    request
+        .paths
+        .iter()
+        .any(|path| holds(PathText::new(path.as_str())))
+}
+
+/// Anything but a mode known to be harmless counts as debug, so that no spelling slips through.
+fn enters_debug(request: &Request) -> bool {
+    if request.syscall.area() != "session" {
+        return false;
+    }
+    let harmless = |mode: &Value| {
+        let known = [Mode::Strict, Mode::Explore].map(Mode::as_str);
+        mode.as_str().is_some_and(|mode| known.contains(&mode))
+    };
+    match request.arguments.get("mode") {
+        Some(mode) => !harmless(mode),
+        None => request.syscall.name() == "session.set_mode",
+    }
+}

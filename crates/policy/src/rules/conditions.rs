@@ -1,0 +1,317 @@
+//! The conditions of a rule, compiled, and what it means for a request to meet them.
+//!
+//! Fields are ANDed, the values of one field ORed; a field the request does not carry is not met.
+//! Where a request has several paths or effects, [`Coverage`] says how many must fit.
+
+use super::argument::Argument;
+use super::syscalls::{SyscallSet, position};
+use crate::document::Conditions;
+use crate::glob::{GlobError, Leaf, PathGlobs, PathText};
+use airlock_core::{EffectSet, Mode, Phase, Request, RequestPath, Tier};
+use std::sync::Arc;
+
+/// How many of a request's paths and effects must fit for conditions to be met.
+///
+/// An `allow` speaks for all of them, and so does an exception to a review, because both widen.
+/// A denial, a review, and an exception to an allow narrow: one that fits is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// Every one. A path outside the workspace never fits.
+    All,
+    /// Any one. A path outside the workspace is read as if it lay below the root.
+    Any,
+}
+
+impl Coverage {
+    const fn leaf(self) -> Leaf {
+        match self {
+            Self::All => Leaf::File,
+            Self::Any => Leaf::Directory,
+        }
+    }
+}
+
+/// A field of `match`, in the order it is looked at: the cheapest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Field {
+    Syscall,
+    Effect,
+    Mode,
+    State,
+    Tier,
+    Plugin,
+    Tool,
+    Template,
+    User,
+    Workspace,
+    CallerTag,
+    Host,
+    Port,
+    Command,
+    Arg,
+    PathGlob,
+}
+
+impl Field {
+    /// Every field, in that order.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Syscall,
+        Self::Effect,
+        Self::Mode,
+        Self::State,
+        Self::Tier,
+        Self::Plugin,
+        Self::Tool,
+        Self::Template,
+        Self::User,
+        Self::Workspace,
+        Self::CallerTag,
+        Self::Host,
+        Self::Port,
+        Self::Command,
+        Self::Arg,
+        Self::PathGlob,
+    ];
+
+    /// The key in the policy file.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Syscall => "syscall",
+            Self::Effect => "effect",
+            Self::Mode => "mode",
+            Self::State => "state",
+            Self::Tier => "tier",
+            Self::Plugin => "plugin",
+            Self::Tool => "tool",
+            Self::Template => "template",
+            Self::User => "user",
+            Self::Workspace => "workspace",
+            Self::CallerTag => "caller_tag",
+            Self::Host => "host",
+            Self::Port => "port",
+            Self::Command => "command",
+            Self::Arg => "arg",
+            Self::PathGlob => "path_glob",
+        }
+    }
+}
+
+type Words = Option<Box<[Arc<str>]>>;
+
+/// Compiled conditions.
+#[derive(Debug, Clone)]
+pub(crate) struct Matcher {
+    pub(super) syscalls: SyscallSet,
+    pub(super) effect: Option<EffectSet>,
+    pub(super) paths: Option<PathGlobs>,
+    pub(super) caller_tag: Words,
+    pub(super) plugin: Words,
+    pub(super) tool: Words,
+    pub(super) mode: Option<Box<[Mode]>>,
+    pub(super) state: Option<Box<[Phase]>>,
+    pub(super) tier: Option<Box<[Tier]>>,
+    pub(super) template: Words,
+    pub(super) host: Option<Box<[HostPattern]>>,
+    pub(super) port: Option<Box<[u16]>>,
+    pub(super) command: Words,
+    pub(super) user: Words,
+    pub(super) workspace: Words,
+    pub(super) arg: Box<[Argument]>,
+}
+
+/// Why conditions cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConditionError {
+    #[error(transparent)]
+    Glob(#[from] GlobError),
+    #[error("`path_glob` has only excluding globs and so would never match")]
+    OnlyExcludes,
+    #[error("`{0}` is not a regular expression we can run: {1}")]
+    Pattern(Arc<str>, String),
+}
+
+impl ConditionError {
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Glob(error) => error.hint(),
+            Self::OnlyExcludes => "add the glob they exclude from, such as `**`",
+            Self::Pattern(..) => "see https://docs.rs/regex for the syntax; keep it small",
+        }
+    }
+}
+
+impl Matcher {
+    pub(crate) fn compile(when: &Conditions) -> Result<Self, ConditionError> {
+        let words = |words: &Option<Vec<Arc<str>>>| words.as_deref().map(Box::from);
+        let paths = when
+            .path_glob
+            .as_deref()
+            .map(PathGlobs::parse)
+            .transpose()?;
+        if paths.as_ref().is_some_and(PathGlobs::only_excludes) {
+            return Err(ConditionError::OnlyExcludes);
+        }
+        let arg = when.arg.as_deref().unwrap_or_default();
+        Ok(Self {
+            syscalls: syscalls(when),
+            effect: when.effect,
+            paths,
+            caller_tag: words(&when.caller_tag),
+            plugin: words(&when.plugin),
+            tool: words(&when.tool),
+            mode: when.mode.as_deref().map(Box::from),
+            state: when.state.as_deref().map(Box::from),
+            tier: when.tier.as_deref().map(Box::from),
+            template: words(&when.template),
+            host: when.host.as_deref().map(hosts),
+            port: when.port.as_deref().map(Box::from),
+            command: words(&when.command),
+            user: words(&when.user),
+            workspace: words(&when.workspace),
+            arg: arg
+                .iter()
+                .map(Argument::compile)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether `request` meets every condition.
+    pub(crate) fn matches(&self, request: &Request, coverage: Coverage) -> bool {
+        self.failing(request, coverage).is_none()
+    }
+
+    /// The first field `request` fails, if it fails one.
+    pub(crate) fn failing(&self, request: &Request, coverage: Coverage) -> Option<Field> {
+        let fails = |field: &Field| !self.meets(*field, request, coverage);
+        Field::ALL.iter().copied().find(fails)
+    }
+
+    fn meets(&self, field: Field, request: &Request, coverage: Coverage) -> bool {
+        let caller = &request.caller;
+        match field {
+            Field::Syscall => {
+                position(request.syscall).is_some_and(|at| self.syscalls.contains(at))
+            }
+            Field::Effect => effects(self.effect, request.effects, coverage),
+            Field::Mode => one_of(self.mode.as_deref(), caller.mode),
+            Field::State => one_of(self.state.as_deref(), caller.phase),
+            Field::Tier => one_of(self.tier.as_deref(), Some(request.tier)),
+            Field::Plugin => word(self.plugin.as_deref(), Some(caller.plugin.as_str())),
+            Field::Tool => word(self.tool.as_deref(), request.tool.as_deref()),
+            Field::Template => word(self.template.as_deref(), request.template.as_deref()),
+            Field::User => word(self.user.as_deref(), Some(caller.user.as_str())),
+            Field::Workspace => word(self.workspace.as_deref(), Some(caller.workspace.as_str())),
+            Field::CallerTag => self.tagged(request),
+            Field::Host => self.reaches(request),
+            Field::Port => one_of(self.port.as_deref(), request.port),
+            Field::Command => word(self.command.as_deref(), command_name(request)),
+            Field::Arg => self.arg.iter().all(|arg| arg.matches(&request.arguments)),
+            Field::PathGlob => self.touches(&request.paths, coverage),
+        }
+    }
+
+    fn tagged(&self, request: &Request) -> bool {
+        let held = |tag: &Arc<str>| request.caller.tags.iter().any(|own| own.as_str() == &**tag);
+        self.caller_tag
+            .as_ref()
+            .is_none_or(|tags| tags.iter().any(held))
+    }
+
+    fn reaches(&self, request: &Request) -> bool {
+        let Some(patterns) = &self.host else {
+            return true;
+        };
+        let host = request.host.as_deref().map(without_final_dot);
+        host.is_some_and(|host| patterns.iter().any(|pattern| pattern.matches(host)))
+    }
+
+    fn touches(&self, paths: &[RequestPath], coverage: Coverage) -> bool {
+        let Some(globs) = &self.paths else {
+            return true;
+        };
+        let fits =
+            |path: &RequestPath| globs.matches(PathText::new(path.as_str()), coverage.leaf());
+        match coverage {
+            Coverage::All => {
+                let inside = |path: &RequestPath| path.inside().is_some() && fits(path);
+                !paths.is_empty() && paths.iter().all(inside)
+            }
+            Coverage::Any => paths.iter().any(fits),
+        }
+    }
+}
+
+fn syscalls(when: &Conditions) -> SyscallSet {
+    when.syscall.as_ref().map_or_else(SyscallSet::all, |words| {
+        words.iter().fold(SyscallSet::default(), |set, word| {
+            set.union(SyscallSet::named(word))
+        })
+    })
+}
+
+fn effects(wanted: Option<EffectSet>, actual: EffectSet, coverage: Coverage) -> bool {
+    wanted.is_none_or(|wanted| match coverage {
+        Coverage::All => !actual.is_empty() && actual.is_subset(wanted),
+        Coverage::Any => actual.intersects(wanted),
+    })
+}
+
+fn one_of<T: PartialEq>(wanted: Option<&[T]>, actual: Option<T>) -> bool {
+    wanted.is_none_or(|wanted| actual.is_some_and(|actual| wanted.contains(&actual)))
+}
+
+fn word(wanted: Option<&[Arc<str>]>, actual: Option<&str>) -> bool {
+    wanted.is_none_or(|wanted| {
+        actual.is_some_and(|actual| wanted.iter().any(|word| &**word == actual))
+    })
+}
+
+/// The base name of the program a request runs.
+pub(crate) fn command_name(request: &Request) -> Option<&str> {
+    request.command.first()?.rsplit('/').next()
+}
+
+/// A host pattern: exact, `*.suffix`, or `*`; ASCII letters in either case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HostPattern {
+    /// This host.
+    Exact(Box<str>),
+    /// Every host below this one, but not it itself.
+    Below(Box<str>),
+    /// Every host.
+    Any,
+}
+
+impl HostPattern {
+    fn parse(text: &str) -> Self {
+        let text = without_final_dot(text).to_ascii_lowercase();
+        match text.strip_prefix("*.") {
+            Some(suffix) => Self::Below(suffix.into()),
+            None if text == "*" => Self::Any,
+            None => Self::Exact(text.into()),
+        }
+    }
+
+    fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(wanted) => wanted.eq_ignore_ascii_case(host),
+            Self::Below(suffix) => host
+                .len()
+                .checked_sub(suffix.len() + 1)
+                .filter(|labels| *labels > 0)
+                .and_then(|labels| host.split_at_checked(labels))
+                .and_then(|(_, end)| end.strip_prefix('.'))
+                .is_some_and(|end| end.eq_ignore_ascii_case(suffix)),
+            Self::Any => true,
+        }
+    }
+}
+
+fn hosts(texts: &[Arc<str>]) -> Box<[HostPattern]> {
+    texts.iter().map(|text| HostPattern::parse(text)).collect()
+}
+
+/// `example.org.` is `example.org`, written in full.
+pub(crate) fn without_final_dot(host: &str) -> &str {
+    host.trim_end_matches('.')
+}

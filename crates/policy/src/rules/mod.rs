@@ -1,0 +1,190 @@
+//! The rules of a policy, compiled once and asked many times.
+//!
+//! A [`Policy`] is immutable: reloading makes another one, and a decision holds on to the one it
+//! began with. Asking it allocates for the rules that apply, never for those that do not.
+//!
+//! Invariant: the order of rules in the file decides the order in which contributions are listed
+//! and nothing else; the index only skips rules that cannot match.
+
+mod argument;
+pub(crate) mod built_in;
+pub(crate) mod conditions;
+pub(crate) mod constraint;
+mod index;
+mod lint;
+mod path_index;
+mod protected;
+mod rule;
+mod syscalls;
+
+pub use protected::{Protected, Shape};
+pub(crate) use rule::CompiledRule;
+
+use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
+use crate::document::Document;
+use crate::load::{self, Diagnostic, LoadError, Severity};
+use airlock_core::{Digest, Request};
+use constraint::TokenUse;
+use index::Index;
+use std::sync::Arc;
+
+/// Sets a policy's digest apart from digests of anything else with the same bytes.
+const GENERATION_TAG: &[u8] = b"airlock policy generation 1\n";
+
+/// A compiled policy.
+#[derive(Debug)]
+pub struct Policy {
+    generation: Generation,
+    document: Document,
+    /// In file order.
+    pub(crate) rules: Vec<CompiledRule>,
+    index: Index,
+}
+
+/// A policy that loaded, and what its author should look at again.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The policy.
+    pub policy: Policy,
+    /// What probably does not mean what was written.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Policy {
+    /// A policy without rules: it allows nothing.
+    pub fn empty() -> Self {
+        Self {
+            generation: generation(&[]),
+            document: Document::default(),
+            rules: Vec::new(),
+            index: Index::build(std::iter::empty()),
+        }
+    }
+
+    /// Reads and compiles the policy file `name`, whose content is `bytes`.
+    pub fn load(name: &str, bytes: &[u8]) -> Result<Loaded, LoadError> {
+        let parsed = load::parse(bytes);
+        let mut diagnostics = parsed.diagnostics;
+        let broken = has_error(&diagnostics);
+        let policy = match Self::compile(parsed.document, generation(bytes)) {
+            Ok(loaded) => {
+                diagnostics.extend(loaded.warnings);
+                Some(loaded.policy).filter(|_| !broken)
+            }
+            Err(problems) => {
+                diagnostics.extend(problems);
+                None
+            }
+        };
+        diagnostics.sort_by_key(|problem| problem.place);
+        match policy {
+            Some(policy) => Ok(Loaded {
+                policy,
+                warnings: diagnostics,
+            }),
+            None => Err(LoadError {
+                name: name.to_owned(),
+                diagnostics,
+            }),
+        }
+    }
+
+    /// Compiles a checked document and looks for what only compiling shows. Fails with every
+    /// problem if one of them is an error: there is no half-loaded policy.
+    pub fn compile(document: Document, generation: Generation) -> Result<Loaded, Vec<Diagnostic>> {
+        let (mut rules, mut problems) = (Vec::with_capacity(document.rules.len()), Vec::new());
+        for rule in &document.rules {
+            match CompiledRule::compile(rule) {
+                Ok(ready) => {
+                    lint::examples(rule, &ready, &mut problems);
+                    rules.push(ready);
+                }
+                Err(error) => problems.push(lint::condition(rule, &error)),
+            }
+        }
+        lint::shadows(&rules, &mut problems);
+        if has_error(&problems) {
+            return Err(problems);
+        }
+        let policy = Self {
+            generation,
+            document,
+            index: Index::build(rules.iter().map(|rule| &rule.when)),
+            rules,
+        };
+        Ok(Loaded {
+            policy,
+            warnings: problems,
+        })
+    }
+
+    /// What the file says, beyond its rules.
+    pub const fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Which policy this is.
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// How many rules it has.
+    pub const fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Adds the opinion of every rule that applies to `request`.
+    pub(crate) fn evaluate(
+        &self,
+        request: &Request,
+        contributions: &mut Vec<Contribution>,
+        imposed: &mut Imposed,
+    ) {
+        for id in self.index.candidates(request) {
+            if let Some(rule) = self.rules.get(id as usize) {
+                contributions.extend(ask(rule, request, imposed));
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn evaluate_all(&self, request: &Request, imposed: &mut Imposed) -> Vec<Contribution> {
+        let ask = |rule| ask(rule, request, imposed);
+        self.rules.iter().filter_map(ask).collect()
+    }
+}
+
+fn has_error(problems: &[Diagnostic]) -> bool {
+    problems
+        .iter()
+        .any(|problem| problem.severity == Severity::Error)
+}
+
+/// The generation of the policy written in `bytes`.
+pub(crate) fn generation(bytes: &[u8]) -> Generation {
+    Generation::new(Digest::of(&[GENERATION_TAG, bytes].concat()))
+}
+
+/// One rule's contribution. An allow whose checked constraints do not hold is a denial.
+fn ask(rule: &CompiledRule, request: &Request, imposed: &mut Imposed) -> Option<Contribution> {
+    let mut opinion = rule.opinion(request)?;
+    let mut reason = Arc::clone(&rule.reason);
+    if opinion == Opinion::Allow {
+        match constraint::unmet(&rule.constraints, request, TokenUse::None) {
+            Some(why) => {
+                opinion = Opinion::Deny;
+                reason = why.into();
+            }
+            None => constraint::impose(imposed, &rule.constraints),
+        }
+    }
+    Some(Contribution {
+        layer: Layer::Rules,
+        rule: Arc::clone(&rule.name),
+        opinion,
+        reason,
+    })
+}
+
+#[cfg(test)]
+mod tests;

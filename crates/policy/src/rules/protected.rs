@@ -1,0 +1,256 @@
+//! Names nobody may change unnoticed, recognised however a file system lets them be spelt.
+//!
+//! File systems fold case, drop trailing dots and spaces, ignore invisible characters, take
+//! `name::$DATA` for `name` and `GIT~1` for `.git`. A name that any of them would open as a
+//! protected one counts as it: over-matching asks for one review too many, under-matching gives
+//! the machine away.
+
+use crate::glob::PathText;
+use airlock_core::{PathError, RequestPath};
+use std::collections::HashSet;
+
+/// A place in a tree, at any depth, inside the workspace or out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// This name and everything below it.
+    Named(&'static str),
+    /// These names in a row, and everything below them.
+    Sequence(&'static [&'static str]),
+    /// The second name anywhere below the first, and everything below it.
+    Under(&'static str, &'static str),
+    /// A path that ends with this name.
+    Last(&'static str),
+}
+
+impl Shape {
+    fn lead(&self) -> &'static str {
+        match self {
+            Self::Named(name) | Self::Under(name, _) | Self::Last(name) => name,
+            Self::Sequence(names) => names.first().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether `path` lies there.
+    pub(super) fn holds(&self, path: PathText<'_>) -> bool {
+        let mut names = path.components();
+        while let Some(name) = names.next() {
+            if !same_name(name, self.lead()) {
+                continue;
+            }
+            let mut rest = names.clone();
+            let found = match self {
+                Self::Named(_) => true,
+                Self::Last(_) => rest.next().is_none(),
+                Self::Under(_, wanted) => rest.any(|name| same_name(name, wanted)),
+                Self::Sequence(wanted) => wanted
+                    .iter()
+                    .skip(1)
+                    .all(|wanted| rest.next().is_some_and(|name| same_name(name, wanted))),
+            };
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Where Airlock keeps what no agent may touch: databases, keys, its own binaries.
+#[derive(Debug, Clone, Default)]
+pub struct Protected {
+    absolute: Vec<Box<str>>,
+    inside: Vec<Box<str>>,
+}
+
+impl Protected {
+    /// Protects every absolute path of `paths` and all below it. `root` is the absolute root of
+    /// the workspace, which may itself hold a protected path or lie within one.
+    pub fn new<'a>(
+        root: &str,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, PathError> {
+        let mut protected = Self::default();
+        for path in paths {
+            // Normalised as requests are, so that both speak of the same names.
+            let whole = RequestPath::parse(path, root)?;
+            let absolute = whole.absolute(root);
+            let within = Self::starts_with(root, &absolute);
+            match whole.inside() {
+                Some(inside) => protected.inside.push(inside.as_str().into()),
+                None if within => protected.inside.push(".".into()),
+                None => {}
+            }
+            protected.absolute.push(absolute.into());
+        }
+        Ok(protected)
+    }
+
+    /// Whether changing `path` would change something protected: it lies below, or holds it.
+    pub(super) fn touches(&self, path: &RequestPath) -> bool {
+        let (own, text) = match path {
+            RequestPath::Inside(path) => (&self.inside, path.as_str()),
+            RequestPath::Outside(path) => (&self.absolute, &**path),
+        };
+        own.iter()
+            .any(|kept| Self::starts_with(text, kept) || Self::starts_with(kept, text))
+    }
+
+    fn starts_with(path: &str, prefix: &str) -> bool {
+        let mut names = PathText::new(path).components();
+        PathText::new(prefix)
+            .components()
+            .all(|wanted| names.next().is_some_and(|name| same_name(name, wanted)))
+    }
+}
+
+/// The first names of many shapes, to dismiss a harmless path with one lookup a name.
+#[derive(Debug, Default)]
+pub(super) struct Leads(HashSet<Box<[u8]>>);
+
+/// Longer than any protected name.
+const LONGEST_LEAD: usize = 40;
+
+impl Leads {
+    pub(super) fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
+        let lower = |shape: &Shape| shape.lead().to_ascii_lowercase().into_bytes();
+        Self(shapes.map(|shape| lower(shape).into()).collect())
+    }
+
+    /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
+    pub(super) fn might_hold(&self, path: PathText<'_>) -> bool {
+        path.components()
+            .any(|name| !is_plain(name) || self.has(name))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let mut buffer = [0; LONGEST_LEAD];
+        let Some(folded) = buffer.get_mut(..name.len()) else {
+            return false;
+        };
+        folded.copy_from_slice(name.as_bytes());
+        folded.make_ascii_lowercase();
+        self.0.contains(&*folded)
+    }
+}
+
+/// Whether a name has only one spelling but for the case of its letters.
+fn is_plain(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii() && byte != b'~' && byte != b':')
+        && !name.ends_with(['.', ' '])
+}
+
+/// Whether some file system opens `name` as `wanted`.
+pub(super) fn same_name(name: &str, wanted: &str) -> bool {
+    if is_plain(name) && wanted.is_ascii() {
+        return name.eq_ignore_ascii_case(wanted);
+    }
+    folded(name).eq(folded(wanted)) || is_short_form(name, wanted)
+}
+
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    let stem = name.split(':').next().unwrap_or(name);
+    stem.trim_end_matches(|char| matches!(char, '.' | ' ') || is_ignored(char))
+        .chars()
+        .filter(|char| !is_ignored(*char))
+        // Both ways, because some letters fold only one way: the Kelvin sign, the long s.
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+}
+
+/// Characters HFS+ ignores in names.
+const fn is_ignored(char: char) -> bool {
+    matches!(
+        char,
+        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+    )
+}
+
+/// `GIT~1` is how FAT and NTFS abbreviate `.git`: up to six letters, a tilde, a digit.
+fn is_short_form(name: &str, wanted: &str) -> bool {
+    let Some((head, tail)) = name.split_once('~') else {
+        return false;
+    };
+    let stem = wanted.trim_start_matches('.').split('.').next();
+    let six: String = stem.unwrap_or_default().chars().take(6).collect();
+    tail.starts_with(|char: char| char.is_ascii_digit()) && head.eq_ignore_ascii_case(&six)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_a_file_system_accepts_is_the_same_name() {
+        for name in [
+            ".airlock",
+            ".AIRLOCK",
+            ".Airlock",
+            ".airlock.",
+            ".airlock. .",
+            ".airlock::$INDEX_ALLOCATION",
+            ".air\u{200c}lock",
+            ".airlock\u{feff}",
+            ".airloc\u{212a}",
+            "AIRLOC~1",
+            "airloc~2",
+        ] {
+            assert!(same_name(name, ".airlock"), "{name:?}");
+        }
+        assert!(same_name("hook\u{17f}", "hooks"));
+        for name in [
+            "airlock",
+            ".airlock2",
+            ".airloc",
+            "x.airlock",
+            "~1",
+            "AIRLOC~x",
+            ".",
+            "",
+        ] {
+            assert!(!same_name(name, ".airlock"), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_hold_at_any_depth_and_below_but_not_beside() {
+        let holds = |shape: Shape, path: &str| shape.holds(PathText::new(path));
+        let hooks = Shape::Under(".git", "hooks");
+        assert!(holds(hooks, ".git/hooks/pre-commit"));
+        assert!(holds(hooks, "vendor/.git/modules/x/hooks"));
+        assert!(!holds(hooks, "hooks/.git"));
+        assert!(!holds(hooks, "src/hooks/a"));
+        let policy = Shape::Sequence(&[".airlock", "policy.yaml"]);
+        assert!(holds(policy, "/home/u/p/.airlock/policy.yaml"));
+        assert!(holds(policy, ".airlock/.airlock/policy.yaml"));
+        assert!(!holds(policy, ".airlock/x/policy.yaml"));
+        assert!(holds(Shape::Last(".git"), "sub/.git"));
+        assert!(!holds(Shape::Last(".git"), ".git/index"));
+    }
+
+    #[test]
+    fn protected_paths_are_kept_from_above_below_and_within_the_workspace() {
+        let kept = Protected::new(
+            "/home/u",
+            ["/home/u/.local/state/airlock/", "/usr/bin/airlock"],
+        )
+        .unwrap();
+        for (path, want) in [
+            ("/home/u/.local/state/airlock/audit.db", true),
+            (".local/state/AIRLOCK/keys/a", true),
+            (".local/state", true),
+            (".local/share", false),
+            ("/usr/bin/airlock", true),
+            ("/usr/bin/../bin/airlock", true),
+            ("/usr/bin", true),
+            ("/usr/bin/airlock-other", false),
+            ("src/main.rs", false),
+        ] {
+            let path = RequestPath::parse(path, "/home/u").unwrap();
+            assert_eq!(kept.touches(&path), want, "{path}");
+        }
+        let around = Protected::new("/state/airlock/stages/x", ["/state/airlock"]).unwrap();
+        let path = RequestPath::parse("a", "/state/airlock/stages/x").unwrap();
+        assert!(around.touches(&path));
+    }
+}

@@ -17,6 +17,10 @@ mod conditions;
 mod cross;
 mod diagnostic;
 mod fields;
+mod host;
+mod names;
+mod number;
+mod pattern;
 mod problems;
 mod render;
 mod rule;
@@ -40,12 +44,13 @@ pub(crate) use conditions::{
     template,
 };
 pub(crate) use fields::{Decode, entries, fields, unknown_field};
+pub(crate) use host::{address, host};
+pub(crate) use names::{name, plugin, program, tag, tool, user, workspace};
+pub(crate) use number::{number, size, span, thousandths};
+pub(crate) use pattern::regex;
 pub(crate) use problems::Problems;
 pub(crate) use rule::rules;
-pub(crate) use scalar::{
-    address, boolean, capability, digest, glob, host, name, number, plugin, program, prose, regex,
-    size, span, tag, thousandths, tool, user, word, workspace,
-};
+pub(crate) use scalar::{boolean, capability, digest, glob, prose, word};
 pub(crate) use sections::{
     condition, coverage, destination, extension_file, mcp_gate, method, path_globs, placed,
     policy_gate, port, sandbox_tier, url_path, version,

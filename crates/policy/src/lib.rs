@@ -19,3 +19,7 @@ mod rules;
 pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
+pub use enforcer::{
+    AlreadyRegistered, CapabilityCheck, CheckQuery, CheckResult, CheckSink, Enforcer, Gate, Grants,
+    NotRegistered, Snapshot,
+};

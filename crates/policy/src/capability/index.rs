@@ -3,9 +3,10 @@
 //! Patterns with a common beginning share nodes, so a walk touches only what agrees with the
 //! capability so far. Every node has one parent, and a node under a [`Token::Deep`] is noted once:
 //! no node is visited twice for one token. The work is at most nodes times tokens, and in practice
-//! a hash lookup a token.
+//! a lookup a token: as long as one node is in play, no set of them is kept.
 
-use super::text::Anchor;
+use super::hash::Seeded;
+use super::text::{Anchor, Path};
 use super::token::{Glob, Token};
 use super::walk::Walk;
 use super::{Capability, Pattern};
@@ -61,6 +62,23 @@ impl Node {
         literal.chain(self.globs.matching(token)).chain(self.one)
     }
 
+    /// The child that takes `token`, unless several do.
+    fn only_child(&self, token: &str) -> Result<Option<NodeId>, Several> {
+        let literal = self.literals.get(token);
+        let mut children = literal.into_iter().chain(self.one);
+        let (first, second) = if self.globs.lengths.is_empty() {
+            (children.next(), children.next())
+        } else {
+            let mut children = children.chain(self.globs.matching(token));
+            (children.next(), children.next())
+        };
+        if second.is_some() {
+            Err(Several)
+        } else {
+            Ok(first)
+        }
+    }
+
     /// The child where path scopes from `anchor` begin.
     pub(super) const fn path(&self, anchor: Anchor) -> Option<NodeId> {
         match anchor {
@@ -72,7 +90,7 @@ impl Node {
 
 enum Literals {
     Few(Vec<(Box<str>, NodeId)>),
-    Many(HashMap<Box<str>, NodeId>),
+    Many(HashMap<Box<str>, NodeId, Seeded>),
 }
 
 /// Globs by what they begin with: a token is only compared with those whose prefix it has.
@@ -80,7 +98,22 @@ enum Literals {
 struct Globs {
     /// The lengths of all prefixes, ascending.
     lengths: Vec<usize>,
-    by_prefix: HashMap<Box<str>, Vec<(Glob, NodeId)>>,
+    by_prefix: HashMap<Box<str>, Vec<(Glob, NodeId)>, Seeded>,
+}
+
+/// More than one child takes a token.
+struct Several;
+
+/// How far a single node got.
+enum Descent<'n> {
+    /// To a pattern that takes whatever follows.
+    Won,
+    /// To where no pattern goes on.
+    Lost,
+    /// To the end of the tokens.
+    Arrived(&'n Node),
+    /// To where several nodes come into play; the tokens from there on are not taken.
+    Forked(&'n Node),
 }
 
 impl Default for Literals {
@@ -104,7 +137,7 @@ impl Literals {
         match self {
             Self::Few(few) if few.len() < FEW => few.push((text.into(), id)),
             Self::Few(few) => {
-                let mut many: HashMap<_, _> = few.drain(..).collect();
+                let mut many: HashMap<_, _, _> = few.drain(..).collect();
                 many.insert(text.into(), id);
                 *self = Self::Many(many);
             }
@@ -163,11 +196,75 @@ impl Index {
     }
 
     pub(super) fn contains(&self, capability: &Capability<'_>) -> bool {
-        let mut walk = Walk::new(self);
-        if walk.enter(ROOT) || capability.segments().any(|segment| walk.step(segment)) {
+        let mut segments = capability.segments();
+        let node = match self.descend(self.node(ROOT), &mut segments) {
+            Descent::Won => return true,
+            Descent::Lost => return false,
+            Descent::Arrived(node) => node,
+            Descent::Forked(node) => return self.walk(node, segments, capability.path()),
+        };
+        let Some(path) = capability.path() else {
+            return node.end;
+        };
+        if self.takes_path(node) {
             return true;
         }
-        let Some(path) = capability.path() else {
+        let below = node.path(path.anchor).and_then(|below| self.node(below));
+        let mut components = path.components();
+        match self.descend(below, &mut components) {
+            Descent::Won => true,
+            Descent::Lost => false,
+            Descent::Arrived(node) => node.end,
+            Descent::Forked(node) => self.walk(node, components, None),
+        }
+    }
+
+    /// Whether a `*` behind `node` takes a whole path scope as its last segment.
+    pub(super) fn takes_path(&self, node: &Node) -> bool {
+        node.one
+            .and_then(|one| self.node(one))
+            .is_some_and(|one| one.open)
+    }
+
+    /// Takes tokens for as long as a single node is in play, which is nearly always to the end.
+    fn descend<'n, 't>(
+        &'n self,
+        from: Option<&'n Node>,
+        tokens: &mut (impl Iterator<Item = &'t str> + Clone),
+    ) -> Descent<'n> {
+        let mut next = from;
+        while let Some(node) = next {
+            if node.open {
+                return Descent::Won;
+            }
+            if node.deep.is_some() {
+                return Descent::Forked(node);
+            }
+            let mut ahead = tokens.clone();
+            let Some(token) = ahead.next() else {
+                return Descent::Arrived(node);
+            };
+            let Ok(child) = node.only_child(token) else {
+                return Descent::Forked(node);
+            };
+            next = child.and_then(|child| self.node(child));
+            *tokens = ahead;
+        }
+        Descent::Lost
+    }
+
+    /// Takes the rest with as many nodes in play as it needs.
+    fn walk<'n, 't>(
+        &'n self,
+        from: &'n Node,
+        mut tokens: impl Iterator<Item = &'t str>,
+        path: Option<Path<'_>>,
+    ) -> bool {
+        let mut walk = Walk::new(self);
+        if walk.enter(from) || tokens.any(|token| walk.step(token)) {
+            return true;
+        }
+        let Some(path) = path else {
             return walk.ends();
         };
         walk.step_over_path()

@@ -26,6 +26,7 @@
 
 mod error;
 mod families;
+mod hash;
 mod index;
 mod pattern;
 mod set;

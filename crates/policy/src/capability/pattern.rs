@@ -109,11 +109,7 @@ impl Pattern {
             (Some(ours), Some(theirs)) => {
                 ours.anchor == theirs.anchor
                     && aligns(&self.segments, segments, covers_unit)
-                    && aligns(
-                        &ours.components,
-                        theirs.components.iter(),
-                        |token, other| covers_token(token, other),
-                    )
+                    && aligns(&ours.components, theirs.components.iter(), covers_token)
             }
             (None, path) => {
                 let path = path.as_ref().map(|_| PatternUnit::Path);
@@ -206,7 +202,7 @@ fn accepts_text(token: &Token, text: &str) -> bool {
     }
 }
 
-fn accepts_unit(token: &Token, unit: &Unit<'_>) -> bool {
+fn accepts_unit(token: &Token, unit: Unit<'_>) -> bool {
     match unit {
         Unit::Segment(text) => accepts_text(token, text),
         Unit::Path => *token == Token::One,
@@ -217,20 +213,20 @@ fn accepts_unit(token: &Token, unit: &Unit<'_>) -> bool {
 /// [`aligns`] sees to those itself.
 fn covers_token(token: &Token, other: &Token) -> bool {
     match (token, other) {
-        (_, Token::Deep) | (Token::Deep, _) | (Token::Literal(_) | Token::Glob(_), Token::One) => {
-            false
-        }
         (Token::One, Token::Literal(_) | Token::Glob(_) | Token::One) => true,
         (Token::Literal(ours), Token::Literal(theirs)) => ours == theirs,
-        (Token::Literal(_), Token::Glob(_)) => false,
         (Token::Glob(ours), Token::Literal(theirs)) => ours.matches(theirs),
         // No literal piece holds a `*`, so each `*` of theirs falls under one of ours, and with it
         // whatever it stands for.
         (Token::Glob(ours), Token::Glob(theirs)) => ours.matches(theirs.text()),
+        (Token::Literal(_), Token::Glob(_))
+        | (Token::Literal(_) | Token::Glob(_), Token::One)
+        | (Token::Deep, _)
+        | (_, Token::Deep) => false,
     }
 }
 
-fn covers_unit(token: &Token, unit: &PatternUnit<'_>) -> bool {
+fn covers_unit(token: &Token, unit: PatternUnit<'_>) -> bool {
     match unit {
         PatternUnit::Token(other) => covers_token(token, other),
         PatternUnit::Path => *token == Token::One,

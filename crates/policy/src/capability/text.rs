@@ -53,9 +53,11 @@ impl<'a> Capability<'a> {
     }
 
     /// The segments before the path scope.
-    pub(super) fn segments(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
-        // On empty text `split_terminator` yields nothing, and a dot at the end there is none.
-        self.dotted.split_terminator('.')
+    pub(super) fn segments(&self) -> Parts<'a> {
+        Parts {
+            rest: self.dotted,
+            separator: b'.',
+        }
     }
 
     /// The path scope.
@@ -78,17 +80,8 @@ impl<'a> Path<'a> {
                 None => return Err(CapabilityError::ForeignHome { text: shown(text) }),
             },
         };
-        for component in below.into_iter().flat_map(|below| below.split('/')) {
-            let component = match component {
-                "" => return Err(CapabilityError::EmptyComponent { text: shown(text) }),
-                "." => ".",
-                ".." => "..",
-                _ => continue,
-            };
-            return Err(CapabilityError::DotComponent {
-                text: shown(text),
-                component,
-            });
+        if let Some(below) = below {
+            check_components(below, text)?;
         }
         Ok(Self {
             anchor,
@@ -97,9 +90,60 @@ impl<'a> Path<'a> {
     }
 
     /// The components below the anchor.
-    pub(super) fn components(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
-        self.below.split_terminator('/')
+    pub(super) fn components(&self) -> Parts<'a> {
+        Parts {
+            rest: self.below,
+            separator: b'/',
+        }
     }
+}
+
+/// The parts of text between separators, without an empty one at the end. Smaller and quicker to
+/// copy than what `str::split` returns, and matching copies it often.
+#[derive(Clone)]
+pub(super) struct Parts<'a> {
+    rest: &'a str,
+    /// An ASCII character.
+    separator: u8,
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.bytes().position(|byte| byte == self.separator);
+        let (part, after) = self.rest.split_at_checked(end.unwrap_or(self.rest.len()))?;
+        self.rest = after.get(1..).unwrap_or_default();
+        Some(part)
+    }
+}
+
+/// Refuses `.`, `..` and nothing at all as a component of what follows an anchor and a slash.
+fn check_components(below: &str, text: &str) -> Result<(), CapabilityError> {
+    let components = Parts {
+        rest: below,
+        separator: b'/',
+    };
+    for component in components {
+        let component = match component {
+            "" => return Err(CapabilityError::EmptyComponent { text: shown(text) }),
+            "." => ".",
+            ".." => "..",
+            _ => continue,
+        };
+        return Err(CapabilityError::DotComponent {
+            text: shown(text),
+            component,
+        });
+    }
+    // The parts end at the last separator, so this is the one empty component they leave out.
+    if below.is_empty() || below.ends_with('/') {
+        return Err(CapabilityError::EmptyComponent { text: shown(text) });
+    }
+    Ok(())
 }
 
 /// Parts dotted segments from the path scope and checks the dots and the number of segments.

@@ -87,7 +87,7 @@ impl Row {
                 self.0.pop();
                 self.0.extend([Token::One, Token::Deep]);
             }
-            token => self.0.push(token),
+            Token::Literal(_) | Token::Glob(_) | Token::One | Token::Deep => self.0.push(token),
         }
     }
 
@@ -103,7 +103,7 @@ impl Row {
 pub(super) fn aligns<I: Iterator + Clone>(
     tokens: &[Token],
     items: I,
-    accepts: impl Fn(&Token, &I::Item) -> bool,
+    accepts: impl Fn(&Token, I::Item) -> bool,
 ) -> bool {
     let (mut tokens, mut items) = (tokens, items);
     let mut latest_deep = None;
@@ -121,7 +121,7 @@ pub(super) fn aligns<I: Iterator + Clone>(
                 let Some(item) = ahead.next() else {
                     return false;
                 };
-                let fits = accepts(token, &item);
+                let fits = accepts(token, item);
                 if fits {
                     (tokens, items) = (after, ahead);
                 }

@@ -1,6 +1,6 @@
 //! One walk through an [`Index`]: the nodes in play, without touching the heap in ordinary cases.
 
-use super::index::{Index, Node, NodeId};
+use super::index::{Index, Node};
 use super::text::Anchor;
 
 /// The nodes that agree with the tokens taken so far.
@@ -27,10 +27,7 @@ impl<'i> Walk<'i> {
     }
 
     /// Puts a node in play; true if it takes whatever follows, so that the walk is won.
-    pub(super) fn enter(&mut self, id: NodeId) -> bool {
-        let Some(node) = self.index.node(id) else {
-            return false;
-        };
+    pub(super) fn enter(&mut self, node: &'i Node) -> bool {
         if node.open {
             return true;
         }
@@ -55,24 +52,27 @@ impl<'i> Walk<'i> {
     }
 
     fn step_from(&mut self, node: Option<&'i Node>, token: &str) -> bool {
-        node.is_some_and(|node| node.children(token).any(|child| self.enter(child)))
+        let index = self.index;
+        node.into_iter()
+            .flat_map(|node| node.children(token))
+            .filter_map(|child| index.node(child))
+            .any(|child| self.enter(child))
     }
 
     /// Whether the walk is won by a wildcard that takes a whole path scope as the last segment.
     pub(super) fn step_over_path(&self) -> bool {
-        self.in_play()
-            .filter_map(|node| self.index.node(node.one?))
-            .any(|node| node.open)
+        self.in_play().any(|node| self.index.takes_path(node))
     }
 
     /// Leaves the dotted part for the path scopes that begin here; true if the walk is won.
     pub(super) fn enter_path(&mut self, anchor: Anchor) -> bool {
         let reached = std::mem::take(&mut self.reached);
         let lasting = std::mem::take(&mut self.lasting);
+        let index = self.index;
         reached
             .iter()
             .chain(lasting.iter())
-            .filter_map(|node| node.path(anchor))
+            .filter_map(|node| index.node(node.path(anchor)?))
             .any(|path| self.enter(path))
     }
 
@@ -87,7 +87,7 @@ impl<'i> Walk<'i> {
 }
 
 /// Nodes held in place this far; more go to the heap.
-const IN_PLACE: usize = 8;
+const IN_PLACE: usize = 4;
 
 #[derive(Default)]
 struct Nodes<'i> {
@@ -129,7 +129,7 @@ impl<'i> Nodes<'i> {
 /// Which lasting nodes are in play already, by number.
 #[derive(Default)]
 struct Noted {
-    few: [u64; 4],
+    few: [u64; 1],
     more: Vec<u64>,
 }
 

@@ -46,11 +46,8 @@ impl Hasher for TokenHasher {
         for word in words {
             self.mix(u64::from_le_bytes(*word));
         }
-        let mut last = [0; 8];
-        for (place, byte) in last.iter_mut().zip(rest) {
-            *place = *byte;
-        }
-        self.mix(u64::from_le_bytes(last));
+        let last = rest.iter().rev();
+        self.mix(last.fold(0, |word, byte| (word << 8) | u64::from(*byte)));
     }
 
     /// The mark `str` puts at its end. No token holds a NUL, so padding tells lengths apart.

@@ -169,13 +169,17 @@ impl Globs {
     }
 
     fn matching<'n>(&'n self, text: &'n str) -> impl Iterator<Item = NodeId> + 'n {
-        self.lengths
-            .iter()
+        self.lengths.iter().flat_map(move |length| {
             // `None` past the end, and inside a character, where no prefix can end.
-            .filter_map(|length| self.by_prefix.get(text.get(..*length)?))
-            .flatten()
-            .filter(|(glob, _)| glob.matches(text))
-            .map(|(_, id)| *id)
+            let split = text.split_at_checked(*length);
+            let known = split.and_then(|(prefix, rest)| Some((self.by_prefix.get(prefix)?, rest)));
+            known.into_iter().flat_map(|(globs, rest)| {
+                let matching = globs
+                    .iter()
+                    .filter(|(glob, _)| glob.matches_after_prefix(rest));
+                matching.map(|(_, id)| *id)
+            })
+        })
     }
 }
 

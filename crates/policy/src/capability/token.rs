@@ -50,14 +50,17 @@ impl Glob {
     }
 
     /// Whether `text` matches in full.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        text.strip_prefix(&*self.prefix)
+            .is_some_and(|rest| self.matches_after_prefix(rest))
+    }
+
+    /// Whether `rest`, what follows the prefix, matches to the end.
     ///
     /// Taking each middle piece at its first place leaves the most for those after it, so there is
     /// never a reason to go back: `a*a*a*b` costs one pass.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        let between = text
-            .strip_prefix(&*self.prefix)
-            .and_then(|rest| rest.strip_suffix(&*self.suffix));
-        let Some(mut rest) = between else {
+    pub(super) fn matches_after_prefix(&self, rest: &str) -> bool {
+        let Some(mut rest) = rest.strip_suffix(&*self.suffix) else {
             return false;
         };
         for piece in &self.middles {

@@ -1,0 +1,182 @@
+//! The shape that capabilities and patterns share: dotted segments, then maybe a path scope.
+
+use super::CapabilityError;
+use super::error::shown;
+use airlock_core::limits;
+
+/// A well-formed capability, borrowed from its text. Making one allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability<'a> {
+    text: &'a str,
+    /// The segments before the path scope, without the dot that joins the two.
+    dotted: &'a str,
+    path: Option<Path<'a>>,
+}
+
+/// A path scope: where it starts and what follows, normalised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Path<'a> {
+    pub(super) anchor: Anchor,
+    /// Components joined by `/`; empty for the anchor itself.
+    below: &'a str,
+}
+
+/// What a path scope starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// `/`
+    Root,
+    /// `~`
+    Home,
+}
+
+impl<'a> Capability<'a> {
+    /// Checks `text` and finds its parts.
+    pub fn parse(text: &'a str) -> Result<Self, CapabilityError> {
+        if text.is_empty() {
+            return Err(CapabilityError::Empty);
+        }
+        if text.len() > limits::CAPABILITY_BYTES {
+            return Err(CapabilityError::TooLong { bytes: text.len() });
+        }
+        if text.as_bytes().contains(&0) {
+            return Err(CapabilityError::Nul { text: shown(text) });
+        }
+        let (dotted, path) = divide(text)?;
+        let path = path.map(|path| Path::parse(path, text)).transpose()?;
+        Ok(Self { text, dotted, path })
+    }
+
+    /// The capability as text.
+    pub const fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    /// The segments before the path scope.
+    pub(super) fn segments(&self) -> Parts<'a> {
+        Parts {
+            rest: self.dotted,
+            separator: b'.',
+        }
+    }
+
+    /// The path scope.
+    pub(super) const fn path(&self) -> Option<Path<'a>> {
+        self.path
+    }
+}
+
+impl<'a> Path<'a> {
+    /// Reads `path`, which begins with `/` or `~`; `text` is the whole, for messages.
+    fn parse(path: &'a str, text: &str) -> Result<Self, CapabilityError> {
+        let (anchor, below) = match path.strip_prefix('~') {
+            None => (
+                Anchor::Root,
+                path.strip_prefix('/').filter(|below| !below.is_empty()),
+            ),
+            Some("") => (Anchor::Home, None),
+            Some(below) => match below.strip_prefix('/') {
+                Some(below) => (Anchor::Home, Some(below)),
+                None => return Err(CapabilityError::ForeignHome { text: shown(text) }),
+            },
+        };
+        if let Some(below) = below {
+            check_components(below, text)?;
+        }
+        Ok(Self {
+            anchor,
+            below: below.unwrap_or_default(),
+        })
+    }
+
+    /// The components below the anchor.
+    pub(super) fn components(&self) -> Parts<'a> {
+        Parts {
+            rest: self.below,
+            separator: b'/',
+        }
+    }
+}
+
+/// The parts of text between separators, without an empty one at the end. Smaller and quicker to
+/// copy than what `str::split` returns, and matching copies it often.
+#[derive(Clone)]
+pub(super) struct Parts<'a> {
+    rest: &'a str,
+    /// An ASCII character.
+    separator: u8,
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = self.rest.bytes().position(|byte| byte == self.separator);
+        let (part, after) = self.rest.split_at_checked(end.unwrap_or(self.rest.len()))?;
+        self.rest = after.get(1..).unwrap_or_default();
+        Some(part)
+    }
+}
+
+/// Refuses `.`, `..` and nothing at all as a component of what follows an anchor and a slash.
+fn check_components(below: &str, text: &str) -> Result<(), CapabilityError> {
+    let components = Parts {
+        rest: below,
+        separator: b'/',
+    };
+    for component in components {
+        let component = match component {
+            "" => return Err(CapabilityError::EmptyComponent { text: shown(text) }),
+            "." => ".",
+            ".." => "..",
+            _ => continue,
+        };
+        return Err(CapabilityError::DotComponent {
+            text: shown(text),
+            component,
+        });
+    }
+    // The parts end at the last separator, so this is the one empty component they leave out.
+    if below.is_empty() || below.ends_with('/') {
+        return Err(CapabilityError::EmptyComponent { text: shown(text) });
+    }
+    Ok(())
+}
+
+/// Parts dotted segments from the path scope and checks the dots and the number of segments.
+fn divide(text: &str) -> Result<(&str, Option<&str>), CapabilityError> {
+    let mut dots = 0;
+    let mut after_dot = false;
+    let mut path_at = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'.' if at == 0 => return Err(CapabilityError::LeadingDot { text: shown(text) }),
+            b'.' if after_dot => return Err(CapabilityError::DoubleDot { text: shown(text) }),
+            b'.' => dots += 1,
+            b'/' | b'~' if after_dot || at == 0 => {
+                path_at = Some(at);
+                break;
+            }
+            _ => {}
+        }
+        after_dot = byte == b'.';
+    }
+    if path_at.is_none() && after_dot {
+        return Err(CapabilityError::TrailingDot { text: shown(text) });
+    }
+    // Each dot has a segment on either side; the path scope is one of them.
+    let segments = dots + 1;
+    if segments > limits::CAPABILITY_SEGMENTS {
+        return Err(CapabilityError::TooManySegments {
+            text: shown(text),
+            segments,
+        });
+    }
+    Ok(match path_at.and_then(|at| text.split_at_checked(at)) {
+        Some((dotted, path)) => (dotted.strip_suffix('.').unwrap_or(dotted), Some(path)),
+        None => (text, None),
+    })
+}

@@ -52,6 +52,8 @@ pub enum ExportBreak {
     /// Fewer records than the header says.
     #[error("the export ends at record {last}; its header says {stated}")]
     Short {
+        /// The line after the last.
+        line: u64,
         /// The last record there is.
         last: u64,
         /// The last record there should be.
@@ -136,7 +138,8 @@ pub fn verify_export(
     // A pinned checkpoint is the stronger witness of a cut-off tail, so it speaks first.
     let result = verifier.finish().map_err(chain(lines.number))?;
     if last < stated {
-        return Err(ExportBreak::Short { last, stated });
+        let line = lines.number;
+        return Err(ExportBreak::Short { line, last, stated });
     }
     Ok((header, result))
 }

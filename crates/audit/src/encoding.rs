@@ -1,1 +1,225 @@
-//! Placeholder.
+//! The canonical encoding of an entry: the bytes the chain hashes. Pure.
+//!
+//! Every field has a fixed place and is of fixed width or carries its length, so two different
+//! entries never share an encoding, and [`decode`] accepts nothing [`encode`] would not write:
+//! `encode(decode(b)) == b`. `docs/audit-format.md` gives the layout byte by byte.
+//!
+//! A request's `arguments` are not part of it: they may hold file contents and secrets.
+//!
+//! Invariant: a layout never changes under its version number.
+
+mod decode;
+
+pub use decode::{DecodeError, DecodeProblem};
+pub(crate) use decode::{decode, event_of};
+
+use crate::record::time_text;
+use crate::{DecisionSummary, Entry};
+use airlock_core::{Caller, Request, RequestPath, WorkspacePath};
+
+/// The version of the record layout this crate writes.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// Longest encoding of one entry: 100,000 paths of a generous length fit.
+pub const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// Why an entry cannot be sealed. Nothing was written: the caller must not go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// Longer than any reader of the log would accept.
+    #[error("the record is {bytes} bytes long; the log takes at most 8388608")]
+    TooLarge {
+        /// The length of the encoding.
+        bytes: usize,
+    },
+    /// The clock is not set, or the time is made up.
+    #[error(
+        "the record's time, {micros} microseconds since 1970, is outside the years 1970 to 9998"
+    )]
+    Time {
+        /// The time, in microseconds since the Unix epoch.
+        micros: i64,
+    },
+    /// Such a path would read back as another one.
+    #[error("the request's path `{path}` is not normalised")]
+    Path {
+        /// The path, shortened.
+        path: String,
+    },
+    /// There is no next sequence number.
+    #[error("the log has used up its sequence numbers")]
+    Exhausted,
+}
+
+impl SealError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "split the action into smaller ones: fewer paths each",
+            Self::Time { .. } => "set the system clock",
+            Self::Path { .. } => "build the path with `RequestPath::parse`",
+            Self::Exhausted => "start a new log",
+        }
+    }
+}
+
+/// The canonical bytes of `entry`.
+pub(crate) fn encode(entry: &Entry) -> Result<Vec<u8>, SealError> {
+    check(entry)?;
+    let mut to = Encoder(Vec::with_capacity(512));
+    to.entry(entry);
+    match to.0.len() {
+        bytes if bytes > MAX_BODY => Err(SealError::TooLarge { bytes }),
+        _ => Ok(to.0),
+    }
+}
+
+/// Refuses what the decoder would not give back unchanged.
+fn check(entry: &Entry) -> Result<(), SealError> {
+    if !time_text::is_representable(entry.time) {
+        let micros = entry.time.as_micros();
+        return Err(SealError::Time { micros });
+    }
+    let paths = entry.request.iter().flat_map(|request| &request.paths);
+    for path in paths {
+        if parse_path(path.as_str()).as_ref() != Some(path) {
+            let path = path.as_str().chars().take(120).collect();
+            return Err(SealError::Path { path });
+        }
+    }
+    Ok(())
+}
+
+/// The path `text` is the one spelling of; absolute means outside the workspace.
+fn parse_path(text: &str) -> Option<RequestPath> {
+    let path = if text.starts_with('/') {
+        RequestPath::Outside(normal_absolute(text)?.into())
+    } else {
+        RequestPath::Inside(WorkspacePath::new(text).ok()?)
+    };
+    (path.as_str() == text).then_some(path)
+}
+
+/// `text` if it is an absolute path in normal form and of a length a request may carry.
+fn normal_absolute(text: &str) -> Option<&str> {
+    let below = text.strip_prefix('/')?;
+    let normal = below.is_empty()
+        || WorkspacePath::new(below).is_ok_and(|path| path.as_str() == below && !path.is_root());
+    (normal && text.len() <= airlock_core::limits::PATH_BYTES).then_some(text)
+}
+
+struct Encoder(Vec<u8>);
+
+impl Encoder {
+    fn entry(&mut self, entry: &Entry) {
+        self.bytes(&entry.time.as_micros().to_be_bytes());
+        self.bytes(&entry.event.code().to_be_bytes());
+        self.bytes(&[entry.stage.code()]);
+        self.optional_text(entry.action.as_ref());
+        self.optional_text(entry.syscall.as_ref());
+        self.optional_text(entry.tool.as_ref());
+        self.optional(entry.caller.as_ref(), |to, caller| {
+            to.block(|to| to.caller(caller));
+        });
+        self.optional(entry.decision.as_ref(), |to, decision| {
+            to.block(|to| to.decision(decision));
+        });
+        self.optional_text(entry.token.as_ref());
+        self.optional_text(entry.reason.as_ref());
+        self.optional_text(entry.input.as_ref());
+        self.optional_text(entry.output.as_ref());
+        self.optional(entry.duration, |to, duration| {
+            to.bytes(&duration.to_be_bytes());
+        });
+        self.optional_text(entry.sandbox.as_ref());
+        self.optional(entry.request.as_deref(), |to, request| {
+            to.block(|to| to.request(request));
+        });
+        self.length(entry.metadata.len());
+        for (name, value) in &entry.metadata {
+            self.text(name);
+            self.text(value);
+        }
+    }
+
+    fn decision(&mut self, decision: &DecisionSummary) {
+        self.text(&decision.verdict);
+        self.list(decision.rules.len(), &decision.rules);
+        self.text(&decision.generation);
+    }
+
+    fn caller(&mut self, caller: &Caller) {
+        self.text(&caller.tenant);
+        self.text(&caller.user);
+        self.text(&caller.workspace);
+        self.optional_text(caller.session.as_ref());
+        self.text(&caller.plugin);
+        self.list(caller.tags.len(), &caller.tags);
+        self.optional(caller.peer, |to, peer| {
+            to.bytes(&peer.pid.to_be_bytes());
+            to.bytes(&peer.uid.to_be_bytes());
+            to.bytes(&peer.started.to_be_bytes());
+        });
+        self.optional_text(caller.sandbox.as_ref());
+        self.optional_text(caller.mode.map(airlock_core::Mode::as_str));
+        self.optional_text(caller.phase.map(airlock_core::Phase::as_str));
+    }
+
+    fn request(&mut self, request: &Request) {
+        self.text(request.syscall.name());
+        let effects = request.effects.iter().map(airlock_core::Effect::as_str);
+        self.list(request.effects.iter().count(), effects);
+        let paths = request.paths.iter().map(RequestPath::as_str);
+        self.list(request.paths.len(), paths);
+        self.optional_text(request.host.as_ref());
+        self.optional(request.port, |to, port| to.bytes(&port.to_be_bytes()));
+        self.list(request.command.len(), &request.command);
+        self.optional_text(request.tool.as_ref());
+        self.optional_text(request.secret.as_ref());
+        self.text(request.tier.as_str());
+        self.optional_text(request.template.as_ref());
+        self.optional(request.file_size, |to, size| to.bytes(&size.to_be_bytes()));
+        self.block(|to| to.caller(&request.caller));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// A length that does not fit belongs to an encoding over [`MAX_BODY`], which is refused.
+    fn length(&mut self, length: usize) {
+        self.bytes(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+    }
+
+    fn text(&mut self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        self.length(text.len());
+        self.bytes(text.as_bytes());
+    }
+
+    fn list(&mut self, count: usize, items: impl IntoIterator<Item = impl AsRef<str>>) {
+        self.length(count);
+        for item in items {
+            self.text(item);
+        }
+    }
+
+    fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.bytes(&[u8::from(value.is_some())]);
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn optional_text(&mut self, text: Option<impl AsRef<str>>) {
+        self.optional(text, |to, text| to.text(text));
+    }
+
+    /// A part with its own length in front, so that a reader may skip it.
+    fn block(&mut self, write: impl FnOnce(&mut Self)) {
+        let mut inner = Self(Vec::new());
+        write(&mut inner);
+        self.length(inner.0.len());
+        self.bytes(&inner.0);
+    }
+}

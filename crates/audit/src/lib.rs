@@ -16,4 +16,11 @@ mod store;
 mod verify;
 mod writer;
 
+pub use chain::{
+    FrameError, Head, LogId, ParseLogIdError, Sealed, StoredError, read_stored, seal, write_stored,
+};
+pub use checkpoint::{
+    CHECKPOINT_METADATA, Checkpoint, CheckpointError, PublicKey, SignedCheckpoint, SigningKey,
+};
+pub use encoding::{DecodeError, DecodeProblem, FORMAT_VERSION, MAX_BODY, SealError};
 pub use record::{DecisionSummary, Entry, EventType, Stage};

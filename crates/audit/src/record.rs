@@ -4,6 +4,8 @@ use airlock_core::{ActionId, Caller, Request, SandboxId, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub(crate) mod time_text;
+
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $code:literal, $durable:literal;)+) => {
         /// What happened. The code of an event never changes meaning: it is in the chain.
@@ -108,6 +110,36 @@ pub enum Stage {
     Note,
 }
 
+impl Stage {
+    /// The word used in output and filters.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Attempt => "attempt",
+            Self::Outcome => "outcome",
+            Self::Note => "note",
+        }
+    }
+
+    /// The number that stands for it in the canonical encoding; it never changes meaning.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Attempt => 1,
+            Self::Outcome => 2,
+            Self::Note => 3,
+        }
+    }
+
+    /// The stage with this number.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Attempt),
+            2 => Some(Self::Outcome),
+            3 => Some(Self::Note),
+            _ => None,
+        }
+    }
+}
+
 /// The decision as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionSummary {
@@ -122,7 +154,8 @@ pub struct DecisionSummary {
 /// What a writer hands in. Sequence number, previous digest and digest are the chain's to add.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When.
+    /// When; the years 1970 to 9998 can be sealed.
+    #[serde(with = "time_text")]
     pub time: Timestamp,
     /// What happened.
     pub event: EventType,

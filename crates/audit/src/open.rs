@@ -22,8 +22,8 @@ const APPLICATION: u32 = 0x414c_6f67;
 /// How long a statement waits for another process's transaction. Writers hold the lock for one
 /// fsync, so minutes of waiting would mean a hung disk.
 const BUSY: Duration = Duration::from_secs(10);
-/// Largest stored record; keeps one hostile row from filling memory.
-pub(crate) const RECORD_BYTES: usize = 4 * 1024 * 1024;
+/// The chain's own limit on a record, as SQLite counts; keeps one hostile row from filling memory.
+const MAX_BODY_LIMIT: i32 = 8 * 1024 * 1024;
 
 const RECORDS: &str = "CREATE TABLE records(seq INTEGER PRIMARY KEY, stored BLOB NOT NULL) STRICT";
 const META: &str =
@@ -320,7 +320,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
         connection.set_db_config(config, on)?;
     }
     for (limit, value) in [
-        (Limit::SQLITE_LIMIT_LENGTH, 8 * 1024 * 1024),
+        (Limit::SQLITE_LIMIT_LENGTH, 2 * MAX_BODY_LIMIT),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 4_096),
         (Limit::SQLITE_LIMIT_COLUMN, 16),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 32),

@@ -8,13 +8,17 @@
 //! Non-guarantee: a crash loses buffered records that were not committed, at most the window.
 
 mod commit;
+mod draft;
 mod queue;
 
-pub(crate) use commit::{Committer, checkpointed_up_to, newest_head, stored_head};
+pub(crate) use commit::{
+    CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
+};
+pub(crate) use draft::Draft;
 pub use queue::Written;
 pub(crate) use queue::{Queue, Queued, Reply, Window};
 
-use crate::record::Entry;
+use crate::encoding::SealError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -42,14 +46,9 @@ pub enum AppendError {
     /// The database's content is wrong.
     #[error("the audit log is damaged: {0}")]
     Damaged(String),
-    /// Far larger than any summary allows.
-    #[error("the record holds {bytes} bytes of text; {limit} is the limit")]
-    TooLarge {
-        /// What the record holds.
-        bytes: usize,
-        /// What it may hold.
-        limit: usize,
-    },
+    /// The record itself cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
     /// Already closed, or its writer ended.
     #[error("the audit log is closed")]
     Closed,
@@ -77,7 +76,7 @@ impl AppendError {
             Self::ReadOnly(_) => Some("make the state directory writable; writing goes on by itself"),
             Self::Busy => Some("look for a stopped Airlock process that holds the log"),
             Self::Damaged(_) => Some("restart Airlock: it recovers what can be read"),
-            Self::TooLarge { .. } => Some("shorten the summaries; keep large content by reference"),
+            Self::Seal(error) => Some(error.hint()),
             Self::Checkpoint(_) => Some("check the permissions of the key directory"),
             Self::Closed => None,
             Self::Lost { cause, .. } => cause.hint(),
@@ -104,7 +103,7 @@ impl AppendError {
 /// One or more records of one caller, written together or not at all.
 #[derive(Debug)]
 pub(crate) struct Append {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) drafts: Vec<Draft>,
     pub(crate) durable: bool,
     pub(crate) reply: Option<Reply<Vec<Written>>>,
 }
@@ -115,7 +114,7 @@ pub(crate) enum Job {
     /// Everything before this is on disk.
     Flush(Reply<()>),
     /// Sign the head.
-    Checkpoint(Reply<crate::Checkpoint>),
+    Checkpoint(Reply<crate::SignedCheckpoint>),
 }
 
 /// What callers and the writer thread share.

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 const CHECKPOINT_TAG: &[u8] = b"airlock/audit/checkpoint\0";
 
 /// The version of the checkpoint layout.
-pub const CHECKPOINT_VERSION: u8 = 1;
+pub(crate) const CHECKPOINT_VERSION: u8 = 1;
 
 /// The name under which a checkpoint record's metadata holds the signed text.
 pub const CHECKPOINT_METADATA: &str = "checkpoint";
@@ -82,7 +82,7 @@ impl CheckpointError {
 
 /// An Ed25519 public key: checked to be one, and not one of the few weak ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(VerifyingKey);
+pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
     /// Checks `bytes` and wraps them.
@@ -95,12 +95,17 @@ impl PublicKey {
         if key.is_weak() || key.to_edwards().compress().as_bytes() != bytes {
             return Err(error());
         }
-        Ok(Self(key))
+        Ok(Self(*bytes))
     }
 
     /// The raw bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        self.0.as_bytes()
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    fn verify(&self, message: &[u8], signature: &Signature) -> bool {
+        VerifyingKey::from_bytes(&self.0)
+            .is_ok_and(|key| key.verify_strict(message, signature).is_ok())
     }
 }
 
@@ -158,7 +163,7 @@ impl SigningKey {
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        PublicKey(self.0.verifying_key())
+        PublicKey(self.0.verifying_key().to_bytes())
     }
 
     /// States that `log` stood at `head` at `time`.
@@ -303,9 +308,9 @@ impl SignedCheckpoint {
         let refused = CheckpointError::Signature { seq: line.seq };
         let signature = parse_hex(&line.signature).ok_or_else(|| refused.clone())?;
         let signature = Signature::from_bytes(&signature);
-        let key = &checkpoint.key.0;
-        key.verify_strict(&checkpoint.message(), &signature)
-            .map_err(|_| refused)?;
+        if !checkpoint.key.verify(&checkpoint.message(), &signature) {
+            return Err(refused);
+        }
         Ok(Self {
             checkpoint,
             signature,
@@ -313,8 +318,20 @@ impl SignedCheckpoint {
     }
 }
 
+const fn digit(nibble: u8) -> u8 {
+    if nibble < 10 {
+        b'0' + nibble
+    } else {
+        b'a' + nibble - 10
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.extend([byte >> 4, byte & 15].map(|nibble| char::from(digit(nibble))));
+    }
+    text
 }
 
 impl fmt::Display for SignedCheckpoint {

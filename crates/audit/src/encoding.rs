@@ -212,7 +212,7 @@ impl Encoder {
     }
 
     fn optional_text(&mut self, text: Option<impl AsRef<str>>) {
-        self.optional(text, |to, text| to.text(text));
+        self.optional(text, Self::text);
     }
 
     /// A part with its own length in front, so that a reader may skip it.

@@ -23,4 +23,6 @@ pub use checkpoint::{
     CHECKPOINT_METADATA, Checkpoint, CheckpointError, PublicKey, SignedCheckpoint, SigningKey,
 };
 pub use encoding::{DecodeError, DecodeProblem, FORMAT_VERSION, MAX_BODY, SealError};
+pub use export::{ExportBreak, ExportError, ExportFormat, ExportHeader, Exporter, verify_export};
 pub use record::{DecisionSummary, Entry, EventType, Stage};
+pub use verify::{Break, Depth, Trust, Verified, Verifier};

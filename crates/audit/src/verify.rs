@@ -1,1 +1,406 @@
-//! Placeholder.
+//! Checks a chain record by record. Pure, streaming: memory does not grow with the log.
+//!
+//! Finds every edit, gap, reordering and insertion, and names the first bad record. Against a
+//! pinned checkpoint it also finds a cut-off tail and a chain written anew; without one it cannot,
+//! because such a log is whole in itself. Checkpoints recorded in the chain are checked as they
+//! pass, but somebody who rewrites a chain leaves them out: only pins show that.
+//!
+//! Invariant: after the first [`Break`] a [`Verifier`] gives no other answer.
+
+use crate::chain::{Head, LogId, Stored, StoredError};
+use crate::checkpoint::{
+    CHECKPOINT_METADATA, Checkpoint, CheckpointError, PublicKey, SignedCheckpoint,
+};
+use crate::encoding::{self, DecodeError};
+use crate::{Entry, EventType};
+use std::collections::VecDeque;
+
+/// Where and how a chain does not hold. The first bad record is [`Break::seq`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    /// The chain does not begin where this log begins.
+    #[error("the chain does not begin at the origin of log `{log}`")]
+    Origin {
+        /// The log it claims to be.
+        log: LogId,
+    },
+    /// The stored bytes are no record.
+    #[error("record {seq} cannot be read")]
+    Unreadable {
+        /// The record that should stand there.
+        seq: u64,
+        /// Why.
+        #[source]
+        error: StoredError,
+    },
+    /// The digest holds, but the entry is not in canonical form.
+    #[error("record {seq} cannot be decoded")]
+    Undecodable {
+        /// The record.
+        seq: u64,
+        /// Why.
+        #[source]
+        error: DecodeError,
+    },
+    /// The contents do not match the digest.
+    #[error("record {seq} was changed after it was sealed")]
+    Edited {
+        /// The record that should stand there.
+        seq: u64,
+    },
+    /// Records are missing here, or stand further down.
+    #[error("record {expected} is missing: record {found} stands in its place")]
+    Gap {
+        /// The record that should stand there.
+        expected: u64,
+        /// The record that does.
+        found: u64,
+    },
+    /// A record stands too late: repeated, moved or inserted.
+    #[error("record {found} stands where record {expected} should")]
+    Reordered {
+        /// The record that should stand there.
+        expected: u64,
+        /// The record that does.
+        found: u64,
+    },
+    /// Whole in itself and rightly numbered, but sealed onto another predecessor.
+    #[error("record {seq} does not continue the record before it")]
+    Unlinked {
+        /// The record.
+        seq: u64,
+    },
+    /// The chain ends before a record that a checkpoint vouches for.
+    #[error("the chain ends at record {last}; a checkpoint vouches for record {checkpoint}")]
+    Truncated {
+        /// The last record there is.
+        last: u64,
+        /// The record the checkpoint is about.
+        checkpoint: u64,
+    },
+    /// A checkpoint states another head: this is not the chain that was signed.
+    #[error("the chain was rewritten: a signed checkpoint states another record {checkpoint}")]
+    Rewritten {
+        /// The record the checkpoint is about; the change is there or before.
+        checkpoint: u64,
+    },
+    /// A checkpoint is damaged, forged or signed by an unexpected key.
+    #[error("the checkpoint at record {seq} is not valid")]
+    BadCheckpoint {
+        /// The record that holds the checkpoint, or that it is about.
+        seq: u64,
+        /// Why.
+        #[source]
+        error: CheckpointError,
+    },
+    /// A valid checkpoint of another log.
+    #[error("the checkpoint at record {seq} belongs to log `{log}`")]
+    OtherLog {
+        /// The record that holds the checkpoint, or that it is about.
+        seq: u64,
+        /// The log it belongs to.
+        log: LogId,
+    },
+}
+
+impl Break {
+    /// The first record that is bad or missing; 0 means the origin.
+    pub const fn seq(&self) -> u64 {
+        match self {
+            Self::Origin { .. } => 0,
+            Self::Unreadable { seq, .. }
+            | Self::Undecodable { seq, .. }
+            | Self::Edited { seq }
+            | Self::Unlinked { seq }
+            | Self::BadCheckpoint { seq, .. }
+            | Self::OtherLog { seq, .. } => *seq,
+            Self::Gap { expected, .. } | Self::Reordered { expected, .. } => *expected,
+            Self::Truncated { last, .. } => last.saturating_add(1),
+            Self::Rewritten { checkpoint } => *checkpoint,
+        }
+    }
+
+    /// One word for the kind of break, the same in every verifier of this format.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Origin { .. } => "origin",
+            Self::Unreadable { .. } => "unreadable",
+            Self::Undecodable { .. } => "undecodable",
+            Self::Edited { .. } => "edited",
+            Self::Gap { .. } => "gap",
+            Self::Reordered { .. } => "reordered",
+            Self::Unlinked { .. } => "unlinked",
+            Self::Truncated { .. } => "truncated",
+            Self::Rewritten { .. } => "rewritten",
+            Self::BadCheckpoint { .. } => "bad_checkpoint",
+            Self::OtherLog { .. } => "other_log",
+        }
+    }
+
+    /// What to do about it.
+    pub const fn hint(&self) -> &'static str {
+        match self {
+            Self::Origin { .. } | Self::OtherLog { .. } => {
+                "check that log, archive and checkpoints belong together"
+            }
+            Self::Unreadable { .. }
+            | Self::Undecodable { .. }
+            | Self::Edited { .. }
+            | Self::Gap { .. }
+            | Self::Reordered { .. }
+            | Self::Unlinked { .. } => {
+                "trust nothing from this record on; compare with an archive or a backup"
+            }
+            Self::Truncated { .. } | Self::Rewritten { .. } => {
+                "trust nothing in this log; compare with an archive or a backup"
+            }
+            Self::BadCheckpoint { .. } => "check which key you expect, and who could use it",
+        }
+    }
+}
+
+/// How closely to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Digests, numbers, links and checkpoints: everything that proves integrity.
+    Digests,
+    /// The same, and every entry must decode.
+    Entries,
+}
+
+/// What the verifier may rely on: keys to expect and checkpoints kept elsewhere.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    keys: Vec<PublicKey>,
+    pins: Vec<SignedCheckpoint>,
+}
+
+impl Trust {
+    /// Expects signatures by one of `keys` (by anybody, if there are none) and the chain to agree
+    /// with every one of `pins`. Fails if a pin is itself signed by an unexpected key.
+    pub fn new(
+        keys: Vec<PublicKey>,
+        mut pins: Vec<SignedCheckpoint>,
+    ) -> Result<Self, CheckpointError> {
+        for pin in &pins {
+            pin.check_signer(&keys)?;
+        }
+        pins.sort_by_key(|pin| pin.checkpoint().seq);
+        Ok(Self { keys, pins })
+    }
+}
+
+/// What held, from where to where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct Verified {
+    /// The head before the first record.
+    pub start: Head,
+    /// The head after the last.
+    pub head: Head,
+    /// Records checked.
+    pub records: u64,
+    /// Checkpoints that agreed with the chain, pinned, recorded and appended ones together.
+    pub checkpoints: u64,
+    /// The last of these: the tail after it could be cut off unnoticed.
+    pub attested: Option<Checkpoint>,
+    /// Pins over records before the start: nothing here could be held against them.
+    pub pins_before_start: u64,
+}
+
+/// Checks records one after another.
+#[derive(Debug)]
+pub struct Verifier {
+    log: LogId,
+    depth: Depth,
+    keys: Vec<PublicKey>,
+    /// Ascending, all of them over records that have not passed yet.
+    pins: VecDeque<SignedCheckpoint>,
+    so_far: Verified,
+    broken: Option<Break>,
+}
+
+impl Verifier {
+    /// A verifier of `log` for the records after `start`, which is [`Head::genesis`] or the head
+    /// of the part verified before.
+    pub fn new(log: LogId, start: Head, depth: Depth, trust: Trust) -> Result<Self, Break> {
+        if start.seq == 0 && start != Head::genesis(&log) {
+            return Err(Break::Origin { log });
+        }
+        let mut verifier = Self {
+            log,
+            depth,
+            keys: trust.keys,
+            pins: trust.pins.into(),
+            so_far: Verified {
+                start,
+                head: start,
+                records: 0,
+                checkpoints: 0,
+                attested: None,
+                pins_before_start: 0,
+            },
+            broken: None,
+        };
+        verifier.check_pinned_logs()?;
+        verifier.skip_pins_before_start();
+        verifier.meet_pins()?;
+        Ok(verifier)
+    }
+
+    /// The head so far.
+    pub const fn head(&self) -> Head {
+        self.so_far.head
+    }
+
+    /// Checks the next stored record.
+    pub fn push(&mut self, stored: &[u8]) -> Result<(), Break> {
+        self.guarded(|verifier| {
+            let seq = verifier.expected();
+            let record = Stored::parse(stored).map_err(|error| Break::Unreadable { seq, error })?;
+            verifier.check_link(&record)?;
+            let entry = verifier.decoded(&record)?;
+            verifier.accept(&record, entry.as_ref())
+        })
+    }
+
+    /// Checks the next record, whose entry the caller decoded already.
+    pub(crate) fn push_decoded(&mut self, record: &Stored<'_>, entry: &Entry) -> Result<(), Break> {
+        self.guarded(|verifier| {
+            verifier.check_link(record)?;
+            verifier.accept(record, Some(entry))
+        })
+    }
+
+    /// Checks a checkpoint about the record that was pushed last.
+    pub fn push_checkpoint(&mut self, signed: &SignedCheckpoint) -> Result<(), Break> {
+        self.guarded(|verifier| {
+            let seq = verifier.so_far.head.seq;
+            verifier.attest(seq, signed, verifier.so_far.head)
+        })
+    }
+
+    /// The verdict, once every record was pushed: a pin beyond the last one means a cut-off tail.
+    pub fn finish(mut self) -> Result<Verified, Break> {
+        if let Some(broken) = self.broken.take() {
+            return Err(broken);
+        }
+        match self.pins.back() {
+            Some(pin) => Err(Break::Truncated {
+                last: self.so_far.head.seq,
+                checkpoint: pin.checkpoint().seq,
+            }),
+            None => Ok(self.so_far),
+        }
+    }
+
+    const fn expected(&self) -> u64 {
+        self.so_far.head.seq.saturating_add(1)
+    }
+
+    /// Runs one check unless the chain is broken already, and remembers if it broke.
+    fn guarded(&mut self, check: impl FnOnce(&mut Self) -> Result<(), Break>) -> Result<(), Break> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.clone());
+        }
+        let result = check(self);
+        self.broken = result.as_ref().err().cloned();
+        result
+    }
+
+    /// Moves on to a record that fits, once the checkpoint it may hold agrees.
+    fn accept(&mut self, record: &Stored<'_>, entry: Option<&Entry>) -> Result<(), Break> {
+        if let Some(entry) = entry
+            && entry.event == EventType::Checkpoint
+        {
+            // It is about the record before it.
+            self.check_recorded(record.seq, entry, self.so_far.head)?;
+        }
+        self.so_far.head = record.head();
+        self.so_far.records += 1;
+        self.meet_pins()
+    }
+
+    /// Digest first: a record that is not intact says nothing about its place.
+    fn check_link(&self, record: &Stored<'_>) -> Result<(), Break> {
+        let (expected, found) = (self.expected(), record.seq);
+        if !record.is_intact() {
+            return Err(Break::Edited { seq: expected });
+        }
+        match found.cmp(&expected) {
+            std::cmp::Ordering::Greater => Err(Break::Gap { expected, found }),
+            std::cmp::Ordering::Less => Err(Break::Reordered { expected, found }),
+            std::cmp::Ordering::Equal if record.previous != self.so_far.head.digest => {
+                Err(Break::Unlinked { seq: expected })
+            }
+            std::cmp::Ordering::Equal => Ok(()),
+        }
+    }
+
+    /// The entry, where the depth or the event asks for it.
+    fn decoded(&self, record: &Stored<'_>) -> Result<Option<Entry>, Break> {
+        let wanted = self.depth == Depth::Entries
+            || encoding::event_of(record.body) == Some(EventType::Checkpoint);
+        if !wanted {
+            return Ok(None);
+        }
+        let seq = record.seq;
+        encoding::decode(record.body)
+            .map(Some)
+            .map_err(|error| Break::Undecodable { seq, error })
+    }
+
+    fn check_recorded(&mut self, seq: u64, entry: &Entry, about: Head) -> Result<(), Break> {
+        let text = entry.metadata.get(CHECKPOINT_METADATA);
+        let signed = text.map_or("", String::as_str).parse();
+        let signed = signed.map_err(|error| Break::BadCheckpoint { seq, error })?;
+        self.attest(seq, &signed, about)
+    }
+
+    /// Holds a checkpoint found at record `seq` against the head it should be about.
+    fn attest(&mut self, seq: u64, signed: &SignedCheckpoint, about: Head) -> Result<(), Break> {
+        let checkpoint = *signed.checkpoint();
+        if checkpoint.log != self.log {
+            let log = checkpoint.log;
+            return Err(Break::OtherLog { seq, log });
+        }
+        signed
+            .check_signer(&self.keys)
+            .map_err(|error| Break::BadCheckpoint { seq, error })?;
+        if signed.head() != about {
+            return Err(Break::Rewritten {
+                checkpoint: about.seq,
+            });
+        }
+        self.so_far.checkpoints += 1;
+        self.so_far.attested = Some(checkpoint);
+        Ok(())
+    }
+
+    fn check_pinned_logs(&self) -> Result<(), Break> {
+        let mut pinned = self.pins.iter().map(SignedCheckpoint::checkpoint);
+        match pinned.find(|checkpoint| checkpoint.log != self.log) {
+            Some(&Checkpoint { seq, log, .. }) => Err(Break::OtherLog { seq, log }),
+            None => Ok(()),
+        }
+    }
+
+    fn skip_pins_before_start(&mut self) {
+        let start = self.so_far.head.seq;
+        let before = |pin: &mut SignedCheckpoint| pin.checkpoint().seq < start;
+        while self.pins.pop_front_if(before).is_some() {
+            self.so_far.pins_before_start += 1;
+        }
+    }
+
+    fn meet_pins(&mut self) -> Result<(), Break> {
+        let head = self.so_far.head;
+        while let Some(pin) = self
+            .pins
+            .pop_front_if(|pin| pin.checkpoint().seq == head.seq)
+        {
+            self.attest(head.seq, &pin, head)?;
+        }
+        Ok(())
+    }
+}

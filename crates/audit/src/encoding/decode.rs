@@ -259,15 +259,17 @@ impl<'a> Decoder<'a> {
     }
 
     fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Decoded<T>) -> Decoded<Option<T>> {
-        match self.judged(DecodeProblem::Presence, |from| {
+        let present = self.judged(DecodeProblem::Presence, |from| {
             Ok(match from.u8()? {
                 0 => Some(false),
                 1 => Some(true),
                 _ => None,
             })
-        })? {
-            true => read(self).map(Some),
-            false => Ok(None),
+        })?;
+        if present {
+            read(self).map(Some)
+        } else {
+            Ok(None)
         }
     }
 

@@ -29,6 +29,10 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     (format(time)? == text).then_some(time)
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's to choose"
+)]
 pub(crate) fn serialize<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     match format(*time) {
         Some(text) => to.serialize_str(&text),

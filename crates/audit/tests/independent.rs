@@ -1,0 +1,371 @@
+//! Two verifiers that share no code, one of them written from the format's description alone,
+//! must agree about every export: on the verdict, the first bad record and the line.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+
+use airlock_audit::{
+    ExportBreak, Head, PublicKey, Sealed, SignedCheckpoint, Trust, seal, verify_export,
+};
+use common::{LOG, entry, export, key, log, other_key, sign};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a verifier says. Where one sees a damaged line and the other an edited record, both are
+/// right: which words are known is not part of the format.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Holds {
+        records: u64,
+        checkpoints: u64,
+    },
+    Broken {
+        kind: String,
+        seq: Option<u64>,
+        line: u64,
+    },
+}
+
+fn broken(kind: &str, seq: Option<u64>, line: u64) -> Verdict {
+    let kind = if kind == "record" { "edited" } else { kind };
+    Verdict::Broken {
+        kind: kind.to_owned(),
+        seq,
+        line,
+    }
+}
+
+fn ours(bytes: &[u8], keys: &[PublicKey], pins: &[SignedCheckpoint]) -> Verdict {
+    let trust = Trust::new(keys.to_vec(), pins.to_vec()).unwrap();
+    match verify_export(bytes, trust) {
+        Ok((_, verified)) => Verdict::Holds {
+            records: verified.records,
+            checkpoints: verified.checkpoints,
+        },
+        Err(error) => broken(error.kind(), error.seq(), line(&error)),
+    }
+}
+
+fn line(error: &ExportBreak) -> u64 {
+    match error {
+        ExportBreak::Io { line, .. }
+        | ExportBreak::Record { line, .. }
+        | ExportBreak::Checkpoint { line, .. }
+        | ExportBreak::Surplus { line }
+        | ExportBreak::Chain { line, .. }
+        | ExportBreak::Short { line, .. } => *line,
+        ExportBreak::Header { .. } => 1,
+    }
+}
+
+/// Runs the other verifier over all of `files` at once.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the independent verifier is another program"
+)]
+fn theirs(files: &[PathBuf], keys: &[PublicKey], pins: &[PathBuf]) -> Vec<Verdict> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/verify_export.py");
+    let mut command = Command::new("python3");
+    command.arg(script);
+    for key in keys {
+        command.arg("--key").arg(key.to_string());
+    }
+    for pin in pins {
+        command.arg("--pin").arg(pin);
+    }
+    let output = command
+        .args(files)
+        .output()
+        .unwrap_or_else(|error| panic!("python3 is needed; `apt install python3`: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let verdicts: Vec<_> = stdout.lines().map(parse_verdict).collect();
+    assert_eq!(verdicts.len(), files.len(), "the script failed: {errors}");
+    let all_hold = verdicts
+        .iter()
+        .all(|verdict| matches!(verdict, Verdict::Holds { .. }));
+    assert_eq!(output.status.code(), Some(i32::from(!all_hold)), "{errors}");
+    verdicts
+}
+
+fn parse_verdict(line: &str) -> Verdict {
+    let value: serde_json::Value = serde_json::from_str(line).unwrap();
+    match value["verdict"].as_str().unwrap() {
+        "ok" => Verdict::Holds {
+            records: value["records"].as_u64().unwrap(),
+            checkpoints: value["checkpoints"].as_u64().unwrap(),
+        },
+        _ => broken(
+            value["kind"].as_str().unwrap(),
+            value["seq"].as_u64(),
+            value["line"].as_u64().unwrap(),
+        ),
+    }
+}
+
+struct Vector {
+    name: &'static str,
+    bytes: Vec<u8>,
+    want: Verdict,
+}
+
+fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
+    bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(text.contains(from), "{from}");
+    text.replacen(from, to, 1).into_bytes()
+}
+
+/// The log from record 6 on, sealed anew with another record 6: whole in itself.
+fn rewritten(records: &[Sealed]) -> Vec<Sealed> {
+    let mut rewritten = records[..5].to_vec();
+    for seq in 6..=10 {
+        let mut forged = entry(seq);
+        forged.reason = Some("nothing to see here".to_owned());
+        rewritten.push(seal(&rewritten.last().unwrap().head(), &forged).unwrap());
+    }
+    rewritten
+}
+
+/// Good exports and every way of spoiling one; the line of record N is N + 1.
+fn vectors() -> Vec<Vector> {
+    let genesis = Head::genesis(&LOG);
+    let records = log(12);
+    let end = sign(records[11].head());
+    let good = export(genesis, &records, Some(&end));
+    let pieces = lines(&good);
+    let with = |edit: &dyn Fn(&mut Vec<Vec<u8>>)| {
+        let mut pieces = pieces.clone();
+        edit(&mut pieces);
+        pieces.concat()
+    };
+    let holds = |records, checkpoints| Verdict::Holds {
+        records,
+        checkpoints,
+    };
+    let foreign = other_key().sign(LOG, records[11].head(), common::at(12));
+    let misplaced = sign(records[10].head()).to_string() + "\n";
+    let vector = |name, bytes, want| Vector { name, bytes, want };
+    vec![
+        vector("good", good.clone(), holds(12, 2)),
+        vector("good-empty", export(genesis, &[], None), holds(0, 0)),
+        vector(
+            "good-part",
+            export(records[4].head(), &records[5..], None),
+            holds(7, 1),
+        ),
+        vector(
+            "good-cut-without-checkpoint",
+            export(genesis, &records[..9], None),
+            holds(9, 0),
+        ),
+        vector(
+            "edited-reason",
+            replaced(&good, "quote", "Quote"),
+            broken("edited", Some(1), 2),
+        ),
+        vector(
+            "edited-metadata-order",
+            replaced(&good, r#""":"","a":"1""#, r#""a":"1","":"""#),
+            broken("record", Some(1), 2),
+        ),
+        vector(
+            "edited-spelling",
+            replaced(&good, "quote", "q\\u0075ote"),
+            broken("record", Some(1), 2),
+        ),
+        vector(
+            "unknown-key",
+            replaced(&good, r#""stage":"#, r#""extra":1,"stage":"#),
+            broken("record", Some(1), 2),
+        ),
+        vector(
+            "repeated-key",
+            replaced(
+                &good,
+                r#""tool":"exec","#,
+                r#""tool":"exec","tool":"exec","#,
+            ),
+            broken("record", Some(1), 2),
+        ),
+        vector(
+            "dropped",
+            with(&|pieces| drop(pieces.remove(5))),
+            broken("gap", Some(5), 6),
+        ),
+        vector(
+            "repeated",
+            with(&|pieces| pieces.insert(5, pieces[5].clone())),
+            broken("reordered", Some(6), 7),
+        ),
+        vector(
+            "swapped",
+            with(&|pieces| pieces.swap(5, 6)),
+            broken("gap", Some(5), 6),
+        ),
+        vector(
+            "cut-short",
+            with(&|pieces| pieces.truncate(9)),
+            broken("short", Some(9), 10),
+        ),
+        vector(
+            "cut-inside-a-line",
+            good[..good.len() - pieces[13].len() - 20].to_vec(),
+            broken("record", Some(12), 13),
+        ),
+        vector(
+            "header-range",
+            replaced(&good, r#""last":12"#, r#""last":11"#),
+            broken("header", None, 1),
+        ),
+        vector(
+            "rewritten-checkpoint-left",
+            {
+                let mut forged = rewritten(&records);
+                forged.push(seal(&forged[9].head(), &records[10].entry().unwrap()).unwrap());
+                export(genesis, &forged, None)
+            },
+            broken("rewritten", Some(10), 12),
+        ),
+        vector(
+            "rewritten-whole",
+            export(genesis, &rewritten(&records), None),
+            holds(10, 0),
+        ),
+        vector(
+            "forged-signature",
+            with(&|pieces| {
+                let text = String::from_utf8(pieces[13].clone()).unwrap();
+                pieces[13] = text.replace("12:00:12", "12:00:13").into_bytes();
+            }),
+            broken("checkpoint", None, 14),
+        ),
+        vector(
+            "misplaced-checkpoint",
+            with(&|pieces| pieces[13] = misplaced.clone().into_bytes()),
+            broken("rewritten", Some(12), 14),
+        ),
+        vector(
+            "foreign-key",
+            export(genesis, &records, Some(&foreign.unwrap())),
+            broken("bad_checkpoint", Some(12), 14),
+        ),
+        vector(
+            "surplus",
+            with(&|pieces| pieces.push(b"{}\n".to_vec())),
+            broken("surplus", None, 15),
+        ),
+        vector(
+            "not-an-export",
+            b"hello\n".to_vec(),
+            broken("header", None, 1),
+        ),
+        vector("nothing", Vec::new(), broken("header", None, 1)),
+    ]
+}
+
+fn vector_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/vectors/{name}.jsonl"))
+}
+
+/// Run with `--ignored` after a deliberate change of the format, and bump its version.
+#[test]
+#[ignore = "rewrites the vectors in the source tree"]
+fn rewrite_the_vectors() {
+    for vector in vectors() {
+        fs::write(vector_path(vector.name), vector.bytes).unwrap();
+    }
+    let pin = sign(log(10)[9].head()).to_string() + "\n";
+    fs::write(vector_path("pin-10"), pin).unwrap();
+}
+
+#[test]
+fn the_format_has_not_changed_since_the_vectors_were_written() {
+    for vector in vectors() {
+        let kept = fs::read(vector_path(vector.name)).unwrap();
+        assert!(kept == vector.bytes, "{} differs", vector.name);
+    }
+}
+
+#[test]
+fn both_verifiers_give_the_known_verdict_on_every_vector() {
+    let vectors = vectors();
+    let files: Vec<_> = vectors.iter().map(|v| vector_path(v.name)).collect();
+    let keys = [key().public()];
+    for (vector, theirs) in vectors.iter().zip(theirs(&files, &keys, &[])) {
+        assert_eq!(
+            ours(&vector.bytes, &keys, &[]),
+            vector.want,
+            "{}",
+            vector.name
+        );
+        assert_eq!(theirs, vector.want, "{} in Python", vector.name);
+    }
+}
+
+#[test]
+fn both_verifiers_hold_exports_against_a_pinned_checkpoint() {
+    let pin = fs::read_to_string(vector_path("pin-10")).unwrap();
+    let pins = [pin.trim_end().parse().unwrap()];
+    let names = [
+        "good",
+        "good-part",
+        "good-cut-without-checkpoint",
+        "rewritten-whole",
+    ];
+    let want = [
+        Verdict::Holds {
+            records: 12,
+            checkpoints: 3,
+        },
+        Verdict::Holds {
+            records: 7,
+            checkpoints: 2,
+        },
+        broken("truncated", Some(10), 11),
+        broken("rewritten", Some(10), 11),
+    ];
+    let files = names.map(vector_path);
+    let theirs = theirs(&files, &[], &[vector_path("pin-10")]);
+    for (((name, file), want), theirs) in names.iter().zip(&files).zip(want).zip(theirs) {
+        let bytes = fs::read(file).unwrap();
+        assert_eq!(ours(&bytes, &[], &pins), want, "{name}");
+        assert_eq!(theirs, want, "{name} in Python");
+    }
+}
+
+#[test]
+fn both_verifiers_agree_wherever_a_bit_flips() {
+    let records = log(12);
+    let good = export(
+        Head::genesis(&LOG),
+        &records,
+        Some(&sign(records[11].head())),
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let mut files = Vec::new();
+    // A prime stride and a walking bit: every kind of byte and every bit, in a tolerable time.
+    for (round, at) in (0..good.len()).step_by(61).enumerate() {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (round % 8);
+        let file = folder.path().join(round.to_string());
+        fs::write(&file, bytes).unwrap();
+        files.push(file);
+    }
+    for (round, theirs) in theirs(&files, &[], &[]).into_iter().enumerate() {
+        let ours = ours(&fs::read(&files[round]).unwrap(), &[], &[]);
+        assert!(matches!(ours, Verdict::Broken { .. }), "flip {round}");
+        assert_eq!(ours, theirs, "flip {round}");
+    }
+}

@@ -116,9 +116,9 @@ impl OpenError {
                 "open the log for writing: what can be read moves to a new file and the damaged one is kept",
             ),
             Self::InUse(_) => Some("stop the other Airlock processes of this workspace and retry"),
-            Self::Checkpoints { .. } => {
-                Some("restore the key directory from a backup; a new key cannot vouch for old records")
-            }
+            Self::Checkpoints { .. } => Some(
+                "restore the key directory from a backup; a new key cannot vouch for old records",
+            ),
             Self::Io { .. } | Self::Database { .. } => {
                 Some("check the free space and the permissions of the state directory")
             }

@@ -64,12 +64,20 @@ impl Filter {
                 entry.decision.as_ref().map(|decision| &*decision.verdict),
             )
             && same(&self.action, entry.action.as_ref().map(AsRef::as_ref))
-            && same(&self.host, request.and_then(|request| request.host.as_deref()))
+            && same(
+                &self.host,
+                request.and_then(|request| request.host.as_deref()),
+            )
             && self.path.as_deref().is_none_or(|wanted| {
                 let paths = request.into_iter().flat_map(|request| &request.paths);
-                paths.into_iter().any(|path| is_within(path.as_str(), wanted))
+                paths
+                    .into_iter()
+                    .any(|path| is_within(path.as_str(), wanted))
             })
-            && self.text.as_deref().is_none_or(|text| mentions(entry, text))
+            && self
+                .text
+                .as_deref()
+                .is_none_or(|text| mentions(entry, text))
     }
 }
 

@@ -169,7 +169,10 @@ impl Known {
         let log = own
             .or(signed.map(|signed| signed.checkpoint().log))
             .or(archive.map(|segment| segment.log));
-        let heads = signed.map(|signed| signed.head()).into_iter().chain(archived);
+        let heads = signed
+            .map(|signed| signed.head())
+            .into_iter()
+            .chain(archived);
         Self {
             log,
             head: heads.max_by_key(|head| head.seq),

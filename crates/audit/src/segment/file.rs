@@ -191,7 +191,8 @@ impl Segment {
             .map_err(|_| damaged("it is cut off"))?;
         let (log, previous) = parse_header(&header).ok_or_else(|| damaged("it has no header"))?;
         let trailer = read_trailer(&mut file).ok_or_else(|| damaged("it has no trailer"))?;
-        let (blocks, last) = parse_trailer(&trailer).ok_or_else(|| damaged("its index is wrong"))?;
+        let (blocks, last) =
+            parse_trailer(&trailer).ok_or_else(|| damaged("its index is wrong"))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -227,7 +228,9 @@ impl Segment {
             return Ok(Vec::new());
         };
         let wrong = |error: io::Error| damaged(format!("block {index} cannot be read: {error}"));
-        self.file.seek(SeekFrom::Start(block.offset)).map_err(wrong)?;
+        self.file
+            .seek(SeekFrom::Start(block.offset))
+            .map_err(wrong)?;
         let mut length = [0; 4];
         self.file.read_exact(&mut length).map_err(wrong)?;
         let packed = (&self.file).take(u64::from(u32::from_be_bytes(length)));

@@ -17,7 +17,7 @@ use std::path::Path;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// Rows looked at in one go.
-const CHUNK: usize = 256;
+const CHUNK: i64 = 256;
 /// Over this share of the limit the log warns.
 const WARN_PERCENT: u64 = 80;
 /// Over this share it is critical.
@@ -216,10 +216,8 @@ fn next_rows(db: &Connection, after: u64) -> rusqlite::Result<Vec<super::source:
 }
 
 fn delete_rows(db: &Connection, first: u64, last: &Head) -> rusqlite::Result<()> {
-    let transaction = rusqlite::Transaction::new_unchecked(
-        db,
-        rusqlite::TransactionBehavior::Immediate,
-    )?;
+    let transaction =
+        rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)?;
     transaction.execute(
         "DELETE FROM records WHERE seq BETWEEN ?1 AND ?2",
         (first.cast_signed(), last.seq.cast_signed()),
@@ -240,8 +238,9 @@ impl Run {
     /// Takes the record if it continues the run: same day (a clock set back does not end a day),
     /// a past one, linked to the record before.
     fn takes(&mut self, record: &Stored<'_>, today: i64) -> bool {
-        let day = encoding::decode(record.body)
-            .map_or(self.day, |entry| entry.time.as_micros().div_euclid(DAY_MICROS));
+        let day = encoding::decode(record.body).map_or(self.day, |entry| {
+            entry.time.as_micros().div_euclid(DAY_MICROS)
+        });
         match self.last {
             None => self.day = day,
             Some(last) if last.seq + 1 != record.seq || last.digest != record.previous => {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 /// Rows a reader holds at once.
-const CHUNK: usize = 256;
+const CHUNK: i64 = 256;
 
 /// Why the log cannot be read on.
 #[derive(Debug, thiserror::Error)]
@@ -146,9 +146,8 @@ impl Source {
 
     /// The rows of the archive block nearest to the wanted number, from that number on.
     fn archived_rows(&mut self) -> Result<Vec<Row>, ReadError> {
-        let holds = |segment: &Segment| {
-            segment.previous.seq < self.next && self.next <= segment.last.seq
-        };
+        let holds =
+            |segment: &Segment| segment.previous.seq < self.next && self.next <= segment.last.seq;
         if !self.open.as_ref().is_some_and(holds) {
             self.open = self.find_segment()?;
         }

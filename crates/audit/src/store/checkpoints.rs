@@ -123,7 +123,8 @@ fn load_or_make_key(path: &Path) -> Result<SigningKey, CheckpointFileError> {
         source,
     };
     match read_key(path) {
-        Err(CheckpointFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+        Err(CheckpointFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+        }
         other => return other,
     }
     let mut secret = Zeroizing::new([0u8; 32]);
@@ -199,7 +200,11 @@ pub(crate) fn read_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        if (&mut reader).take(LINE_BYTES).read_until(b'\n', &mut line)? == 0 {
+        if (&mut reader)
+            .take(LINE_BYTES)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
             break;
         }
         let whole = line.pop_if(|last| *last == b'\n').is_some();
@@ -208,7 +213,10 @@ pub(crate) fn read_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
         }
         let parsed = std::str::from_utf8(&line)
             .map_err(|error| error.to_string())
-            .and_then(|text| text.parse().map_err(|error: CheckpointError| error.to_string()));
+            .and_then(|text| {
+                text.parse()
+                    .map_err(|error: CheckpointError| error.to_string())
+            });
         match parsed {
             Ok(checkpoint) => kept.valid.push(checkpoint),
             Err(_) if !whole => {}

@@ -213,7 +213,9 @@ impl<'a> Walk<'a> {
             }
         }
         for (line, problem) in kept.bad_lines {
-            report.bad_checkpoints.push(format!("line {line}: {problem}"));
+            report
+                .bad_checkpoints
+                .push(format!("line {line}: {problem}"));
         }
         let mut pins = options.pins.clone();
         for signed in kept.valid {
@@ -354,7 +356,11 @@ impl<'a> Walk<'a> {
         }
         let after = self.expected() - 1;
         if let Err(error) = self.walk_rows(db, after) {
-            let word = if is_damage(&error) { "damaged" } else { "failing" };
+            let word = if is_damage(&error) {
+                "damaged"
+            } else {
+                "failing"
+            };
             self.unreadable(format!("the database is {word}: {error}"));
         }
     }
@@ -411,7 +417,7 @@ fn differing_copy(
         db.prepare("SELECT seq, stored FROM records WHERE seq <= ?1 ORDER BY seq")?;
     let mut rows = statement.query([archived.cast_signed()])?;
     let mut names = list_segments(segments)?.into_iter();
-    let mut block = Vec::new().into_iter();
+    let mut block = Vec::<Vec<u8>>::new().into_iter();
     let mut segment: Option<(Segment, usize)> = None;
     while let Some(row) = rows.next()? {
         let seq = row.get::<_, i64>(0)?.cast_unsigned();
@@ -478,7 +484,10 @@ fn explains(stored: &[u8], start: &Head) -> bool {
         return false;
     }
     encoding::decode(record.body).is_ok_and(|entry| {
-        entry.metadata.get("last").is_some_and(|last| *last == start.seq.to_string())
+        entry
+            .metadata
+            .get("last")
+            .is_some_and(|last| *last == start.seq.to_string())
             && entry
                 .metadata
                 .get("head")

@@ -202,7 +202,9 @@ impl Task {
         entry.reason = Some(detail.to_owned());
         entry.metadata = BTreeMap::from([("log".to_owned(), self.log.to_string())]);
         if let Some(seq) = seq {
-            entry.metadata.insert("first_bad".to_owned(), seq.to_string());
+            entry
+                .metadata
+                .insert("first_bad".to_owned(), seq.to_string());
         }
         let drafts = vec![Draft::new(&entry)?];
         let written = self.writer.ask(|reply| {

@@ -414,7 +414,11 @@ fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
     } else {
         (low, high)
     };
-    let is_empty = if filter.newest_first { first < last } else { first > last };
+    let is_empty = if filter.newest_first {
+        first < last
+    } else {
+        first > last
+    };
     let mut source = Source::new(db, &layout.segments(), first, last);
     if is_empty {
         source.exhaust();
@@ -432,8 +436,7 @@ fn stats_layout(layout: &Layout) -> Result<Stats, ReadError> {
     stats.archives = archives.len();
     stats.disk_bytes =
         size(&layout.database()) + archives.iter().map(|name| size(&name.path)).sum::<u64>();
-    stats.checkpoints =
-        read_checkpoints(&layout.checkpoints()).map_or(0, |kept| kept.valid.len());
+    stats.checkpoints = read_checkpoints(&layout.checkpoints()).map_or(0, |kept| kept.valid.len());
     Ok(stats)
 }
 
@@ -535,7 +538,11 @@ fn begin_log(db: &Connection, layout: &Layout) -> Result<LogId, OpenError> {
     let kept = read_checkpoints(&layout.checkpoints())
         .map_err(|source| OpenError::io(&layout.checkpoints(), source))?;
     let records: i64 = db
-        .query_row("SELECT count(*) FROM (SELECT 1 FROM records LIMIT 1)", [], |row| row.get(0))
+        .query_row(
+            "SELECT count(*) FROM (SELECT 1 FROM records LIMIT 1)",
+            [],
+            |row| row.get(0),
+        )
         .map_err(fail)?;
     let archives = segment::list_segments(&layout.segments()).unwrap_or_default();
     if records > 0 || !kept.valid.is_empty() || !archives.is_empty() {

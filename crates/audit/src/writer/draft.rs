@@ -53,7 +53,10 @@ mod tests {
         );
         entry.reason = Some("because".to_owned());
         let mut stored = b"left over".to_vec();
-        let next = Draft::new(&entry).unwrap().seal(&head, &mut stored).unwrap();
+        let next = Draft::new(&entry)
+            .unwrap()
+            .seal(&head, &mut stored)
+            .unwrap();
         let sealed = seal(&head, &entry).unwrap();
         assert_eq!((next, &*stored), (sealed.head(), sealed.stored()));
     }

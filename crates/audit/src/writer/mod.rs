@@ -73,7 +73,9 @@ impl AppendError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::DiskFull => Some("free some space; writing goes on by itself"),
-            Self::ReadOnly(_) => Some("make the state directory writable; writing goes on by itself"),
+            Self::ReadOnly(_) => {
+                Some("make the state directory writable; writing goes on by itself")
+            }
             Self::Busy => Some("look for a stopped Airlock process that holds the log"),
             Self::Damaged(_) => Some("restart Airlock: it recovers what can be read"),
             Self::Seal(error) => Some(error.hint()),

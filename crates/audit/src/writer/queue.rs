@@ -128,7 +128,9 @@ impl<J> Queue<J> {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<J>>) -> MutexGuard<'a, State<J>> {
-        self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.room
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Moves everything that is due into `jobs`; false once closed and empty. Returns with nothing

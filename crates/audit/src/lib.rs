@@ -24,5 +24,15 @@ pub use checkpoint::{
 };
 pub use encoding::{DecodeError, DecodeProblem, FORMAT_VERSION, MAX_BODY, SealError};
 pub use export::{ExportBreak, ExportError, ExportFormat, ExportHeader, Exporter, verify_export};
+pub use open::OpenError;
+pub use query::{Filter, Record, Records, Stats};
 pub use record::{DecisionSummary, Entry, EventType, Stage};
+pub use recovery::{RecoveryReport, recover};
+pub use segment::{MaintainError, MaintenanceReport, ReadError, Retention, SegmentError};
+pub use store::{
+    Buffering, Clock, Durability, Health, Log, LogConfig, OpenReport, Receipt, StartupCheck,
+    Ticket, UncleanWriter, UnfinishedAttempt, VerifyError, VerifyOptions, VerifyReport, log_stats,
+    read_log, verify_database,
+};
 pub use verify::{Break, Depth, Trust, Verified, Verifier};
+pub use writer::{AppendError, Written};

@@ -1,0 +1,368 @@
+//! Moves past days into archives and deletes the oldest ones when the log grows too large.
+
+use super::file::SegmentWriter;
+use super::{Segment, SegmentError, SegmentName, list_segments, segment_path};
+use crate::chain::{Head, LogId, Stored};
+use crate::encoding;
+use crate::open::{Access, OpenError, open_database, private_directory};
+use crate::store::Layout;
+use crate::writer::{AppendError, Meta, encode_head, read_meta, write_meta};
+use crate::{Entry, EventType, Stage};
+use airlock_core::Timestamp;
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+/// Rows looked at in one go.
+const CHUNK: i64 = 256;
+/// Over this share of the limit the log warns.
+const WARN_PERCENT: u64 = 80;
+/// Over this share it is critical.
+const CRITICAL_PERCENT: u64 = 95;
+
+/// How much of the log is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Archives whose last record is older than this many days are deleted.
+    pub days: u32,
+    /// Database and archives together stay below this many bytes.
+    pub bytes: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            days: 90,
+            bytes: 1024 * 1024 * 1024,
+        }
+    }
+}
+
+/// What one round of maintenance did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MaintenanceReport {
+    /// Another process was at it; nothing was done.
+    pub skipped: bool,
+    /// First and last record of each new archive.
+    pub archived: Vec<(u64, u64)>,
+    /// First and last record of each deleted archive.
+    pub deleted: Vec<(u64, u64)>,
+    /// Bytes used afterwards.
+    pub bytes: u64,
+}
+
+/// Why maintenance stopped. What it had done stays done; the next round goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintainError {
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An archive cannot be written or read back.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The database failed.
+    #[error("the audit log cannot be maintained: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A record about it could not be written.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// What maintenance needs of the log.
+pub(crate) struct Task<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) log: LogId,
+    pub(crate) retention: Retention,
+    pub(crate) now: Timestamp,
+    pub(crate) record: &'a dyn Fn(Entry) -> Result<(), AppendError>,
+}
+
+/// One round: archive what is complete, delete what is too old or too much, warn.
+pub(crate) fn maintain(task: &Task<'_>) -> Result<MaintenanceReport, MaintainError> {
+    let mut report = MaintenanceReport::default();
+    let Some(_lock) = exclusive(&task.layout.maintenance())? else {
+        report.skipped = true;
+        return Ok(report);
+    };
+    let segments = task.layout.segments();
+    private_directory(&segments)?;
+    remove_drafts(&segments);
+    let db = open_database(&task.layout.database(), Access::Write)?;
+    remove_copies(&db, &segments)?;
+    let today = task.now.as_micros().div_euclid(DAY_MICROS);
+    while let Some(range) = archive_oldest_day(task, &db, today)? {
+        report.archived.push(range);
+    }
+    task.enforce(&db, today, &mut report)?;
+    Ok(report)
+}
+
+fn exclusive(path: &Path) -> Result<Option<File>, OpenError> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| OpenError::io(path, source))?;
+    Ok(file.try_lock().is_ok().then_some(file))
+}
+
+/// Archives that were never finished hold nothing that is not in the database.
+fn remove_drafts(segments: &Path) {
+    for entry in fs::read_dir(segments).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|ext| ext == "draft") {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Rows that an archive holds too, byte for byte, were left by a crash: the archive has them.
+fn remove_copies(db: &Connection, segments: &Path) -> Result<(), MaintainError> {
+    let Some(name) = list_segments(segments)?.pop() else {
+        return Ok(());
+    };
+    let oldest: Option<i64> = db.query_row("SELECT min(seq) FROM records", [], |row| row.get(0))?;
+    if oldest.is_none_or(|oldest| oldest.cast_unsigned() > name.last) {
+        return Ok(());
+    }
+    let mut segment = Segment::open(&name.path)?;
+    for index in 0..segment.blocks() {
+        for stored in segment.block(index)? {
+            let Ok(record) = Stored::parse(&stored) else {
+                continue;
+            };
+            db.prepare_cached("DELETE FROM records WHERE seq = ?1 AND stored = ?2")?
+                .execute((record.seq.cast_signed(), &stored))?;
+        }
+    }
+    remember_archived(db, &segment.last)?;
+    Ok(())
+}
+
+fn remember_archived(db: &Connection, head: &Head) -> rusqlite::Result<()> {
+    let known = read_meta(db, Meta::Archived)?.and_then(|bytes| crate::writer::decode_head(&bytes));
+    if known.is_none_or(|known| known.seq < head.seq) {
+        write_meta(db, Meta::Archived, &encode_head(head))?;
+    }
+    Ok(())
+}
+
+/// Archives the oldest run of rows that belong to one past day.
+fn archive_oldest_day(
+    task: &Task<'_>,
+    db: &Connection,
+    today: i64,
+) -> Result<Option<(u64, u64)>, MaintainError> {
+    let segments = task.layout.segments();
+    let draft = segments.join(format!("{}.draft", uuid::Uuid::new_v4().simple()));
+    let io = |source| SegmentError::Io {
+        path: draft.clone(),
+        source,
+    };
+    let mut run = Run::default();
+    let mut writer = None;
+    'rows: loop {
+        let rows = next_rows(db, run.last.map_or(0, |head| head.seq))?;
+        if rows.is_empty() {
+            break;
+        }
+        for (seq, stored) in rows {
+            // What cannot be read as a record stays where it is, and so does all after it.
+            let Ok(record) = Stored::parse(&stored) else {
+                break 'rows;
+            };
+            if record.seq != seq || !run.takes(&record, today) {
+                break 'rows;
+            }
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                none => {
+                    let previous = Head {
+                        seq: seq.saturating_sub(1),
+                        digest: record.previous,
+                    };
+                    let made = SegmentWriter::create(&draft, &task.log, previous).map_err(io)?;
+                    none.insert(made)
+                }
+            };
+            writer.push(&stored, record.head()).map_err(io)?;
+        }
+    }
+    let (Some(writer), Some(first), Some(last)) = (writer, run.first, run.last) else {
+        return Ok(None);
+    };
+    writer.finish().map_err(io)?;
+    let path = segment_path(&segments, first, last.seq);
+    fs::rename(&draft, &path).map_err(io)?;
+    File::open(&segments)
+        .and_then(|directory| directory.sync_all())
+        .map_err(io)?;
+    // Read back before the rows go: the archive is now the only copy.
+    Segment::open(&path)?.check()?;
+    delete_rows(db, first, &last)?;
+    Ok(Some((first, last.seq)))
+}
+
+fn next_rows(db: &Connection, after: u64) -> rusqlite::Result<Vec<super::source::Row>> {
+    db.prepare_cached("SELECT seq, stored FROM records WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
+        .query_map((after.cast_signed(), CHUNK), |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
+        })?
+        .collect()
+}
+
+fn delete_rows(db: &Connection, first: u64, last: &Head) -> rusqlite::Result<()> {
+    let transaction =
+        rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)?;
+    transaction.execute(
+        "DELETE FROM records WHERE seq BETWEEN ?1 AND ?2",
+        (first.cast_signed(), last.seq.cast_signed()),
+    )?;
+    remember_archived(&transaction, last)?;
+    transaction.commit()
+}
+
+/// The rows taken into one archive so far.
+#[derive(Default)]
+struct Run {
+    first: Option<u64>,
+    last: Option<Head>,
+    day: i64,
+}
+
+impl Run {
+    /// Takes the record if it continues the run: same day (a clock set back does not end a day),
+    /// a past one, linked to the record before.
+    fn takes(&mut self, record: &Stored<'_>, today: i64) -> bool {
+        let day = encoding::decode(record.body).map_or(self.day, |entry| {
+            entry.time.as_micros().div_euclid(DAY_MICROS)
+        });
+        match self.last {
+            None => self.day = day,
+            Some(last) if last.seq + 1 != record.seq || last.digest != record.previous => {
+                return false;
+            }
+            Some(_) => {}
+        }
+        if day > self.day || self.day >= today {
+            return false;
+        }
+        self.first.get_or_insert(record.seq);
+        self.last = Some(record.head());
+        true
+    }
+}
+
+impl Task<'_> {
+    fn enforce(
+        &self,
+        db: &Connection,
+        today: i64,
+        report: &mut MaintenanceReport,
+    ) -> Result<(), MaintainError> {
+        let mut names = list_segments(&self.layout.segments())?;
+        names.reverse();
+        loop {
+            report.bytes = used_bytes(db, &names)?;
+            let Some(oldest) = names.last() else { break };
+            let mut segment = Segment::open(&oldest.path)?;
+            let too_old = last_day(&mut segment)?
+                .is_some_and(|day| today - day > i64::from(self.retention.days));
+            if !too_old && report.bytes <= self.retention.bytes {
+                break;
+            }
+            self.delete(oldest, &segment, too_old)?;
+            report.deleted.push((oldest.first, oldest.last));
+            names.pop();
+        }
+        self.warn(db, report.bytes)
+    }
+
+    /// Says so, durably, and then deletes: verification starts from the head it states.
+    fn delete(
+        &self,
+        name: &SegmentName,
+        segment: &Segment,
+        too_old: bool,
+    ) -> Result<(), MaintainError> {
+        let reason = if too_old {
+            format!("older than {} days", self.retention.days)
+        } else {
+            format!("the log exceeds {} bytes", self.retention.bytes)
+        };
+        let mut entry = Entry::new(self.now, EventType::AuditArchiveDeleted, Stage::Note);
+        entry.reason = Some(reason);
+        entry.metadata = BTreeMap::from([
+            ("first".to_owned(), name.first.to_string()),
+            ("last".to_owned(), segment.last.seq.to_string()),
+            ("head".to_owned(), segment.last.digest.to_string()),
+        ]);
+        (self.record)(entry)?;
+        fs::remove_file(&name.path).map_err(|source| SegmentError::Io {
+            path: name.path.clone(),
+            source,
+        })?;
+        Ok(())
+    }
+
+    /// Records a threshold once, when it is crossed.
+    fn warn(&self, db: &Connection, bytes: u64) -> Result<(), MaintainError> {
+        let percent = bytes.saturating_mul(100) / self.retention.bytes.max(1);
+        let level = match percent {
+            percent if percent > CRITICAL_PERCENT => 2u8,
+            percent if percent > WARN_PERCENT => 1,
+            _ => 0,
+        };
+        let known = read_meta(db, Meta::Fullness)?
+            .and_then(|bytes| bytes.first().copied())
+            .unwrap_or(0);
+        if level == known {
+            return Ok(());
+        }
+        let event = match level {
+            0 => None,
+            1 => Some(EventType::AuditStorageWarning),
+            _ => Some(EventType::AuditStorageCritical),
+        };
+        if let Some(event) = event.filter(|_| level > known) {
+            let mut entry = Entry::new(self.now, event, Stage::Note);
+            entry.reason = Some(format!("the log uses {percent} % of its limit"));
+            entry.metadata = BTreeMap::from([
+                ("bytes".to_owned(), bytes.to_string()),
+                ("limit".to_owned(), self.retention.bytes.to_string()),
+            ]);
+            (self.record)(entry)?;
+        }
+        write_meta(db, Meta::Fullness, &[level])?;
+        Ok(())
+    }
+}
+
+fn used_bytes(db: &Connection, names: &[SegmentName]) -> rusqlite::Result<u64> {
+    let pragma = |name: &str| {
+        db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
+            .map(i64::cast_unsigned)
+    };
+    let pages = pragma("page_count")?.saturating_sub(pragma("freelist_count")?);
+    let archives: u64 = names
+        .iter()
+        .filter_map(|name| fs::metadata(&name.path).ok())
+        .map(|metadata| metadata.len())
+        .sum();
+    Ok(pages * pragma("page_size")? + archives)
+}
+
+fn last_day(segment: &mut Segment) -> Result<Option<i64>, SegmentError> {
+    let Some(index) = segment.blocks().checked_sub(1) else {
+        return Ok(None);
+    };
+    let records = segment.block(index)?;
+    let last = records.last().and_then(|stored| Stored::parse(stored).ok());
+    Ok(last
+        .and_then(|record| encoding::decode(record.body).ok())
+        .map(|entry| entry.time.as_micros().div_euclid(DAY_MICROS)))
+}

@@ -1,0 +1,228 @@
+//! The signing key and the checkpoints file: kept outside the database, so that a database cut
+//! short or written anew is caught.
+//!
+//! Non-guarantee: whoever can write both the database and this directory can forge everything;
+//! against that, checkpoints must be pinned elsewhere.
+
+use crate::chain::{Head, LogId};
+use crate::checkpoint::{CheckpointError, PublicKey, SignedCheckpoint, SigningKey};
+use crate::open::{nofollow, private_directory};
+use airlock_core::Timestamp;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+use super::Layout;
+
+/// A line longer than this is no checkpoint; keeps a hostile file from filling memory.
+const LINE_BYTES: u64 = 4_096;
+
+/// Why the key or the checkpoints file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CheckpointFileError {
+    #[error("`{path}`: {source}")]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the key file `{0}` can be read by others")]
+    LooseKey(PathBuf),
+    #[error("the key file `{0}` does not hold a key")]
+    NotAKey(PathBuf),
+    #[error(transparent)]
+    Sign(#[from] CheckpointError),
+    #[error(transparent)]
+    Directory(#[from] crate::open::OpenError),
+}
+
+/// The key, read when it is first needed, and the file of what it signed.
+#[derive(Debug)]
+pub(crate) struct CheckpointFile {
+    layout: Layout,
+    key: Option<SigningKey>,
+}
+
+impl CheckpointFile {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self {
+            layout: layout.clone(),
+            key: None,
+        }
+    }
+
+    pub(crate) fn sign(
+        &mut self,
+        log: LogId,
+        head: Head,
+        time: Timestamp,
+    ) -> Result<SignedCheckpoint, CheckpointFileError> {
+        if self.key.is_none() {
+            private_directory(&self.layout.keys)?;
+            self.key = Some(load_or_make_key(&self.layout.key())?);
+        }
+        match &self.key {
+            Some(key) => Ok(key.sign(log, head, time)?),
+            None => Err(CheckpointFileError::NotAKey(self.layout.key())),
+        }
+    }
+
+    /// Adds one line and waits for the disk.
+    pub(crate) fn append(&self, checkpoint: &SignedCheckpoint) -> Result<(), CheckpointFileError> {
+        let path = self.layout.checkpoints();
+        append_line(&path, &checkpoint.to_string()).map_err(|source| CheckpointFileError::Io {
+            path: path.clone(),
+            source,
+        })
+    }
+}
+
+fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(nofollow())
+        .open(path)?;
+    file.lock()?;
+    // A crash may have cut the last line: it stays as it is, the new one starts afresh.
+    let torn = ends_torn(&mut file)?;
+    let text = format!("{}{line}\n", if torn { "\n" } else { "" });
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn ends_torn(file: &mut File) -> io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// The public half of the log's key, if there is one yet.
+pub(crate) fn public_key(layout: &Layout) -> Result<Option<PublicKey>, CheckpointFileError> {
+    let path = layout.key();
+    match read_key(&path) {
+        Ok(key) => Ok(Some(key.public())),
+        Err(CheckpointFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn load_or_make_key(path: &Path) -> Result<SigningKey, CheckpointFileError> {
+    let io = |source| CheckpointFileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    match read_key(path) {
+        Err(CheckpointFileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+        }
+        other => return other,
+    }
+    let mut secret = Zeroizing::new([0u8; 32]);
+    rand::fill(&mut *secret);
+    // Made whole under another name and then linked: two processes agree on whichever was first,
+    // and nobody ever sees half a key.
+    let draft = path.with_extension(uuid::Uuid::new_v4().simple().to_string());
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(io)?;
+    let made = file
+        .write_all(&*secret)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| match fs::hard_link(&draft, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        });
+    // A draft that stays behind is a key nobody uses.
+    let _ = fs::remove_file(&draft);
+    made.map_err(io)?;
+    read_key(path)
+}
+
+fn read_key(path: &Path) -> Result<SigningKey, CheckpointFileError> {
+    let io = |source| CheckpointFileError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nofollow())
+        .open(path)
+        .map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    if !metadata.is_file() || metadata.len() != 32 {
+        return Err(CheckpointFileError::NotAKey(path.to_owned()));
+    }
+    if metadata.permissions().mode() & 0o077 != 0 {
+        return Err(CheckpointFileError::LooseKey(path.to_owned()));
+    }
+    let mut secret = Zeroizing::new([0u8; 32]);
+    (&file).read_exact(&mut *secret).map_err(io)?;
+    Ok(SigningKey::from_secret(&secret))
+}
+
+/// What the checkpoints file holds.
+#[derive(Debug, Default)]
+pub(crate) struct KeptCheckpoints {
+    /// Valid ones, by number.
+    pub(crate) valid: Vec<SignedCheckpoint>,
+    /// The number of the line and what is wrong with it.
+    pub(crate) bad_lines: Vec<(usize, String)>,
+}
+
+/// Reads the checkpoints file; a missing one is empty. A last line cut by a crash is passed over.
+pub(crate) fn read_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
+    let file = match OpenOptions::new()
+        .read(true)
+        .custom_flags(nofollow())
+        .open(path)
+    {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(KeptCheckpoints::default());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut reader = BufReader::new(file);
+    let mut kept = KeptCheckpoints::default();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if (&mut reader)
+            .take(LINE_BYTES)
+            .read_until(b'\n', &mut line)?
+            == 0
+        {
+            break;
+        }
+        let whole = line.pop_if(|last| *last == b'\n').is_some();
+        if line.is_empty() {
+            continue;
+        }
+        let parsed = std::str::from_utf8(&line)
+            .map_err(|error| error.to_string())
+            .and_then(|text| {
+                text.parse()
+                    .map_err(|error: CheckpointError| error.to_string())
+            });
+        match parsed {
+            Ok(checkpoint) => kept.valid.push(checkpoint),
+            Err(_) if !whole => {}
+            Err(problem) => kept.bad_lines.push((number, problem)),
+        }
+    }
+    kept.valid.sort_by_key(|signed| signed.head().seq);
+    Ok(kept)
+}

@@ -1,0 +1,496 @@
+//! Verifies a log on disk: archives, database, checkpoints. Reads only, with flat memory.
+
+use super::checkpoints::{KeptCheckpoints, public_key, read_checkpoints};
+use super::{Layout, log_id};
+use crate::chain::{Head, LogId, Stored};
+use crate::encoding;
+use crate::open::{Access, OpenError, is_damage, open_database};
+use crate::segment::{ReadError, Segment, SegmentError, list_segments};
+use crate::verify::{Break, Depth, Trust, Verified, Verifier};
+use crate::writer::{Meta, decode_head, read_meta};
+use crate::{CheckpointError, EventType, PublicKey, SignedCheckpoint};
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Complaints of SQLite that are kept; one is enough to know.
+const COMPLAINTS: usize = 20;
+
+/// What a verification may rely on, and how closely it looks.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// Keys that may have signed; none means the log's own key, if it is there.
+    pub keys: Vec<PublicKey>,
+    /// Checkpoints kept elsewhere.
+    pub pins: Vec<SignedCheckpoint>,
+    /// Whether every entry must decode.
+    pub depth: Depth,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            pins: Vec::new(),
+            depth: Depth::Entries,
+        }
+    }
+}
+
+/// Why a log could not be verified at all.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// The log cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A pinned checkpoint is not by an expected key.
+    #[error(transparent)]
+    Pin(#[from] CheckpointError),
+    /// The verification was called off.
+    #[error("the verification was called off")]
+    Cancelled,
+}
+
+impl VerifyError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Open(error) => error.hint(),
+            Self::Pin(error) => Some(error.hint()),
+            Self::Cancelled => None,
+        }
+    }
+}
+
+/// What a verification found.
+#[derive(Debug)]
+#[must_use]
+pub struct VerifyReport {
+    /// Which log.
+    pub log: LogId,
+    /// What held, or where the chain breaks first.
+    pub chain: Result<Verified, Break>,
+    /// Damage to the files themselves: what SQLite and the archives say of their structure.
+    pub structure: Vec<String>,
+    /// The first record that could not be read at all.
+    pub unreadable: Option<u64>,
+    /// The log begins after this head, and no record says that what was before was deleted.
+    pub unexplained_start: Option<Head>,
+    /// Lines of the checkpoints file that are no valid checkpoint.
+    pub bad_checkpoints: Vec<String>,
+    /// Archives read.
+    pub archives: usize,
+}
+
+impl VerifyReport {
+    /// Whether nothing at all is wrong.
+    pub fn is_intact(&self) -> bool {
+        self.chain.is_ok()
+            && self.structure.is_empty()
+            && self.unreadable.is_none()
+            && self.unexplained_start.is_none()
+            && self.bad_checkpoints.is_empty()
+    }
+
+    /// The first bad record, where one can be named.
+    pub fn first_bad(&self) -> Option<u64> {
+        let broken = self.chain.as_ref().err().map(Break::seq);
+        [broken, self.unreadable].into_iter().flatten().min()
+    }
+}
+
+/// Verifies the log in `directory`, with its own checkpoints from `keys`.
+pub fn verify_database(
+    directory: &Path,
+    keys: &Path,
+    options: &VerifyOptions,
+) -> Result<VerifyReport, VerifyError> {
+    let never = AtomicBool::new(false);
+    verify_layout(&Layout::new(directory, keys), options, &never)
+}
+
+pub(super) fn verify_layout(
+    layout: &Layout,
+    options: &VerifyOptions,
+    cancel: &AtomicBool,
+) -> Result<VerifyReport, VerifyError> {
+    let path = layout.database();
+    let db = open_database(&path, Access::Read)?;
+    let sqlite = |source| OpenError::sqlite(&path, source);
+    let kept = kept_checkpoints(layout)?;
+    // One snapshot for everything: rows may be archived while this runs, and the archives are
+    // listed after the snapshot began, so nothing falls between.
+    db.execute_batch("BEGIN").map_err(sqlite)?;
+    let log = log_id(&db).map_err(sqlite)?;
+    let mut walk = Walk::new(layout, &db, (log, kept), options, cancel)?;
+    walk.check_structure(&db);
+    walk.archives();
+    walk.copies(&db, &layout.segments());
+    walk.rows(&db);
+    if cancel.load(Ordering::Relaxed) {
+        return Err(VerifyError::Cancelled);
+    }
+    Ok(walk.finish())
+}
+
+/// The chain after the last signed checkpoint, or all of it without one.
+pub(super) fn verify_tail(
+    layout: &Layout,
+    cancel: &AtomicBool,
+) -> Result<Result<Verified, Break>, VerifyError> {
+    let path = layout.database();
+    let db = open_database(&path, Access::Read)?;
+    let sqlite = |source| OpenError::sqlite(&path, source);
+    let kept = kept_checkpoints(layout)?;
+    db.execute_batch("BEGIN").map_err(sqlite)?;
+    let log = log_id(&db).map_err(sqlite)?;
+    let options = VerifyOptions {
+        depth: Depth::Digests,
+        ..VerifyOptions::default()
+    };
+    let mut walk = Walk::new(layout, &db, (log, kept), &options, cancel)?;
+    let oldest: Option<i64> = db
+        .query_row("SELECT min(seq) FROM records", [], |row| row.get(0))
+        .map_err(sqlite)?;
+    let attested = walk.newest_attested.filter(|head| {
+        oldest.is_some_and(|oldest| oldest.cast_unsigned() <= head.seq.saturating_add(1))
+    });
+    if let Some(head) = attested {
+        walk.restart_at(head);
+    } else {
+        walk.archives();
+    }
+    walk.rows(&db);
+    if cancel.load(Ordering::Relaxed) {
+        return Err(VerifyError::Cancelled);
+    }
+    Ok(walk.finish().chain)
+}
+
+/// Read before the database: a checkpoint signed in between would seem to vouch for records that
+/// the snapshot lacks.
+fn kept_checkpoints(layout: &Layout) -> Result<KeptCheckpoints, OpenError> {
+    let path = layout.checkpoints();
+    read_checkpoints(&path).map_err(|source| OpenError::io(&path, source))
+}
+
+struct Walk<'a> {
+    log: LogId,
+    trust: Trust,
+    depth: Depth,
+    verifier: Option<Verifier>,
+    broken: Option<Break>,
+    segments: Vec<Segment>,
+    start: Head,
+    explained: bool,
+    newest_attested: Option<Head>,
+    cancel: &'a AtomicBool,
+    report: Findings,
+}
+
+#[derive(Default)]
+struct Findings {
+    structure: Vec<String>,
+    unreadable: Option<u64>,
+    bad_checkpoints: Vec<String>,
+    archives: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        layout: &Layout,
+        db: &Connection,
+        (log, kept): (LogId, KeptCheckpoints),
+        options: &VerifyOptions,
+        cancel: &'a AtomicBool,
+    ) -> Result<Self, VerifyError> {
+        let mut report = Findings::default();
+        let mut keys = options.keys.clone();
+        if keys.is_empty() {
+            match public_key(layout) {
+                Ok(key) => keys.extend(key),
+                Err(error) => report.bad_checkpoints.push(error.to_string()),
+            }
+        }
+        for (line, problem) in kept.bad_lines {
+            report
+                .bad_checkpoints
+                .push(format!("line {line}: {problem}"));
+        }
+        let mut pins = options.pins.clone();
+        for signed in kept.valid {
+            match signed.check_signer(&keys) {
+                Ok(()) => pins.push(signed),
+                Err(error) => report.bad_checkpoints.push(error.to_string()),
+            }
+        }
+        let newest_attested = pins
+            .iter()
+            .filter(|pin| pin.checkpoint().log == log)
+            .map(SignedCheckpoint::head)
+            .max_by_key(|head| head.seq);
+        let trust = Trust::new(keys, pins)?;
+        let segments = open_segments(layout, &mut report)?;
+        let archived = read_meta(db, Meta::Archived)
+            .map_err(|source| OpenError::sqlite(&layout.database(), source))?
+            .and_then(|bytes| decode_head(&bytes));
+        let start = segments
+            .first()
+            .map(|segment| segment.previous)
+            .or(archived)
+            .unwrap_or_else(|| Head::genesis(&log));
+        let mut walk = Self {
+            log,
+            trust,
+            depth: options.depth,
+            verifier: None,
+            broken: None,
+            segments,
+            start,
+            explained: false,
+            newest_attested,
+            cancel,
+            report,
+        };
+        walk.restart_at(start);
+        Ok(walk)
+    }
+
+    fn restart_at(&mut self, start: Head) {
+        self.start = start;
+        match Verifier::new(self.log, start, self.depth, self.trust.clone()) {
+            Ok(verifier) => self.verifier = Some(verifier),
+            Err(broken) => self.broken = Some(broken),
+        }
+    }
+
+    fn expected(&self) -> u64 {
+        self.verifier
+            .as_ref()
+            .map_or(1, |verifier| verifier.head().seq.saturating_add(1))
+    }
+
+    /// Checks one record; false once nothing more can be learnt.
+    fn push(&mut self, stored: &[u8]) -> bool {
+        let Some(verifier) = &mut self.verifier else {
+            return false;
+        };
+        if let Err(broken) = verifier.push(stored) {
+            self.broken = Some(broken);
+            return false;
+        }
+        if !self.explained && self.start.seq > 0 {
+            self.explained = explains(stored, &self.start);
+        }
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.broken.is_some() || self.cancel.load(Ordering::Relaxed)
+    }
+
+    fn check_structure(&mut self, db: &Connection) {
+        let complaints = db
+            .prepare("PRAGMA integrity_check(20)")
+            .and_then(|mut statement| {
+                statement
+                    .query_map([], |row| row.get::<_, String>(0))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            })
+            .unwrap_or_else(|error| vec![error.to_string()]);
+        let complaints = complaints.into_iter().filter(|answer| answer != "ok");
+        self.report.structure.extend(complaints.take(COMPLAINTS));
+    }
+
+    fn archives(&mut self) {
+        for mut segment in std::mem::take(&mut self.segments) {
+            self.report.archives += 1;
+            if segment.log != self.log {
+                let path = segment.path().display();
+                let text = format!("the archive `{path}` belongs to log {}", segment.log);
+                self.report.structure.push(text);
+            }
+            if let Err(error) = segment.check() {
+                self.report.structure.push(error.to_string());
+            }
+            for index in 0..segment.blocks() {
+                if self.is_over() {
+                    return;
+                }
+                let records = match segment.block(index) {
+                    Ok(records) => records,
+                    Err(error) => return self.unreadable(error.to_string()),
+                };
+                if !records.iter().all(|stored| self.push(stored)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Rows that an archive holds too, left by a crash, must be the same: readers may see either.
+    fn copies(&mut self, db: &Connection, segments: &Path) {
+        let archived = self.expected() - 1;
+        if self.report.archives == 0 || self.is_over() {
+            return;
+        }
+        match differing_copy(db, segments, archived) {
+            Ok(None) => {}
+            Ok(Some(seq)) => {
+                let text = format!("row {seq} differs from the archive's copy");
+                self.report.structure.push(text);
+                self.report.unreadable.get_or_insert(seq);
+            }
+            Err(error) => self.report.structure.push(error.to_string()),
+        }
+    }
+
+    fn unreadable(&mut self, problem: String) {
+        self.report.structure.push(problem);
+        self.report.unreadable = Some(self.expected());
+    }
+
+    fn rows(&mut self, db: &Connection) {
+        if self.is_over() || self.report.unreadable.is_some() {
+            return;
+        }
+        let after = self.expected() - 1;
+        if let Err(error) = self.walk_rows(db, after) {
+            let word = if is_damage(&error) {
+                "damaged"
+            } else {
+                "failing"
+            };
+            self.unreadable(format!("the database is {word}: {error}"));
+        }
+    }
+
+    fn walk_rows(&mut self, db: &Connection, after: u64) -> rusqlite::Result<()> {
+        let mut statement =
+            db.prepare("SELECT seq, stored FROM records WHERE seq > ?1 ORDER BY seq")?;
+        let mut rows = statement.query([after.cast_signed()])?;
+        while let Some(row) = rows.next()? {
+            let seq = row.get::<_, i64>(0)?.cast_unsigned();
+            let expected = self.expected();
+            if !self.push(row.get_ref(1)?.as_blob()?) {
+                break;
+            }
+            if seq != expected {
+                // The chain holds, but the table finds the record under another number.
+                let text = format!("row {seq} holds record {expected}");
+                self.report.structure.push(text);
+                self.report.unreadable = Some(expected);
+                break;
+            }
+            if seq % 1_024 == 0 && self.is_over() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> VerifyReport {
+        let chain = match (self.broken.take(), self.verifier.take()) {
+            (Some(broken), _) => Err(broken),
+            (None, Some(verifier)) => verifier.finish(),
+            (None, None) => Err(Break::Origin { log: self.log }),
+        };
+        let unexplained = self.start.seq > 0 && !self.explained;
+        VerifyReport {
+            log: self.log,
+            chain,
+            structure: self.report.structure,
+            unreadable: self.report.unreadable,
+            unexplained_start: unexplained.then_some(self.start),
+            bad_checkpoints: self.report.bad_checkpoints,
+            archives: self.report.archives,
+        }
+    }
+}
+
+fn differing_copy(
+    db: &Connection,
+    segments: &Path,
+    archived: u64,
+) -> Result<Option<u64>, ReadError> {
+    let mut statement =
+        db.prepare("SELECT seq, stored FROM records WHERE seq <= ?1 ORDER BY seq")?;
+    let mut rows = statement.query([archived.cast_signed()])?;
+    let mut names = list_segments(segments)?.into_iter();
+    let mut block = Vec::<Vec<u8>>::new().into_iter();
+    let mut segment: Option<(Segment, usize)> = None;
+    while let Some(row) = rows.next()? {
+        let seq = row.get::<_, i64>(0)?.cast_unsigned();
+        let stored = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        // Both sides ascend, so one pass over the archives is enough.
+        let copy = loop {
+            match block.next() {
+                Some(copy) if number(&copy) < seq => {}
+                Some(copy) => break Some(copy),
+                None => match &mut segment {
+                    Some((open, next)) if *next < open.blocks() => {
+                        block = open.block(*next)?.into_iter();
+                        *next += 1;
+                    }
+                    _ => match names.find(|name| name.last >= seq) {
+                        Some(name) => {
+                            let open = Segment::open(&name.path)?;
+                            let first = open.block_of(seq);
+                            segment = Some((open, first));
+                        }
+                        None => break None,
+                    },
+                },
+            }
+        };
+        if copy.as_deref() != Some(stored) {
+            return Ok(Some(seq));
+        }
+    }
+    Ok(None)
+}
+
+fn number(stored: &[u8]) -> u64 {
+    Stored::parse(stored).map_or(0, |record| record.seq)
+}
+
+fn open_segments(layout: &Layout, report: &mut Findings) -> Result<Vec<Segment>, OpenError> {
+    let names = list_segments(&layout.segments()).map_err(|error| OpenError::Damaged {
+        path: layout.segments(),
+        detail: error.to_string(),
+    })?;
+    let mut segments = Vec::with_capacity(names.len());
+    for name in names {
+        match Segment::open(&name.path) {
+            Ok(segment) => segments.push(segment),
+            // Deleted by maintenance since it was listed.
+            Err(SegmentError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                report.structure.push(error.to_string());
+                report.unreadable.get_or_insert(name.first);
+            }
+        }
+    }
+    Ok(segments)
+}
+
+/// Whether the record says that everything up to `start` was deleted.
+fn explains(stored: &[u8], start: &Head) -> bool {
+    let Ok(record) = Stored::parse(stored) else {
+        return false;
+    };
+    if encoding::event_of(record.body) != Some(EventType::AuditArchiveDeleted) {
+        return false;
+    }
+    encoding::decode(record.body).is_ok_and(|entry| {
+        entry
+            .metadata
+            .get("last")
+            .is_some_and(|last| *last == start.seq.to_string())
+            && entry
+                .metadata
+                .get("head")
+                .is_some_and(|head| *head == start.digest.to_string())
+    })
+}

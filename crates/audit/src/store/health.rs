@@ -1,0 +1,227 @@
+//! The verification that opening begins: in the background, so that the log is usable at once.
+//!
+//! After a clean end the part since the last signed checkpoint is verified; after a crash all of
+//! it. A break is recorded once and shown; nothing is repaired.
+
+use super::examine::{VerifyError, VerifyOptions, verify_layout, verify_tail};
+use super::marker::DeadMarker;
+use super::{Clock, Layout};
+use crate::chain::LogId;
+use crate::open::{Access, open_database};
+use crate::writer::{Append, AppendError, Draft, Job, Meta, Shared, answer, read_meta, write_meta};
+use crate::{Break, Entry, EventType, Stage};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long closing waits for a verification before it calls it off; small logs are done by then.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Whether the chain holds, as far as it was looked at since the log was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// The verification is under way.
+    Verifying,
+    /// What was looked at holds.
+    Verified {
+        /// Records verified.
+        records: u64,
+    },
+    /// The chain does not hold.
+    Broken {
+        /// The first bad record, where one can be named.
+        seq: Option<u64>,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The verification could not be carried out.
+    Unknown {
+        /// Why.
+        detail: String,
+    },
+}
+
+#[derive(Debug)]
+struct State {
+    health: Mutex<Health>,
+    changed: Condvar,
+    cancel: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct Checker {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checker {
+    pub(super) fn start(
+        layout: &Layout,
+        log: LogId,
+        dead: Vec<DeadMarker>,
+        writer: Arc<Shared>,
+        clock: Clock,
+    ) -> std::io::Result<Self> {
+        let state = Arc::new(State {
+            health: Mutex::new(Health::Verifying),
+            changed: Condvar::new(),
+            cancel: AtomicBool::new(false),
+        });
+        let task = Task {
+            layout: layout.clone(),
+            log,
+            writer,
+            clock,
+            state: Arc::clone(&state),
+        };
+        let thread = std::thread::Builder::new()
+            .name("audit-verify".to_owned())
+            .spawn(move || task.run(dead))?;
+        Ok(Self {
+            state,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn health(&self) -> Health {
+        self.state
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn wait(&self, patience: Duration) -> Health {
+        let until = Instant::now() + patience;
+        let mut health = self
+            .state
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        while *health == Health::Verifying {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            health = self
+                .state
+                .changed
+                .wait_timeout(health, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        health.clone()
+    }
+
+    /// Gives the verification a moment, then calls it off. Markers of the dead stay if it did not
+    /// finish, so the next start verifies again.
+    pub(super) fn stop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.wait(GRACE);
+            self.state.cancel.store(true, Ordering::Relaxed);
+            // A panic there left the markers in place, which is all that matters here.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Task {
+    layout: Layout,
+    log: LogId,
+    writer: Arc<Shared>,
+    clock: Clock,
+    state: Arc<State>,
+}
+
+impl Task {
+    fn run(self, dead: Vec<DeadMarker>) {
+        let health = match self.verify(!dead.is_empty()) {
+            Ok(health) => health,
+            Err(VerifyError::Cancelled) => return,
+            Err(error) => Health::Unknown {
+                detail: error.to_string(),
+            },
+        };
+        let settled = match &health {
+            Health::Broken { seq, detail } => self.record_break(*seq, detail).is_ok(),
+            Health::Verified { .. } => true,
+            Health::Verifying | Health::Unknown { .. } => false,
+        };
+        if settled {
+            dead.into_iter().for_each(DeadMarker::settle);
+        }
+        *self
+            .state
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = health;
+        self.state.changed.notify_all();
+    }
+
+    fn verify(&self, everything: bool) -> Result<Health, VerifyError> {
+        let cancel = &self.state.cancel;
+        if !everything {
+            let chain = verify_tail(&self.layout, cancel)?;
+            return Ok(match chain {
+                Ok(verified) => Health::Verified {
+                    records: verified.records,
+                },
+                Err(broken) => broken_chain(&broken),
+            });
+        }
+        let report = verify_layout(&self.layout, &VerifyOptions::default(), cancel)?;
+        Ok(match (&report.chain, report.is_intact()) {
+            (Ok(verified), true) => Health::Verified {
+                records: verified.records,
+            },
+            (Err(broken), _) => broken_chain(broken),
+            (Ok(_), false) => Health::Broken {
+                seq: report.first_bad(),
+                detail: report
+                    .structure
+                    .into_iter()
+                    .chain(report.bad_checkpoints)
+                    .next()
+                    .unwrap_or_else(|| "records before the first are missing".to_owned()),
+            },
+        })
+    }
+
+    /// Writes an `audit_chain_break` record, unless this very break was recorded before.
+    fn record_break(&self, seq: Option<u64>, detail: &str) -> Result<(), AppendError> {
+        let sqlite = |error: rusqlite::Error| AppendError::sqlite(&error);
+        let db = open_database(&self.layout.database(), Access::Write)
+            .map_err(|error| AppendError::Failed(error.to_string()))?;
+        let known = read_meta(&db, Meta::Break).map_err(sqlite)?;
+        if known.as_deref() == Some(detail.as_bytes()) {
+            return Ok(());
+        }
+        let mut entry = Entry::new((self.clock)(), EventType::AuditChainBreak, Stage::Note);
+        entry.reason = Some(detail.to_owned());
+        entry.metadata = BTreeMap::from([("log".to_owned(), self.log.to_string())]);
+        if let Some(seq) = seq {
+            entry
+                .metadata
+                .insert("first_bad".to_owned(), seq.to_string());
+        }
+        let drafts = vec![Draft::new(&entry)?];
+        let written = self.writer.ask(|reply| {
+            Job::Append(Append {
+                drafts,
+                durable: true,
+                reply: Some(reply),
+            })
+        })?;
+        answer(&written)?;
+        write_meta(&db, Meta::Break, detail.as_bytes()).map_err(sqlite)
+    }
+}
+
+fn broken_chain(broken: &Break) -> Health {
+    Health::Broken {
+        seq: Some(broken.seq()),
+        detail: broken.to_string(),
+    }
+}

@@ -1,0 +1,565 @@
+//! The log as the rest of Airlock sees it: open, append, read, verify, keep, close.
+//!
+//! Guarantee: a durable append is on disk when it returns; several processes may append to one
+//! directory and get one gapless chain; what a crash interrupted is named at the next open.
+//!
+//! Non-guarantee: a break in the chain is recorded and shown, never repaired, and does not stop
+//! the log: whether to go on is the caller's policy.
+
+mod checkpoints;
+mod examine;
+mod health;
+mod layout;
+mod marker;
+mod report;
+
+pub(crate) use checkpoints::{CheckpointFile, read_checkpoints};
+pub use examine::{VerifyError, VerifyOptions, VerifyReport, verify_database};
+pub use health::Health;
+pub(crate) use layout::Layout;
+pub use marker::UncleanWriter;
+pub use report::{OpenReport, UnfinishedAttempt};
+
+use crate::chain::{Head, LogId};
+use crate::open::{Access, OpenError, open_database, private_directory};
+use crate::query::{Filter, Records, Stats};
+use crate::recovery::{self, RecoveryReport};
+use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
+use crate::writer::{
+    self, Append, AppendError, CommitState, Committer, Draft, Job, Meta, Window, Writer, Written,
+    newest_head, read_meta, write_meta,
+};
+use crate::{Entry, SignedCheckpoint};
+use airlock_core::Timestamp;
+use health::Checker;
+use marker::Marker;
+use rusqlite::Connection;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// When a buffered record is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffering {
+    /// When it is committed, without waiting for the disk. For short commands.
+    Immediate,
+    /// When it is queued; committed with others soon after. For long-lived kernels.
+    Windowed {
+        /// Most records a crash may lose.
+        records: usize,
+        /// Longest time a record stays uncommitted, in milliseconds.
+        millis: u64,
+    },
+}
+
+impl Buffering {
+    /// The window of a long-lived kernel: 100 records or 500 ms.
+    pub const WINDOW: Self = Self::Windowed {
+        records: 100,
+        millis: 500,
+    };
+
+    const fn window(self) -> Window {
+        match self {
+            Self::Immediate => Window {
+                records: 1,
+                age: Duration::from_millis(1),
+            },
+            Self::Windowed { records, millis } => Window {
+                records: if records == 0 { 1 } else { records },
+                age: Duration::from_millis(millis),
+            },
+        }
+    }
+}
+
+/// Whether an append waits for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// On disk when the append returns.
+    Durable,
+    /// As [`Buffering`] says; some events are durable all the same.
+    Buffered,
+}
+
+/// How much of the database is looked at before the log is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartupCheck {
+    /// Header, schema and head: the cost does not grow with the log. For short commands.
+    Head,
+    /// Every page, too. For long-lived kernels.
+    Pages,
+}
+
+/// Tells the time; injected, so that tests own it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How to open a log.
+#[derive(Clone)]
+pub struct LogConfig {
+    /// The state directory: database, archives, backups.
+    pub directory: PathBuf,
+    /// Where the signing key and the checkpoints are.
+    pub keys: PathBuf,
+    /// When buffered records are acknowledged.
+    pub buffering: Buffering,
+    /// Records between two signed checkpoints.
+    pub checkpoint_every: u64,
+    /// Whether closing signs a checkpoint and tidies the database; a short command leaves that to
+    /// the next one whose turn it is.
+    pub checkpoint_on_close: bool,
+    /// What is looked at before the log is used.
+    pub startup: StartupCheck,
+    /// How much is kept.
+    pub retention: Retention,
+    /// The database never grows beyond this many pages of 4 KiB; appends then fail as on a full
+    /// disk.
+    pub max_pages: Option<u32>,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+impl LogConfig {
+    /// The settings of a short command.
+    pub fn new(directory: &Path, keys: &Path, clock: Clock) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            keys: keys.to_owned(),
+            buffering: Buffering::Immediate,
+            checkpoint_every: 1_000,
+            checkpoint_on_close: false,
+            startup: StartupCheck::Head,
+            retention: Retention::default(),
+            max_pages: None,
+            clock,
+        }
+    }
+
+    /// The settings of a long-lived kernel.
+    #[must_use]
+    pub fn long_lived(mut self) -> Self {
+        self.buffering = Buffering::WINDOW;
+        self.checkpoint_on_close = true;
+        self.startup = StartupCheck::Pages;
+        self
+    }
+}
+
+/// What an append achieved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receipt {
+    /// Committed (and on disk, if it was durable): this is its place in the chain.
+    Written(Written),
+    /// Acknowledged; its place is not known yet.
+    Queued,
+}
+
+impl Receipt {
+    /// The place in the chain, if it is known.
+    pub const fn written(&self) -> Option<Written> {
+        match self {
+            Self::Written(written) => Some(*written),
+            Self::Queued => None,
+        }
+    }
+}
+
+/// A durable append under way. The action it announces must wait for it.
+#[must_use = "the record is not on disk before `wait` returns"]
+#[derive(Debug)]
+pub struct Ticket(mpsc::Receiver<Result<Vec<Written>, AppendError>>);
+
+impl Ticket {
+    /// Waits until the record is on disk.
+    pub fn wait(self) -> Result<Written, AppendError> {
+        let written = writer::answer(&self.0)?;
+        written.first().copied().ok_or(AppendError::Closed)
+    }
+}
+
+/// An open log.
+pub struct Log {
+    config: LogConfig,
+    layout: Layout,
+    id: LogId,
+    report: OpenReport,
+    // Dropped in this order: the checker may still record a break, the marker outlives the writer.
+    checker: Checker,
+    writer: Writer,
+    marker: Option<Marker>,
+    _lock: File,
+}
+
+impl Log {
+    /// Opens the log in `config.directory`, making it if there is none and recovering what can be
+    /// read if it is damaged.
+    pub fn open(config: LogConfig) -> Result<Self, OpenError> {
+        let layout = Layout::new(&config.directory, &config.keys);
+        private_directory(&layout.directory)?;
+        let lock = share_lock(&layout)?;
+        let (db, id, recovered) = open_or_recover(&config, &layout, &lock)?;
+        let fail = |source| OpenError::sqlite(&layout.database(), source);
+        let head = newest_head(&db, &id).map_err(fail)?;
+        if let Some(pages) = config.max_pages {
+            db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+                .map_err(fail)?;
+        }
+        let dead = marker::dead_writers(&layout.writers())?;
+        let marker = leave_marker(&layout, &config, head)?;
+        let report = OpenReport::build(&layout, head, &dead, recovered)?;
+        let committer = Committer {
+            db,
+            log: id,
+            checkpoints: CheckpointFile::new(&layout),
+            every: config.checkpoint_every.max(1),
+            on_close: config.checkpoint_on_close,
+            clock: Arc::clone(&config.clock),
+            state: CommitState::default(),
+        };
+        let thread = |source| OpenError::io(&layout.directory, source);
+        let writer = Writer::start(committer, config.buffering.window()).map_err(thread)?;
+        let shared = Arc::clone(&writer.shared);
+        let checker =
+            Checker::start(&layout, id, dead, shared, Arc::clone(&config.clock)).map_err(thread)?;
+        Ok(Self {
+            config,
+            layout,
+            id,
+            report,
+            checker,
+            writer,
+            marker: Some(marker),
+            _lock: lock,
+        })
+    }
+
+    /// Which log this is.
+    pub const fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// What opening found: dead writers, attempts without outcome, a recovery.
+    pub const fn open_report(&self) -> &OpenReport {
+        &self.report
+    }
+
+    /// Whether the chain holds, as far as it was looked at.
+    pub fn health(&self) -> Health {
+        self.checker.health()
+    }
+
+    /// The failure that keeps records from being written right now, if there is one.
+    pub fn failure(&self) -> Option<AppendError> {
+        self.writer.shared.last_error()
+    }
+
+    /// Waits for the verification that opening began.
+    pub fn wait_for_health(&self, patience: Duration) -> Health {
+        self.checker.wait(patience)
+    }
+
+    /// Appends one record.
+    pub fn append(&self, entry: &Entry, durability: Durability) -> Result<Receipt, AppendError> {
+        let durable = durability == Durability::Durable || entry.event.is_durable();
+        let draft = Draft::new(entry)?;
+        let mut receipts = self.send(vec![draft], durable)?;
+        receipts.pop().ok_or(AppendError::Closed)
+    }
+
+    /// Appends records one after another, all of them or none.
+    pub fn append_batch(
+        &self,
+        entries: &[Entry],
+        durability: Durability,
+    ) -> Result<Vec<Receipt>, AppendError> {
+        let durable = durability == Durability::Durable
+            || entries.iter().any(|entry| entry.event.is_durable());
+        let drafts: Result<Vec<_>, _> = entries.iter().map(Draft::new).collect();
+        self.send(drafts?, durable)
+    }
+
+    /// Begins a durable append; the caller prepares other things and then waits.
+    pub fn begin(&self, entry: &Entry) -> Result<Ticket, AppendError> {
+        let drafts = vec![Draft::new(entry)?];
+        self.ask(drafts, true).map(Ticket)
+    }
+
+    fn send(&self, drafts: Vec<Draft>, durable: bool) -> Result<Vec<Receipt>, AppendError> {
+        let shared = &self.writer.shared;
+        let windowed = matches!(self.config.buffering, Buffering::Windowed { .. });
+        if windowed && !durable && !shared.is_failing() {
+            let records = drafts.len();
+            let job = Job::Append(Append {
+                drafts,
+                durable,
+                reply: None,
+            });
+            shared.queue.push_acknowledged(job, records)?;
+            return Ok(vec![Receipt::Queued; records]);
+        }
+        let written = writer::answer(&self.ask(drafts, durable)?)?;
+        Ok(written.into_iter().map(Receipt::Written).collect())
+    }
+
+    fn ask(
+        &self,
+        drafts: Vec<Draft>,
+        durable: bool,
+    ) -> Result<mpsc::Receiver<Result<Vec<Written>, AppendError>>, AppendError> {
+        self.writer.shared.ask(|reply| {
+            Job::Append(Append {
+                drafts,
+                durable,
+                reply: Some(reply),
+            })
+        })
+    }
+
+    /// Returns once everything appended so far is on disk.
+    pub fn flush(&self) -> Result<(), AppendError> {
+        writer::answer(&self.writer.shared.ask(Job::Flush)?)
+    }
+
+    /// Signs the head now.
+    pub fn checkpoint(&self) -> Result<SignedCheckpoint, AppendError> {
+        writer::answer(&self.writer.shared.ask(Job::Checkpoint)?)
+    }
+
+    /// The records `filter` lets through, committed ones only: [`Log::flush`] first for the rest.
+    pub fn read(&self, filter: Filter) -> Result<Records, ReadError> {
+        read_layout(&self.layout, filter)
+    }
+
+    /// The records after `seq`; call again with the last number seen to follow the log.
+    pub fn follow(&self, after: u64, filter: Filter) -> Result<Records, ReadError> {
+        let first = Some(filter.first.unwrap_or(0).max(after.saturating_add(1)));
+        self.read(Filter {
+            first,
+            newest_first: false,
+            ..filter
+        })
+    }
+
+    /// Counts everything.
+    pub fn stats(&self) -> Result<Stats, ReadError> {
+        stats_layout(&self.layout)
+    }
+
+    /// Archives past days, deletes what is too old or too much, warns.
+    pub fn maintain(&self, now: Timestamp) -> Result<MaintenanceReport, MaintainError> {
+        segment::maintain(&segment::Task {
+            layout: &self.layout,
+            log: self.id,
+            retention: self.config.retention,
+            now,
+            record: &|entry| self.append(&entry, Durability::Durable).map(drop),
+        })
+    }
+
+    /// Copies the database into `backups/`, keeping the last five copies.
+    pub fn snapshot(&self) -> Result<PathBuf, OpenError> {
+        recovery::snapshot(&self.layout, (self.config.clock)())
+    }
+
+    /// Flushes, signs if so configured, and leaves in good order.
+    pub fn close(mut self) -> Result<(), AppendError> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<(), AppendError> {
+        self.checker.stop();
+        let closed = self.writer.close();
+        if let Some(marker) = self.marker.take()
+            && closed.is_ok()
+        {
+            marker.remove();
+        }
+        closed
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.shut();
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log({} in {})", self.id, self.layout.directory.display())
+    }
+}
+
+/// Reads the log in `directory` without being able to change it.
+pub fn read_log(directory: &Path, filter: Filter) -> Result<Records, ReadError> {
+    read_layout(&Layout::new(directory, directory), filter)
+}
+
+/// Counts the log in `directory` without being able to change it.
+pub fn log_stats(directory: &Path, keys: &Path) -> Result<Stats, ReadError> {
+    stats_layout(&Layout::new(directory, keys))
+}
+
+fn read_layout(layout: &Layout, filter: Filter) -> Result<Records, ReadError> {
+    let db = open_database(&layout.database(), Access::Read)?;
+    let low = filter.first.unwrap_or(1).max(1);
+    let high = filter.last.unwrap_or(i64::MAX.cast_unsigned());
+    let (first, last) = if filter.newest_first {
+        // Downwards from what there is, not from the end of all numbers.
+        let newest = newest_head(&db, &log_id(&db)?)?.seq;
+        (high.min(newest), low)
+    } else {
+        (low, high)
+    };
+    let is_empty = if filter.newest_first {
+        first < last
+    } else {
+        first > last
+    };
+    let mut source = Source::new(db, &layout.segments(), first, last);
+    if is_empty {
+        source.exhaust();
+    }
+    Ok(Records::new(source, filter))
+}
+
+fn stats_layout(layout: &Layout) -> Result<Stats, ReadError> {
+    let mut stats = Stats::default();
+    for record in read_layout(layout, Filter::default())? {
+        stats.count(&record?);
+    }
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let archives = segment::list_segments(&layout.segments())?;
+    stats.archives = archives.len();
+    stats.disk_bytes =
+        size(&layout.database()) + archives.iter().map(|name| size(&name.path)).sum::<u64>();
+    stats.checkpoints = read_checkpoints(&layout.checkpoints()).map_or(0, |kept| kept.valid.len());
+    Ok(stats)
+}
+
+fn share_lock(layout: &Layout) -> Result<File, OpenError> {
+    let path = layout.lock();
+    let io = |source| OpenError::Io {
+        path: path.clone(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(crate::open::nofollow())
+        .open(&path)
+        .map_err(io)?;
+    file.lock_shared().map_err(io)?;
+    Ok(file)
+}
+
+fn leave_marker(layout: &Layout, config: &LogConfig, head: Head) -> Result<Marker, OpenError> {
+    let writer = UncleanWriter {
+        pid: std::process::id(),
+        opened: (config.clock)(),
+        head: head.seq,
+    };
+    Marker::leave(&layout.writers(), &writer)
+}
+
+fn open_or_recover(
+    config: &LogConfig,
+    layout: &Layout,
+    lock: &File,
+) -> Result<(Connection, LogId, Option<RecoveryReport>), OpenError> {
+    match open_checked(config, layout) {
+        Ok((db, id)) => return Ok((db, id, None)),
+        Err(error) if error.is_damage() => {}
+        Err(error) => return Err(error),
+    }
+    // Others would go on writing into the file that is set aside.
+    if lock.try_lock().is_err() {
+        return Err(OpenError::InUse(layout.database()));
+    }
+    // Whoever was first may have recovered it already.
+    let report = match open_checked(config, layout) {
+        Ok(_) => None,
+        Err(error) if error.is_damage() => {
+            Some(recovery::recover_layout(layout, (config.clock)(), &error)?)
+        }
+        Err(error) => return Err(error),
+    };
+    lock.lock_shared()
+        .map_err(|source| OpenError::io(&layout.lock(), source))?;
+    let (db, id) = open_checked(config, layout)?;
+    Ok((db, id, report))
+}
+
+fn open_checked(config: &LogConfig, layout: &Layout) -> Result<(Connection, LogId), OpenError> {
+    let path = layout.database();
+    let fail = |source| OpenError::sqlite(&path, source);
+    let db = open_database(&path, Access::Write)?;
+    let id = match read_meta(&db, Meta::Log).map_err(fail)? {
+        Some(_) => log_id(&db).map_err(fail)?,
+        None => begin_log(&db, layout)?,
+    };
+    newest_head(&db, &id).map_err(fail)?;
+    if config.startup == StartupCheck::Pages {
+        let answer: String = db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(fail)?;
+        if answer != "ok" {
+            return Err(OpenError::Damaged {
+                path,
+                detail: answer,
+            });
+        }
+    }
+    Ok((db, id))
+}
+
+pub(crate) fn log_id(db: &Connection) -> rusqlite::Result<LogId> {
+    let bytes = read_meta(db, Meta::Log)?.unwrap_or_default();
+    <[u8; 16]>::try_from(bytes)
+        .map(LogId::from_bytes)
+        .map_err(|_| {
+            rusqlite::Error::FromSqlConversionFailure(
+                0,
+                rusqlite::types::Type::Blob,
+                "the log id is not 16 bytes".into(),
+            )
+        })
+}
+
+/// Gives a new database its id, unless there are signs that it had one: then it was lost.
+fn begin_log(db: &Connection, layout: &Layout) -> Result<LogId, OpenError> {
+    let path = layout.database();
+    let fail = |source| OpenError::sqlite(&path, source);
+    let kept = read_checkpoints(&layout.checkpoints())
+        .map_err(|source| OpenError::io(&layout.checkpoints(), source))?;
+    let records: i64 = db
+        .query_row(
+            "SELECT count(*) FROM (SELECT 1 FROM records LIMIT 1)",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(fail)?;
+    let archives = segment::list_segments(&layout.segments()).unwrap_or_default();
+    if records > 0 || !kept.valid.is_empty() || !archives.is_empty() {
+        return Err(OpenError::Damaged {
+            path,
+            detail: "it is empty, but checkpoints or archives of it exist".to_owned(),
+        });
+    }
+    let transaction =
+        rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)
+            .map_err(fail)?;
+    // Another process may have been first.
+    if read_meta(&transaction, Meta::Log).map_err(fail)?.is_none() {
+        let id: [u8; 16] = rand::random();
+        write_meta(&transaction, Meta::Log, &id).map_err(fail)?;
+    }
+    let id = log_id(&transaction).map_err(fail)?;
+    transaction.commit().map_err(fail)?;
+    Ok(id)
+}

@@ -1,0 +1,360 @@
+//! One transaction: takes the write lock, reads the head, seals, inserts, commits.
+//!
+//! Invariant: the head is read inside the transaction that extends it, so any number of processes
+//! build one gapless chain.
+
+use super::{Append, AppendError, Draft, Job, Queued, Written};
+use crate::chain::{Head, LogId, Stored};
+use crate::checkpoint::CHECKPOINT_METADATA;
+use crate::store::CheckpointFile;
+use crate::{Entry, EventType, SignedCheckpoint, Stage};
+use airlock_core::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use std::sync::Arc;
+
+/// Records between two WAL checkpoints.
+const UPKEEP_RECORDS: u64 = 1_000;
+
+/// A WAL beyond this many bytes is checkpointed at close: short commands never reach the count.
+const WAL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The names of the rows of `meta`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Meta {
+    /// The log's id.
+    Log,
+    /// Number of the last record a checkpoint covers.
+    Checkpointed,
+    /// Number and digest of the last archived record.
+    Archived,
+    /// The break that was recorded last.
+    Break,
+    /// How full the log was when that was last recorded, in percent steps.
+    Fullness,
+}
+
+impl Meta {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Checkpointed => "checkpointed",
+            Self::Archived => "archived",
+            Self::Break => "break",
+            Self::Fullness => "fullness",
+        }
+    }
+}
+
+pub(crate) fn read_meta(db: &Connection, meta: Meta) -> rusqlite::Result<Option<Vec<u8>>> {
+    db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([meta.key()], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) fn write_meta(db: &Connection, meta: Meta, value: &[u8]) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)")?
+        .execute((meta.key(), value))
+        .map(drop)
+}
+
+/// The chain's head: the last row, else the last archived record, else the genesis.
+pub(crate) fn newest_head(db: &Connection, log: &LogId) -> rusqlite::Result<Head> {
+    let last = db
+        .prepare_cached("SELECT stored FROM records ORDER BY seq DESC LIMIT 1")?
+        .query_row([], |row| {
+            let bytes = row.get_ref(0)?.as_blob()?;
+            let stored = Stored::parse(bytes).map_err(|error| {
+                rusqlite::Error::FromSqlConversionFailure(
+                    0,
+                    rusqlite::types::Type::Blob,
+                    Box::new(error),
+                )
+            })?;
+            Ok(stored.head())
+        })
+        .optional()?;
+    if let Some(head) = last {
+        return Ok(head);
+    }
+    let archived = read_meta(db, Meta::Archived)?;
+    Ok(archived
+        .and_then(|bytes| decode_head(&bytes))
+        .unwrap_or_else(|| Head::genesis(log)))
+}
+
+pub(crate) fn encode_head(head: &Head) -> Vec<u8> {
+    let mut bytes = head.seq.to_be_bytes().to_vec();
+    bytes.extend_from_slice(head.digest.as_bytes());
+    bytes
+}
+
+pub(crate) fn decode_head(bytes: &[u8]) -> Option<Head> {
+    let (seq, rest) = bytes.split_first_chunk::<8>()?;
+    let digest = <[u8; 32]>::try_from(rest).ok()?;
+    Some(Head {
+        seq: u64::from_be_bytes(*seq),
+        digest: airlock_core::Digest::from_bytes(digest),
+    })
+}
+
+/// What the writer thread works with.
+pub(crate) struct Committer {
+    pub(crate) db: Connection,
+    pub(crate) log: LogId,
+    pub(crate) checkpoints: CheckpointFile,
+    pub(crate) every: u64,
+    pub(crate) on_close: bool,
+    pub(crate) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(crate) state: CommitState,
+}
+
+/// What changes from one transaction to the next.
+#[derive(Debug, Default)]
+pub(crate) struct CommitState {
+    full_sync: Option<bool>,
+    /// The last checkpoint this process knows of; others may have signed later ones.
+    checkpointed: u64,
+    since_upkeep: u64,
+    appended: bool,
+    stored: Vec<u8>,
+}
+
+/// What a transaction wrote.
+pub(crate) struct Committed {
+    written: Vec<Written>,
+    checkpoint: Option<SignedCheckpoint>,
+    checkpoint_error: Option<AppendError>,
+}
+
+impl Committed {
+    /// Tells every caller where its records are.
+    pub(crate) fn answer(self, jobs: impl Iterator<Item = Queued<Job>>) {
+        let mut written = self.written.into_iter();
+        for queued in jobs {
+            // A caller that gave up waiting is no reason to stop.
+            match queued.job {
+                Job::Append(Append { drafts, reply, .. }) => {
+                    let mine: Vec<_> = written.by_ref().take(drafts.len()).collect();
+                    if let Some(reply) = reply {
+                        let _ = reply.send(Ok(mine));
+                    }
+                }
+                Job::Flush(reply) => drop(reply.send(Ok(()))),
+                Job::Checkpoint(reply) => {
+                    let answer = match (&self.checkpoint_error, self.checkpoint) {
+                        (Some(error), _) => Err(error.clone()),
+                        (None, Some(checkpoint)) => Ok(checkpoint),
+                        (None, None) => Err(AppendError::Closed),
+                    };
+                    let _ = reply.send(answer);
+                }
+            }
+        }
+    }
+}
+
+impl Committer {
+    /// Writes all of `jobs` in one transaction.
+    pub(crate) fn commit(&mut self, jobs: &[Queued<Job>]) -> Result<Committed, AppendError> {
+        let durable = jobs.iter().any(|queued| queued.job.is_durable());
+        let wanted = jobs
+            .iter()
+            .any(|queued| matches!(queued.job, Job::Checkpoint(_)));
+        self.synchronous(durable)?;
+        self.execute("BEGIN IMMEDIATE")?;
+        let result = self.fill(jobs, wanted).and_then(|filled| {
+            self.execute("COMMIT")?;
+            Ok(filled)
+        });
+        match result {
+            Ok(mut committed) => {
+                self.state.since_upkeep += committed.written.len() as u64;
+                self.state.appended |= !committed.written.is_empty();
+                self.publish(&mut committed);
+                Ok(committed)
+            }
+            Err(error) => {
+                // The failure that led here is the one to report; a transaction that SQLite ended
+                // by itself cannot be rolled back again.
+                if !self.db.is_autocommit() {
+                    let _ = self.execute("ROLLBACK");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&mut self, jobs: &[Queued<Job>], wanted: bool) -> Result<Committed, AppendError> {
+        let sqlite = |error: rusqlite::Error| AppendError::sqlite(&error);
+        let mut head = newest_head(&self.db, &self.log).map_err(sqlite)?;
+        let mut written = Vec::with_capacity(jobs.len());
+        let mut insert = self
+            .db
+            .prepare_cached("INSERT INTO records(seq, stored) VALUES (?1, ?2)")
+            .map_err(sqlite)?;
+        for queued in jobs {
+            let Job::Append(append) = &queued.job else {
+                continue;
+            };
+            for draft in &append.drafts {
+                head = draft.seal(&head, &mut self.state.stored)?;
+                insert
+                    .execute((head.seq.cast_signed(), &self.state.stored))
+                    .map_err(sqlite)?;
+                written.push(Written {
+                    seq: head.seq,
+                    digest: head.digest,
+                });
+            }
+        }
+        drop(insert);
+        let mut committed = Committed {
+            written,
+            checkpoint: None,
+            checkpoint_error: None,
+        };
+        if wanted || self.is_due(&head).map_err(sqlite)? {
+            match self.sign(head) {
+                Ok(checkpoint) => {
+                    self.insert_checkpoint(head, &checkpoint)?;
+                    committed.checkpoint = Some(checkpoint);
+                }
+                // A key that cannot be read must not stop the records themselves.
+                Err(error) => committed.checkpoint_error = Some(error),
+            }
+        }
+        Ok(committed)
+    }
+
+    fn is_due(&mut self, head: &Head) -> rusqlite::Result<bool> {
+        if head.seq.saturating_sub(self.state.checkpointed) < self.every {
+            return Ok(false);
+        }
+        // Another process may have signed since.
+        let known = read_meta(&self.db, Meta::Checkpointed)?
+            .and_then(|bytes| <[u8; 8]>::try_from(bytes).ok())
+            .map_or(0, u64::from_be_bytes);
+        self.state.checkpointed = known;
+        Ok(head.seq.saturating_sub(known) >= self.every)
+    }
+
+    fn sign(&mut self, head: Head) -> Result<SignedCheckpoint, AppendError> {
+        self.checkpoints
+            .sign(self.log, head, (self.clock)())
+            .map_err(|error| AppendError::Checkpoint(error.to_string()))
+    }
+
+    fn insert_checkpoint(
+        &mut self,
+        head: Head,
+        checkpoint: &SignedCheckpoint,
+    ) -> Result<(), AppendError> {
+        let mut entry = Entry::new((self.clock)(), EventType::Checkpoint, Stage::Note);
+        entry
+            .metadata
+            .insert(CHECKPOINT_METADATA.to_owned(), checkpoint.to_string());
+        let draft = Draft::new(&entry)?;
+        let head = draft.seal(&head, &mut self.state.stored)?;
+        let insert = || {
+            self.db
+                .prepare_cached("INSERT INTO records(seq, stored) VALUES (?1, ?2)")?
+                .execute((head.seq.cast_signed(), &self.state.stored))?;
+            write_meta(&self.db, Meta::Checkpointed, &head.seq.to_be_bytes())
+        };
+        insert().map_err(|error| AppendError::sqlite(&error))?;
+        self.state.checkpointed = head.seq;
+        Ok(())
+    }
+
+    /// Puts a committed checkpoint into the file beside the key, once its records are on disk.
+    fn publish(&mut self, committed: &mut Committed) {
+        let Some(checkpoint) = committed.checkpoint else {
+            return;
+        };
+        let synced = if self.state.full_sync == Some(true) {
+            Ok(())
+        } else {
+            self.sync()
+        };
+        let kept = synced.and_then(|()| {
+            self.checkpoints
+                .append(&checkpoint)
+                .map_err(|error| AppendError::Checkpoint(error.to_string()))
+        });
+        committed.checkpoint_error = kept.err();
+    }
+
+    /// Makes everything committed so far durable.
+    fn sync(&mut self) -> Result<(), AppendError> {
+        self.synchronous(true)?;
+        self.execute("BEGIN IMMEDIATE")?;
+        let touched = write_meta(
+            &self.db,
+            Meta::Checkpointed,
+            &self.state.checkpointed.to_be_bytes(),
+        )
+        .map_err(|error| AppendError::sqlite(&error));
+        touched.and_then(|()| self.execute("COMMIT"))
+    }
+
+    /// FULL waits for the disk at each commit, NORMAL does not. Only ever changed between
+    /// transactions: SQLite ignores it inside one.
+    fn synchronous(&mut self, full: bool) -> Result<(), AppendError> {
+        if self.state.full_sync != Some(full) {
+            let level = if full { "FULL" } else { "NORMAL" };
+            self.db
+                .pragma_update(None, "synchronous", level)
+                .map_err(|error| AppendError::sqlite(&error))?;
+            self.state.full_sync = Some(full);
+        }
+        Ok(())
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), AppendError> {
+        self.db
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map(drop)
+            .map_err(|error| AppendError::sqlite(&error))
+    }
+
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        self.state.since_upkeep >= UPKEEP_RECORDS
+    }
+
+    /// Moves the WAL into the database, as far as readers allow.
+    pub(crate) fn upkeep(&mut self) {
+        self.state.since_upkeep = 0;
+        // Readers or a full disk may be in the way; the WAL grows until the next try.
+        let _ = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+
+    /// The end of the writer: a last checkpoint if that is wanted, and a tidy WAL.
+    pub(crate) fn finish(&mut self) -> Result<(), AppendError> {
+        if !self.state.appended {
+            return Ok(());
+        }
+        if self.on_close {
+            let (reply, _) = std::sync::mpsc::sync_channel(1);
+            let job = Queued {
+                job: Job::Checkpoint(reply),
+                acknowledged: 0,
+            };
+            let committed = self.commit(&[job])?;
+            if let Some(error) = committed.checkpoint_error {
+                return Err(error);
+            }
+        }
+        if self.on_close || self.wal_bytes() > WAL_BYTES {
+            self.upkeep();
+        }
+        Ok(())
+    }
+
+    fn wal_bytes(&self) -> u64 {
+        let Some(path) = self.db.path() else { return 0 };
+        std::fs::metadata(format!("{path}-wal")).map_or(0, |metadata| metadata.len())
+    }
+}

@@ -1,0 +1,322 @@
+//! The writer: one thread that appends to the chain for everybody in this process.
+//!
+//! Guarantee: a durable append returns only after its record, and every record before it, was
+//! fsynced; all durable appends that arrive while one fsync runs share the next. Acknowledged
+//! buffered records are never dropped while the process lives: a failing disk makes callers wait
+//! or fail, and writing goes on by itself once it works again.
+//!
+//! Non-guarantee: a crash loses buffered records that were not committed, at most the window.
+
+mod commit;
+mod draft;
+mod queue;
+
+pub(crate) use commit::{
+    CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
+};
+pub(crate) use draft::Draft;
+pub use queue::Written;
+pub(crate) use queue::{Queue, Queued, Reply, Window};
+
+use crate::encoding::SealError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// WAL upkeep at the latest after this long.
+const UPKEEP: Duration = Duration::from_mins(1);
+/// How often a failed write is tried again while records wait for it.
+const RETRY: Duration = Duration::from_millis(200);
+/// Longest wait for companions before a shared fsync: a fraction of what the fsync costs.
+const LINGER: Duration = Duration::from_micros(500);
+
+/// Why a record could not be written. Whoever gets one must not go on with the action.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// No room.
+    #[error("the audit log cannot be written: the disk is full")]
+    DiskFull,
+    /// The file or its directory became read-only.
+    #[error("the audit log cannot be written: {0}")]
+    ReadOnly(String),
+    /// Another process held the log for too long.
+    #[error("the audit log stayed locked by another process")]
+    Busy,
+    /// The database's content is wrong.
+    #[error("the audit log is damaged: {0}")]
+    Damaged(String),
+    /// The record itself cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// Already closed, or its writer ended.
+    #[error("the audit log is closed")]
+    Closed,
+    /// Signing or keeping a checkpoint failed.
+    #[error("the checkpoint could not be kept: {0}")]
+    Checkpoint(String),
+    /// At close, acknowledged records could still not be written.
+    #[error("{records} buffered records are lost: {cause}")]
+    Lost {
+        /// How many.
+        records: usize,
+        /// Why the last try failed.
+        cause: Box<AppendError>,
+    },
+    /// Anything else the disk or the database said.
+    #[error("the audit log cannot be written: {0}")]
+    Failed(String),
+}
+
+impl AppendError {
+    /// What would make it work.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::DiskFull => Some("free some space; writing goes on by itself"),
+            Self::ReadOnly(_) => {
+                Some("make the state directory writable; writing goes on by itself")
+            }
+            Self::Busy => Some("look for a stopped Airlock process that holds the log"),
+            Self::Damaged(_) => Some("restart Airlock: it recovers what can be read"),
+            Self::Seal(error) => Some(error.hint()),
+            Self::Checkpoint(_) => Some("check the permissions of the key directory"),
+            Self::Closed => None,
+            Self::Lost { cause, .. } => cause.hint(),
+            Self::Failed(_) => Some("check the disk and the permissions of the state directory"),
+        }
+    }
+
+    pub(crate) fn sqlite(error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        if crate::open::is_damage(error) {
+            return Self::Damaged(error.to_string());
+        }
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly(error.to_string())
+            }
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+/// One or more records of one caller, written together or not at all.
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub(crate) drafts: Vec<Draft>,
+    pub(crate) durable: bool,
+    pub(crate) reply: Option<Reply<Vec<Written>>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Job {
+    Append(Append),
+    /// Everything before this is on disk.
+    Flush(Reply<()>),
+    /// Sign the head.
+    Checkpoint(Reply<crate::SignedCheckpoint>),
+}
+
+/// What callers and the writer thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) queue: Queue<Job>,
+    /// While set, nobody's record is acknowledged before it is committed.
+    failing: AtomicBool,
+    lost: AtomicUsize,
+    last_error: Mutex<Option<AppendError>>,
+}
+
+/// The caller's side of the writer thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub(crate) fn start(committer: Committer, window: Window) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: Queue::new(window),
+            failing: AtomicBool::new(false),
+            lost: AtomicUsize::new(0),
+            last_error: Mutex::new(None),
+        });
+        let loop_ = Loop {
+            shared: Arc::clone(&shared),
+            committer,
+            companions: 0,
+            last_upkeep: Instant::now(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("audit-writer".to_owned())
+            .spawn(move || loop_.run())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Flushes, ends the thread, and says what could not be written.
+    pub(crate) fn close(&mut self) -> Result<(), AppendError> {
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.take() {
+            thread.join().map_err(|_| AppendError::Closed)?;
+        }
+        match self.shared.lost.swap(0, Ordering::Relaxed) {
+            0 => Ok(()),
+            records => Err(AppendError::Lost {
+                records,
+                cause: Box::new(self.shared.last_error().unwrap_or(AppendError::Closed)),
+            }),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+impl Shared {
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn last_error(&self) -> Option<AppendError> {
+        self.last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set_error(&self, error: Option<AppendError>) {
+        self.failing.store(error.is_some(), Ordering::Relaxed);
+        *self
+            .last_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// Queues a job and hands back where its answer will arrive.
+    pub(crate) fn ask<T>(
+        &self,
+        job: impl FnOnce(Reply<T>) -> Job,
+    ) -> Result<mpsc::Receiver<Result<T, AppendError>>, AppendError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.queue.push_urgent(job(reply))?;
+        Ok(answer)
+    }
+}
+
+/// Waits for the writer's answer; a writer that is gone wrote nothing.
+pub(crate) fn answer<T>(answer: &mpsc::Receiver<Result<T, AppendError>>) -> Result<T, AppendError> {
+    answer.recv().unwrap_or(Err(AppendError::Closed))
+}
+
+struct Loop {
+    shared: Arc<Shared>,
+    committer: Committer,
+    /// How many callers shared the last fsync.
+    companions: usize,
+    last_upkeep: Instant,
+}
+
+impl Loop {
+    fn run(mut self) {
+        let _guard = CloseOnExit(Arc::clone(&self.shared));
+        let mut jobs = Vec::new();
+        loop {
+            let patience = if jobs.is_empty() { UPKEEP } else { RETRY };
+            let open = self.shared.queue.take(&mut jobs, patience);
+            self.linger(&mut jobs);
+            if !jobs.is_empty() {
+                self.process(&mut jobs);
+            }
+            self.upkeep();
+            if !open {
+                break;
+            }
+        }
+        let lost: usize = jobs.iter().map(|queued| queued.acknowledged).sum();
+        self.shared.lost.store(lost, Ordering::Relaxed);
+        if let Err(error) = self.committer.finish() {
+            self.shared.set_error(Some(error));
+        }
+    }
+
+    /// Waits a moment for the callers that were just answered: without it every second fsync
+    /// would serve only the quickest of them.
+    fn linger(&mut self, jobs: &mut Vec<Queued<Job>>) {
+        if self.companions < 2 || !jobs.iter().any(|queued| queued.job.is_durable()) {
+            return;
+        }
+        let until = Instant::now() + LINGER;
+        while jobs.len() + self.shared.queue.len() < self.companions && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        self.shared.queue.take(jobs, Duration::ZERO);
+    }
+
+    /// Commits `jobs`; those that were acknowledged and could not be written stay in it.
+    fn process(&mut self, jobs: &mut Vec<Queued<Job>>) {
+        match self.committer.commit(jobs) {
+            Ok(committed) => {
+                self.companions = jobs.len();
+                let acknowledged = jobs.iter().map(|queued| queued.acknowledged).sum();
+                self.shared.set_error(None);
+                self.shared.queue.committed(acknowledged);
+                committed.answer(jobs.drain(..));
+            }
+            Err(error) => {
+                self.companions = 0;
+                self.shared.set_error(Some(error.clone()));
+                jobs.retain(|queued| !queued.job.refuse(&error));
+            }
+        }
+    }
+
+    fn upkeep(&mut self) {
+        if self.committer.wants_upkeep() || self.last_upkeep.elapsed() >= UPKEEP {
+            self.last_upkeep = Instant::now();
+            self.committer.upkeep();
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn is_durable(&self) -> bool {
+        match self {
+            Self::Append(append) => append.durable,
+            Self::Flush(_) | Self::Checkpoint(_) => true,
+        }
+    }
+
+    /// Tells a waiting caller; false if nobody waits, because the record was acknowledged.
+    fn refuse(&self, error: &AppendError) -> bool {
+        // A caller that gave up waiting is no reason to stop.
+        match self {
+            Self::Append(Append { reply: None, .. }) => return false,
+            Self::Append(Append {
+                reply: Some(reply), ..
+            }) => drop(reply.send(Err(error.clone()))),
+            Self::Flush(reply) => drop(reply.send(Err(error.clone()))),
+            Self::Checkpoint(reply) => drop(reply.send(Err(error.clone()))),
+        }
+        true
+    }
+}
+
+/// Lets nobody wait for a writer that is gone, however it went.
+struct CloseOnExit(Arc<Shared>);
+
+impl Drop for CloseOnExit {
+    fn drop(&mut self) {
+        self.0.queue.close();
+    }
+}

@@ -1,0 +1,556 @@
+//! Writing, reading, verifying and refusing, on one log in one process.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and these tamper with databases behind the log's back"
+)]
+
+mod support;
+
+use airlock_audit::{
+    AppendError, Break, Durability, Entry, EventType, Filter, Health, Log, OpenError, Receipt,
+    SignedCheckpoint, Stage, VerifyOptions, read_log, verify_database,
+};
+use airlock_core::{ActionId, Timestamp};
+use rusqlite::Connection;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant};
+use support::{Place, all, attempt, note, texts};
+
+fn tamper(place: &Place, sql: &str) {
+    let db = Connection::open(place.database()).expect("opens");
+    db.execute_batch(sql).expect("tampered with");
+}
+
+fn filled(records: usize, every: u64) -> Place {
+    let place = Place::new();
+    let mut config = place.config();
+    config.checkpoint_every = every;
+    let log = Log::open(config).expect("opens");
+    let entries: Vec<_> = (0..records).map(|n| note(&format!("record {n}"))).collect();
+    for chunk in entries.chunks(10) {
+        log.append_batch(chunk, Durability::Buffered)
+            .expect("appended");
+    }
+    log.close().expect("closes");
+    place
+}
+
+#[test]
+fn what_was_appended_reads_back_in_order() {
+    let place = Place::new();
+    let log = place.open();
+    let receipt = log
+        .append(&note("one"), Durability::Durable)
+        .expect("appended");
+    let written = receipt.written().expect("durable");
+    assert_eq!(written.seq, 1);
+    log.append(&note("two"), Durability::Buffered)
+        .expect("appended");
+    let ticket = log.begin(&attempt("three")).expect("begun");
+    assert_eq!(ticket.wait().expect("written").seq, 3);
+    let records = all(&log);
+    assert_eq!(texts(&records), ["one", "two", "three"]);
+    assert_eq!(*records[0].sealed.digest(), written.digest);
+    log.close().expect("closes");
+    assert!(place.verify().is_intact());
+}
+
+#[test]
+fn a_windowed_append_is_acknowledged_at_once_and_committed_within_the_window() {
+    let place = Place::new();
+    let log = place.open_windowed();
+    let receipt = log
+        .append(&note("queued"), Durability::Buffered)
+        .expect("appended");
+    assert_eq!(receipt, Receipt::Queued);
+    let until = Instant::now() + Duration::from_secs(5);
+    while all(&log).is_empty() {
+        assert!(Instant::now() < until, "not committed after the window");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // A durable record takes everything before it along, at once.
+    log.append(&note("queued too"), Durability::Buffered)
+        .expect("appended");
+    log.append(&attempt("durable"), Durability::Durable)
+        .expect("appended");
+    assert_eq!(texts(&all(&log)), ["queued", "queued too", "durable"]);
+    // Some events never wait in a buffer, whatever the caller says.
+    let mut entry = note("policy");
+    entry.event = EventType::PolicyUpdate;
+    let receipt = log.append(&entry, Durability::Buffered).expect("appended");
+    assert!(receipt.written().is_some());
+    log.append(&note("last"), Durability::Buffered)
+        .expect("appended");
+    drop(log);
+    assert_eq!(
+        texts(&all(&place.open())).last().map(String::as_str),
+        Some("last")
+    );
+}
+
+#[test]
+fn a_full_disk_refuses_and_writing_goes_on_by_itself_once_there_is_room() {
+    let place = Place::new();
+    let mut config = place.config();
+    config.buffering = airlock_audit::Buffering::WINDOW;
+    config.max_pages = Some(40);
+    let log = Log::open(config).expect("opens");
+    let large = "x".repeat(3_000);
+    let mut taken = 0;
+    let error = loop {
+        match log.append(&note(&large), Durability::Durable) {
+            Ok(_) => taken += 1,
+            Err(error) => break error,
+        }
+        assert!(taken < 100, "the disk never filled up");
+    };
+    assert_eq!(error, AppendError::DiskFull);
+    assert!(error.hint().is_some());
+    assert_eq!(log.failure(), Some(AppendError::DiskFull));
+    // While it fails nothing is acknowledged that might never be written.
+    let buffered = log.append(&note(&large), Durability::Buffered);
+    assert_eq!(buffered, Err(AppendError::DiskFull));
+    assert_eq!(all(&log).len(), taken, "what was taken is still there");
+    tamper(&place, "DELETE FROM records WHERE seq < 10");
+    log.append(&note("again"), Durability::Durable)
+        .expect("there is room again");
+    assert_eq!(log.failure(), None);
+}
+
+#[test]
+fn buffered_records_that_meet_a_full_disk_wait_for_room() {
+    let place = Place::new();
+    let mut config = place.config();
+    config.buffering = airlock_audit::Buffering::WINDOW;
+    config.max_pages = Some(20);
+    let log = Log::open(config).expect("opens");
+    // Acknowledged before anybody knows that the disk is full.
+    let large = "x".repeat(3_000);
+    let receipts: Vec<_> = (0..40)
+        .map(|_| log.append(&note(&large), Durability::Buffered))
+        .collect();
+    assert!(
+        receipts
+            .iter()
+            .all(|receipt| *receipt == Ok(Receipt::Queued))
+    );
+    assert_eq!(log.flush(), Err(AppendError::DiskFull));
+    let lost = log.close().expect_err("they could not be written");
+    assert!(
+        matches!(lost, AppendError::Lost { records: 40, .. }),
+        "{lost}"
+    );
+    // The writer did not end in good order, and the next one is told.
+    assert_eq!(place.open().open_report().unclean.len(), 1);
+}
+
+#[test]
+fn databases_that_are_not_this_logs_are_refused() {
+    type Change = fn(&Place);
+    let cases: [(&str, Change, fn(&OpenError) -> bool); 5] = [
+        (
+            "newer",
+            |place| tamper(place, "PRAGMA user_version = 2"),
+            |error| {
+                matches!(
+                    error,
+                    OpenError::Newer {
+                        found: 2,
+                        supported: 1,
+                        ..
+                    }
+                )
+            },
+        ),
+        (
+            "somebody else's",
+            |place| tamper(place, "PRAGMA application_id = 1"),
+            |error| matches!(error, OpenError::Foreign { .. }),
+        ),
+        (
+            "a link",
+            |place| {
+                let real = place.directory.join("elsewhere.db");
+                std::fs::rename(place.database(), &real).expect("renamed");
+                symlink(real, place.database()).expect("linked");
+            },
+            |error| matches!(error, OpenError::NotRegular(_)),
+        ),
+        (
+            "a directory",
+            |place| {
+                std::fs::remove_file(place.database()).expect("removed");
+                std::fs::create_dir(place.database()).expect("made");
+            },
+            |error| matches!(error, OpenError::NotRegular(_)),
+        ),
+        (
+            "writable by others",
+            |place| {
+                let open = std::fs::Permissions::from_mode(0o777);
+                std::fs::set_permissions(&place.directory, open).expect("changed");
+            },
+            |error| matches!(error, OpenError::LooseDirectory { .. }),
+        ),
+    ];
+    for (case, change, want) in cases {
+        let place = filled(3, 1_000);
+        change(&place);
+        let error = Log::open(place.config()).expect_err(case);
+        assert!(want(&error), "{case}: {error}");
+        assert!(error.hint().is_some(), "{case}");
+    }
+}
+
+#[test]
+fn a_state_directory_that_is_a_file_is_an_error_and_not_a_panic() {
+    let place = Place::new();
+    std::fs::write(&place.directory, "in the way").expect("written");
+    let error = Log::open(place.config()).expect_err("refused");
+    assert!(matches!(error, OpenError::Io { .. }), "{error}");
+}
+
+#[test]
+fn code_that_arrives_with_the_database_does_not_run() {
+    let place = filled(5, 1_000);
+    tamper(
+        &place,
+        "CREATE TRIGGER hide AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END",
+    );
+    let error = verify_database(&place.directory, &place.keys, &VerifyOptions::default());
+    assert!(error.is_err(), "a changed schema is no log");
+    // Opened for writing, the records move to a clean file; the trigger stays behind.
+    let log = place.open();
+    let recovery = log.open_report().recovery.as_ref().expect("recovered");
+    assert_eq!((recovery.rescued, &recovery.lost), (5, &vec![]));
+    log.append(&note("next"), Durability::Durable)
+        .expect("appended");
+    assert_eq!(all(&log).len(), 7);
+}
+
+#[test]
+fn files_and_directories_are_the_owners_alone() {
+    let place = filled(10, 5);
+    for (path, mode) in [
+        (place.directory.clone(), 0o700),
+        (place.keys.clone(), 0o700),
+        (place.database(), 0o600),
+        (place.keys.join("audit.key"), 0o600),
+        (place.keys.join("checkpoints.jsonl"), 0o600),
+    ] {
+        let found = std::fs::metadata(&path)
+            .expect("exists")
+            .permissions()
+            .mode()
+            & 0o777;
+        assert_eq!(found, mode, "{}", path.display());
+    }
+}
+
+#[test]
+fn checkpoints_are_signed_every_so_many_records_and_kept_beside_the_key() {
+    let place = filled(100, 10);
+    let text = std::fs::read_to_string(place.keys.join("checkpoints.jsonl")).expect("exists");
+    let kept: Vec<SignedCheckpoint> = text
+        .lines()
+        .map(|line| line.parse().expect("valid"))
+        .collect();
+    assert!((8..=10).contains(&kept.len()), "{}", kept.len());
+    let verified = place.verify().chain.expect("intact");
+    assert_eq!(
+        verified.checkpoints,
+        2 * kept.len() as u64,
+        "in the file and in the chain"
+    );
+    let log = place.open();
+    let signed = log.checkpoint().expect("signed");
+    assert_eq!(signed.head().seq, verified.head.seq);
+}
+
+#[test]
+fn tampering_with_rows_is_found_and_the_first_bad_record_named() {
+    let swap =
+        "UPDATE records SET seq = 1000 WHERE seq = 5; UPDATE records SET seq = 5 WHERE seq = 6;
+                UPDATE records SET seq = 6 WHERE seq = 1000";
+    for (case, sql, first_bad, kind) in [
+        (
+            "tail cut",
+            "DELETE FROM records WHERE seq > 40",
+            41,
+            "truncated",
+        ),
+        ("all gone", "DELETE FROM records", 1, "truncated"),
+        (
+            "middle cut",
+            "DELETE FROM records WHERE seq BETWEEN 10 AND 12",
+            10,
+            "gap",
+        ),
+        ("swapped", swap, 5, "gap"),
+        (
+            "edited",
+            "UPDATE records SET stored = CAST(substr(stored, 1, 80) || x'ff' || substr(stored, 82) AS BLOB) WHERE seq = 7",
+            7,
+            "edited",
+        ),
+        (
+            "emptied",
+            "UPDATE records SET stored = x'' WHERE seq = 3",
+            3,
+            "unreadable",
+        ),
+        ("start cut", "DELETE FROM records WHERE seq < 4", 1, "gap"),
+        (
+            "start cut and excused",
+            "DELETE FROM meta WHERE key = 'log'; INSERT INTO meta VALUES ('log', zeroblob(16))",
+            1,
+            "unlinked",
+        ),
+    ] {
+        let place = filled(50, 10);
+        tamper(&place, sql);
+        let report = place.verify();
+        let broken = report.chain.as_ref().expect_err(case);
+        assert_eq!(
+            (broken.kind(), report.first_bad()),
+            (kind, Some(first_bad)),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn rows_cut_from_the_front_cannot_be_passed_off_as_archived() {
+    let place = filled(20, 1_000);
+    let records = all(&place.open());
+    let head = records[4].sealed.head();
+    let db = Connection::open(place.database()).expect("opens");
+    let mut bytes = head.seq.to_be_bytes().to_vec();
+    bytes.extend_from_slice(head.digest.as_bytes());
+    db.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('archived', ?1)",
+        [bytes],
+    )
+    .expect("forged");
+    db.execute("DELETE FROM records WHERE seq <= 5", [])
+        .expect("deleted");
+    drop(db);
+    let report = place.verify();
+    assert_eq!(report.unexplained_start, Some(head));
+    assert!(!report.is_intact());
+}
+
+#[test]
+fn a_chain_written_anew_is_caught_against_the_checkpoints() {
+    let place = filled(30, 10);
+    let other = filled(30, 1_000);
+    // The forger keeps the log's id but not its checkpoints.
+    let forged = Connection::open(other.database()).expect("opens");
+    forged
+        .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        .expect("one file");
+    drop(forged);
+    std::fs::copy(other.database(), place.database()).expect("replaced");
+    for companion in ["audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(place.directory.join(companion));
+    }
+    let report = place.verify();
+    assert!(
+        matches!(report.chain, Err(Break::OtherLog { .. })),
+        "{:?}",
+        report.chain
+    );
+}
+
+#[test]
+fn a_break_is_recorded_once_and_shown() {
+    let place = filled(30, 1_000);
+    tamper(&place, "DELETE FROM records WHERE seq = 7");
+    for start in 0..3 {
+        let log = place.open();
+        let health = log.wait_for_health(Duration::from_secs(10));
+        assert!(
+            matches!(health, Health::Broken { seq: Some(7), .. }),
+            "{start}: {health:?}"
+        );
+        let filter = Filter {
+            event: Some(EventType::AuditChainBreak),
+            ..Filter::default()
+        };
+        assert_eq!(
+            log.read(filter).expect("readable").count(),
+            1,
+            "start {start}"
+        );
+        // The log goes on; whether that is acceptable is the caller's policy.
+        log.append(&note("next"), Durability::Durable)
+            .expect("appended");
+    }
+}
+
+#[test]
+fn filters_find_exactly_what_they_name() {
+    let place = Place::new();
+    let log = place.open();
+    let mut entries: Vec<Entry> = (0..6).map(|n| note(&format!("text {n}"))).collect();
+    for (n, entry) in entries.iter_mut().enumerate() {
+        entry.time = Timestamp::from_micros(support::START + i64::try_from(n).expect("small"));
+    }
+    entries[1].event = EventType::NetworkConnect;
+    entries[2].action = Some(ActionId::new("act-1").expect("an id"));
+    entries[3].decision = Some(airlock_audit::DecisionSummary {
+        verdict: "deny".to_owned(),
+        rules: vec!["rules/no-network".to_owned()],
+        generation: "g".to_owned(),
+    });
+    entries[4].stage = Stage::Outcome;
+    entries[5].reason = Some("because Of That".to_owned());
+    log.append_batch(&entries, Durability::Durable)
+        .expect("appended");
+    let at = |n: i64| Some(Timestamp::from_micros(support::START + n));
+    let none = Filter::default;
+    for (case, filter, want) in [
+        ("everything", none(), vec![1, 2, 3, 4, 5, 6]),
+        (
+            "event",
+            Filter {
+                event: Some(EventType::NetworkConnect),
+                ..none()
+            },
+            vec![2],
+        ),
+        (
+            "action",
+            Filter {
+                action: Some("act-1".into()),
+                ..none()
+            },
+            vec![3],
+        ),
+        (
+            "verdict",
+            Filter {
+                verdict: Some("deny".into()),
+                ..none()
+            },
+            vec![4],
+        ),
+        (
+            "since",
+            Filter {
+                since: at(4),
+                ..none()
+            },
+            vec![5, 6],
+        ),
+        (
+            "until",
+            Filter {
+                until: at(1),
+                ..none()
+            },
+            vec![1, 2],
+        ),
+        (
+            "text",
+            Filter {
+                text: Some("BECAUSE of".into()),
+                ..none()
+            },
+            vec![6],
+        ),
+        (
+            "rule",
+            Filter {
+                text: Some("no-network".into()),
+                ..none()
+            },
+            vec![4],
+        ),
+        (
+            "range",
+            Filter {
+                first: Some(2),
+                last: Some(3),
+                ..none()
+            },
+            vec![2, 3],
+        ),
+        (
+            "an empty range",
+            Filter {
+                first: Some(4),
+                last: Some(3),
+                ..none()
+            },
+            vec![],
+        ),
+        (
+            "newest",
+            Filter {
+                newest_first: true,
+                limit: Some(2),
+                ..none()
+            },
+            vec![6, 5],
+        ),
+        (
+            "nobody's session",
+            Filter {
+                session: Some("s".into()),
+                ..none()
+            },
+            vec![],
+        ),
+    ] {
+        let found = read_log(&place.directory, filter).expect("readable");
+        let found: Vec<u64> = found
+            .map(|record| record.expect("intact").sealed.seq())
+            .collect();
+        assert_eq!(found, want, "{case}");
+    }
+    let followed = log.follow(4, Filter::default()).expect("readable").count();
+    assert_eq!(followed, 2);
+    let stats = log.stats().expect("counted");
+    assert_eq!(
+        (
+            stats.records,
+            stats.events["network_connect"],
+            stats.verdicts["deny"]
+        ),
+        (6, 1, 1)
+    );
+}
+
+#[test]
+fn many_writers_share_one_fsync() {
+    let place = Place::new();
+    let log = place.open();
+    let began = Instant::now();
+    for n in 0..20 {
+        log.append(&attempt(&format!("alone-{n}")), Durability::Durable)
+            .expect("appended");
+    }
+    let alone = began.elapsed() / 20;
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..32 {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..20 {
+                    let entry = attempt(&format!("{thread}-{n}"));
+                    log.append(&entry, Durability::Durable).expect("appended");
+                }
+            });
+        }
+    });
+    let together = began.elapsed() / 640;
+    // The bench holds the exact figure; here it is enough that they do not queue for the disk.
+    assert!(
+        together * 4 < alone,
+        "{together:?} a record together, {alone:?} alone"
+    );
+}

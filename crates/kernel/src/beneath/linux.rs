@@ -123,7 +123,7 @@ fn proc_link(descriptor: &impl AsFd) -> String {
 
 fn link_text(descriptor: &impl AsFd) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlink(proc_link(descriptor), Vec::with_capacity(256))
-        .map(|text| text.into_bytes())
+        .map(std::ffi::CString::into_bytes)
 }
 
 pub(super) fn real_path(

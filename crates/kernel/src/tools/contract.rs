@@ -138,12 +138,6 @@ pub enum ToolFailure {
         /// The path as asked.
         path: String,
     },
-    /// Policy denies the path the call really reached.
-    #[error("policy does not let this caller read `{path}`")]
-    Withheld {
-        /// The path as asked.
-        path: String,
-    },
     /// Reading failed after opening.
     #[error("cannot read `{path}`: {source}")]
     Io {
@@ -164,7 +158,6 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.code(),
             Self::Outside { .. } => "outside_workspace",
-            Self::Withheld { .. } => "withheld",
             Self::Io { .. } => "io",
             Self::Cancelled => "cancelled",
         }
@@ -175,7 +168,7 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
-            Self::Outside { .. } | Self::Withheld { .. } | Self::Cancelled => false,
+            Self::Outside { .. } | Self::Cancelled => false,
         }
     }
 
@@ -184,7 +177,7 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
-            Self::Withheld { .. } | Self::Io { .. } | Self::Cancelled => None,
+            Self::Io { .. } | Self::Cancelled => None,
         }
     }
 }

@@ -445,6 +445,35 @@ fn the_decision_sees_the_real_path_too() {
 }
 
 #[test]
+fn an_absent_file_is_judged_as_if_it_were_there() {
+    let workspace = Workspace::new(&[("secrets/key", "k")]);
+    let root = workspace.root.path().to_owned();
+    workspace.link("secrets/absent", "dangling");
+    workspace.link("secrets", "folder");
+    workspace.link(format!("{root}/secrets"), "absolute");
+    workspace.link("folder/../folder/x", "winding");
+    workspace.link("../secret.txt", "out");
+    for (path, want) in [
+        ("secrets/absent", vec!["secrets/absent"]),
+        ("dangling", vec!["dangling", "secrets/absent"]),
+        ("folder/absent", vec!["folder/absent", "secrets/absent"]),
+        (
+            "folder/key/below",
+            vec!["folder/key/below", "secrets/key/below"],
+        ),
+        (
+            "absolute/absent/x",
+            vec!["absolute/absent/x", "secrets/absent/x"],
+        ),
+        ("winding", vec!["winding", "secrets/x"]),
+        ("out", vec!["out"]),
+    ] {
+        let decided = workspace.decided_on("fs.exists", &json!({ "path": path }));
+        assert_eq!(decided, want, "{path}");
+    }
+}
+
+#[test]
 fn what_was_prepared_is_what_is_read() {
     let workspace = Workspace::new(&[("a", "first"), ("b", "second")]);
     let prepared = workspace.prepare("fs.read", &json!({"path": "a"})).unwrap();

@@ -45,12 +45,13 @@ fn ours(root: &Path, start: &str, all: bool) -> Vec<String> {
         .collect()
 }
 
+/// Inside a repository exactly as ripgrep does it; elsewhere `.gitignore` counts all the same.
 fn reference(root: &Path, all: bool) -> Vec<String> {
     let walk = ignore::WalkBuilder::new(root)
         .standard_filters(!all)
         .parents(false)
         .git_global(false)
-        .require_git(false)
+        .require_git(root.join(".git").exists())
         .filter_entry(|entry| entry.file_name() != ".git")
         .build();
     let mut paths: Vec<String> = walk
@@ -140,7 +141,11 @@ fn each_kind_of_ignore_rule_leaves_out_what_ripgrep_leaves_out() {
         ),
         (
             "a repository inside starts anew",
-            vec![(".gitignore", "*.rs\n"), ("vendor/lib/.git/HEAD", "")],
+            vec![
+                (".gitignore", "*.rs\n"),
+                (".git/HEAD", ""),
+                ("vendor/lib/.git/HEAD", ""),
+            ],
         ),
         (
             "broken lines are skipped",

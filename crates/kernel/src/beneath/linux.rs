@@ -85,6 +85,18 @@ fn failure(error: Errno) -> OpenError {
     }
 }
 
+/// Where the symlink `path` points, none if it is something else.
+pub(super) fn link_target(root: &OwnedFd, path: &str) -> Result<Option<Vec<u8>>, OpenError> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let there = open(root, path, flags, no_symlinks())?;
+    match kind_of(&there)? {
+        Kind::Symlink => rustix::fs::readlinkat(&there, "", Vec::with_capacity(256))
+            .map(|target| Some(target.into_bytes()))
+            .map_err(failure),
+        Kind::File | Kind::Directory | Kind::Other => Ok(None),
+    }
+}
+
 pub(super) fn kind_of(descriptor: &OwnedFd) -> Result<Kind, OpenError> {
     let stat = rustix::fs::fstat(descriptor).map_err(failure)?;
     Ok(kind(FileType::from_raw_mode(stat.st_mode)))

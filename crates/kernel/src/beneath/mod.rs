@@ -12,6 +12,7 @@
 //! itself and `/proc/self/fd`.
 
 mod error;
+mod intended;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
@@ -86,6 +87,11 @@ impl Root {
             real,
             kind,
         })
+    }
+
+    /// Where `path`, which could not be reached, would have led: see [`intended`].
+    pub(crate) fn intended(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        intended::intended(self, path)
     }
 
     /// Opens the regular file `path` for reading, following no symlink at all.

@@ -26,6 +26,10 @@ pub(super) fn open_directory(_: &OwnedFd, _: &str) -> Result<OwnedFd, OpenError>
     Err(OpenError::Unsupported)
 }
 
+pub(super) fn link_target(_: &OwnedFd, _: &str) -> Result<Option<Vec<u8>>, OpenError> {
+    Err(OpenError::Unsupported)
+}
+
 pub(super) fn kind_of(_: &OwnedFd) -> Result<Kind, OpenError> {
     Err(OpenError::Unsupported)
 }

@@ -33,12 +33,13 @@ impl Target {
             Some(path) => root.open_beneath(path).map_err(Unreached::Failed),
             None => Err(Unreached::Outside),
         };
+        let real = match (&reached, asked.inside()) {
+            (Ok(opened), _) => Some(opened.real.clone()),
+            (Err(_), Some(path)) => root.intended(path),
+            (Err(_), None) => None,
+        };
         let mut paths = vec![asked.clone()];
-        if let Ok(opened) = &reached
-            && asked.inside() != Some(&opened.real)
-        {
-            paths.push(opened.real.clone().into());
-        }
+        paths.extend(real.map(RequestPath::from).filter(|real| *real != asked));
         Ok(Self {
             asked,
             paths,

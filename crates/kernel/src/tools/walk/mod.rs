@@ -3,7 +3,7 @@
 //! Guarantee: every directory is opened by the operating system kernel beneath the root without
 //! following any symlink, so nothing swapped in during the walk leads anywhere else. A directory
 //! is held open only while it is listed: neither depth nor width of a tree uses up descriptors or
-//! stack. Ordinary trees give the file set of `rg --files --no-require-git`.
+//! stack. A repository gives the file set of `rg --files`, as far as nothing outside is consulted.
 //!
 //! Non-guarantee: the order of visits. Files that come and go meanwhile may be seen or not.
 

@@ -1,5 +1,6 @@
 //! The read-only tools: what they return, what they refuse, what they withhold.
 
+#![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -758,6 +759,15 @@ fn output_stays_within_what_the_caller_may_get() {
         assert_eq!(output.value["truncated"], json!(true), "{tool}");
         assert!(output.value.to_string().len() < 10_000, "{tool}");
     }
+    let greedy = json!({"pattern": ".", "context": 20, "max_matches": 100_000});
+    let output = workspace
+        .prepare("search.grep", &greedy)
+        .unwrap()
+        .run(&context)
+        .unwrap();
+    assert_eq!(output.value["truncated"], json!(true));
+    assert_eq!(output.value["files"][0]["path"], json!("big.txt"));
+    assert!(output.value.to_string().len() < 10_000);
 }
 
 #[test]

@@ -11,13 +11,16 @@ use airlock_core::WorkspacePath;
 
 /// As many symlinks as Linux follows on one way.
 const LINKS: usize = 40;
+/// Each step is a system call; links may be long.
+const STEPS: usize = 4_096;
 
 /// The path `asked` means once its symlinks are followed; none if they lead out or in circles.
 pub(super) fn intended(root: &Root, asked: &WorkspacePath) -> Option<WorkspacePath> {
     let mut left: Vec<String> = reversed(asked.as_str());
     let mut done: Vec<String> = Vec::new();
-    let mut links = 0;
+    let (mut links, mut steps) = (0, 0);
     while let Some(component) = left.pop() {
+        steps += 1;
         match component.as_str() {
             "" | "." => continue,
             ".." => {
@@ -30,7 +33,7 @@ pub(super) fn intended(root: &Root, asked: &WorkspacePath) -> Option<WorkspacePa
             continue;
         };
         links += 1;
-        if links > LINKS {
+        if links > LINKS || steps > STEPS {
             return None;
         }
         let target = String::from_utf8(target).ok()?;

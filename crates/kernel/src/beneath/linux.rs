@@ -5,12 +5,11 @@ use airlock_core::WorkspacePath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Anything that holds a descriptor.
-pub(crate) trait Held: AsFd {}
-impl<T: AsFd> Held for T {}
+/// What holds something open.
+pub(super) type Handle = OwnedFd;
 
 /// `openat2` gives EAGAIN when a rename raced a `..` in a symlink; this many in a row means that
 /// somebody keeps renaming on purpose.
@@ -129,11 +128,11 @@ pub(super) fn reopen(descriptor: &OwnedFd) -> Result<File, OpenError> {
     regular(file)
 }
 
-fn proc_link(descriptor: &impl AsFd) -> String {
-    format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
+fn proc_link(descriptor: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-fn link_text(descriptor: &impl AsFd) -> Result<Vec<u8>, Errno> {
+fn link_text(descriptor: &OwnedFd) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlink(proc_link(descriptor), Vec::with_capacity(256))
         .map(std::ffi::CString::into_bytes)
 }
@@ -141,7 +140,7 @@ fn link_text(descriptor: &impl AsFd) -> Result<Vec<u8>, Errno> {
 pub(super) fn real_path(
     root: &OwnedFd,
     root_path: &str,
-    descriptor: &impl Held,
+    descriptor: &OwnedFd,
 ) -> Result<WorkspacePath, OpenError> {
     let text = link_text(descriptor).map_err(failure)?;
     let text = String::from_utf8(text).map_err(|_| OpenError::UnreadableName)?;
@@ -168,7 +167,7 @@ fn below<'a>(text: &'a str, root_path: &str) -> Option<&'a str> {
 
 /// Whether `path` still leads to what `descriptor` holds: the kernel marks a deleted file with
 /// words that a living file's name may end in, too.
-fn is_at(root: &OwnedFd, path: &WorkspacePath, descriptor: &impl AsFd) -> Result<bool, OpenError> {
+fn is_at(root: &OwnedFd, path: &WorkspacePath, descriptor: &OwnedFd) -> Result<bool, OpenError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let there = match open(root, path.as_str(), flags, no_symlinks()) {
         Ok(there) => rustix::fs::fstat(there).map_err(failure)?,

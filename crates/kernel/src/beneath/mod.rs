@@ -23,15 +23,19 @@ pub use error::{OpenError, RootError};
 use linux as platform;
 #[cfg(not(target_os = "linux"))]
 use other as platform;
+use platform::Handle;
 
 use airlock_core::WorkspacePath;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "nothing is ever opened there")
+)]
 pub(crate) enum Kind {
     /// A regular file.
     File,
@@ -58,7 +62,7 @@ impl Kind {
 /// A workspace root, held open.
 #[derive(Debug, Clone)]
 pub struct Root {
-    directory: Arc<OwnedFd>,
+    directory: Arc<Handle>,
     path: Arc<str>,
 }
 
@@ -81,7 +85,7 @@ impl Root {
     pub(crate) fn open_beneath(&self, path: &WorkspacePath) -> Result<Opened, OpenError> {
         let descriptor = platform::reach(&self.directory, path.as_str())?;
         let kind = platform::kind_of(&descriptor)?;
-        let real = self.real_path(&descriptor)?;
+        let real = platform::real_path(&self.directory, &self.path, &descriptor)?;
         Ok(Opened {
             descriptor,
             real,
@@ -103,20 +107,12 @@ impl Root {
     pub(crate) fn open_directory(&self, path: &str) -> Result<Directory, OpenError> {
         platform::open_directory(&self.directory, path).map(Directory)
     }
-
-    /// The path beneath the root that `descriptor` has now.
-    pub(crate) fn real_path(
-        &self,
-        descriptor: &impl platform::Held,
-    ) -> Result<WorkspacePath, OpenError> {
-        platform::real_path(&self.directory, &self.path, descriptor)
-    }
 }
 
 /// Something beneath the root, reached but not yet read.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    descriptor: OwnedFd,
+    descriptor: Handle,
     /// Its real path, every symlink resolved.
     pub(crate) real: WorkspacePath,
     /// What it is.
@@ -135,7 +131,7 @@ impl Opened {
 
 /// A directory open for listing.
 #[derive(Debug)]
-pub(crate) struct Directory(OwnedFd);
+pub(crate) struct Directory(Handle);
 
 impl Directory {
     /// Reads every entry but `.` and `..`, in no order.

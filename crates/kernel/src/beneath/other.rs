@@ -3,49 +3,48 @@
 use super::{Kind, Listing, OpenError, RootError};
 use airlock_core::WorkspacePath;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Anything that holds a descriptor.
-pub(crate) trait Held {}
-impl<T> Held for T {}
+/// What holds something open: here, nothing ever does.
+#[derive(Debug)]
+pub(super) enum Handle {}
 
-pub(super) fn open_root(_: &Path) -> Result<(OwnedFd, String), RootError> {
+pub(super) fn open_root(_: &Path) -> Result<(Handle, String), RootError> {
     Err(RootError::Unsupported)
 }
 
-pub(super) fn reach(_: &OwnedFd, _: &str) -> Result<OwnedFd, OpenError> {
+pub(super) fn reach(_: &Handle, _: &str) -> Result<Handle, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn open_file(_: &OwnedFd, _: &str) -> Result<File, OpenError> {
+pub(super) fn open_file(_: &Handle, _: &str) -> Result<File, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn open_directory(_: &OwnedFd, _: &str) -> Result<OwnedFd, OpenError> {
+pub(super) fn open_directory(_: &Handle, _: &str) -> Result<Handle, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn link_target(_: &OwnedFd, _: &str) -> Result<Option<Vec<u8>>, OpenError> {
+pub(super) fn link_target(_: &Handle, _: &str) -> Result<Option<Vec<u8>>, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn kind_of(_: &OwnedFd) -> Result<Kind, OpenError> {
+pub(super) fn kind_of(_: &Handle) -> Result<Kind, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn reopen(_: &OwnedFd) -> Result<File, OpenError> {
+pub(super) fn reopen(_: &Handle) -> Result<File, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn real_path(_: &OwnedFd, _: &str, _: &impl Held) -> Result<WorkspacePath, OpenError> {
+pub(super) fn real_path(_: &Handle, _: &str, _: &Handle) -> Result<WorkspacePath, OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn list(_: &OwnedFd, _: &mut Listing) -> Result<(), OpenError> {
+pub(super) fn list(_: &Handle, _: &mut Listing) -> Result<(), OpenError> {
     Err(OpenError::Unsupported)
 }
 
-pub(super) fn size(_: &OwnedFd, _: &[u8]) -> Option<u64> {
+pub(super) fn size(_: &Handle, _: &[u8]) -> Option<u64> {
     None
 }

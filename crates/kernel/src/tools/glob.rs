@@ -21,7 +21,7 @@ pub(super) struct Glob;
 const DEFAULT_LIMIT: u64 = 1_000;
 const MAX_LIMIT: u64 = 1_000_000;
 /// Most paths one thread keeps before the walk is called incomplete.
-const KEPT_PATHS: usize = 4_000_000;
+const KEPT_PATHS: usize = 1_000_000;
 
 static SPEC: ToolSpec = ToolSpec {
     name: "search.glob",

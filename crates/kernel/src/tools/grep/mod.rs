@@ -2,8 +2,8 @@
 //!
 //! Guarantee: the same tree and policy give the same answer, in order of path and line. Policy is
 //! asked before a file is searched, so neither results, counts nor limits depend on what a denied
-//! file holds. A match is returned only if the file it was found in is, at that moment, the one
-//! policy was asked about.
+//! file holds. What is searched under a path is what had that path when it was opened, after
+//! policy was asked about it.
 //!
 //! Non-guarantee: a match over several lines is not found.
 
@@ -20,7 +20,7 @@ use super::target::Target;
 use super::walk::{Totals, Visitor, Walk};
 use crate::beneath::{Kind, OpenError, Root};
 use airlock_core::{RequestPath, Tier, WorkspacePath};
-use collect::Collected;
+use collect::{Bounds, Collected};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use schemars::JsonSchema;
@@ -169,7 +169,10 @@ impl Prepared for PreparedGrep {
             files_only: self.files_only,
             root: &self.root,
             context,
-            collected: Collected::new(self.limit),
+            collected: Collected::new(Bounds {
+                matches: self.limit,
+                bytes: context.max_output,
+            }),
         };
         let failed = |source| ToolFailure::Open {
             path: shown.clone(),
@@ -196,7 +199,7 @@ impl Prepared for PreparedGrep {
             return Err(ToolFailure::Cancelled);
         }
         let count = |of: fn(&Local) -> u64| locals.iter().map(of).sum::<u64>();
-        let results = search.collected.finish(context.max_output);
+        let results = search.collected.finish();
         let mut value = json!({
             "files": results.files,
             "matches": results.matches,
@@ -292,7 +295,7 @@ impl Visitor for Search<'_> {
 
 impl Search<'_> {
     fn file(&self, local: &mut Local, path: &str, file: &File) {
-        let mut lines = Lines::new(self.collected.limit(), self.files_only);
+        let mut lines = Lines::new(self.collected.bounds, self.files_only);
         let reader = sink::Cancellable {
             file,
             cancelled: self.context.cancelled,
@@ -304,16 +307,8 @@ impl Search<'_> {
             local.unreadable += 1;
         } else if lines.binary {
             local.binary += 1;
-        } else if lines.matches > 0 && self.is_still_at(path, file) {
+        } else if lines.matches > 0 {
             self.collected.add(path, lines);
         }
-    }
-
-    /// Whether the file policy was asked about is the one that was searched: a directory above may
-    /// have been renamed between the two.
-    fn is_still_at(&self, path: &str, file: &File) -> bool {
-        self.root
-            .real_path(file)
-            .is_ok_and(|real| real.as_str() == path)
     }
 }

@@ -1,5 +1,6 @@
 //! What the search of one file gives.
 
+use super::collect::Bounds;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -63,23 +64,33 @@ impl Line {
 /// The lines of one file, as they are found.
 #[derive(Debug)]
 pub(super) struct Lines {
-    limit: usize,
+    bounds: Bounds,
     files_only: bool,
     pub(super) shown: Vec<Line>,
     /// Matching lines seen: at most one more than the limit, to know that there are more.
     pub(super) matches: usize,
+    /// Bytes of the lines kept: past the bound only to know that there are more.
+    pub(super) bytes: u64,
     pub(super) binary: bool,
 }
 
 impl Lines {
-    pub(super) fn new(limit: usize, files_only: bool) -> Self {
+    pub(super) fn new(bounds: Bounds, files_only: bool) -> Self {
         Self {
-            limit,
+            bounds,
             files_only,
             shown: Vec::new(),
             matches: 0,
+            bytes: 0,
             binary: false,
         }
+    }
+
+    /// Keeps a line; false once there is more than can be returned.
+    fn keep(&mut self, line: Line) -> bool {
+        self.bytes = self.bytes.saturating_add(line.size());
+        self.shown.push(line);
+        self.bytes <= self.bounds.bytes
     }
 
     /// Whether only the file counts.
@@ -93,18 +104,14 @@ impl Sink for Lines {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         self.matches += 1;
-        if self.files_only || self.matches > self.limit {
+        if self.files_only || self.matches > self.bounds.matches {
             return Ok(false);
         }
-        self.shown
-            .push(Line::new(found.line_number(), found.bytes(), true));
-        Ok(true)
+        Ok(self.keep(Line::new(found.line_number(), found.bytes(), true)))
     }
 
     fn context(&mut self, _: &Searcher, near: &SinkContext<'_>) -> Result<bool, io::Error> {
-        self.shown
-            .push(Line::new(near.line_number(), near.bytes(), false));
-        Ok(true)
+        Ok(self.keep(Line::new(near.line_number(), near.bytes(), false)))
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {

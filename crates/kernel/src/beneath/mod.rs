@@ -1,0 +1,177 @@
+//! Opens what lies beneath a workspace root, and nothing else.
+//!
+//! Guarantee: every descriptor handed out was reached by the operating system kernel without
+//! leaving the root (`openat2` with `RESOLVE_BENEATH`), so symlink swaps and renames racing the
+//! call cannot lead outside. [`Opened`] names the real path of what was reached, and reading uses
+//! that very descriptor: what was judged is what is read. Only regular files are ever read.
+//!
+//! Non-guarantee: a hard link is a file of its own here; its other names are not looked for.
+//! A bind mount inside the root counts as inside.
+//!
+//! Invariant: no function of this module opens a path by name outside `openat2`, but for the root
+//! itself and `/proc/self/fd`.
+
+mod error;
+mod intended;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
+pub use error::{OpenError, RootError};
+#[cfg(target_os = "linux")]
+use linux as platform;
+#[cfg(not(target_os = "linux"))]
+use other as platform;
+use platform::Handle;
+
+use airlock_core::WorkspacePath;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "nothing is ever opened there")
+)]
+pub(crate) enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink. Only listings show one: opening follows it.
+    Symlink,
+    /// A FIFO, socket or device.
+    Other,
+}
+
+impl Kind {
+    /// The word results use.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Directory => "directory",
+            Self::Symlink => "symlink",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A workspace root, held open.
+#[derive(Debug, Clone)]
+pub struct Root {
+    directory: Arc<Handle>,
+    path: Arc<str>,
+}
+
+impl Root {
+    /// Opens `path`, which must be a directory whose real path is UTF-8.
+    pub fn open(path: &Path) -> Result<Self, RootError> {
+        let (directory, path) = platform::open_root(path)?;
+        Ok(Self {
+            directory: Arc::new(directory),
+            path: path.into(),
+        })
+    }
+
+    /// The absolute real path of the root.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Reaches `path` without reading it, following symlinks that stay inside.
+    pub(crate) fn open_beneath(&self, path: &WorkspacePath) -> Result<Opened, OpenError> {
+        let descriptor = platform::reach(&self.directory, path.as_str())?;
+        let kind = platform::kind_of(&descriptor)?;
+        let real = platform::real_path(&self.directory, &self.path, &descriptor)?;
+        Ok(Opened {
+            descriptor,
+            real,
+            kind,
+        })
+    }
+
+    /// Where `path`, which could not be reached, would have led: see [`intended`].
+    pub(crate) fn intended(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        intended::intended(self, path)
+    }
+
+    /// Opens the regular file `path` for reading, following no symlink at all.
+    pub(crate) fn open_file(&self, path: &str) -> Result<File, OpenError> {
+        platform::open_file(&self.directory, path)
+    }
+
+    /// Opens the directory `path` for listing, following no symlink at all.
+    pub(crate) fn open_directory(&self, path: &str) -> Result<Directory, OpenError> {
+        platform::open_directory(&self.directory, path).map(Directory)
+    }
+}
+
+/// Something beneath the root, reached but not yet read.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    descriptor: Handle,
+    /// Its real path, every symlink resolved.
+    pub(crate) real: WorkspacePath,
+    /// What it is.
+    pub(crate) kind: Kind,
+}
+
+impl Opened {
+    /// Opens this very file for reading, if it is a regular file.
+    pub(crate) fn read(&self) -> Result<File, OpenError> {
+        match self.kind {
+            Kind::File => platform::reopen(&self.descriptor),
+            Kind::Directory | Kind::Symlink | Kind::Other => Err(OpenError::NotAFile),
+        }
+    }
+}
+
+/// A directory open for listing.
+#[derive(Debug)]
+pub(crate) struct Directory(Handle);
+
+impl Directory {
+    /// Reads every entry but `.` and `..`, in no order.
+    pub(crate) fn list(&self, into: &mut Listing) -> Result<(), OpenError> {
+        into.clear();
+        platform::list(&self.0, into)
+    }
+
+    /// The size of the entry `name`, if it is still there; a symlink is not followed.
+    pub(crate) fn size(&self, name: &[u8]) -> Option<u64> {
+        platform::size(&self.0, name)
+    }
+}
+
+/// The names in a directory, kept in one buffer: a walk reads thousands of directories.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    names: Vec<u8>,
+    entries: Vec<(usize, Kind)>,
+}
+
+impl Listing {
+    fn clear(&mut self) {
+        self.names.clear();
+        self.entries.clear();
+    }
+
+    #[cfg(target_os = "linux")]
+    fn push(&mut self, name: &[u8], kind: Kind) {
+        self.names.extend_from_slice(name);
+        self.entries.push((self.names.len(), kind));
+    }
+
+    /// The entries with their kinds.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Kind)> {
+        let mut start = 0;
+        self.entries.iter().map(move |&(end, kind)| {
+            let name = self.names.get(start..end).unwrap_or_default();
+            start = end;
+            (name, kind)
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! What a built-in tool is: a description, a check of its arguments, and one run.
+//!
+//! Guarantee: [`Tool::prepare`] has no effect beyond opening what will be read, and
+//! [`Prepared::run`] reads from those very descriptors, so what was decided on is what is read.
+//! Non-guarantee: a tool decides nothing. Whoever calls `run` has put every path of
+//! [`Prepared::paths`] to the decision first.
+
+use crate::beneath::{OpenError, Root};
+use airlock_core::{RequestPath, Tier, WorkspacePath};
+use std::sync::atomic::AtomicBool;
+
+/// Which part of an over-long result is worth keeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// The beginning.
+    Head,
+    /// The end.
+    Tail,
+    /// Both ends; the middle is cut.
+    Middle,
+}
+
+/// What is known of a tool before it is called.
+#[derive(Debug)]
+pub struct ToolSpec {
+    /// The tool's name, `area.verb`.
+    pub name: &'static str,
+    /// One line for people and models.
+    pub summary: &'static str,
+    /// The syscall a call of this tool is.
+    pub syscall: &'static str,
+    /// Where it runs.
+    pub tier: Tier,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// What is kept when its output is too long.
+    pub keep: Keep,
+    /// JSON Schema of the arguments.
+    pub schema: fn() -> serde_json::Value,
+    /// Argument objects, as JSON text, that are valid.
+    pub examples: &'static [&'static str],
+}
+
+/// A built-in tool.
+pub trait Tool: Send + Sync {
+    /// Its description.
+    fn spec(&self) -> &'static ToolSpec;
+
+    /// Validates arguments and opens what will be used. Nothing is read or changed yet.
+    ///
+    /// A path that is absent, refused or outside still prepares: the decision is taken on the
+    /// asked path, so a caller who may not read there learns nothing from the difference.
+    fn prepare(
+        &self,
+        arguments: &serde_json::Value,
+        root: &Root,
+    ) -> Result<Box<dyn Prepared>, InvalidArguments>;
+}
+
+/// A call whose arguments are valid and whose files are open.
+pub trait Prepared: Send {
+    /// Every path the decision must look at: as asked, and as really reached.
+    fn paths(&self) -> &[RequestPath];
+
+    /// Does it.
+    fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure>;
+}
+
+/// Policy's answer for files a search or listing comes across.
+pub trait ReadFilter: Sync {
+    /// Whether policy lets this caller read `path`.
+    fn may_read(&self, path: &WorkspacePath) -> bool;
+}
+
+/// What a run may use.
+pub struct RunContext<'a> {
+    /// Asked for each file before anything about it is returned.
+    pub filter: &'a dyn ReadFilter,
+    /// Bytes of text the result may hold.
+    pub max_output: u64,
+    /// Set when the caller no longer wants the answer.
+    pub cancelled: &'a AtomicBool,
+    /// Threads a search may use; zero means as many as there are processors.
+    pub threads: usize,
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutput {
+    /// The value returned to the caller, before sanitising.
+    pub value: serde_json::Value,
+    /// Files and directories withheld because policy denies reading them.
+    pub hidden: u64,
+}
+
+/// Arguments that do not fit the tool's schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{what}", location(.at))]
+pub struct InvalidArguments {
+    /// Dotted path to the argument at fault; empty for the object itself.
+    pub at: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// How to put it right, where that is known.
+    pub fix: Option<String>,
+}
+
+impl InvalidArguments {
+    /// How to put it right, where that is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.fix.as_deref()
+    }
+}
+
+fn location(at: &str) -> String {
+    if at.is_empty() {
+        String::new()
+    } else {
+        format!("`{at}`: ")
+    }
+}
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolFailure {
+    /// The file or directory could not be opened.
+    #[error("cannot read `{path}`: {source}")]
+    Open {
+        /// The path as asked.
+        path: String,
+        /// Why not.
+        #[source]
+        source: OpenError,
+    },
+    /// The path lies outside the workspace.
+    #[error("`{path}` is outside the workspace")]
+    Outside {
+        /// The path as asked.
+        path: String,
+    },
+    /// Reading failed after opening.
+    #[error("cannot read `{path}`: {source}")]
+    Io {
+        /// The path being read.
+        path: String,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The caller took the request back.
+    #[error("the call was cancelled")]
+    Cancelled,
+}
+
+impl ToolFailure {
+    /// A stable word for the kind of failure.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { source, .. } => source.code(),
+            Self::Outside { .. } => "outside_workspace",
+            Self::Io { .. } => "io",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the same call may succeed a moment later.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Open { source, .. } => source.retryable(),
+            Self::Io { .. } => true,
+            Self::Outside { .. } | Self::Cancelled => false,
+        }
+    }
+
+    /// How to put it right, where that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Open { source, .. } => source.hint(),
+            Self::Outside { .. } => Some("name a path beneath the workspace root"),
+            Self::Io { .. } | Self::Cancelled => None,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `search.glob`: the files whose path matches a glob.
+//!
+//! Guarantee: the same tree and policy give the same answer, in order of path.
+
+use super::arguments::{self, Arguments};
+use super::contract::{
+    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+};
+use super::pattern::Pattern;
+use super::target::Target;
+use super::walk::{Visitor, Walk};
+use crate::beneath::{Kind, OpenError, Root};
+use airlock_core::{RequestPath, Tier, WorkspacePath};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The tool.
+pub(super) struct Glob;
+
+const DEFAULT_LIMIT: u64 = 1_000;
+const MAX_LIMIT: u64 = 1_000_000;
+/// Most paths one thread keeps before the walk is called incomplete.
+const KEPT_PATHS: usize = 1_000_000;
+
+static SPEC: ToolSpec = ToolSpec {
+    name: "search.glob",
+    summary: "List the workspace's files whose path matches a glob",
+    syscall: "search.glob",
+    tier: Tier::Kernel,
+    read_only: true,
+    keep: Keep::Head,
+    schema: arguments::schema::<GlobArguments>,
+    examples: &[
+        r#"{"pattern": "*.rs"}"#,
+        r#"{"pattern": "tests/**/*.py", "path": "backend", "limit": 50}"#,
+    ],
+};
+
+/// Arguments of `search.glob`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobArguments {
+    /// The glob: `*.rs` matches at any depth, `src/*.rs` from `path` on; `!` in front excludes.
+    pattern: String,
+    /// The directory to search (default: the workspace root).
+    #[serde(default)]
+    path: Option<String>,
+    /// Also hidden files and files ignored by git.
+    #[serde(default)]
+    all: Option<bool>,
+    /// Most paths to return (default 1000).
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    limit: Option<u64>,
+}
+
+impl Arguments for GlobArguments {
+    const FIELDS: &'static [&'static str] = &["pattern", "path", "all", "limit"];
+}
+
+impl Tool for Glob {
+    fn spec(&self) -> &'static ToolSpec {
+        &SPEC
+    }
+
+    fn prepare(&self, value: &Value, root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let arguments: GlobArguments = arguments::parse(value)?;
+        Ok(Box::new(PreparedGlob {
+            pattern: Pattern::new("pattern", &arguments.pattern)?,
+            limit: arguments::bounded("limit", arguments.limit, DEFAULT_LIMIT, 1..=MAX_LIMIT)?,
+            all: arguments.all.unwrap_or(false),
+            target: Target::reach(arguments.path.as_deref().unwrap_or("."), root)?,
+            root: root.clone(),
+        }))
+    }
+}
+
+struct PreparedGlob {
+    pattern: Pattern,
+    limit: u64,
+    all: bool,
+    target: Target,
+    root: Root,
+}
+
+impl Prepared for PreparedGlob {
+    fn paths(&self) -> &[RequestPath] {
+        self.target.paths()
+    }
+
+    fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        let shown = self.target.shown().to_owned();
+        let opened = self.target.open()?;
+        if opened.kind != Kind::Directory {
+            return Err(ToolFailure::Open {
+                path: shown,
+                source: OpenError::NotADirectory,
+            });
+        }
+        let walk = Walk {
+            root: &self.root,
+            start: &opened.real,
+            all: self.all,
+            batch: usize::MAX,
+            context,
+        };
+        let (kept, totals) = walk.run(&Matching {
+            pattern: &self.pattern,
+        })?;
+        let incomplete = kept.iter().any(|kept| kept.overflowed);
+        let mut paths: Vec<Box<str>> = kept.into_iter().flat_map(|kept| kept.paths).collect();
+        // Each thread's paths are sorted already: a stable sort merges such runs cheaply.
+        paths.sort();
+        let allowed = first_allowed(paths, self.limit, context);
+        Ok(ToolOutput {
+            value: json!({
+                "paths": allowed.paths,
+                "truncated": allowed.truncated || incomplete,
+                "unreadable_names": totals.unreadable_names,
+                "unreadable_directories": totals.unreadable_directories,
+            }),
+            hidden: allowed.hidden,
+        })
+    }
+}
+
+struct Allowed {
+    paths: Vec<Box<str>>,
+    hidden: u64,
+    truncated: bool,
+}
+
+fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> Allowed {
+    let mut allowed = Allowed {
+        paths: Vec::new(),
+        hidden: 0,
+        truncated: false,
+    };
+    let mut size = 0u64;
+    for path in paths {
+        let may_read = WorkspacePath::new(&path).is_ok_and(|path| context.filter.may_read(&path));
+        if !may_read {
+            allowed.hidden += 1;
+            continue;
+        }
+        size = size.saturating_add(path.len() as u64);
+        if allowed.paths.len() as u64 >= limit || size > context.max_output {
+            allowed.truncated = true;
+            break;
+        }
+        allowed.paths.push(path);
+    }
+    allowed
+}
+
+struct Matching<'a> {
+    pattern: &'a Pattern,
+}
+
+#[derive(Default)]
+struct Kept {
+    paths: Vec<Box<str>>,
+    overflowed: bool,
+}
+
+impl Visitor for Matching<'_> {
+    type Local = Kept;
+
+    fn local(&self) -> Kept {
+        Kept::default()
+    }
+
+    fn visit(&self, local: &mut Kept, path: &str, relative: &str) {
+        if !self.pattern.wants(relative) {
+            return;
+        }
+        if local.paths.len() >= KEPT_PATHS {
+            local.overflowed = true;
+            return;
+        }
+        local.paths.push(path.into());
+    }
+
+    fn finish(&self, local: &mut Kept) {
+        local.paths.sort_unstable();
+    }
+}

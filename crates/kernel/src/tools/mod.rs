@@ -1,0 +1,75 @@
+//! The read-only built-in tools and the registry that names them.
+//!
+//! Guarantee: nothing outside the workspace root is ever read, whatever is renamed or swapped
+//! while a tool runs, and nothing about a file is returned before policy was asked about it.
+//! Non-guarantee: ignore files decide what a search bothers with, never what may be read; that is
+//! policy's alone.
+
+mod arguments;
+mod contract;
+mod exists;
+mod glob;
+mod grep;
+mod list;
+mod pattern;
+mod read;
+mod target;
+mod walk;
+
+pub use contract::{
+    InvalidArguments, Keep, Prepared, ReadFilter, RunContext, Tool, ToolFailure, ToolOutput,
+    ToolSpec,
+};
+
+/// A name that no tool has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tool `{name}`")]
+pub struct UnknownTool {
+    /// The name asked for, shortened.
+    pub name: String,
+    /// The name probably meant.
+    pub suggestion: Option<&'static str>,
+}
+
+impl UnknownTool {
+    /// The name probably meant, as advice.
+    pub fn hint(&self) -> Option<String> {
+        self.suggestion
+            .map(|name| format!("did you mean `{name}`?"))
+    }
+}
+
+/// The tools there are.
+pub struct Registry {
+    tools: Vec<Box<dyn Tool>>,
+}
+
+impl Registry {
+    /// The read-only tools that are part of the kernel, in order of name.
+    pub fn built_in() -> Self {
+        Self {
+            tools: vec![
+                Box::new(exists::Exists),
+                Box::new(list::List),
+                Box::new(read::Read),
+                Box::new(glob::Glob),
+                Box::new(grep::Grep),
+            ],
+        }
+    }
+
+    /// The tool called `name`.
+    pub fn get(&self, name: &str) -> Result<&dyn Tool, UnknownTool> {
+        self.list()
+            .find(|tool| tool.spec().name == name)
+            .ok_or_else(|| UnknownTool {
+                name: name.chars().take(60).collect(),
+                suggestion: airlock_core::closest(name, self.list().map(|tool| tool.spec().name)),
+            })
+    }
+
+    /// Every tool, in an order that does not change.
+    pub fn list(&self) -> impl Iterator<Item = &dyn Tool> {
+        self.tools.iter().map(AsRef::as_ref)
+    }
+}

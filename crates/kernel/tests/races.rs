@@ -1,0 +1,291 @@
+//! Names swapped and directories renamed while tools read: nothing outside is ever returned.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use airlock_core::WorkspacePath;
+use airlock_kernel::Root;
+use airlock_kernel::tools::{ReadFilter, Registry, RunContext};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// In the content and the name of every file outside, and of the file policy denies.
+const SECRET: &str = "top-secret";
+
+const READS: u64 = 90_000;
+const SEARCHES: u64 = 10_000;
+
+/// Policy: `denied` may not be read.
+struct NotDenied;
+
+impl ReadFilter for NotDenied {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        path.components().next() != Some("denied")
+    }
+}
+
+struct Arena {
+    _outer: tempfile::TempDir,
+    workspace: PathBuf,
+    outside: PathBuf,
+}
+
+impl Arena {
+    fn new() -> Self {
+        let outer = tempfile::tempdir().unwrap();
+        let workspace = outer.path().join("w");
+        let outside = outer.path().join("outside");
+        for directory in [&workspace.join("d"), &workspace.join("denied"), &outside] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        fs::write(workspace.join("d/file"), "harmless\n").unwrap();
+        fs::write(workspace.join("file"), "harmless\n").unwrap();
+        fs::write(workspace.join("denied/file"), SECRET).unwrap();
+        fs::write(outside.join("file"), SECRET).unwrap();
+        fs::write(outside.join(format!("{SECRET}.txt")), SECRET).unwrap();
+        Self {
+            _outer: outer,
+            workspace,
+            outside,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.workspace.join(name)
+    }
+
+    /// Swaps names in every way until told to stop. Each link and each real thing comes and goes
+    /// by rename, so that the name is never missing for long.
+    fn swap(&self, way: Way, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match way {
+                Way::File => self.replace(&self.outside.join("file"), "file"),
+                Way::Directory => self.replace(&self.outside, "d"),
+                Way::MovedOut => {
+                    let away = self.workspace.with_file_name("away");
+                    let _ = fs::rename(self.path("d"), &away);
+                    let _ = fs::rename(&away, self.path("d"));
+                }
+            }
+        }
+    }
+
+    fn replace(&self, target: &Path, name: &str) {
+        let link = self.path(&format!(".{name}-link"));
+        let aside = self.path(&format!(".{name}-aside"));
+        let _ = fs::remove_file(&link);
+        if symlink(target, &link).is_err() || fs::rename(self.path(name), &aside).is_err() {
+            return;
+        }
+        let _ = fs::rename(&link, self.path(name));
+        let _ = fs::remove_file(self.path(name));
+        let _ = fs::rename(&aside, self.path(name));
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    File,
+    Directory,
+    MovedOut,
+}
+
+/// Calls a tool as the kernel does: the decision sees every path first.
+fn call(registry: &Registry, root: &Root, tool: &str, arguments: &Value) -> Option<Value> {
+    let prepared = registry
+        .get(tool)
+        .unwrap()
+        .prepare(arguments, root)
+        .unwrap();
+    let allowed = prepared
+        .paths()
+        .iter()
+        .all(|path| path.inside().is_some_and(|path| NotDenied.may_read(path)));
+    if !allowed {
+        return None;
+    }
+    let context = RunContext {
+        filter: &NotDenied,
+        max_output: 100_000,
+        cancelled: &AtomicBool::new(false),
+        threads: 2,
+    };
+    prepared.run(&context).ok().map(|output| output.value)
+}
+
+type Calls = Vec<(&'static str, Value)>;
+
+fn calls() -> (Calls, Calls) {
+    let reads = vec![
+        ("fs.read", json!({"path": "file"})),
+        ("fs.read", json!({"path": "d/file"})),
+    ];
+    let searches = vec![
+        ("search.grep", json!({"pattern": SECRET, "all": true})),
+        ("search.grep", json!({"pattern": ".", "path": "d"})),
+        ("search.glob", json!({"pattern": "**", "all": true})),
+        ("search.glob", json!({"pattern": "*", "path": "d"})),
+        ("fs.list", json!({"depth": 3, "all": true})),
+        ("fs.list", json!({"path": "d"})),
+        ("fs.read", json!({"path": format!("d/{SECRET}.txt")})),
+    ];
+    (reads, searches)
+}
+
+/// Runs `body` while names are swapped in every way.
+fn while_swapping<T>(arena: &Arena, ways: &[Way], body: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for way in ways {
+            scope.spawn(|| arena.swap(*way, &stop));
+        }
+        // Unwinding must stop the swappers, or the scope would wait for them for ever.
+        let stopper = Stopper(&stop);
+        let outcome = body();
+        drop(stopper);
+        outcome
+    })
+}
+
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_racing_calls_return_nothing_from_outside() {
+    let arena = Arena::new();
+    let root = Root::open(&arena.workspace).unwrap();
+    let registry = Registry::built_in();
+    let (reads, searches) = calls();
+    let answered = AtomicU64::new(0);
+    let refused = AtomicU64::new(0);
+    let try_all = |calls: &[(&'static str, Value)], times: u64| {
+        for (tool, arguments) in calls.iter().cycle().take(usize::try_from(times).unwrap()) {
+            match call(&registry, &root, tool, arguments) {
+                Some(value) => {
+                    let text = value.to_string();
+                    assert!(!text.contains(SECRET), "{tool} {arguments} gave {text}");
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+                None => {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    while_swapping(&arena, &[Way::File, Way::Directory, Way::MovedOut], || {
+        thread::scope(|scope| {
+            scope.spawn(|| try_all(&searches, SEARCHES));
+            scope.spawn(|| try_all(&reads, READS));
+        });
+    });
+    let (answered, refused) = (answered.into_inner(), refused.into_inner());
+    assert_eq!(answered + refused, READS + SEARCHES);
+    // A race that was never or always lost proves nothing.
+    assert!(
+        answered > 1_000 && refused > 1_000,
+        "{answered} answered, {refused} refused"
+    );
+}
+
+#[test]
+fn the_same_race_leaks_to_a_reader_that_trusts_names() {
+    for (way, name) in [(Way::File, "file"), (Way::Directory, "d/file")] {
+        let arena = Arena::new();
+        let leaked = while_swapping(&arena, &[way], || {
+            let deadline = Instant::now() + Duration::from_mins(1);
+            while Instant::now() < deadline {
+                let path = arena.path(name);
+                // What a careful but racy reader does: look, then open.
+                let harmless = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file())
+                    && !path.parent().is_some_and(Path::is_symlink);
+                if harmless && fs::read_to_string(&path).is_ok_and(|text| text.contains(SECRET)) {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(leaked, "{way:?}: the race is too weak to prove anything");
+    }
+}
+
+/// Policy that, asked about a path, swaps it at that very moment: the narrowest race there is.
+struct Swapping<'a> {
+    swap: &'a (dyn Fn(&str) + Sync),
+}
+
+impl ReadFilter for Swapping<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        (self.swap)(path.as_str());
+        true
+    }
+}
+
+#[test]
+fn a_swap_right_after_the_decision_gains_nothing() {
+    type Swap = fn(&Arena);
+    let swaps: [(&str, Swap); 4] = [
+        ("file to symlink", |arena| {
+            fs::remove_file(arena.path("d/file")).unwrap();
+            symlink(arena.outside.join("file"), arena.path("d/file")).unwrap();
+        }),
+        ("directory to symlink", |arena| {
+            fs::rename(arena.path("d"), arena.path("aside")).unwrap();
+            symlink(&arena.outside, arena.path("d")).unwrap();
+        }),
+        ("file to FIFO", |arena| {
+            fs::remove_file(arena.path("d/file")).unwrap();
+            let mode = rustix::fs::Mode::from_raw_mode(0o644);
+            rustix::fs::mkfifoat(rustix::fs::CWD, arena.path("d/file"), mode).unwrap();
+        }),
+        ("file to directory", |arena| {
+            fs::remove_file(arena.path("d/file")).unwrap();
+            fs::create_dir(arena.path("d/file")).unwrap();
+        }),
+    ];
+    for (case, swap) in swaps {
+        for (tool, arguments) in [
+            ("search.grep", json!({"pattern": ".", "path": "d"})),
+            (
+                "search.grep",
+                json!({"pattern": ".", "path": "d", "files_only": true}),
+            ),
+            ("fs.list", json!({"path": ".", "depth": 4})),
+        ] {
+            let arena = Arena::new();
+            fs::remove_dir_all(arena.path("denied")).unwrap();
+            let root = Root::open(&arena.workspace).unwrap();
+            let registry = Registry::built_in();
+            let tool_of = registry.get(tool).unwrap();
+            let swapped = AtomicBool::new(false);
+            let swap = |path: &str| {
+                if path.starts_with('d') && !swapped.swap(true, Ordering::Relaxed) {
+                    swap(&arena);
+                }
+            };
+            let context = RunContext {
+                filter: &Swapping { swap: &swap },
+                max_output: 100_000,
+                cancelled: &AtomicBool::new(false),
+                threads: 1,
+            };
+            let output = tool_of
+                .prepare(&arguments, &root)
+                .unwrap()
+                .run(&context)
+                .unwrap();
+            let text = output.value.to_string();
+            assert!(!text.contains(SECRET), "{case}: {tool} gave {text}");
+            assert!(swapped.into_inner(), "{case}: {tool} never asked");
+        }
+    }
+}

@@ -5,7 +5,12 @@ use std::path::PathBuf;
 
 /// Give AI agents real work without giving them the machine.
 #[derive(Debug, Parser)]
-#[command(name = "airlock", version, arg_required_else_help = true, propagate_version = true)]
+#[command(
+    name = "airlock",
+    version,
+    arg_required_else_help = true,
+    propagate_version = true
+)]
 #[command(after_help = "Examples:
   airlock demo                                   the whole road on a sample project
   airlock init                                   write a starter policy for this project

@@ -35,7 +35,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "4000",
         about: "how much of a tool's result is shown at once",
         accepts: "a whole number from 100 to 100000",
-        check: |value| value.parse().is_ok_and(|tokens: u32| (100..=100_000).contains(&tokens)),
+        check: |value| {
+            value
+                .parse()
+                .is_ok_and(|tokens: u32| (100..=100_000).contains(&tokens))
+        },
     },
     Setting {
         key: "search.threads",
@@ -86,9 +90,11 @@ impl Config {
             Ok(bytes) => parse(&bytes, &user.display().to_string())?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => {
-                return Err(Failure::new(Kind::Failed, format!("cannot read {}", user.display()))
-                    .why(error)
-                    .fix("make it readable, or move it away"));
+                return Err(
+                    Failure::new(Kind::Failed, format!("cannot read {}", user.display()))
+                        .why(error)
+                        .fix("make it readable, or move it away"),
+                );
             }
         };
         let workspace_values = match workspace {
@@ -120,7 +126,9 @@ impl Config {
 
     /// Every setting with its value and origin, in order of name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &str, &Origin)> {
-        self.values.iter().map(|(key, (value, origin))| (*key, value.as_str(), origin))
+        self.values
+            .iter()
+            .map(|(key, (value, origin))| (*key, value.as_str(), origin))
     }
 
     fn get(&self, key: &str) -> &str {
@@ -133,7 +141,10 @@ impl Config {
 
     /// The output bound in bytes, at the usual four bytes a token.
     pub(crate) fn output_bytes(&self) -> usize {
-        self.get("output.max_tokens").parse::<usize>().unwrap_or(4_000).saturating_mul(4)
+        self.get("output.max_tokens")
+            .parse::<usize>()
+            .unwrap_or(4_000)
+            .saturating_mul(4)
     }
 
     pub(crate) fn search_threads(&self) -> usize {
@@ -147,13 +158,20 @@ fn variable_name(key: &str) -> String {
 
 /// The setting called `key`, or an error that suggests one.
 pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Failure> {
-    SETTINGS.iter().find(|setting| setting.key == key).ok_or_else(|| {
-        let fix = match closest(key, SETTINGS.iter().map(|setting| setting.key)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`airlock config show` lists every setting".to_owned(),
-        };
-        Failure::new(Kind::Usage, format!("unknown setting `{}` in {source}", shorten(key))).fix(fix)
-    })
+    SETTINGS
+        .iter()
+        .find(|setting| setting.key == key)
+        .ok_or_else(|| {
+            let fix = match closest(key, SETTINGS.iter().map(|setting| setting.key)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`airlock config show` lists every setting".to_owned(),
+            };
+            Failure::new(
+                Kind::Usage,
+                format!("unknown setting `{}` in {source}", shorten(key)),
+            )
+            .fix(fix)
+        })
 }
 
 fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
@@ -188,8 +206,15 @@ fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure
         let value = value.split(" #").next().unwrap_or_default().trim();
         let value = value.trim_matches(|c| c == '"' || c == '\'');
         check(key.trim(), value, &format!("{source}:{}", number + 1))?;
-        if values.insert(key.trim().to_owned(), value.to_owned()).is_some() {
-            return Err(invalid(format!("line {} sets `{}` again", number + 1, key.trim())));
+        if values
+            .insert(key.trim().to_owned(), value.to_owned())
+            .is_some()
+        {
+            return Err(invalid(format!(
+                "line {} sets `{}` again",
+                number + 1,
+                key.trim()
+            )));
         }
     }
     Ok(values)
@@ -210,7 +235,10 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
     };
     parse(old.as_bytes(), &path.display().to_string())?;
     let line = format!("{key}: {value}");
-    let is_key = |old: &str| old.split_once(':').is_some_and(|(name, _)| name.trim() == key);
+    let is_key = |old: &str| {
+        old.split_once(':')
+            .is_some_and(|(name, _)| name.trim() == key)
+    };
     let mut lines: Vec<&str> = old.lines().collect();
     match lines.iter_mut().find(|old| is_key(old)) {
         Some(old) => *old = &line,
@@ -219,7 +247,8 @@ pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
     let directory = path.parent().unwrap_or(path);
     std::fs::create_dir_all(directory).map_err(failed)?;
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-    io::Write::write_all(&mut file, format!("{}\n", lines.join("\n")).as_bytes()).map_err(failed)?;
+    io::Write::write_all(&mut file, format!("{}\n", lines.join("\n")).as_bytes())
+        .map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
@@ -249,7 +278,12 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_bad_values_are_errors() {
-        for bad in ["colour: auto", "color: blue", "nonsense", "color: auto\ncolor: never"] {
+        for bad in [
+            "colour: auto",
+            "color: blue",
+            "nonsense",
+            "color: auto\ncolor: never",
+        ] {
             assert!(parse(bad.as_bytes(), "test").is_err(), "{bad}");
         }
         assert!(parse(&[0xff], "test").is_err());

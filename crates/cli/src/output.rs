@@ -44,7 +44,10 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, closed: false }
+        Self {
+            json,
+            closed: false,
+        }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -94,7 +97,10 @@ impl Output {
     /// An indented `label: text`, continued lines indented alike.
     pub(crate) fn labelled(&mut self, label: &str, text: &str) {
         let indent = " ".repeat(label.len() + 4);
-        let text = text.lines().collect::<Vec<_>>().join(&format!("\n{indent}"));
+        let text = text
+            .lines()
+            .collect::<Vec<_>>()
+            .join(&format!("\n{indent}"));
         self.note(format!("  {}: {text}", styled(Tone::Label, label)));
     }
 

@@ -15,12 +15,18 @@ pub(crate) struct Place {
 }
 
 /// A variable, if it is set and not empty.
-#[expect(clippy::disallowed_methods, reason = "the one reader of the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one reader of the environment"
+)]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the command line knows where it stands")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command line knows where it stands"
+)]
 pub(crate) fn current_directory() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
         Failure::of(Kind::Failed, &error)
@@ -51,22 +57,30 @@ impl Place {
 
 /// The nearest directory upwards that has a policy or is a repository; else the directory itself.
 fn enclosing(start: &Path) -> PathBuf {
-    let marked = |directory: &&Path| {
-        directory.join(".airlock").is_dir() || directory.join(".git").exists()
-    };
+    let marked =
+        |directory: &&Path| directory.join(".airlock").is_dir() || directory.join(".git").exists();
     start.ancestors().find(marked).unwrap_or(start).to_owned()
 }
 
 /// An XDG base directory; a relative value is ignored, as the XDG rules ask.
 fn home(name: &str, fallback: &str) -> Result<PathBuf, Failure> {
-    if let Some(path) = variable(name).map(PathBuf::from).filter(|path| path.is_absolute()) {
+    if let Some(path) = variable(name)
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+    {
         return Ok(path);
     }
-    match variable("HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
+    match variable("HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+    {
         Some(home) => Ok(home.join(fallback)),
-        None => Err(Failure::new(Kind::Failed, "cannot tell where to keep state and configuration")
-            .why("neither HOME nor XDG_STATE_HOME and XDG_CONFIG_HOME is set to an absolute path")
-            .fix("set HOME, or both XDG_STATE_HOME and XDG_CONFIG_HOME")),
+        None => Err(Failure::new(
+            Kind::Failed,
+            "cannot tell where to keep state and configuration",
+        )
+        .why("neither HOME nor XDG_STATE_HOME and XDG_CONFIG_HOME is set to an absolute path")
+        .fix("set HOME, or both XDG_STATE_HOME and XDG_CONFIG_HOME")),
     }
 }
 

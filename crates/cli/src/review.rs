@@ -18,16 +18,24 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// The controlling terminal, if a person is there.
     pub(crate) fn open() -> Option<Self> {
-        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+        let terminal = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/tty")
+            .ok()?;
         let writer = terminal.try_clone().ok()?;
         // Somebody must be able to see the question.
-        (terminal.is_terminal() && std::io::stderr().is_terminal())
-            .then(|| Self { reader: BufReader::new(terminal), writer })
+        (terminal.is_terminal() && std::io::stderr().is_terminal()).then(|| Self {
+            reader: BufReader::new(terminal),
+            writer,
+        })
     }
 
     /// Asks `question` and reads one line.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {
-        write!(self.writer, "{question} ").and_then(|()| self.writer.flush()).ok()?;
+        write!(self.writer, "{question} ")
+            .and_then(|()| self.writer.flush())
+            .ok()?;
         let mut line = String::new();
         let read = self.reader.read_line(&mut line).ok()?;
         (read > 0).then(|| line.trim().to_owned())
@@ -45,14 +53,20 @@ pub(crate) fn answer(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let Some(mut terminal) = Terminal::open() else {
-        return Err(Failure::new(Kind::NeedsReview, format!("{what} needs a person's approval"))
-            .why("approving needs a terminal, and this command has none")
-            .fix("run the same command in a terminal"));
+        return Err(Failure::new(
+            Kind::NeedsReview,
+            format!("{what} needs a person's approval"),
+        )
+        .why("approving needs a terminal, and this command has none")
+        .fix("run the same command in a terminal"));
     };
     for reason in &review.approval.why {
         output.note(format!("rule `{}`: {}", reason.rule, reason.reason));
     }
-    output.note(format!("gate {}, risk {}", review.approval.gate, review.approval.risk.level));
+    output.note(format!(
+        "gate {}, risk {}",
+        review.approval.gate, review.approval.risk.level
+    ));
     let question = match typed {
         Some(word) => format!("{what}: type `{word}` to approve:"),
         None => format!("{what}: approve? [y/N]"),
@@ -62,11 +76,15 @@ pub(crate) fn answer(
         Some(word) => reply == word,
         None => matches!(reply.as_str(), "y" | "Y" | "yes"),
     };
-    kernel.answer(review, approved).map_err(|error| Failure::of(Kind::Failed, &error))?;
+    kernel
+        .answer(review, approved)
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
     if approved {
         return Ok(());
     }
     output.note(styled(Tone::Faint, "not approved; nothing was changed"));
-    Err(Failure::new(Kind::Denied, format!("{what} was not approved"))
-        .why("the person at the terminal said no"))
+    Err(
+        Failure::new(Kind::Denied, format!("{what} was not approved"))
+            .why("the person at the terminal said no"),
+    )
 }

@@ -47,19 +47,21 @@ impl Kernel {
         let now = self.clock().now();
         let policy = self.policy();
         let answer = Answer {
-            reply: if approved { Reply::Approve } else { Reply::Deny },
+            reply: if approved {
+                Reply::Approve
+            } else {
+                Reply::Deny
+            },
             conditions: vec![Condition::Once],
             rationale: None,
             answered_by: Answerer::Person(self.user().clone()),
             channel: Channel::Terminal,
         };
-        let current = airlock_policy::approval::Binding::of(
-            &review.request,
-            None,
-            policy.generation(),
-            None,
-        );
-        let grant = review.approval.answer(answer, &policy.answer_rules(), &current, now)?;
+        let current =
+            airlock_policy::approval::Binding::of(&review.request, None, policy.generation(), None);
+        let grant = review
+            .approval
+            .answer(answer, &policy.answer_rules(), &current, now)?;
         let mut entry = Entry::new(now, EventType::ApprovalDecided, Stage::Note);
         entry.action = Some(review.action.clone());
         entry.syscall = Some(review.request.syscall.to_string());
@@ -71,7 +73,9 @@ impl Kernel {
             ("answer", reply.to_owned()),
             ("channel", Channel::Terminal.to_string()),
         ];
-        entry.metadata.extend(notes.map(|(name, value)| (name.to_owned(), value)));
+        entry
+            .metadata
+            .extend(notes.map(|(name, value)| (name.to_owned(), value)));
         self.log().append(entry, Durability::Durable)?;
         if let Some(grant) = grant {
             let mut grants = self.grants().lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,9 @@
 //! only a person may do - change policy, trust files, answer approvals - is granted to the command
 //! line alone.
 
-use airlock_core::{Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId};
+use airlock_core::{
+    Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
+};
 use std::fmt;
 
 /// Where a call comes from.
@@ -84,8 +86,16 @@ impl Local {
         let uid = rustix::process::getuid().as_raw();
         let name = user_name(uid).and_then(|name| UserId::new(&name).ok());
         let user = name.map_or_else(|| UserId::new(&format!("uid:{uid}")), Ok)?;
-        let peer = Peer { pid: std::process::id(), uid, started: own_start_time() };
-        Ok(Self { tenant: TenantId::new("local")?, user, peer })
+        let peer = Peer {
+            pid: std::process::id(),
+            uid,
+            started: own_start_time(),
+        };
+        Ok(Self {
+            tenant: TenantId::new("local")?,
+            user,
+            peer,
+        })
     }
 
     /// The user.
@@ -132,7 +142,11 @@ fn own_start_time() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the command name in parentheses and may contain anything.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    after_name.split_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
+    after_name
+        .split_whitespace()
+        .nth(19)
+        .and_then(|field| field.parse().ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

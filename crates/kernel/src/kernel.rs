@@ -144,7 +144,9 @@ impl Kernel {
 
     pub(crate) fn output_budget(&self, imposed: &Imposed) -> usize {
         let limit = imposed.max_output.map_or(u64::MAX, |size| size.as_bytes());
-        usize::try_from(limit).unwrap_or(usize::MAX).min(self.output_bytes)
+        usize::try_from(limit)
+            .unwrap_or(usize::MAX)
+            .min(self.output_bytes)
     }
 
     pub(crate) fn search_threads(&self) -> usize {
@@ -158,7 +160,8 @@ impl Kernel {
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
         let tags = policy.tags(front.as_str(), self.local.user());
-        self.local.caller(front, self.workspace().id(), call.session.clone(), tags)
+        self.local
+            .caller(front, self.workspace().id(), call.session.clone(), tags)
     }
 }
 
@@ -170,7 +173,13 @@ fn enforcer() -> Result<Enforcer, StartError> {
             CapabilitySet::parse(patterns.iter().copied()).map_err(StartError::Manifest)
         };
         let name = PluginName::new(front.as_str()).map_err(StartError::Identity)?;
-        enforcer.replace(name, Manifest { allow: set(front.allow())?, deny: set(front.deny())? });
+        enforcer.replace(
+            name,
+            Manifest {
+                allow: set(front.allow())?,
+                deny: set(front.deny())?,
+            },
+        );
     }
     Ok(enforcer)
 }

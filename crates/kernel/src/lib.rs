@@ -4,21 +4,25 @@
 //! command line, servers, plugins and the agent loop are fronts that call it. The kernel itself
 //! only reads the workspace; the one file it writes there is the policy, after review.
 
+mod approvals;
 mod beneath;
 mod clock;
 mod control;
 mod fronts;
 mod kernel;
+mod policy_store;
 mod road;
 mod sanitise;
 mod starter;
 pub mod tools;
 mod workspace;
 
+pub use approvals::AnswerFailure;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use fronts::Front;
-pub use kernel::{Kernel, KernelConfig, PolicyOrigin, StartError};
+pub use kernel::{Kernel, KernelConfig, StartError};
+pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, sanitise_line, strip_control};
 pub use starter::{Language, Starter};

@@ -3,9 +3,9 @@
 //! Invariant 8 lives here: the workspace's file counts only while a person's approval holds, and
 //! [`PolicyStore::update`] - reached only through the reviewed syscall - is the only writer.
 
+use crate::kernel::StartError;
 use crate::starter::Starter;
 use crate::workspace::{POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic};
-use crate::kernel::StartError;
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{Decision, Engine, Explanation, Generation, LoadError, Policy, Protected};
@@ -124,7 +124,13 @@ impl PolicyInForce {
             }
         };
         let engine = Engine::new(policy, protected(workspace));
-        Ok(Self { engine, origin, workspace_allow, user_allow, source: source.into() })
+        Ok(Self {
+            engine,
+            origin,
+            workspace_allow,
+            user_allow,
+            source: source.into(),
+        })
     }
 
     /// Where it comes from.
@@ -188,7 +194,9 @@ impl fmt::Debug for PolicyInForce {
 /// What no request may write, whatever the policy: state, keys and our own binary.
 fn protected(workspace: &Workspace) -> Protected {
     let mut paths = vec![workspace.state().path().display().to_string()];
-    let binary = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    let binary = std::env::current_exe()
+        .ok()
+        .and_then(|path| path.canonicalize().ok());
     paths.extend(binary.map(|path| path.display().to_string()));
     Protected::new(paths)
 }
@@ -205,7 +213,11 @@ impl PolicyStore {
     /// not load stops the start.
     pub(crate) fn open(workspace: Workspace, user: &UserId) -> Result<Self, StartError> {
         let current = load(&workspace, user)?;
-        Ok(Self { workspace, user: user.clone(), current: ArcSwap::from_pointee(current) })
+        Ok(Self {
+            workspace,
+            user: user.clone(),
+            current: ArcSwap::from_pointee(current),
+        })
     }
 
     pub(crate) fn workspace(&self) -> &Workspace {
@@ -255,17 +267,27 @@ impl PolicyStore {
         let policy = Policy::load(POLICY_FILE, bytes)
             .map_err(|error| UpdateError::Load(Box::new(error)))?
             .policy;
-        let old = self.workspace.trust()?.untrusted_policy().map(<[u8]>::to_vec);
+        let old = self
+            .workspace
+            .trust()?
+            .untrusted_policy()
+            .map(<[u8]>::to_vec);
         let backup = old.map(|old| self.back_up(&old)).transpose()?;
         self.write(bytes)?;
-        Ok(Updated { generation: policy.generation(), backup })
+        Ok(Updated {
+            generation: policy.generation(),
+            backup,
+        })
     }
 
     /// Writes the file, approves it, loads it. A crash in between leaves a file that nobody
     /// approved yet: built-in defaults hold until it is looked at.
     fn write(&self, bytes: &[u8]) -> Result<(), UpdateError> {
         let path = Path::new(self.workspace.root().path()).join(POLICY_FILE);
-        let failed = |source| UpdateError::Write { path: path.clone(), source };
+        let failed = |source| UpdateError::Write {
+            path: path.clone(),
+            source,
+        };
         let directory = path.parent().unwrap_or(&path);
         match std::fs::create_dir(directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -299,13 +321,19 @@ impl PolicyStore {
 
     fn back_up(&self, bytes: &[u8]) -> Result<String, UpdateError> {
         let directory = self.workspace.state().backups();
-        let failed = |source| UpdateError::Write { path: directory.clone(), source };
+        let failed = |source| UpdateError::Write {
+            path: directory.clone(),
+            source,
+        };
         let mut numbers = backup_numbers(&directory).map_err(failed)?;
         numbers.sort_unstable();
         let next = numbers.last().map_or(1, |last| last + 1);
         let name = format!("policy-{next:04}.yaml");
         write_atomic(&directory.join(&name), bytes, 0o600).map_err(failed)?;
-        for old in numbers.iter().take((numbers.len() + 1).saturating_sub(BACKUPS)) {
+        for old in numbers
+            .iter()
+            .take((numbers.len() + 1).saturating_sub(BACKUPS))
+        {
             // A backup that stays behind costs a little space and harms nobody.
             let _ = std::fs::remove_file(directory.join(format!("policy-{old:04}.yaml")));
         }
@@ -315,7 +343,10 @@ impl PolicyStore {
     /// Held while policy or approvals change, across processes.
     fn lock(&self) -> Result<File, UpdateError> {
         let path = self.workspace.state().lock();
-        let failed = |source| UpdateError::Write { path: path.clone(), source };
+        let failed = |source| UpdateError::Write {
+            path: path.clone(),
+            source,
+        };
         let file = File::create(&path).map_err(failed)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
         Ok(file)
@@ -326,10 +357,16 @@ fn load(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartErro
     let trust = workspace.trust().map_err(StartError::Trust)?;
     let (bytes, name, origin) = match trust.policy() {
         Some(bytes) => (bytes, POLICY_FILE, PolicyOrigin::Workspace),
-        None if trust.is_empty() || trust.holds() => {
-            (airlock_policy::DEFAULT_POLICY.as_bytes(), "default", PolicyOrigin::Default)
-        }
-        None => (airlock_policy::DEFAULT_POLICY.as_bytes(), "default", PolicyOrigin::Untrusted),
+        None if trust.is_empty() || trust.holds() => (
+            airlock_policy::DEFAULT_POLICY.as_bytes(),
+            "default",
+            PolicyOrigin::Default,
+        ),
+        None => (
+            airlock_policy::DEFAULT_POLICY.as_bytes(),
+            "default",
+            PolicyOrigin::Untrusted,
+        ),
     };
     let loaded = Policy::load(name, bytes).map_err(|error| StartError::Policy {
         error,
@@ -342,9 +379,12 @@ fn backup_numbers(directory: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("policy-")?.strip_suffix(".yaml")?.parse().ok());
+        let number = name.to_str().and_then(|name| {
+            name.strip_prefix("policy-")?
+                .strip_suffix(".yaml")?
+                .parse()
+                .ok()
+        });
         numbers.extend(number);
     }
     Ok(numbers)

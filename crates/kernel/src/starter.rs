@@ -41,16 +41,31 @@ const PROFILES: &[Profile] = &[
         marks: &["Cargo.toml"],
         source: &["src/**", "crates/*/src/**", "benches/**", "examples/**"],
         tests: &["tests/**", "crates/*/tests/**"],
-        build: &["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/**", "rust-toolchain*"],
+        build: &[
+            "Cargo.toml",
+            "Cargo.lock",
+            "build.rs",
+            ".cargo/**",
+            "rust-toolchain*",
+        ],
         samples: ("src/main.rs", "Cargo.toml"),
-        commands: &[("cargo", &["build", "check", "test", "clippy", "fmt", "doc"]), ("rustc", &[])],
+        commands: &[
+            ("cargo", &["build", "check", "test", "clippy", "fmt", "doc"]),
+            ("rustc", &[]),
+        ],
     },
     Profile {
         language: Language::Node,
         name: "Node",
         marks: &["package.json"],
         source: &["src/**", "lib/**", "app/**", "pages/**", "components/**"],
-        tests: &["test/**", "tests/**", "__tests__/**", "*.test.*", "*.spec.*"],
+        tests: &[
+            "test/**",
+            "tests/**",
+            "__tests__/**",
+            "*.test.*",
+            "*.spec.*",
+        ],
         build: &[
             "package.json",
             "package-lock.json",
@@ -67,10 +82,22 @@ const PROFILES: &[Profile] = &[
     Profile {
         language: Language::Python,
         name: "Python",
-        marks: &["pyproject.toml", "setup.py", "requirements.txt", "setup.cfg"],
+        marks: &[
+            "pyproject.toml",
+            "setup.py",
+            "requirements.txt",
+            "setup.cfg",
+        ],
         source: &["src/**", "*.py"],
         tests: &["tests/**", "test/**", "test_*.py", "*_test.py"],
-        build: &["pyproject.toml", "setup.py", "setup.cfg", "requirements*.txt", "tox.ini", "conftest.py"],
+        build: &[
+            "pyproject.toml",
+            "setup.py",
+            "setup.cfg",
+            "requirements*.txt",
+            "tox.ini",
+            "conftest.py",
+        ],
         samples: ("src/app.py", "pyproject.toml"),
         commands: &[("python3", &[]), ("pytest", &[])],
     },
@@ -96,13 +123,19 @@ impl Starter {
     /// Looks at the workspace's root for what gives a language away.
     pub(crate) fn detect(root: &Root) -> Self {
         let has = |mark: &&str| root.open_file(mark).is_ok();
-        let found = PROFILES.iter().filter(|profile| profile.marks.iter().any(|mark| has(&mark)));
-        Self { languages: found.map(|profile| profile.language).collect() }
+        let found = PROFILES
+            .iter()
+            .filter(|profile| profile.marks.iter().any(|mark| has(&mark)));
+        Self {
+            languages: found.map(|profile| profile.language).collect(),
+        }
     }
 
     /// A starter for these languages.
     pub fn for_languages(languages: &[Language]) -> Self {
-        Self { languages: languages.to_vec() }
+        Self {
+            languages: languages.to_vec(),
+        }
     }
 
     /// The names of the languages found.
@@ -111,7 +144,9 @@ impl Starter {
     }
 
     fn profiles(&self) -> impl Iterator<Item = &'static Profile> {
-        PROFILES.iter().filter(|profile| self.languages.contains(&profile.language))
+        PROFILES
+            .iter()
+            .filter(|profile| self.languages.contains(&profile.language))
     }
 
     fn gather(&self, of: fn(&Profile) -> &'static [&'static str]) -> Vec<&'static str> {
@@ -146,8 +181,14 @@ impl Starter {
         let mut globs = self.gather(|profile| profile.source);
         globs.extend(self.gather(|profile| profile.tests));
         globs.extend(["docs/**", "README.md"]);
-        let sample = self.profiles().next().map_or("docs/guide.md", |profile| profile.samples.0);
-        let build = self.profiles().next().map_or("LICENSE", |profile| profile.samples.1);
+        let sample = self
+            .profiles()
+            .next()
+            .map_or("docs/guide.md", |profile| profile.samples.0);
+        let build = self
+            .profiles()
+            .next()
+            .map_or("LICENSE", |profile| profile.samples.1);
         let _ = write!(
             text,
             "
@@ -299,14 +340,27 @@ mod tests {
 
     #[test]
     fn every_combination_loads_without_warnings() {
-        let all = [Language::Rust, Language::Node, Language::Python, Language::Go];
+        let all = [
+            Language::Rust,
+            Language::Node,
+            Language::Python,
+            Language::Go,
+        ];
         for bits in 0..16 {
-            let chosen: Vec<Language> =
-                all.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, l)| *l).collect();
+            let chosen: Vec<Language> = all
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| bits >> i & 1 == 1)
+                .map(|(_, l)| *l)
+                .collect();
             let text = Starter::for_languages(&chosen).policy();
             let loaded = Policy::load("starter", text.as_bytes())
                 .unwrap_or_else(|error| panic!("{chosen:?}: {error}\n{text}"));
-            assert!(loaded.warnings.is_empty(), "{chosen:?}: {:?}\n{text}", loaded.warnings);
+            assert!(
+                loaded.warnings.is_empty(),
+                "{chosen:?}: {:?}\n{text}",
+                loaded.warnings
+            );
         }
     }
 }

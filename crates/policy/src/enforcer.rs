@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// What a plugin was granted at registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grants {
+pub struct CapabilityGrants {
     /// What it may use.
     pub allow: CapabilitySet,
     /// What it may not use, whoever grants it.
@@ -28,7 +28,7 @@ pub struct Grants {
 
 /// The condition that a denied capability failed: the first, in the order given here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Gate {
+pub enum CapabilityGate {
     /// The plugin is registered.
     UnknownPlugin,
     /// Its allow set contains the capability.
@@ -41,7 +41,7 @@ pub enum Gate {
     User,
 }
 
-impl Gate {
+impl CapabilityGate {
     /// The words used in logs and output.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Gate {
     }
 }
 
-impl fmt::Display for Gate {
+impl fmt::Display for CapabilityGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -67,7 +67,7 @@ pub enum CheckResult {
     /// Every gate let it through.
     Allowed,
     /// This gate, the first that did not, stopped it.
-    Denied(Gate),
+    Denied(CapabilityGate),
 }
 
 impl CheckResult {
@@ -80,7 +80,7 @@ impl CheckResult {
     }
 
     /// The first gate that failed.
-    pub const fn failed_gate(self) -> Option<Gate> {
+    pub const fn failed_gate(self) -> Option<CapabilityGate> {
         match self {
             Self::Allowed => None,
             Self::Denied(gate) => Some(gate),
@@ -156,7 +156,7 @@ impl NotRegistered {
     }
 }
 
-type Registrations = HashMap<PluginName, Arc<Grants>>;
+type Registrations = HashMap<PluginName, Arc<CapabilityGrants>>;
 
 /// The registrations of all plugins.
 #[derive(Debug, Default)]
@@ -172,7 +172,11 @@ impl Enforcer {
     }
 
     /// Registers `plugin`. Of several threads that register one name, exactly one succeeds.
-    pub fn register(&self, plugin: PluginName, grants: Grants) -> Result<(), AlreadyRegistered> {
+    pub fn register(
+        &self,
+        plugin: PluginName,
+        grants: CapabilityGrants,
+    ) -> Result<(), AlreadyRegistered> {
         let grants = Arc::new(grants);
         let mut taken = false;
         self.registrations.rcu(|current| {
@@ -193,7 +197,11 @@ impl Enforcer {
     ///
     /// A plugin that is not registered stays so: a replacement that comes after the plugin was
     /// unregistered must not bring it back.
-    pub fn replace(&self, plugin: &PluginName, grants: Grants) -> Result<(), NotRegistered> {
+    pub fn replace(
+        &self,
+        plugin: &PluginName,
+        grants: CapabilityGrants,
+    ) -> Result<(), NotRegistered> {
         let grants = Arc::new(grants);
         let mut known = false;
         self.registrations.rcu(|current| {
@@ -230,8 +238,8 @@ impl Enforcer {
     }
 
     /// The registrations as they are now, for several checks that belong together.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot(self.registrations.load_full())
+    pub fn snapshot(&self) -> EnforcerSnapshot {
+        EnforcerSnapshot(self.registrations.load_full())
     }
 
     /// Checks one capability against the registrations as they are now.
@@ -246,9 +254,9 @@ impl Enforcer {
 
 /// The registrations at one moment. It does not change, whatever is registered later.
 #[derive(Debug, Clone)]
-pub struct Snapshot(Arc<Registrations>);
+pub struct EnforcerSnapshot(Arc<Registrations>);
 
-impl Snapshot {
+impl EnforcerSnapshot {
     /// Checks one capability.
     pub fn check(
         &self,
@@ -267,7 +275,7 @@ impl Snapshot {
     }
 
     /// What `plugin` was granted, if it is registered.
-    pub fn grants(&self, plugin: &PluginName) -> Option<&Grants> {
+    pub fn grants(&self, plugin: &PluginName) -> Option<&CapabilityGrants> {
         self.0.get(plugin).map(|grants| &**grants)
     }
 
@@ -280,7 +288,11 @@ impl Snapshot {
 }
 
 /// `current` with `plugin` holding `grants`.
-fn with(current: &Registrations, plugin: &PluginName, grants: &Arc<Grants>) -> Arc<Registrations> {
+fn with(
+    current: &Registrations,
+    plugin: &PluginName,
+    grants: &Arc<CapabilityGrants>,
+) -> Arc<Registrations> {
     let mut registrations = current.clone();
     registrations.insert(plugin.clone(), Arc::clone(grants));
     Arc::new(registrations)
@@ -304,18 +316,18 @@ fn check(
 
 fn judge(registrations: &Registrations, query: &CheckQuery<'_>) -> CheckResult {
     let Some(grants) = registrations.get(query.plugin) else {
-        return CheckResult::Denied(Gate::UnknownPlugin);
+        return CheckResult::Denied(CapabilityGate::UnknownPlugin);
     };
     // Malformed text is in no set, so the first set that should contain it is where it fails. It is
     // not in the deny set either: that must never be what lets it through.
     let Ok(capability) = Capability::parse(query.capability) else {
-        return CheckResult::Denied(Gate::Plugin);
+        return CheckResult::Denied(CapabilityGate::Plugin);
     };
     let gates = [
-        (Gate::Plugin, &grants.allow, true),
-        (Gate::PluginDeny, &grants.deny, false),
-        (Gate::Workspace, query.workspace, true),
-        (Gate::User, query.user, true),
+        (CapabilityGate::Plugin, &grants.allow, true),
+        (CapabilityGate::PluginDeny, &grants.deny, false),
+        (CapabilityGate::Workspace, query.workspace, true),
+        (CapabilityGate::User, query.user, true),
     ];
     gates
         .into_iter()

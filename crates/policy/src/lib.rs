@@ -11,7 +11,7 @@ extern crate self as airlock_policy;
 pub mod approval;
 pub mod capability;
 mod decision;
-pub mod document;
+mod document;
 mod enforcer;
 mod engine;
 mod explain;
@@ -23,7 +23,16 @@ mod rules;
 pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
-pub use document::{Document, ExampleFields, Place};
+pub use document::{
+    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
+    Coverage, Destination, Document, Example, ExampleFields, Exemptions,
+    Extension as ExtensionSource, Headless, Limit, Merge, Narrowing, Network, Phases, Place, Reach,
+    Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+};
+pub use enforcer::{
+    AlreadyRegistered, CapabilityCheck, CapabilityGate, CapabilityGrants, CheckQuery, CheckResult,
+    CheckSink, Enforcer, EnforcerSnapshot, NotRegistered,
+};
 pub use engine::Engine;
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
@@ -33,7 +42,3 @@ pub use load::{
 };
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
 pub use rules::{Loaded, Policy, Protected, Shape};
-pub use enforcer::{
-    AlreadyRegistered, CapabilityCheck, CheckQuery, CheckResult, CheckSink, Enforcer, Gate, Grants,
-    NotRegistered, Snapshot,
-};

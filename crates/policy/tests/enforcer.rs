@@ -4,7 +4,8 @@
 use airlock_core::{PluginName, UserId, WorkspaceId};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    CapabilityCheck, CheckQuery, CheckResult, CheckSink, Enforcer, Gate, Grants, Snapshot,
+    CapabilityCheck, CapabilityGate, CapabilityGrants, CheckQuery, CheckResult, CheckSink,
+    Enforcer, EnforcerSnapshot,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -14,8 +15,8 @@ fn set(patterns: &[&str]) -> CapabilitySet {
     CapabilitySet::parse(patterns).unwrap()
 }
 
-fn grants(allow: &[&str], deny: &[&str]) -> Grants {
-    Grants {
+fn grants(allow: &[&str], deny: &[&str]) -> CapabilityGrants {
+    CapabilityGrants {
         allow: set(allow),
         deny: set(deny),
     }
@@ -243,11 +244,11 @@ fn registering_and_forgetting_take_effect_at_once() {
 #[test]
 fn gates_have_the_words_of_the_log() {
     let gates = [
-        Gate::UnknownPlugin,
-        Gate::Plugin,
-        Gate::PluginDeny,
-        Gate::Workspace,
-        Gate::User,
+        CapabilityGate::UnknownPlugin,
+        CapabilityGate::Plugin,
+        CapabilityGate::PluginDeny,
+        CapabilityGate::Workspace,
+        CapabilityGate::User,
     ];
     let words = [
         "unknown plugin",
@@ -256,12 +257,12 @@ fn gates_have_the_words_of_the_log() {
         "workspace",
         "user",
     ];
-    assert_eq!(gates.map(Gate::as_str), words);
+    assert_eq!(gates.map(CapabilityGate::as_str), words);
 }
 
 /// The two registrations the race flips between. Allow of one with deny of the other would grant
 /// `kv.probe`, or stop `kv.other` at the deny set: neither registration does either.
-fn halves() -> [Grants; 2] {
+fn halves() -> [CapabilityGrants; 2] {
     [
         grants(&["kv.probe"], &["kv.probe", "kv.other"]),
         grants(&["kv.other"], &[]),
@@ -269,7 +270,7 @@ fn halves() -> [Grants; 2] {
 }
 
 /// What the two probes answer in one snapshot.
-fn probe(snapshot: &Snapshot, scene: &Scene, name: &PluginName) -> [CheckResult; 2] {
+fn probe(snapshot: &EnforcerSnapshot, scene: &Scene, name: &PluginName) -> [CheckResult; 2] {
     ["kv.probe", "kv.other"].map(|capability| {
         let mut records = 0;
         let mut sink = |_: &CapabilityCheck<'_>| records += 1;
@@ -285,9 +286,12 @@ fn no_check_ever_sees_half_an_update() {
     const ROUNDS: usize = 3_000;
     const PATIENCE: Duration = Duration::from_secs(30);
     let whole = [
-        [Denied(Gate::UnknownPlugin); 2],
-        [Denied(Gate::PluginDeny), Denied(Gate::Plugin)],
-        [Denied(Gate::Plugin), Allowed],
+        [Denied(CapabilityGate::UnknownPlugin); 2],
+        [
+            Denied(CapabilityGate::PluginDeny),
+            Denied(CapabilityGate::Plugin),
+        ],
+        [Denied(CapabilityGate::Plugin), Allowed],
     ];
     let seen = [const { AtomicUsize::new(0) }; 3];
     let (enforcer, scene, done) = (

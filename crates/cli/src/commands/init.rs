@@ -13,7 +13,11 @@ pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
         output.data(Starter::of(opened.kernel.workspace()).policy().as_bytes());
         return Ok(0);
     }
-    let done = outcome::done(opened.kernel.submit(Front::Cli, &Call::new("policy.init", json!({}))))?;
+    let done = outcome::done(
+        opened
+            .kernel
+            .submit(Front::Cli, &Call::new("policy.init", json!({}))),
+    )?;
     if output.is_json() {
         output.json(&json!({
             "policy": POLICY_FILE,
@@ -33,7 +37,10 @@ pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
     } else {
         format!("for {}", languages.join(", "))
     };
-    output.line(format!("{} {POLICY_FILE} ({fitted})", styled(Tone::Good, "wrote")));
+    output.line(format!(
+        "{} {POLICY_FILE} ({fitted})",
+        styled(Tone::Good, "wrote")
+    ));
     output.note("it is in force and trusted; whatever it does not allow is denied");
     output.note("next: airlock policy explain fs.write --path src/main.rs");
     Ok(0)

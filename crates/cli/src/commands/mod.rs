@@ -40,9 +40,12 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
 
 fn man(directory: &Path, output: &mut Output) -> Ending {
     clap_mangen::generate_to(Cli::command(), directory).map_err(|error| {
-        Failure::new(Kind::Failed, format!("cannot write manual pages to {}", directory.display()))
-            .why(error)
-            .fix("name an existing directory you can write")
+        Failure::new(
+            Kind::Failed,
+            format!("cannot write manual pages to {}", directory.display()),
+        )
+        .why(error)
+        .fix("name an existing directory you can write")
     })?;
     output.note(format!("manual pages written to {}", directory.display()));
     Ok(0)

@@ -59,7 +59,9 @@ pub(super) fn start_failure(error: StartError) -> Failure {
     match error {
         StartError::Workspace(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
         StartError::Trust(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
-        StartError::Policy { error, source_text } => super::policy::load_failure(&error, &source_text),
+        StartError::Policy { error, source_text } => {
+            super::policy::load_failure(&error, &source_text)
+        }
         StartError::Audit(error) => {
             let failure = Failure::new(Kind::Failed, "cannot open the audit log").why(&error);
             failure

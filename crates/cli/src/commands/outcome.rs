@@ -1,8 +1,8 @@
 //! Outcomes of the road as text, JSON and exit codes.
 
 use crate::failure::{Failure, Kind};
-use airlock_kernel::{Denied, Failed, Outcome, Review};
 use airlock_kernel::Done;
+use airlock_kernel::{Denied, Failed, Outcome, Review};
 use serde_json::json;
 
 /// The result of a call, or the failure that says why there is none.

@@ -13,9 +13,11 @@ pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) ->
     match command {
         ToolCommand::List => list(output),
         ToolCommand::Show { name } => show(&name, output),
-        ToolCommand::Call { name, arguments, front } => {
-            call(global, name, &arguments, &front, output)
-        }
+        ToolCommand::Call {
+            name,
+            arguments,
+            front,
+        } => call(global, name, &arguments, &front, output),
     }
 }
 
@@ -63,8 +65,15 @@ fn show(name: &str, output: &mut Output) -> Ending {
         output.json(&value);
         return Ok(0);
     }
-    output.line(format!("{} - {}", styled(Tone::Heading, spec.name), spec.summary));
-    output.line(format!("  runs in the {} tier, syscall {}", spec.tier, spec.syscall));
+    output.line(format!(
+        "{} - {}",
+        styled(Tone::Heading, spec.name),
+        spec.summary
+    ));
+    output.line(format!(
+        "  runs in the {} tier, syscall {}",
+        spec.tier, spec.syscall
+    ));
     output.line(styled(Tone::Heading, "arguments"));
     for line in arguments(&schema) {
         output.line(format!("  {line}"));
@@ -89,9 +98,16 @@ fn arguments(schema: &Value) -> Vec<String> {
     properties
         .iter()
         .map(|(name, property)| {
-            let about = property.get("description").and_then(Value::as_str).unwrap_or_default();
+            let about = property
+                .get("description")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-            let mark = if required.contains(&name.as_str()) { " (required)" } else { "" };
+            let mark = if required.contains(&name.as_str()) {
+                " (required)"
+            } else {
+                ""
+            };
             format!("{:<14}{about}{mark}", styled(Tone::Label, name))
         })
         .collect()
@@ -114,15 +130,18 @@ fn call(
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {
-    Front::ALL.into_iter().find(|front| front.as_str() == name).ok_or_else(|| {
-        let names = Front::ALL.map(Front::as_str);
-        let fix = closest(name, names).map_or_else(
-            || format!("use one of {}", names.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        );
-        let name = airlock_kernel::sanitise_line(name, 60);
-        Failure::new(Kind::Usage, format!("unknown front `{name}`")).fix(fix)
-    })
+    Front::ALL
+        .into_iter()
+        .find(|front| front.as_str() == name)
+        .ok_or_else(|| {
+            let names = Front::ALL.map(Front::as_str);
+            let fix = closest(name, names).map_or_else(
+                || format!("use one of {}", names.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
+            let name = airlock_kernel::sanitise_line(name, 60);
+            Failure::new(Kind::Usage, format!("unknown front `{name}`")).fix(fix)
+        })
 }
 
 /// NAME=VALUE pairs, or one JSON object. A value that is JSON counts as that; else it is text.
@@ -147,7 +166,10 @@ fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
         };
         if object.insert(name.to_owned(), parsed).is_some() {
             let name = airlock_kernel::sanitise_line(name, 60);
-            return Err(Failure::new(Kind::Usage, format!("`{name}` is given twice")));
+            return Err(Failure::new(
+                Kind::Usage,
+                format!("`{name}` is given twice"),
+            ));
         }
     }
     Ok(Value::Object(object))
@@ -173,7 +195,10 @@ fn present(done: &Done, output: &mut Output) {
         output.note(format!("{} withheld by policy", count(done.hidden, "path")));
     }
     if done.secrets > 0 {
-        output.note(format!("{} replaced by a placeholder", count(done.secrets as u64, "secret")));
+        output.note(format!(
+            "{} replaced by a placeholder",
+            count(done.secrets as u64, "secret")
+        ));
     }
     if done.cut {
         output.note("the result was cut; ask for a narrower part to see the rest");
@@ -181,7 +206,11 @@ fn present(done: &Done, output: &mut Output) {
 }
 
 fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    if number == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{number} {noun}s")
+    }
 }
 
 /// Results whose natural form is lines of text.
@@ -207,8 +236,14 @@ fn line_of(item: &Value) -> String {
     if let Value::String(text) = item {
         return text.clone();
     }
-    let path = field("path").or_else(|| field("name")).and_then(Value::as_str).unwrap_or_default();
-    match (field("line").and_then(Value::as_u64), field("text").and_then(Value::as_str)) {
+    let path = field("path")
+        .or_else(|| field("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    match (
+        field("line").and_then(Value::as_u64),
+        field("text").and_then(Value::as_str),
+    ) {
         (Some(line), Some(text)) => format!("{path}:{line}:{}", text.trim_end_matches('\n')),
         _ if field("kind").and_then(Value::as_str) == Some("directory") => format!("{path}/"),
         _ => path.to_owned(),

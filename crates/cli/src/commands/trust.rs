@@ -13,7 +13,11 @@ pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Out
     match action {
         Some(TrustAction::Show) => show(&opened.kernel, output),
         Some(TrustAction::Revoke) => {
-            outcome::done(opened.kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
+            outcome::done(
+                opened
+                    .kernel
+                    .submit(Front::Cli, &Call::new("trust.revoke", json!({}))),
+            )?;
             output.note("nothing in .airlock/ counts any more; built-in defaults hold");
             Ok(0)
         }
@@ -59,9 +63,15 @@ fn show(kernel: &Kernel, output: &mut Output) -> Ending {
 
 fn files(trust: &Trust, output: &mut Output) {
     for file in trust.report() {
-        let tone = if file.change == TrustChange::Same { Tone::Good } else { Tone::Warn };
+        let tone = if file.change == TrustChange::Same {
+            Tone::Good
+        } else {
+            Tone::Warn
+        };
         let state = styled(tone, &format!("{:<8}", word(file.change)));
-        let digest = file.digest.map_or_else(String::new, |digest| digest.short());
+        let digest = file
+            .digest
+            .map_or_else(String::new, |digest| digest.short());
         let path = airlock_kernel::sanitise_line(&file.path, 200);
         output.line(format!("{state}  {path}  {} bytes  {digest}", file.bytes));
     }
@@ -94,6 +104,8 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
 
 /// The policy as a person should see it before saying yes.
 fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
-    let Some(bytes) = trust.untrusted_policy() else { return Ok(()) };
+    let Some(bytes) = trust.untrusted_policy() else {
+        return Ok(());
+    };
     super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)
 }

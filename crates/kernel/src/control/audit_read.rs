@@ -27,7 +27,10 @@ impl Tool for AuditRead {
     fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let Arguments { purpose } = arguments(value)?;
         Ok(Box::new(Ready(move || {
-            Ok(ToolOutput { value: json!({ "purpose": purpose }), hidden: 0 })
+            Ok(ToolOutput {
+                value: json!({ "purpose": purpose }),
+                hidden: 0,
+            })
         })))
     }
 }

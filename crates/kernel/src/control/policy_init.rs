@@ -14,8 +14,11 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 struct Arguments {}
 
-static SPEC: ToolSpec =
-    spec("policy.init", "write a starter policy where there is none", schema_of::<Arguments>);
+static SPEC: ToolSpec = spec(
+    "policy.init",
+    "write a starter policy where there is none",
+    schema_of::<Arguments>,
+);
 
 pub(super) struct PolicyInit(Arc<PolicyStore>);
 
@@ -35,7 +38,10 @@ impl Tool for PolicyInit {
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
             let starter = store.initialise().map_err(ToolFailure::control)?;
-            Ok(ToolOutput { value: json!({ "languages": starter.names() }), hidden: 0 })
+            Ok(ToolOutput {
+                value: json!({ "languages": starter.names() }),
+                hidden: 0,
+            })
         })))
     }
 }

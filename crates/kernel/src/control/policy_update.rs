@@ -18,7 +18,11 @@ struct Arguments {
     text: String,
 }
 
-static SPEC: ToolSpec = spec("policy.update", "replace the policy", schema_of::<Arguments>);
+static SPEC: ToolSpec = spec(
+    "policy.update",
+    "replace the policy",
+    schema_of::<Arguments>,
+);
 
 pub(super) struct PolicyUpdate(Arc<PolicyStore>);
 
@@ -43,7 +47,9 @@ impl Tool for PolicyUpdate {
         })?;
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
-            let updated = store.update(text.as_bytes()).map_err(ToolFailure::control)?;
+            let updated = store
+                .update(text.as_bytes())
+                .map_err(ToolFailure::control)?;
             let value = json!({
                 "generation": updated.generation.to_string(),
                 "backup": updated.backup,

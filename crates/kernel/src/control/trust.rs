@@ -24,10 +24,16 @@ struct ApproveArguments {
 #[serde(deny_unknown_fields)]
 struct RevokeArguments {}
 
-static APPROVE: ToolSpec =
-    spec("trust.approve", "approve a workspace's .airlock files", schema_of::<ApproveArguments>);
-static REVOKE: ToolSpec =
-    spec("trust.revoke", "withdraw every approval", schema_of::<RevokeArguments>);
+static APPROVE: ToolSpec = spec(
+    "trust.approve",
+    "approve a workspace's .airlock files",
+    schema_of::<ApproveArguments>,
+);
+static REVOKE: ToolSpec = spec(
+    "trust.revoke",
+    "withdraw every approval",
+    schema_of::<RevokeArguments>,
+);
 
 pub(super) struct Approve(Arc<PolicyStore>);
 
@@ -47,7 +53,10 @@ impl Tool for Approve {
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
             let files = store.approve(digest).map_err(ToolFailure::control)?;
-            Ok(ToolOutput { value: json!({ "approved": files }), hidden: 0 })
+            Ok(ToolOutput {
+                value: json!({ "approved": files }),
+                hidden: 0,
+            })
         })))
     }
 }
@@ -70,7 +79,10 @@ impl Tool for Revoke {
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
             store.revoke().map_err(ToolFailure::control)?;
-            Ok(ToolOutput { value: json!({ "revoked": true }), hidden: 0 })
+            Ok(ToolOutput {
+                value: json!({ "revoked": true }),
+                hidden: 0,
+            })
         })))
     }
 }

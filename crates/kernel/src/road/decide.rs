@@ -2,12 +2,12 @@
 
 use super::record::Trail;
 use crate::kernel::{Kernel, PolicyInForce};
+use crate::tools::ReadFilter;
 use airlock_core::{Request, WorkspacePath};
 use airlock_policy::{
     CheckQuery, CheckResult, Contribution, Decision, EnforcerSnapshot, Imposed, Layer, Opinion,
     Verdict,
 };
-use crate::tools::ReadFilter;
 use std::sync::Arc;
 
 /// A decision, and the view of the enforcer it was taken on.
@@ -41,7 +41,10 @@ impl Kernel {
     ) -> Option<Contribution> {
         let needs = request.needs(self.workspace().root().path());
         if needs.is_empty() {
-            let reason = format!("`{}` names nothing it could be granted for", request.syscall);
+            let reason = format!(
+                "`{}` names nothing it could be granted for",
+                request.syscall
+            );
             return Some(denial("capability", reason));
         }
         needs.iter().find_map(|capability| {

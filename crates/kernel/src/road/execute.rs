@@ -44,6 +44,9 @@ impl Kernel {
         };
         let output = valid.prepared.run(&context)?;
         let sanitised = sanitise(output.value, valid.spec.keep, budget);
-        Ok(Executed { sanitised, hidden: output.hidden })
+        Ok(Executed {
+            sanitised,
+            hidden: output.hidden,
+        })
     }
 }

@@ -31,7 +31,11 @@ pub struct Call {
 impl Call {
     /// A call outside any session.
     pub fn new(name: impl Into<String>, arguments: serde_json::Value) -> Self {
-        Self { name: name.into(), arguments, session: None }
+        Self {
+            name: name.into(),
+            arguments,
+            session: None,
+        }
     }
 }
 
@@ -46,9 +50,13 @@ impl Kernel {
 
     fn travel(&self, front: Front, call: &Call, trail: &mut Trail<'_>) -> Result<Outcome, Outcome> {
         let policy = self.policy();
-        let caller = self.identify(front, call, &policy).map_err(|error| trail.fail(error))?;
+        let caller = self
+            .identify(front, call, &policy)
+            .map_err(|error| trail.fail(error))?;
         trail.identified(&caller);
-        let valid = self.validate(call, caller).map_err(|invalid| trail.refuse(invalid))?;
+        let valid = self
+            .validate(call, caller)
+            .map_err(|invalid| trail.refuse(invalid))?;
         let ruling = self.decide(&policy, &valid.request, trail);
         match ruling.decision.verdict {
             Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),

@@ -106,12 +106,13 @@ impl Invalid {
 
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::UnknownTool { suggestion: Some(name), .. } => {
-                Some(format!("did you mean `{name}`?"))
-            }
-            Self::UnknownTool { suggestion: None, .. } => {
-                Some("`airlock tool list` shows what there is".to_owned())
-            }
+            Self::UnknownTool {
+                suggestion: Some(name),
+                ..
+            } => Some(format!("did you mean `{name}`?")),
+            Self::UnknownTool {
+                suggestion: None, ..
+            } => Some("`airlock tool list` shows what there is".to_owned()),
             Self::Arguments { tool, source } => Some(source.hint().map_or_else(
                 || format!("`airlock tool show {tool}` shows its arguments"),
                 str::to_owned,

@@ -1,9 +1,9 @@
 //! What is kept of each call: who asked, what was decided, what came of it.
 
+use super::Call;
 use super::decide::Ruling;
 use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
-use super::Call;
 use crate::kernel::{Kernel, PolicyInForce};
 use crate::sanitise::sanitise_line;
 use crate::tools::ToolFailure;
@@ -68,7 +68,10 @@ impl<'k> Trail<'k> {
     fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
         let mut entries = std::mem::take(&mut self.checks);
         entries.push(entry);
-        self.kernel.log().append_batch(entries, durability).map(|_| ())
+        self.kernel
+            .log()
+            .append_batch(entries, durability)
+            .map(|_| ())
     }
 
     /// The caller could not be established.
@@ -90,7 +93,9 @@ impl<'k> Trail<'k> {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         entry.input = Some(self.input.clone());
         entry.reason = Some(sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS));
-        entry.metadata.insert("refused".to_owned(), invalid.code().to_owned());
+        entry
+            .metadata
+            .insert("refused".to_owned(), invalid.code().to_owned());
         let failed = Failed {
             action: self.action.clone(),
             code: invalid.code(),
@@ -127,10 +132,16 @@ impl<'k> Trail<'k> {
         ruling: Ruling,
     ) -> Outcome {
         let mut entry = self.decided(request, &ruling.decision);
-        let approval = self.kernel.question(policy, request, &ruling.decision, self.started);
+        let approval = self
+            .kernel
+            .question(policy, request, &ruling.decision, self.started);
         entry.event = EventType::ApprovalRequested;
-        entry.metadata.insert("approval".to_owned(), approval.id.to_string());
-        entry.metadata.insert("gate".to_owned(), approval.gate.to_string());
+        entry
+            .metadata
+            .insert("approval".to_owned(), approval.id.to_string());
+        entry
+            .metadata
+            .insert("gate".to_owned(), approval.gate.to_string());
         let review = Review {
             action: self.action.clone(),
             request: request.clone(),
@@ -141,14 +152,19 @@ impl<'k> Trail<'k> {
     }
 
     /// Writes the attempt; on disk before it returns where the effect is more than reading.
-    pub(super) fn attempt(&mut self, request: &Request, decision: &Decision) -> Result<(), Outcome> {
+    pub(super) fn attempt(
+        &mut self,
+        request: &Request,
+        decision: &Decision,
+    ) -> Result<(), Outcome> {
         let entry = self.decided(request, decision);
         let durability = if request.effects.intersects(DURABLE) {
             Durability::Durable
         } else {
             Durability::Buffered
         };
-        self.write(entry, durability).map_err(|error| self.unrecorded(&error))
+        self.write(entry, durability)
+            .map_err(|error| self.unrecorded(&error))
     }
 
     /// Writes the outcome and hands it over.
@@ -170,7 +186,9 @@ impl<'k> Trail<'k> {
             }
             Err(failure) => {
                 entry.reason = Some(sanitise_line(&failure.to_string(), limits::SUMMARY_CHARS));
-                entry.metadata.insert("failed".to_owned(), failure.code().to_owned());
+                entry
+                    .metadata
+                    .insert("failed".to_owned(), failure.code().to_owned());
                 Outcome::Failed(Failed::tool(self.action.clone(), &failure))
             }
         };
@@ -231,8 +249,13 @@ impl CheckSink for Trail<'_> {
             CheckResult::Allowed => "allowed".to_owned(),
             CheckResult::Denied(gate) => format!("denied: {gate}"),
         };
-        entry.metadata.insert("capability".to_owned(), sanitise_line(check.capability, 1_024));
-        entry.metadata.insert("plugin".to_owned(), check.plugin.to_string());
+        entry.metadata.insert(
+            "capability".to_owned(),
+            sanitise_line(check.capability, 1_024),
+        );
+        entry
+            .metadata
+            .insert("plugin".to_owned(), check.plugin.to_string());
         entry.metadata.insert("result".to_owned(), result);
         self.checks.push(entry);
     }

@@ -15,22 +15,34 @@ pub(super) struct Valid {
 
 impl Kernel {
     pub(super) fn validate(&self, call: &Call, caller: Caller) -> Result<Valid, Invalid> {
-        let tool = self.registry().get(&call.name).map_err(|unknown| Invalid::UnknownTool {
-            name: call.name.chars().take(60).collect(),
-            suggestion: unknown.suggestion,
-        })?;
+        let tool = self
+            .registry()
+            .get(&call.name)
+            .map_err(|unknown| Invalid::UnknownTool {
+                name: call.name.chars().take(60).collect(),
+                suggestion: unknown.suggestion,
+            })?;
         let spec = tool.spec();
         // A tool whose syscall is not in the table would be a bug of ours; it is refused all the
         // same, because what is unknown is denied.
-        let syscall = Syscall::parse(spec.syscall)
-            .map_err(|_| Invalid::UnknownTool { name: spec.name.to_owned(), suggestion: None })?;
+        let syscall = Syscall::parse(spec.syscall).map_err(|_| Invalid::UnknownTool {
+            name: spec.name.to_owned(),
+            suggestion: None,
+        })?;
         let prepared = tool
             .prepare(&call.arguments, self.workspace().root())
-            .map_err(|source| Invalid::Arguments { tool: spec.name, source })?;
+            .map_err(|source| Invalid::Arguments {
+                tool: spec.name,
+                source,
+            })?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());
         request.arguments = call.arguments.clone();
-        Ok(Valid { request, prepared, spec })
+        Ok(Valid {
+            request,
+            prepared,
+            spec,
+        })
     }
 }

@@ -17,7 +17,9 @@ pub fn bound(text: &str, keep: Keep, budget: usize) -> Cow<'_, str> {
         Keep::Middle => (room.div_ceil(2), room / 2),
     };
     let head = text.get(..floor(text, head)).unwrap_or_default();
-    let tail = text.get(ceil(text, text.len().saturating_sub(tail))..).unwrap_or_default();
+    let tail = text
+        .get(ceil(text, text.len().saturating_sub(tail))..)
+        .unwrap_or_default();
     let cut = marker(text.len() - head.len() - tail.len());
     let mut parts = Vec::with_capacity(3);
     parts.extend((!head.is_empty()).then_some(head));
@@ -48,12 +50,17 @@ mod tests {
     #[test]
     fn the_wanted_end_is_kept_and_the_cut_is_marked() {
         let text = format!("{}{}", "a".repeat(500), "z".repeat(500));
-        for (keep, starts, ends) in
-            [(Keep::Head, 'a', ']'), (Keep::Tail, '[', 'z'), (Keep::Middle, 'a', 'z')]
-        {
+        for (keep, starts, ends) in [
+            (Keep::Head, 'a', ']'),
+            (Keep::Tail, '[', 'z'),
+            (Keep::Middle, 'a', 'z'),
+        ] {
             let out = bound(&text, keep, 100);
             assert!(out.len() <= 100 && out.contains("bytes cut"), "{out}");
-            assert!(out.starts_with(starts) && out.ends_with(ends), "{keep:?}: {out}");
+            assert!(
+                out.starts_with(starts) && out.ends_with(ends),
+                "{keep:?}: {out}"
+            );
         }
         assert_eq!(bound("short", Keep::Head, 5), "short");
     }

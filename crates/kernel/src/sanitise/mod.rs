@@ -32,17 +32,29 @@ pub const DEFAULT_OUTPUT_BYTES: usize = 16_000;
 /// Sanitises every string of `value`; together they hold at most about `budget` bytes.
 pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
     let mut redactor = Redactor::new();
-    let mut state = State { redactor: &mut redactor, keep, left: budget, cut: false };
+    let mut state = State {
+        redactor: &mut redactor,
+        keep,
+        left: budget,
+        cut: false,
+    };
     let value = state.walk(value);
     let cut = state.cut;
-    Sanitised { value, secrets: redactor.count(), cut }
+    Sanitised {
+        value,
+        secrets: redactor.count(),
+        cut,
+    }
 }
 
 /// Sanitises one line of text for a log or an error message.
 pub fn sanitise_line(text: &str, limit: usize) -> String {
     let clean = strip_control(text);
     let clean = Redactor::new().redact(&clean).into_owned();
-    let line: String = clean.chars().map(|c| if c == '\n' { ' ' } else { c }).collect();
+    let line: String = clean
+        .chars()
+        .map(|c| if c == '\n' { ' ' } else { c })
+        .collect();
     if line.chars().count() <= limit {
         return line;
     }
@@ -64,7 +76,10 @@ impl State<'_> {
             Value::String(text) => Value::String(self.text(&text)),
             Value::Array(items) => self.list(items),
             Value::Object(fields) => Value::Object(
-                fields.into_iter().map(|(key, value)| (self.key(&key), self.walk(value))).collect(),
+                fields
+                    .into_iter()
+                    .map(|(key, value)| (self.key(&key), self.walk(value)))
+                    .collect(),
             ),
             Value::Null | Value::Bool(_) | Value::Number(_) => value,
         }
@@ -115,7 +130,11 @@ mod tests {
         assert!(out.cut);
         assert_eq!(out.value["text"], "red [secret:github-token#1]");
         assert_eq!(out.value["number"], 7);
-        assert!(out.value.to_string().len() < 6_000, "{}", out.value.to_string().len());
+        assert!(
+            out.value.to_string().len() < 6_000,
+            "{}",
+            out.value.to_string().len()
+        );
     }
 
     #[test]

@@ -23,7 +23,11 @@ pub struct SecretKind {
 }
 
 const fn kind(name: &'static str, literal: &'static str, pattern: &'static str) -> SecretKind {
-    SecretKind { name, literal, pattern }
+    SecretKind {
+        name,
+        literal,
+        pattern,
+    }
 }
 
 /// Kinds whose literals are prefixes of others' come after them: the longer one wins.
@@ -33,29 +37,61 @@ const KINDS: &[SecretKind] = &[
         "-----BEGIN ",
         r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,16384}?-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s]*)",
     ),
-    kind("github-token", "github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b"),
+    kind(
+        "github-token",
+        "github_pat_",
+        r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
+    ),
     kind("github-token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
     kind("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,64}\b"),
-    kind("slack-token", "xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,255}\b"),
+    kind(
+        "slack-token",
+        "xox",
+        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,255}\b",
+    ),
     kind("aws-access-key", "AKIA", r"\bAKIA[A-Z2-7]{16}\b"),
     kind("aws-access-key", "ASIA", r"\bASIA[A-Z2-7]{16}\b"),
     kind("google-api-key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}\b"),
-    kind("stripe-key", "k_live_", r"\b[rs]k_live_[A-Za-z0-9]{16,247}\b"),
-    kind("anthropic-key", "sk-ant-", r"\bsk-ant-[A-Za-z0-9_-]{20,255}\b"),
-    kind("openai-key", "sk-", r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,255}\b"),
+    kind(
+        "stripe-key",
+        "k_live_",
+        r"\b[rs]k_live_[A-Za-z0-9]{16,247}\b",
+    ),
+    kind(
+        "anthropic-key",
+        "sk-ant-",
+        r"\bsk-ant-[A-Za-z0-9_-]{20,255}\b",
+    ),
+    kind(
+        "openai-key",
+        "sk-",
+        r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,255}\b",
+    ),
     kind("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
     kind("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,512}\b"),
     kind("crates-token", "cio", r"\bcio[A-Za-z0-9]{32}\b"),
     kind("huggingface-token", "hf_", r"\bhf_[A-Za-z0-9]{30,64}\b"),
     kind("digitalocean-token", "dop_v1_", r"\bdop_v1_[a-f0-9]{64}\b"),
-    kind("sendgrid-key", "SG.", r"\bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128}\b"),
-    kind("age-key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b"),
+    kind(
+        "sendgrid-key",
+        "SG.",
+        r"\bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128}\b",
+    ),
+    kind(
+        "age-key",
+        "AGE-SECRET-KEY-1",
+        r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
+    ),
     kind(
         "jwt",
         "eyJ",
         r"\beyJ[A-Za-z0-9_-]{10,2048}\.eyJ[A-Za-z0-9_-]{10,8192}\.[A-Za-z0-9_-]{10,2048}",
     ),
-    kind("url-password", "://", r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@'\x22]{1,64}:[^\s/@'\x22$<{]{3,256}@"),
+    kind(
+        "url-password",
+        "://",
+        r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@'\x22]{1,64}:[^\s/@'\x22$<{]{3,256}@",
+    ),
 ];
 
 static LITERALS: LazyLock<Option<AhoCorasick>> =
@@ -118,11 +154,14 @@ impl Redactor {
     fn placeholder(&mut self, kind: &'static str, value: &str) -> String {
         self.count += 1;
         let kinds = &mut self.kinds;
-        let number = *self.numbers.entry((kind, value.to_owned())).or_insert_with(|| {
-            let next = kinds.entry(kind).or_insert(0);
-            *next += 1;
-            *next
-        });
+        let number = *self
+            .numbers
+            .entry((kind, value.to_owned()))
+            .or_insert_with(|| {
+                let next = kinds.entry(kind).or_insert(0);
+                *next += 1;
+                *next
+            });
         format!("[secret:{kind}#{number}]")
     }
 }
@@ -134,7 +173,9 @@ struct Hit {
 }
 
 fn find(text: &str) -> Vec<Hit> {
-    let Some(literals) = LITERALS.as_ref() else { return Vec::new() };
+    let Some(literals) = LITERALS.as_ref() else {
+        return Vec::new();
+    };
     let mut present = [false; KINDS.len()];
     for hit in literals.find_overlapping_iter(text) {
         if let Some(seen) = present.get_mut(hit.pattern().as_usize()) {
@@ -142,15 +183,20 @@ fn find(text: &str) -> Vec<Hit> {
         }
     }
     let mut hits = Vec::new();
-    for ((kind, pattern), _) in
-        KINDS.iter().zip(PATTERNS.iter()).zip(present).filter(|(_, present)| *present)
+    for ((kind, pattern), _) in KINDS
+        .iter()
+        .zip(PATTERNS.iter())
+        .zip(present)
+        .filter(|(_, present)| *present)
     {
-        let Some(pattern) = pattern.as_ref() else { continue };
-        hits.extend(
-            pattern
-                .find_iter(text)
-                .map(|m| Hit { kind: kind.name, start: m.start(), end: m.end() }),
-        );
+        let Some(pattern) = pattern.as_ref() else {
+            continue;
+        };
+        hits.extend(pattern.find_iter(text).map(|m| Hit {
+            kind: kind.name,
+            start: m.start(),
+            end: m.end(),
+        }));
     }
     hits
 }
@@ -179,7 +225,10 @@ mod tests {
             ("jwt", format!("eyJ{body}.eyJ{body}.{body}")),
             (
                 "private-key",
-                format!("-----BEGIN {0} PRIVATE KEY-----\n{body}\n-----END {0} PRIVATE KEY-----", "EC"),
+                format!(
+                    "-----BEGIN {0} PRIVATE KEY-----\n{body}\n-----END {0} PRIVATE KEY-----",
+                    "EC"
+                ),
             ),
         ]
     }
@@ -190,28 +239,43 @@ mod tests {
         for (kind, secret) in samples() {
             let text = format!("token = \"{secret}\" # end");
             let out = Redactor::new().redact(&text).into_owned();
-            assert_eq!(out, format!("token = \"[secret:{kind}#1]\" # end"), "{secret}");
+            assert_eq!(
+                out,
+                format!("token = \"[secret:{kind}#1]\" # end"),
+                "{secret}"
+            );
         }
     }
 
     #[test]
     fn a_truncated_private_key_is_still_hidden() {
-        let text = format!("-----BEGIN {} PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w", "RSA");
+        let text = format!(
+            "-----BEGIN {} PRIVATE KEY-----\nMIIEvQIBADANBg\nkqhkiG9w",
+            "RSA"
+        );
         assert_eq!(Redactor::new().redact(&text), "[secret:private-key#1]");
     }
 
     #[test]
     fn passwords_in_urls_go_and_the_host_stays() {
-        let out = Redactor::new().redact("postgres://app:hunter22@db/x").into_owned();
+        let out = Redactor::new()
+            .redact("postgres://app:hunter22@db/x")
+            .into_owned();
         assert_eq!(out, "[secret:url-password#1]db/x");
     }
 
     #[test]
     fn the_same_value_keeps_its_number() {
-        let (a, b) = (format!("ghp_{}", "a".repeat(36)), format!("ghp_{}", "b".repeat(36)));
+        let (a, b) = (
+            format!("ghp_{}", "a".repeat(36)),
+            format!("ghp_{}", "b".repeat(36)),
+        );
         let mut redactor = Redactor::new();
         let out = redactor.redact(&format!("{a} {b} {a}")).into_owned();
-        assert_eq!(out, "[secret:github-token#1] [secret:github-token#2] [secret:github-token#1]");
+        assert_eq!(
+            out,
+            "[secret:github-token#1] [secret:github-token#2] [secret:github-token#1]"
+        );
         assert_eq!(redactor.count(), 3);
     }
 

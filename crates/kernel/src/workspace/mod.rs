@@ -54,7 +54,9 @@ impl WorkspaceError {
     /// How to mend it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Root { .. } | Self::Name(_) => "name an existing directory with --workspace DIR".to_owned(),
+            Self::Root { .. } | Self::Name(_) => {
+                "name an existing directory with --workspace DIR".to_owned()
+            }
             Self::State(error) => error.hint(),
             Self::StateInside { .. } => {
                 "point XDG_STATE_HOME at a directory outside the workspace".to_owned()
@@ -74,14 +76,21 @@ pub struct Workspace {
 impl Workspace {
     /// Opens the workspace at `root`, with its state below `state_home`.
     pub fn open(root: &Path, state_home: &Path) -> Result<Self, WorkspaceError> {
-        let root = Root::open(root)
-            .map_err(|source| WorkspaceError::Root { path: root.to_owned(), source })?;
+        let root = Root::open(root).map_err(|source| WorkspaceError::Root {
+            path: root.to_owned(),
+            source,
+        })?;
         let id = workspace_id(root.path())?;
         let state = state_home.join("airlock").join(id.as_str());
         let inside = |path: &Path| path.starts_with(root.path());
-        let resolved = state_home.canonicalize().unwrap_or_else(|_| state_home.to_owned());
+        let resolved = state_home
+            .canonicalize()
+            .unwrap_or_else(|_| state_home.to_owned());
         if inside(&state) || inside(&resolved) {
-            return Err(WorkspaceError::StateInside { state, root: root.path().to_owned() });
+            return Err(WorkspaceError::StateInside {
+                state,
+                root: root.path().to_owned(),
+            });
         }
         let state = StateDir::create(state)?;
         Ok(Self { id, root, state })
@@ -120,7 +129,11 @@ fn workspace_id(root: &str) -> Result<WorkspaceId, WorkspaceError> {
         .collect();
     let name = name.trim_start_matches('-');
     let name = if name.is_empty() { "workspace" } else { name };
-    let short: String = Digest::of(root.as_bytes()).to_string().chars().take(12).collect();
+    let short: String = Digest::of(root.as_bytes())
+        .to_string()
+        .chars()
+        .take(12)
+        .collect();
     let id = format!("{name}-{short}");
     WorkspaceId::new(&id).map_err(WorkspaceError::Name)
 }
@@ -134,7 +147,13 @@ mod tests {
         let id = workspace_id("/data/my project!").unwrap();
         assert!(id.as_str().starts_with("myproject-"), "{id}");
         assert_ne!(workspace_id("/a/x").unwrap(), workspace_id("/b/x").unwrap());
-        for odd in ["/", "/-rf", "/\u{1b}[2J", "/日本", &format!("/{}", "x".repeat(500))] {
+        for odd in [
+            "/",
+            "/-rf",
+            "/\u{1b}[2J",
+            "/日本",
+            &format!("/{}", "x".repeat(500)),
+        ] {
             assert!(workspace_id(odd).is_ok(), "{odd:?}");
         }
     }
@@ -143,6 +162,9 @@ mod tests {
     fn state_inside_the_workspace_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let error = Workspace::open(dir.path(), &dir.path().join("state")).unwrap_err();
-        assert!(matches!(error, WorkspaceError::StateInside { .. }), "{error}");
+        assert!(
+            matches!(error, WorkspaceError::StateInside { .. }),
+            "{error}"
+        );
     }
 }

@@ -60,14 +60,21 @@ impl StateDir {
             let path = path.to_owned();
             move |source| StateError::Io { path, source }
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed(&path))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(failed(&path))?;
         let metadata = std::fs::symlink_metadata(&path).map_err(failed(&path))?;
         if !metadata.is_dir() {
             return Err(StateError::NotADirectory { path });
         }
         let me = rustix::process::geteuid().as_raw();
         if metadata.uid() != me {
-            return Err(StateError::ForeignOwner { path, owner: metadata.uid() });
+            return Err(StateError::ForeignOwner {
+                path,
+                owner: metadata.uid(),
+            });
         }
         if metadata.mode() & 0o077 != 0 {
             std::fs::set_permissions(&path, Permissions::from_mode(0o700))
@@ -75,7 +82,11 @@ impl StateDir {
         }
         for name in ["keys", "backups"] {
             let below = path.join(name);
-            DirBuilder::new().recursive(true).mode(0o700).create(&below).map_err(failed(&below))?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&below)
+                .map_err(failed(&below))?;
         }
         Ok(Self { path })
     }
@@ -117,10 +128,16 @@ mod tests {
         std::fs::create_dir_all(&path).unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         let state = StateDir::create(path.clone()).unwrap();
-        assert_eq!(std::fs::metadata(state.path()).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(
+            std::fs::metadata(state.path()).unwrap().mode() & 0o777,
+            0o700
+        );
 
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(matches!(StateDir::create(link), Err(StateError::NotADirectory { .. })));
+        assert!(matches!(
+            StateDir::create(link),
+            Err(StateError::NotADirectory { .. })
+        ));
     }
 }

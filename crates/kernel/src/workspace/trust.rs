@@ -120,7 +120,9 @@ impl Trust {
 
     /// Whether every file is as approved.
     pub fn holds(&self) -> bool {
-        self.report.iter().all(|file| file.change == TrustChange::Same)
+        self.report
+            .iter()
+            .all(|file| file.change == TrustChange::Same)
     }
 
     /// Each file with how it compares.
@@ -130,8 +132,11 @@ impl Trust {
 
     /// One digest over all files as they are now: what an approval is bound to.
     pub fn digest(&self) -> Digest {
-        let text: Vec<String> =
-            self.files.iter().map(|file| format!("{}\0{}", file.digest, file.path)).collect();
+        let text: Vec<String> = self
+            .files
+            .iter()
+            .map(|file| format!("{}\0{}", file.digest, file.path))
+            .collect();
         Digest::of(text.join("\n").as_bytes())
     }
 
@@ -153,7 +158,11 @@ impl Trust {
     fn pins(&self) -> Pins {
         Pins {
             version: 1,
-            files: self.files.iter().map(|file| (file.path.clone(), file.digest)).collect(),
+            files: self
+                .files
+                .iter()
+                .map(|file| (file.path.clone(), file.digest))
+                .collect(),
         }
     }
 }
@@ -196,7 +205,12 @@ impl<'w> TrustStore<'w> {
         let report = compare(&files, &self.pins()?);
         let config = contents.pop().flatten();
         let policy = contents.pop().flatten();
-        Ok(Trust { files, report, policy, config })
+        Ok(Trust {
+            files,
+            report,
+            policy,
+            config,
+        })
     }
 
     /// Approves exactly the files `trust` holds.
@@ -206,12 +220,18 @@ impl<'w> TrustStore<'w> {
 
     /// Withdraws every approval.
     pub(crate) fn revoke(&self) -> Result<(), TrustError> {
-        self.save(&Pins { version: 1, files: BTreeMap::new() })
+        self.save(&Pins {
+            version: 1,
+            files: BTreeMap::new(),
+        })
     }
 
     fn pins(&self) -> Result<Pins, TrustError> {
         let path = self.workspace.state().trust();
-        let failed = |source| TrustError::Store { path: path.clone(), source };
+        let failed = |source| TrustError::Store {
+            path: path.clone(),
+            source,
+        };
         match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Pins::default()),
@@ -221,7 +241,10 @@ impl<'w> TrustStore<'w> {
 
     fn save(&self, pins: &Pins) -> Result<(), TrustError> {
         let path = self.workspace.state().trust();
-        let failed = |source| TrustError::Store { path: path.clone(), source };
+        let failed = |source| TrustError::Store {
+            path: path.clone(),
+            source,
+        };
         let mut bytes = serde_json::to_vec_pretty(pins).map_err(|error| failed(error.into()))?;
         bytes.push(b'\n');
         write_atomic(&path, &bytes, 0o600).map_err(failed)
@@ -229,7 +252,11 @@ impl<'w> TrustStore<'w> {
 }
 
 fn digest_of(path: &str, bytes: &[u8]) -> FileDigest {
-    FileDigest { path: path.to_owned(), digest: Digest::of(bytes), bytes: bytes.len() as u64 }
+    FileDigest {
+        path: path.to_owned(),
+        digest: Digest::of(bytes),
+        bytes: bytes.len() as u64,
+    }
 }
 
 fn compare(files: &[FileDigest], pins: &Pins) -> Vec<TrustReport> {
@@ -243,7 +270,10 @@ fn compare(files: &[FileDigest], pins: &Pins) -> Vec<TrustReport> {
         digest: Some(file.digest),
         bytes: file.bytes,
     });
-    let gone = pins.files.keys().filter(|path| !files.iter().any(|file| file.path == **path));
+    let gone = pins
+        .files
+        .keys()
+        .filter(|path| !files.iter().any(|file| file.path == **path));
     let missing = gone.map(|path| TrustReport {
         path: path.clone(),
         change: TrustChange::Missing,
@@ -255,16 +285,23 @@ fn compare(files: &[FileDigest], pins: &Pins) -> Vec<TrustReport> {
 
 /// Reads a file that must be where it seems to be: no symlink anywhere on its path.
 fn read_plain(root: &Root, path: &str, limit: u64) -> Result<Option<Vec<u8>>, TrustError> {
-    let read = |source| TrustError::Read { path: path.to_owned(), source };
+    let read = |source| TrustError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let file = match root.open_file(path) {
         Ok(file) => file,
         Err(OpenError::NotFound | OpenError::NotADirectory) => return Ok(None),
         Err(OpenError::Escapes | OpenError::NotAFile) => {
-            return Err(TrustError::Odd { path: path.to_owned() });
+            return Err(TrustError::Odd {
+                path: path.to_owned(),
+            });
         }
         Err(source) => return Err(read(source)),
     };
-    read_bounded(file, limit).map(Some).map_err(|error| read(OpenError::Io(error)))
+    read_bounded(file, limit)
+        .map(Some)
+        .map_err(|error| read(OpenError::Io(error)))
 }
 
 /// Every file below the plugin directory, sorted.
@@ -273,9 +310,17 @@ fn plugin_files(root: &Root) -> Result<Vec<String>, TrustError> {
     let mut files = Vec::new();
     let mut listing = Listing::default();
     while let Some(directory) = waiting.pop() {
-        let read = |source| TrustError::Read { path: directory.clone(), source };
-        let odd = || TrustError::Odd { path: directory.clone() };
-        match root.open_directory(&directory).and_then(|open| open.list(&mut listing)) {
+        let read = |source| TrustError::Read {
+            path: directory.clone(),
+            source,
+        };
+        let odd = || TrustError::Odd {
+            path: directory.clone(),
+        };
+        match root
+            .open_directory(&directory)
+            .and_then(|open| open.list(&mut listing))
+        {
             Ok(()) => {}
             Err(OpenError::NotFound) => continue,
             Err(OpenError::Escapes | OpenError::NotADirectory) => return Err(odd()),

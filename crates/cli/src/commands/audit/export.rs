@@ -23,7 +23,9 @@ pub(super) fn run(
         write(opened, format, output.stream())?;
         return Ok(0);
     };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     let failed = |error: &std::io::Error| {
         Failure::new(Kind::Failed, format!("cannot write {}", path.display()))

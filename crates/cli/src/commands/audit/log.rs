@@ -34,7 +34,10 @@ pub(super) fn run(opened: &Opened, args: &LogArgs, output: &mut Output) -> Endin
     }
     while args.follow && !output.is_closed() {
         std::thread::sleep(PAUSE);
-        for record in log.follow(last, filter.clone()).map_err(|error| read_failure(&error))? {
+        for record in log
+            .follow(last, filter.clone())
+            .map_err(|error| read_failure(&error))?
+        {
             let record = record.map_err(|error| read_failure(&error))?;
             last = last.max(record.sealed.seq());
             show(&record, output);
@@ -45,7 +48,9 @@ pub(super) fn run(opened: &Opened, args: &LogArgs, output: &mut Output) -> Endin
 
 fn filter(args: &LogArgs, now: Timestamp) -> Result<Filter, Failure> {
     let time = |text: &Option<String>| {
-        text.as_deref().map(|text| when::parse(text, now)).transpose()
+        text.as_deref()
+            .map(|text| when::parse(text, now))
+            .transpose()
     };
     Ok(Filter {
         session: args.session.clone(),
@@ -66,7 +71,13 @@ fn event(name: &str) -> Result<EventType, Failure> {
         .iter()
         .copied()
         .find(|event| event.as_str() == name)
-        .ok_or_else(|| unknown("event type", name, EventType::ALL.iter().map(|e| e.as_str())))
+        .ok_or_else(|| {
+            unknown(
+                "event type",
+                name,
+                EventType::ALL.iter().map(|e| e.as_str()),
+            )
+        })
 }
 
 fn verdict(name: &str) -> Result<String, Failure> {
@@ -84,7 +95,10 @@ fn unknown<'a>(
 ) -> Failure {
     let fix = match closest(name, known.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("use one of {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "use one of {}",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        ),
     };
     let name = airlock_kernel::sanitise_line(name, 60);
     Failure::new(Kind::Usage, format!("unknown {kind} `{name}`")).fix(fix)
@@ -122,7 +136,11 @@ fn line(record: &Record) -> String {
         parts.push(styled(tone, &decision.verdict));
     }
     let paths = entry.request.iter().flat_map(|request| &request.paths);
-    parts.extend(paths.take(3).map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)));
+    parts.extend(
+        paths
+            .take(3)
+            .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)),
+    );
     for name in ["capability", "result", "failed", "refused", "answer"] {
         parts.extend(entry.metadata.get(name).cloned());
     }

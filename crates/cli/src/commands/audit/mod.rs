@@ -23,13 +23,18 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
     match command {
         AuditCommand::Log(args) => log::run(&reader(global, "log", output)?, &args, output),
         AuditCommand::Show { seq } => show::run(&reader(global, "show", output)?, seq, output),
-        AuditCommand::Verify { export: Some(path), checkpoint } => {
-            verify::export(&path, checkpoint.as_deref(), output)
-        }
-        AuditCommand::Verify { export: None, checkpoint } => {
-            verify::database(global, checkpoint.as_deref(), output)
-        }
-        AuditCommand::Export { format, output: path } => {
+        AuditCommand::Verify {
+            export: Some(path),
+            checkpoint,
+        } => verify::export(&path, checkpoint.as_deref(), output),
+        AuditCommand::Verify {
+            export: None,
+            checkpoint,
+        } => verify::database(global, checkpoint.as_deref(), output),
+        AuditCommand::Export {
+            format,
+            output: path,
+        } => {
             let opened = reader(global, "export", output)?;
             export::run(&opened, format, path.as_deref(), output)
         }
@@ -47,9 +52,11 @@ fn reader(global: &Global, purpose: &str, output: &mut Output) -> Result<Opened,
 }
 
 fn checkpoint(opened: &Opened, output: &mut Output) -> Ending {
-    let signed = opened.kernel.log().checkpoint().map_err(|error| {
-        Failure::of(Kind::Failed, &error).maybe_fix(error.hint())
-    })?;
+    let signed = opened
+        .kernel
+        .log()
+        .checkpoint()
+        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
     output.line(signed.to_json());
     output.note("keep this line somewhere else; check against it with: airlock audit verify --checkpoint FILE");
     Ok(0)

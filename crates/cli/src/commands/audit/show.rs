@@ -8,13 +8,23 @@ use airlock_audit::{Filter, Record};
 use serde_json::{Value, json};
 
 pub(super) fn run(opened: &Opened, seq: u64, output: &mut Output) -> Ending {
-    let filter = Filter { first: Some(seq), last: Some(seq), ..Filter::default() };
-    let mut records = opened.kernel.log().read(filter).map_err(|error| read_failure(&error))?;
+    let filter = Filter {
+        first: Some(seq),
+        last: Some(seq),
+        ..Filter::default()
+    };
+    let mut records = opened
+        .kernel
+        .log()
+        .read(filter)
+        .map_err(|error| read_failure(&error))?;
     let record = match records.next() {
         Some(record) => record.map_err(|error| read_failure(&error))?,
         None => {
-            return Err(Failure::new(Kind::Failed, format!("there is no record {seq}"))
-                .fix("`airlock audit log` lists the newest records with their numbers"));
+            return Err(
+                Failure::new(Kind::Failed, format!("there is no record {seq}"))
+                    .fix("`airlock audit log` lists the newest records with their numbers"),
+            );
         }
     };
     if output.is_json() {

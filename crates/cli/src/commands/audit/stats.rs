@@ -8,7 +8,11 @@ use airlock_core::Timestamp;
 use serde_json::json;
 
 pub(super) fn run(opened: &Opened, output: &mut Output) -> Ending {
-    let stats = opened.kernel.log().stats().map_err(|error| read_failure(&error))?;
+    let stats = opened
+        .kernel
+        .log()
+        .stats()
+        .map_err(|error| read_failure(&error))?;
     if output.is_json() {
         let end = |end: Option<(u64, Timestamp)>| {
             end.map(|(seq, time)| json!({ "seq": seq, "at": when::show(time) }))
@@ -26,7 +30,11 @@ pub(super) fn run(opened: &Opened, output: &mut Output) -> Ending {
         }));
         return Ok(0);
     }
-    output.line(format!("{} {}", styled(Tone::Heading, "records"), stats.records));
+    output.line(format!(
+        "{} {}",
+        styled(Tone::Heading, "records"),
+        stats.records
+    ));
     for (event, count) in &stats.events {
         output.line(format!("  {event:<22} {count:>8}"));
     }
@@ -35,7 +43,11 @@ pub(super) fn run(opened: &Opened, output: &mut Output) -> Ending {
         output.line(format!("  {verdict:<22} {count:>8}"));
     }
     if let (Some((_, first)), Some((_, last))) = (stats.first, stats.last) {
-        output.line(format!("from {} to {}", when::show(first), when::show(last)));
+        output.line(format!(
+            "from {} to {}",
+            when::show(first),
+            when::show(last)
+        ));
     }
     output.line(format!(
         "{} bytes on disk, {} checkpoints, {} archives",

@@ -23,22 +23,29 @@ pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> E
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
         Ok((header, verified)) => held(&path.display().to_string(), &header.log, &verified, output),
-        Err(error) => Err(broken(error.first_bad(), &[chain_text(&error)])
-            .fix(error.hint())),
+        Err(error) => Err(broken(error.first_bad(), &[chain_text(&error)]).fix(error.hint())),
     }
 }
 
 /// Verifies this workspace's log, read-only.
 pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output) -> Ending {
     let place = Place::find(global.workspace.as_deref())?;
-    let options =
-        VerifyOptions { keys: Vec::new(), pins: read_pins(pins)?, depth: Depth::Entries };
+    let options = VerifyOptions {
+        keys: Vec::new(),
+        pins: read_pins(pins)?,
+        depth: Depth::Entries,
+    };
     let state = Workspace::state_of(&place.workspace, &place.state_home)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     if !state.path().join("audit.db").exists() {
-        return Err(Failure::new(Kind::Failed, "this workspace has no audit log yet")
-            .why(format!("there is no {}", state.path().join("audit.db").display()))
-            .fix("do something first: airlock tool call fs.list"));
+        return Err(
+            Failure::new(Kind::Failed, "this workspace has no audit log yet")
+                .why(format!(
+                    "there is no {}",
+                    state.path().join("audit.db").display()
+                ))
+                .fix("do something first: airlock tool call fs.list"),
+        );
     }
     let report = verify_database(state.path(), &state.keys(), &options)
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
@@ -49,12 +56,7 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
     }
 }
 
-fn held(
-    what: &str,
-    log: &impl ToString,
-    verified: &Verified,
-    output: &mut Output,
-) -> Ending {
+fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Output) -> Ending {
     let attested = verified.attested.map(|checkpoint| checkpoint.seq);
     if output.is_json() {
         output.json(&json!({
@@ -96,18 +98,32 @@ fn broken(first: Option<u64>, findings: &[String]) -> Failure {
     for finding in findings {
         failure = failure.why(finding);
     }
-    failure.json("intact", json!(false)).json("first_bad", json!(first))
+    failure
+        .json("intact", json!(false))
+        .json("first_bad", json!(first))
 }
 
 /// Everything that is wrong, most telling first, not more than a person reads.
 fn findings(report: &VerifyReport) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(report.chain.as_ref().err().map(chain_text));
-    all.extend(report.unreadable.map(|seq| format!("record {seq} cannot be read at all")));
+    all.extend(
+        report
+            .unreadable
+            .map(|seq| format!("record {seq} cannot be read at all")),
+    );
     all.extend(report.unexplained_start.map(|head| {
-        format!("the log begins after record {}, and nothing says that what was before was deleted", head.seq)
+        format!(
+            "the log begins after record {}, and nothing says that what was before was deleted",
+            head.seq
+        )
     }));
-    all.extend(report.bad_checkpoints.iter().map(|line| format!("bad checkpoint: {line}")));
+    all.extend(
+        report
+            .bad_checkpoints
+            .iter()
+            .map(|line| format!("bad checkpoint: {line}")),
+    );
     all.extend(report.structure.iter().cloned());
     let more = all.len().saturating_sub(8);
     all.truncate(8);
@@ -129,21 +145,33 @@ fn chain_text(error: &impl Error) -> String {
 }
 
 fn read_pins(path: Option<&Path>) -> Result<Vec<SignedCheckpoint>, Failure> {
-    let Some(path) = path else { return Ok(Vec::new()) };
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     let mut pins = Vec::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let pin = line.trim().parse().map_err(|error: airlock_audit::CheckpointError| {
-            let place = format!("{}:{}", path.display(), number + 1);
-            Failure::new(Kind::Usage, format!("{place} is no checkpoint"))
-                .why(&error)
-                .fix("pin the line that `airlock audit checkpoint` prints, unchanged")
-        })?;
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let pin = line
+            .trim()
+            .parse()
+            .map_err(|error: airlock_audit::CheckpointError| {
+                let place = format!("{}:{}", path.display(), number + 1);
+                Failure::new(Kind::Usage, format!("{place} is no checkpoint"))
+                    .why(&error)
+                    .fix("pin the line that `airlock audit checkpoint` prints, unchanged")
+            })?;
         pins.push(pin);
     }
     if pins.is_empty() {
-        return Err(Failure::new(Kind::Usage, format!("{} holds no checkpoint", path.display()))
-            .fix("pin the line that `airlock audit checkpoint` prints"));
+        return Err(Failure::new(
+            Kind::Usage,
+            format!("{} holds no checkpoint", path.display()),
+        )
+        .fix("pin the line that `airlock audit checkpoint` prints"));
     }
     Ok(pins)
 }

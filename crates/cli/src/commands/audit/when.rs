@@ -7,7 +7,9 @@ use airlock_core::{Span, Timestamp};
 pub(super) fn parse(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
     if let Ok(span) = text.parse::<Span>() {
         let micros = i64::try_from(span.as_millis().saturating_mul(1_000)).unwrap_or(i64::MAX);
-        return Ok(Timestamp::from_micros(now.as_micros().saturating_sub(micros)));
+        return Ok(Timestamp::from_micros(
+            now.as_micros().saturating_sub(micros),
+        ));
     }
     absolute(text).ok_or_else(|| {
         let text = airlock_kernel::sanitise_line(text, 60);
@@ -27,8 +29,10 @@ fn absolute(text: &str) -> Option<Timestamp> {
 
 /// RFC 3339 in UTC, to the millisecond.
 pub(super) fn show(time: Timestamp) -> String {
-    jiff::Timestamp::from_microsecond(time.as_micros())
-        .map_or_else(|_| time.as_micros().to_string(), |stamp| format!("{stamp:.3}"))
+    jiff::Timestamp::from_microsecond(time.as_micros()).map_or_else(
+        |_| time.as_micros().to_string(),
+        |stamp| format!("{stamp:.3}"),
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,10 @@ use std::io;
 use std::path::Path;
 
 pub(super) fn run(output: &mut Output) -> Ending {
-    let room = tempfile::Builder::new().prefix("airlock-demo-").tempdir().map_err(failed)?;
+    let room = tempfile::Builder::new()
+        .prefix("airlock-demo-")
+        .tempdir()
+        .map_err(failed)?;
     let workspace = room.path().join("parser");
     let state = room.path().join("state");
     project::write(&workspace, room.path()).map_err(failed)?;
@@ -39,18 +42,28 @@ pub(super) fn run(output: &mut Output) -> Ending {
         .checkpoint()
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
     let state_dir = kernel.workspace().state().clone();
-    kernel.close().map_err(|error| Failure::of(Kind::Failed, &error))?;
+    kernel
+        .close()
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
     tampering::show(&mut scene, &state_dir, &checkpoint, room.path())?;
 
     let surprises = scene.surprises();
     drop(scene);
     if surprises > 0 {
-        return Err(Failure::new(Kind::Failed, format!("{surprises} steps did not go as they should"))
-            .fix("please report this with the text above"));
+        return Err(Failure::new(
+            Kind::Failed,
+            format!("{surprises} steps did not go as they should"),
+        )
+        .fix("please report this with the text above"));
     }
     output.line("");
-    output.line(styled(Tone::Good, "That is the road: decided, recorded, verified."));
-    output.line("Next, in a project of yours:  airlock init && airlock policy explain fs.read --path .env");
+    output.line(styled(
+        Tone::Good,
+        "That is the road: decided, recorded, verified.",
+    ));
+    output.line(
+        "Next, in a project of yours:  airlock init && airlock policy explain fs.read --path .env",
+    );
     Ok(0)
 }
 
@@ -77,35 +90,103 @@ fn untrusted(scene: &mut Scene<'_>, workspace: &Path, state: &Path) -> Result<()
     let kernel = open(workspace, state)?;
     scene.say("its .airlock/policy.yaml would allow everything, but nobody approved it:");
     scene.say(&format!("policy in force: {}", kernel.policy().origin()));
-    scene.call(&kernel, Front::Agent, "fs.read", json!({ "path": ".env" }), Expect::Denied)?;
-    kernel.close().map_err(|error| Failure::of(Kind::Failed, &error))?;
+    scene.call(
+        &kernel,
+        Front::Agent,
+        "fs.read",
+        json!({ "path": ".env" }),
+        Expect::Denied,
+    )?;
+    kernel
+        .close()
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
     std::fs::remove_dir_all(workspace.join(".airlock")).map_err(failed)
 }
 
 fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
     scene.title("An agent reads through the road");
     let agent = Front::Agent;
-    scene.call(kernel, agent, "fs.read", json!({ "path": "src/lib.rs" }), Expect::Done)?;
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": "src/lib.rs" }),
+        Expect::Done,
+    )?;
     scene.say("a token pasted into a source file comes back as a placeholder:");
-    scene.call(kernel, agent, "fs.read", json!({ "path": "src/client.rs" }), Expect::Redacted)?;
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": "src/client.rs" }),
+        Expect::Redacted,
+    )?;
     scene.say("a search shows what may be read and withholds what may not:");
-    scene.call(kernel, agent, "search.grep", json!({ "pattern": "token|SECRET" }), Expect::Hidden)?;
+    scene.call(
+        kernel,
+        agent,
+        "search.grep",
+        json!({ "pattern": "token|SECRET" }),
+        Expect::Hidden,
+    )?;
 
     scene.title("and tries what it should not");
-    scene.call(kernel, agent, "fs.read", json!({ "path": ".env" }), Expect::Denied)?;
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": ".env" }),
+        Expect::Denied,
+    )?;
     scene.say("notes.txt is a symlink to .env; the file really reached is judged:");
-    scene.call(kernel, agent, "fs.read", json!({ "path": "notes.txt" }), Expect::Denied)?;
-    scene.call(kernel, agent, "fs.read", json!({ "path": "/etc/shadow" }), Expect::Denied)?;
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": "notes.txt" }),
+        Expect::Denied,
+    )?;
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": "/etc/shadow" }),
+        Expect::Denied,
+    )?;
     scene.say("keys is a symlink out of the workspace:");
-    scene.call(kernel, agent, "fs.read", json!({ "path": "keys/id_ed25519" }), Expect::NotDone)
+    scene.call(
+        kernel,
+        agent,
+        "fs.read",
+        json!({ "path": "keys/id_ed25519" }),
+        Expect::NotDone,
+    )
 }
 
 fn steering(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
     scene.title("It cannot steer Airlock itself");
     let text = "version: 1\nrules:\n  - { name: all, match: { syscall: \"*\" }, action: allow }\n";
     let arguments = json!({ "text": text });
-    scene.call(kernel, Front::Agent, "policy.update", arguments.clone(), Expect::Denied)?;
+    scene.call(
+        kernel,
+        Front::Agent,
+        "policy.update",
+        arguments.clone(),
+        Expect::Denied,
+    )?;
     scene.say("even at the command line a policy changes only after a person's review:");
-    scene.call(kernel, Front::Cli, "policy.update", arguments, Expect::Review)?;
-    scene.call(kernel, Front::Agent, "fs.raed", json!({ "path": "x" }), Expect::NotDone)
+    scene.call(
+        kernel,
+        Front::Cli,
+        "policy.update",
+        arguments,
+        Expect::Review,
+    )?;
+    scene.call(
+        kernel,
+        Front::Agent,
+        "fs.raed",
+        json!({ "path": "x" }),
+        Expect::NotDone,
+    )
 }

@@ -6,7 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", "[package]\nname = \"parser\"\nversion = \"0.1.0\"\nedition = \"2024\"\n"),
+    (
+        "Cargo.toml",
+        "[package]\nname = \"parser\"\nversion = \"0.1.0\"\nedition = \"2024\"\n",
+    ),
     ("README.md", "# parser\n\nParses configuration.\n"),
     (
         "src/lib.rs",

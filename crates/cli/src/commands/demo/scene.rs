@@ -27,7 +27,10 @@ pub(super) struct Scene<'o> {
 
 impl<'o> Scene<'o> {
     pub(super) fn new(output: &'o mut Output) -> Self {
-        Self { output, surprises: 0 }
+        Self {
+            output,
+            surprises: 0,
+        }
     }
 
     pub(super) fn surprises(&self) -> usize {
@@ -35,7 +38,10 @@ impl<'o> Scene<'o> {
     }
 
     pub(super) fn title(&mut self, text: &str) {
-        self.output.line(format!("\n{}", styled(Tone::Heading, &format!("== {text}"))));
+        self.output.line(format!(
+            "\n{}",
+            styled(Tone::Heading, &format!("== {text}"))
+        ));
     }
 
     pub(super) fn say(&mut self, text: &str) {
@@ -45,7 +51,11 @@ impl<'o> Scene<'o> {
     /// A step that is not a call on the road.
     pub(super) fn result(&mut self, good: bool, text: &str) {
         self.surprises += usize::from(!good);
-        let mark = if good { styled(Tone::Good, "ok") } else { styled(Tone::Bad, "UNEXPECTED") };
+        let mark = if good {
+            styled(Tone::Good, "ok")
+        } else {
+            styled(Tone::Bad, "UNEXPECTED")
+        };
         self.output.line(format!("   {mark}: {text}"));
     }
 
@@ -58,12 +68,18 @@ impl<'o> Scene<'o> {
         expect: Expect,
     ) -> Result<(), Failure> {
         let shown = sanitise_line(&shorten(&arguments), 70);
-        self.output.line(format!(" {} {name} {shown}", styled(Tone::Label, &format!("{front}>"))));
+        self.output.line(format!(
+            " {} {name} {shown}",
+            styled(Tone::Label, &format!("{front}>"))
+        ));
         let outcome = kernel.submit(front, &Call::new(name, arguments));
         let expected = self.show(outcome, expect);
         if !expected {
             self.surprises += 1;
-            self.output.line(format!("   {}", styled(Tone::Bad, "this is not what should happen")));
+            self.output.line(format!(
+                "   {}",
+                styled(Tone::Bad, "this is not what should happen")
+            ));
         }
         Ok(())
     }
@@ -96,7 +112,8 @@ impl<'o> Scene<'o> {
     }
 
     fn done(&mut self, done: &Done) {
-        self.output.line(format!("   {}", styled(Tone::Good, "done")));
+        self.output
+            .line(format!("   {}", styled(Tone::Good, "done")));
         let text = super::super::tool::render(&done.value).unwrap_or_default();
         for line in text.lines().take(6) {
             self.output.line(format!("   | {line}"));
@@ -110,14 +127,21 @@ impl<'o> Scene<'o> {
     }
 
     fn refusal(&mut self, word: &str, failure: &Failure) {
-        let tone = if word == "review" { Tone::Warn } else { Tone::Bad };
-        self.output.line(format!("   {}: {}", styled(tone, word), failure.what()));
+        let tone = if word == "review" {
+            Tone::Warn
+        } else {
+            Tone::Bad
+        };
+        self.output
+            .line(format!("   {}: {}", styled(tone, word), failure.what()));
         for why in failure.reasons().take(2) {
-            self.output.line(format!("      {}: {why}", styled(Tone::Label, "why")));
+            self.output
+                .line(format!("      {}: {why}", styled(Tone::Label, "why")));
         }
         for fix in failure.fixes().take(1) {
             let fix = fix.lines().collect::<Vec<_>>().join("\n           ");
-            self.output.line(format!("      {}: {fix}", styled(Tone::Label, "fix")));
+            self.output
+                .line(format!("      {}: {fix}", styled(Tone::Label, "fix")));
         }
     }
 
@@ -127,9 +151,16 @@ impl<'o> Scene<'o> {
             .log()
             .stats()
             .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
-        let counts: Vec<String> =
-            stats.verdicts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
-        self.output.line(format!("   {} records; decisions: {}", stats.records, counts.join(", ")));
+        let counts: Vec<String> = stats
+            .verdicts
+            .iter()
+            .map(|(verdict, count)| format!("{count} {verdict}"))
+            .collect();
+        self.output.line(format!(
+            "   {} records; decisions: {}",
+            stats.records,
+            counts.join(", ")
+        ));
         Ok(())
     }
 }

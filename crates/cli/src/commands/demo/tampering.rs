@@ -17,7 +17,10 @@ pub(super) fn show(
     scene.title("The log proves itself");
     let report = verify(state.path(), None)?;
     let records = report.chain.as_ref().map_or(0, |verified| verified.records);
-    scene.result(report.is_intact(), &format!("{records} records, chain whole"));
+    scene.result(
+        report.is_intact(),
+        &format!("{records} records, chain whole"),
+    );
 
     scene.title("Somebody rewrites a denial in a copy of it");
     let edited = room.join("edited");

@@ -25,9 +25,11 @@ fn workspace_policy(global: &Global) -> Result<(Vec<u8>, String), Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let path = place.workspace.join(airlock_kernel::POLICY_FILE);
     if !path.exists() {
-        return Err(Failure::new(Kind::Failed, "this workspace has no policy to check")
-            .why(format!("there is no {}", path.display()))
-            .fix("name a file, or write a starter policy: airlock init"));
+        return Err(
+            Failure::new(Kind::Failed, "this workspace has no policy to check")
+                .why(format!("there is no {}", path.display()))
+                .fix("name a file, or write a starter policy: airlock init"),
+        );
     }
     Ok((read(&path)?, airlock_kernel::POLICY_FILE.to_owned()))
 }
@@ -51,8 +53,15 @@ fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
         1 => "1 warning".to_owned(),
         many => format!("{many} warnings"),
     };
-    let rules = if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") };
-    output.line(format!("{}: {name} loads: {rules}, {warnings}", styled(Tone::Good, "ok")));
+    let rules = if rules == 1 {
+        "1 rule".to_owned()
+    } else {
+        format!("{rules} rules")
+    };
+    output.line(format!(
+        "{}: {name} loads: {rules}, {warnings}",
+        styled(Tone::Good, "ok")
+    ));
 }
 
 fn problems(all: &[Diagnostic]) -> Value {
@@ -63,10 +72,13 @@ fn problems(all: &[Diagnostic]) -> Value {
 pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
     let count = error.diagnostics.len();
     let noun = if count == 1 { "problem" } else { "problems" };
-    Failure::new(Kind::Usage, format!("{} does not load: {count} {noun}", error.name))
-        .details(render(text, &error.name, &error.diagnostics))
-        .fix("mend what is shown above, then: airlock policy check FILE")
-        .json("problems", problems(&error.diagnostics))
+    Failure::new(
+        Kind::Usage,
+        format!("{} does not load: {count} {noun}", error.name),
+    )
+    .details(render(text, &error.name, &error.diagnostics))
+    .fix("mend what is shown above, then: airlock policy check FILE")
+    .json("problems", problems(&error.diagnostics))
 }
 
 /// A policy as a person should see it before trusting it: what it allows, in its own words.
@@ -81,7 +93,11 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
             _ => Tone::Warn,
         };
         let action = styled(tone, &format!("{:<14}", rule.action));
-        let line = format!("  {action} {}  {}", rule.name, styled(Tone::Faint, &rule.when));
+        let line = format!(
+            "  {action} {}  {}",
+            rule.name,
+            styled(Tone::Faint, &rule.when)
+        );
         output.line(line);
     }
     if !loaded.warnings.is_empty() {

@@ -40,11 +40,17 @@ pub(super) fn replayed(
 
 /// The decision inputs of the last `count` attempts, oldest first, with their record numbers.
 fn audited(opened: &Opened, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
-    let failed = |error: &airlock_audit::ReadError| {
-        Failure::of(Kind::Failed, error).maybe_fix(error.hint())
+    let failed =
+        |error: &airlock_audit::ReadError| Failure::of(Kind::Failed, error).maybe_fix(error.hint());
+    let filter = Filter {
+        newest_first: true,
+        ..Filter::default()
     };
-    let filter = Filter { newest_first: true, ..Filter::default() };
-    let records = opened.kernel.log().read(filter).map_err(|error| failed(&error))?;
+    let records = opened
+        .kernel
+        .log()
+        .read(filter)
+        .map_err(|error| failed(&error))?;
     let mut found = Vec::new();
     for record in records {
         let record = record.map_err(|error| failed(&error))?;
@@ -109,6 +115,11 @@ fn line(difference: &Difference) -> String {
         request.caller.plugin,
         difference.old.verdict,
         difference.new.verdict,
-        difference.new.deciding().map(|c| &*c.rule).collect::<Vec<_>>().join(", "),
+        difference
+            .new
+            .deciding()
+            .map(|c| &*c.rule)
+            .collect::<Vec<_>>()
+            .join(", "),
     )
 }

@@ -41,7 +41,9 @@ fn explained(
         Some(path) => Some(load(path)?.1.policy),
         None => None,
     };
-    kernel.explain(fields, policy).map_err(|error| Failure::new(Kind::Usage, error.to_string()))
+    kernel
+        .explain(fields, policy)
+        .map_err(|error| Failure::new(Kind::Usage, error.to_string()))
 }
 
 fn show(explained: &Explained, output: &mut Output) {
@@ -52,7 +54,10 @@ fn show(explained: &Explained, output: &mut Output) {
         Verdict::RequireReview => Tone::Warn,
     };
     let verdict = styled(tone, explained.decision.verdict.as_str());
-    output.line(format!("{verdict}: {}", strip_control(explanation.headline())));
+    output.line(format!(
+        "{verdict}: {}",
+        strip_control(explanation.headline())
+    ));
     for line in explanation.body() {
         output.line(strip_control(&line));
     }
@@ -68,7 +73,12 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
         });
     }
     let text = |value: &Option<String>| value.as_deref().map(Arc::from);
-    let texts = |values: &[String]| values.iter().map(|value| Arc::from(value.as_str())).collect();
+    let texts = |values: &[String]| {
+        values
+            .iter()
+            .map(|value| Arc::from(value.as_str()))
+            .collect()
+    };
     Ok(ExampleFields {
         syscall: args.syscall.as_str().into(),
         path: texts(&args.path),
@@ -82,7 +92,12 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
         template: text(&args.template),
         host: text(&args.host),
         port: args.port,
-        command: args.command.iter().flat_map(|c| c.split_whitespace()).map(Arc::from).collect(),
+        command: args
+            .command
+            .iter()
+            .flat_map(|c| c.split_whitespace())
+            .map(Arc::from)
+            .collect(),
         secret: text(&args.secret),
         user: None,
         workspace: None,
@@ -97,13 +112,15 @@ where
     T: FromStr<Err = airlock_core::UnknownWord>,
 {
     let Some(text) = text else { return Ok(None) };
-    text.parse().map(Some).map_err(|error: airlock_core::UnknownWord| {
-        let fix = match closest(&error.word, error.known.iter().copied()) {
-            Some(near) => format!("did you mean `--{flag} {near}`?"),
-            None => format!("use one of {}", error.known.join(", ")),
-        };
-        Failure::new(Kind::Usage, error.to_string()).fix(fix)
-    })
+    text.parse()
+        .map(Some)
+        .map_err(|error: airlock_core::UnknownWord| {
+            let fix = match closest(&error.word, error.known.iter().copied()) {
+                Some(near) => format!("did you mean `--{flag} {near}`?"),
+                None => format!("use one of {}", error.known.join(", ")),
+            };
+            Failure::new(Kind::Usage, error.to_string()).fix(fix)
+        })
 }
 
 fn size(text: &str) -> Result<u64, Failure> {

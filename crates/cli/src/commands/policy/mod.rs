@@ -49,7 +49,11 @@ fn show(global: &Global, output: &mut Output) -> Ending {
             "text": text,
         }));
     } else {
-        output.note(format!("origin: {}, generation {}", policy.origin(), policy.generation()));
+        output.note(format!(
+            "origin: {}, generation {}",
+            policy.origin(),
+            policy.generation()
+        ));
         output.data(text.as_bytes());
     }
     Ok(0)
@@ -78,8 +82,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 fn load(path: &Path) -> Result<(Vec<u8>, Loaded), Failure> {
     let bytes = read(path)?;
     let name = path.display().to_string();
-    let loaded = Policy::load(&name, &bytes).map_err(|error: LoadError| {
-        load_failure(&error, &String::from_utf8_lossy(&bytes))
-    })?;
+    let loaded = Policy::load(&name, &bytes)
+        .map_err(|error: LoadError| load_failure(&error, &String::from_utf8_lossy(&bytes)))?;
     Ok((bytes, loaded))
 }

@@ -35,7 +35,9 @@ pub(super) fn run(
     if output.is_json() {
         output.json(&json!({ "examples": examples, "passed": passed, "failed": failed }));
     } else {
-        output.line(format!("{examples} examples hold; {passed} tests passed, {failed} failed"));
+        output.line(format!(
+            "{examples} examples hold; {passed} tests passed, {failed} failed"
+        ));
     }
     Ok(u8::from(failed > 0))
 }
@@ -46,9 +48,12 @@ fn read_tests(path: &Path) -> Result<Vec<PolicyTest>, Failure> {
         let name = path.display().to_string();
         let text = String::from_utf8_lossy(&bytes);
         let count = problems.len();
-        Failure::new(Kind::Usage, format!("{name} cannot be read: {count} problems"))
-            .details(render(&text, &name, &problems))
-            .json("problems", json!(problems))
+        Failure::new(
+            Kind::Usage,
+            format!("{name} cannot be read: {count} problems"),
+        )
+        .details(render(&text, &name, &problems))
+        .json("problems", json!(problems))
     })
 }
 
@@ -71,7 +76,11 @@ fn one(
     let by_rule = |wanted: &str| decision.deciding().any(|c| &*c.rule == wanted);
     let right_rule = test.rule.as_deref().is_none_or(by_rule);
     let passed = decision.verdict == test.expect && right_rule;
-    let name = test.name.as_deref().unwrap_or(&request.syscall.name()).to_owned();
+    let name = test
+        .name
+        .as_deref()
+        .unwrap_or(&request.syscall.name())
+        .to_owned();
     if output.is_json() {
         output.json(&json!({
             "test": name,
@@ -88,7 +97,9 @@ fn one(
             "{} {name} ({place}): expected {}{}, got {} by {}",
             styled(Tone::Bad, "FAIL"),
             test.expect,
-            test.rule.as_deref().map_or_else(String::new, |rule| format!(" by {rule}")),
+            test.rule
+                .as_deref()
+                .map_or_else(String::new, |rule| format!(" by {rule}")),
             decision.verdict,
             rules.join(", "),
         ));

@@ -29,7 +29,11 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     }
     let next = kernel.policy_like(loaded.policy);
     let replayed = diff::replayed(&opened, &next, last)?;
-    text_diff(&String::from_utf8_lossy(kernel.policy().source()), &text, output);
+    text_diff(
+        &String::from_utf8_lossy(kernel.policy().source()),
+        &text,
+        output,
+    );
     diff::show(&replayed, output);
 
     let call = Call::new("policy.update", json!({ "text": text }));
@@ -38,12 +42,21 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
         // Never without review: an allow here would be a bug of ours, and the file stays.
         other => {
             outcome::done(other)?;
-            return Err(Failure::new(Kind::Failed, "the policy was changed without review"));
+            return Err(Failure::new(
+                Kind::Failed,
+                "the policy was changed without review",
+            ));
         }
     };
     let breaking = replayed.breaking();
     let typed = (breaking > BREAKING_LIMIT).then(|| format!("break {breaking}"));
-    review::answer(kernel, &mut review, "this policy update", typed.as_deref(), output)?;
+    review::answer(
+        kernel,
+        &mut review,
+        "this policy update",
+        typed.as_deref(),
+        output,
+    )?;
     let done = outcome::done(kernel.submit(Front::Cli, &call))?;
     if output.is_json() {
         output.json(&done.value);
@@ -66,7 +79,9 @@ fn text_diff(old: &str, new: &str, output: &mut Output) {
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
         output.line(styled(Tone::Label, hunk.header().to_string().trim_end()));
         for change in hunk.iter_changes() {
-            let text = airlock_kernel::strip_control(change.value()).trim_end().to_owned();
+            let text = airlock_kernel::strip_control(change.value())
+                .trim_end()
+                .to_owned();
             output.line(match change.tag() {
                 ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
                 ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),

@@ -1,5 +1,5 @@
-//! Two verifiers that share no code, one of them written from the format's description alone,
-//! must agree about every export: on the verdict, the first bad record and the line.
+//! Two verifiers in two languages that share no code must agree about every export: on the
+//! verdict, the first bad record and the line.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,5 +1,5 @@
-//! Two verifiers that share no code, one of them written from the format's description alone,
-//! must agree about every export: on the verdict, the first bad record and the line.
+//! Two verifiers in two languages that share no code must agree about every export: on the
+//! verdict, the first bad record and the line.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,7 +10,7 @@
 mod common;
 
 use airlock_audit::{
-    ExportBreak, Head, PublicKey, Sealed, SignedCheckpoint, Trust, seal, verify_export,
+    ExportBreak, Head, LogId, PublicKey, Sealed, SignedCheckpoint, Trust, seal, verify_export,
 };
 use common::{LOG, entry, export, key, log, other_key, sign};
 use std::fs;
@@ -213,7 +213,11 @@ fn edited_vectors() -> Vec<Vector> {
 fn moved_vectors() -> Vec<Vector> {
     let end = lines(&good()).pop().unwrap().len();
     let cut = good()[..good().len() - end - 20].to_vec();
+    let mut replaced = log(9);
+    replaced[5] = seal(&replaced[4].head(), &entry(99)).unwrap();
+    let replaced = export(genesis(), &replaced, None);
     vec![
+        vector("replaced", replaced, broken("unlinked", Some(7), 8)),
         vector(
             "dropped",
             moved(|pieces| drop(pieces.remove(5))),
@@ -258,6 +262,8 @@ fn checkpoint_vectors() -> Vec<Vector> {
     let mut anew = rewritten(&records);
     anew.push(seal(&anew[9].head(), &records[10].entry().unwrap()).unwrap());
     let foreign = other_key().sign(LOG, records[11].head(), common::at(12));
+    let elsewhere = LogId::from_bytes([9; 16]);
+    let elsewhere = key().sign(elsewhere, records[11].head(), common::at(12));
     let misplaced = sign(records[10].head()).to_string() + "\n";
     vec![
         vector(
@@ -274,6 +280,11 @@ fn checkpoint_vectors() -> Vec<Vector> {
             "misplaced-checkpoint",
             moved(|pieces| pieces[13] = misplaced.into_bytes()),
             broken("rewritten", Some(12), 14),
+        ),
+        vector(
+            "other-log",
+            export(genesis(), &records, Some(&elsewhere.unwrap())),
+            broken("other_log", Some(12), 14),
         ),
         vector(
             "foreign-key",

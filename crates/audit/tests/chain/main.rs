@@ -246,8 +246,8 @@ fn a_pin_of_another_log_or_signer_is_refused_and_one_before_the_start_is_reporte
     let trust = pinned(&[sign(records[2].head()), sign(head)]);
     let mut verifier = Verifier::new(LOG, head, Depth::Digests, trust).unwrap();
     verifier.push(records[5].stored()).unwrap();
-    let held = verifier.finish().unwrap();
-    assert_eq!((held.pins_before_start, held.checkpoints), (1, 1));
+    let result = verifier.finish().unwrap();
+    assert_eq!((result.pins_before_start, result.checkpoints), (1, 1));
 }
 
 #[test]

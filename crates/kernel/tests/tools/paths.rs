@@ -3,6 +3,7 @@
 use crate::support::{NOTHING_DENIED, Workspace};
 use airlock_core::RequestPath;
 use airlock_kernel::tools::RunContext;
+use airlock_kernel::{Root, RootError};
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
@@ -275,5 +276,53 @@ fn a_link_to_a_name_no_rule_can_judge_is_refused() {
     assert_eq!(
         workspace.failure("fs.read", &json!({"path": "good"})),
         "unreadable_name"
+    );
+}
+
+#[test]
+fn a_root_is_a_directory_with_a_readable_name() {
+    let outer = tempfile::tempdir().unwrap();
+    let real = outer.path().canonicalize().unwrap().join("real");
+    fs::create_dir(&real).unwrap();
+    symlink(&real, outer.path().join("alias")).unwrap();
+    let root = Root::open(&outer.path().join("alias")).unwrap();
+    assert_eq!(root.path(), real.to_str().unwrap());
+
+    let strange = outer.path().join(OsStr::from_bytes(b"strange-\xff"));
+    fs::create_dir(&strange).unwrap();
+    assert!(matches!(
+        Root::open(&strange),
+        Err(RootError::NotUtf8 { .. })
+    ));
+    fs::write(outer.path().join("file"), "").unwrap();
+    for absent in ["file", "nothing"] {
+        let opened = Root::open(&outer.path().join(absent));
+        assert!(matches!(opened, Err(RootError::Io { .. })), "{absent}");
+    }
+}
+
+#[test]
+fn a_file_removed_or_moved_out_after_it_was_reached_is_still_the_one_judged() {
+    let workspace = Workspace::new(&[("a", "mine"), ("b", "mine")]);
+    let gone = workspace.prepare("fs.read", &json!({"path": "a"})).unwrap();
+    let moved = workspace.prepare("fs.read", &json!({"path": "b"})).unwrap();
+    fs::remove_file(workspace.path("a")).unwrap();
+    fs::rename(workspace.path("b"), workspace.outer.path().join("b")).unwrap();
+    let context = RunContext {
+        filter: &NOTHING_DENIED,
+        max_output: 100,
+        cancelled: &AtomicBool::new(false),
+        threads: 1,
+    };
+    for prepared in [gone, moved] {
+        assert_eq!(prepared.run(&context).unwrap().value["text"], json!("mine"));
+    }
+    assert_eq!(
+        workspace.failure("fs.read", &json!({"path": "a"})),
+        "not_found"
+    );
+    assert_eq!(
+        workspace.failure("fs.read", &json!({"path": "b"})),
+        "not_found"
     );
 }

@@ -2,6 +2,7 @@
 
 use crate::support::Workspace;
 use airlock_kernel::tools::Registry;
+use proptest::prelude::*;
 use serde_json::json;
 use std::fs;
 
@@ -204,4 +205,34 @@ fn a_huge_file_costs_only_what_is_returned() {
     assert_eq!(value["binary"], json!(true));
     let value = workspace.call("search.grep", &json!({"pattern": "absent"}));
     assert_eq!(value["binary_files"], json!(1));
+}
+
+#[test]
+fn lines_longer_than_any_buffer_are_counted_once() {
+    let long = "x".repeat(150_000);
+    let workspace = Workspace::new(&[("long", &format!("{long}\n{long}y\nlast\n"))]);
+    let read = json!({"path": "long", "offset_line": 2, "limit_lines": 1, "max_bytes": 200_000});
+    let value = workspace.call("fs.read", &read);
+    assert_eq!(value["text"], json!(format!("{long}y\n")));
+    let value = workspace.call("fs.read", &json!({"path": "long", "offset_line": 3}));
+    assert_eq!(value["text"], json!("last\n"));
+}
+
+proptest! {
+    #[test]
+    fn a_window_is_what_splitting_the_whole_file_gives(
+        text in "[aé\n]{0,120}",
+        first in 1usize..12,
+        lines in 1usize..12,
+        bytes in 1usize..60,
+    ) {
+        let workspace = Workspace::new(&[("f", &text)]);
+        let read = json!({"path": "f", "offset_line": first, "limit_lines": lines, "max_bytes": bytes});
+        let value = workspace.call("fs.read", &read);
+        let wanted: String = text.split_inclusive('\n').skip(first - 1).take(lines).collect();
+        let fitting = wanted.floor_char_boundary(bytes);
+        prop_assert_eq!(&value["text"], &json!(wanted.get(..fitting).unwrap()));
+        let more = text.split_inclusive('\n').count() >= first + lines;
+        prop_assert_eq!(&value["truncated"], &json!(more || wanted.len() > bytes));
+    }
 }

@@ -352,6 +352,12 @@ pub const SYSCALLS: &[SyscallSpec] = &[
         "reload a plugin",
     ),
     row(
+        "policy.init",
+        Fixed("policy.update"),
+        &[Control],
+        "write a starter policy",
+    ),
+    row(
         "policy.update",
         Fixed("policy.update"),
         &[Control],

@@ -34,6 +34,7 @@ pub use enforcer::{
     CheckSink, Enforcer, EnforcerSnapshot, NotRegistered,
 };
 pub use engine::Engine;
+pub use explain::Explanation;
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
 pub use load::{

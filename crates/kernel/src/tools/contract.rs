@@ -150,6 +150,20 @@ pub enum ToolFailure {
     /// The caller took the request back.
     #[error("the call was cancelled")]
     Cancelled,
+    /// Nothing here can run code in that tier.
+    #[error("nothing here runs code in the `{tier}` tier")]
+    TierUnavailable {
+        /// The tier asked for.
+        tier: Tier,
+    },
+    /// A syscall that steers Airlock itself could not be carried out.
+    #[error("{what}")]
+    Control {
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: &'static str,
+    },
 }
 
 impl ToolFailure {
@@ -160,6 +174,8 @@ impl ToolFailure {
             Self::Outside { .. } => "outside_workspace",
             Self::Io { .. } => "io",
             Self::Cancelled => "cancelled",
+            Self::TierUnavailable { .. } => "tier_unavailable",
+            Self::Control { .. } => "control_failed",
         }
     }
 

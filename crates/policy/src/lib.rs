@@ -20,10 +20,10 @@ pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
 pub use document::{
-    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
-    Coverage, Destination, Document, Example, ExampleFields, Exemptions, Extension, Gate, Headless,
-    Limit, Merge, Narrowing, Network, Phases, Place, Reach, Rule, Scheduler, SecretPattern,
-    Secrets, TEMPLATES, Tag, Template, Workspace,
+    Action, ApprovalGate, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions,
+    Constraints, Coverage, Destination, Document, Example, ExampleFields, Exemptions,
+    Extension as ExtensionSource, Headless, Limit, Merge, Narrowing, Network, Phases, Place, Reach,
+    Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
 };
 pub use load::{
     CODES, DEFAULT_POLICY, Diagnostic, LoadError, PolicyTest, Severity, json_schema, parse_tests,

@@ -8,7 +8,7 @@ use super::problems::{Problems, list, shown};
 use super::scalar::{glob, line, scalar, word, workspace_path};
 use super::shape::{one_or_many, table};
 use super::tree::{Node, Value};
-use crate::document::{Coverage, Destination, ExampleFields, Gate, LeastTier, Place};
+use crate::document::{ApprovalGate, Coverage, Destination, ExampleFields, LeastTier, Place};
 use airlock_core::Tier;
 use std::sync::Arc;
 
@@ -138,27 +138,36 @@ pub(crate) fn extension_file(node: &Node, problems: &mut Problems) -> Option<Arc
 }
 
 /// A gate policy may answer by itself.
-pub(crate) fn policy_gate(node: &Node, problems: &mut Problems) -> Option<Gate> {
+pub(crate) fn policy_gate(node: &Node, problems: &mut Problems) -> Option<ApprovalGate> {
     gate(
         node,
         "by policy",
-        &[Gate::FirstUse, Gate::Network, Gate::SensitiveWrite],
+        &[
+            ApprovalGate::FirstUse,
+            ApprovalGate::Host,
+            ApprovalGate::SensitiveWrite,
+        ],
         problems,
     )
 }
 
 /// A gate that may be answered through an MCP client.
-pub(crate) fn mcp_gate(node: &Node, problems: &mut Problems) -> Option<Gate> {
+pub(crate) fn mcp_gate(node: &Node, problems: &mut Problems) -> Option<ApprovalGate> {
     gate(
         node,
         "through an MCP client",
-        &[Gate::FirstUse, Gate::Network],
+        &[ApprovalGate::FirstUse, ApprovalGate::Host],
         problems,
     )
 }
 
-fn gate(node: &Node, how: &str, allowed: &[Gate], problems: &mut Problems) -> Option<Gate> {
-    let gate: Gate = word(node, problems)?;
+fn gate(
+    node: &Node,
+    how: &str,
+    allowed: &[ApprovalGate],
+    problems: &mut Problems,
+) -> Option<ApprovalGate> {
+    let gate: ApprovalGate = word(node, problems)?;
     if allowed.contains(&gate) {
         return Some(gate);
     }

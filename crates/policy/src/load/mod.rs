@@ -188,6 +188,11 @@ mod tests {
             "match: { user: a }, action: allow, examples: { match: [{ syscall: x.y }] }",
             "match: { user: a }, action: deny, except: [{ user: b }]",
             "match: { user: *b }, action: allow",
+            "match: { user: a, user: b }, action: allow",
+            "match: { user: a, host: !x b }, action: allow",
+            "match: { user: a, <<: { host: b } }, action: allow",
+            "match: { user: a, [host]: b }, action: allow",
+            "match: { user: a, path_glob: [a, \"\\0\"] }, action: allow",
         ] {
             let text = format!("version: 1\nrules:\n{sound}  - {{ name: broken, {broken} }}\n");
             assert_eq!(names(&text), ["sound"], "{broken}");

@@ -20,6 +20,8 @@ use std::collections::HashMap;
 pub(crate) struct Node {
     pub(crate) spot: Spot,
     pub(crate) value: Value,
+    /// False if anything was refused in it: part of what was written is then missing.
+    pub(crate) sound: bool,
 }
 
 /// What a node holds.
@@ -66,6 +68,8 @@ struct Open {
     spot: Spot,
     /// Where a collection in brackets began, to find its length at the end.
     start: (usize, usize),
+    /// How many errors there were before it began.
+    errors: usize,
     kind: Kind,
 }
 
@@ -143,6 +147,7 @@ impl<'a> Builder<'a, '_> {
                 self.place(Node {
                     spot,
                     value: Value::Broken,
+                    sound: false,
                 })
             }
             Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
@@ -220,11 +225,13 @@ impl<'a> Builder<'a, '_> {
             return self.place(Node {
                 spot,
                 value: Value::Broken,
+                sound: false,
             });
         }
         self.place(Node {
             spot,
             value: Value::Scalar { text, plain },
+            sound: true,
         })
     }
 
@@ -234,7 +241,13 @@ impl<'a> Builder<'a, '_> {
             return self.too_deep(spot);
         }
         let start = (span.start.line(), span.start.col());
-        self.open.push(Open { spot, start, kind });
+        let errors = self.problems.errors();
+        self.open.push(Open {
+            spot,
+            start,
+            errors,
+            kind,
+        });
         Ok(())
     }
 
@@ -257,7 +270,8 @@ impl<'a> Builder<'a, '_> {
                 Value::Mapping(unique(entries, self.problems))
             }
         };
-        self.place(Node { spot, value })
+        let sound = self.problems.errors() == open.errors;
+        self.place(Node { spot, value, sound })
     }
 
     /// Puts a finished node where it belongs.

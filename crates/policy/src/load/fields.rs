@@ -35,8 +35,8 @@ macro_rules! fields {
             )+
         }
     ) => {
-        $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+        $(#[$meta])*
         #[schemars(default, deny_unknown_fields, extend("required" = [$($required),*]))]
         $vis struct $name {
             $(

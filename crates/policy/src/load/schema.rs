@@ -35,6 +35,25 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     }
 }
 
+/// A bare host, or a mapping that says more about it.
+pub(crate) struct HostOr<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for HostOr<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("HostOr_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let bare = generator.subschema_for::<Host>();
+        let full = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [bare, full] })
+    }
+}
+
 /// One word of a closed list.
 pub(crate) struct OneOf<T>(PhantomData<T>);
 
@@ -110,7 +129,7 @@ texts! {
         "type": "string",
         "pattern": "^[a-z0-9][a-z0-9_./-]{0,79}$"
     }
-    Tag { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }
+    TagName { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }
     Digest { "type": "string", "pattern": "^[0-9a-f]{64}$" }
     Cpus {
         "type": "number",

@@ -6,7 +6,7 @@
 //! event, before anything is stored; walking the tree recurses at most `POLICY_DEPTH` levels.
 
 use super::code;
-use super::problems::{Problems, Spot, shown};
+use super::problems::{Problems, Spot, is_harmless, is_hidden, shown};
 use super::source;
 use crate::document::Place;
 use airlock_core::limits;
@@ -209,18 +209,20 @@ impl<'a> Builder<'a, '_> {
 
     fn scalar(&mut self, text: String, plain: bool, span: &Span) -> Result<(), Stop> {
         let spot = self.spot(span);
-        let control = text
+        if let Some(c) = text
             .chars()
-            .find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
-        if let Some(control) = control {
+            .find(|c| !is_harmless(*c) && !matches!(c, '\n' | '\t'))
+        {
+            let code = if is_hidden(c) {
+                code::HIDDEN_CHARACTER
+            } else {
+                code::CONTROL_CHARACTER
+            };
             self.problems.error(
-                code::CONTROL_CHARACTER,
+                code,
                 spot,
-                format!(
-                    "the value holds the control character U+{:04X}",
-                    u32::from(control)
-                ),
-                "remove the escape: no field takes control characters",
+                format!("the value holds the character U+{:04X}", u32::from(c)),
+                "remove the escape: no field takes control or invisible characters",
             );
             return self.place(Node {
                 spot,

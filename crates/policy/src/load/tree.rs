@@ -6,6 +6,7 @@
 //! event, before anything is stored; walking the tree recurses at most `POLICY_DEPTH` levels.
 
 use super::code;
+use super::keys::{Key, read_key, unique};
 use super::problems::{Problems, Spot, is_harmless, is_hidden, shown};
 use super::source;
 use crate::document::Place;
@@ -13,7 +14,6 @@ use airlock_core::limits;
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, options,
 };
-use std::collections::HashMap;
 
 /// One value with its place.
 #[derive(Debug)]
@@ -79,12 +79,6 @@ enum Kind {
         entries: Vec<Entry>,
         key: Option<Key>,
     },
-}
-
-/// A key that waits for its value.
-struct Key {
-    text: Option<String>,
-    spot: Spot,
 }
 
 struct Builder<'a, 'p> {
@@ -395,65 +389,4 @@ fn spot_at(span: &Span, length: usize) -> Spot {
 
 fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Takes a node as a key; a key without text was reported and takes its value with it.
-fn read_key(node: Node, problems: &mut Problems) -> Key {
-    let spot = node.spot;
-    let refused = Key { text: None, spot };
-    let (text, plain) = match node.value {
-        Value::Scalar { text, plain } => (text, plain),
-        Value::Broken => return refused,
-        Value::Sequence(_) | Value::Mapping(_) => {
-            problems.error(
-                code::KEY_NOT_TEXT,
-                spot,
-                "a list or mapping stands where a key belongs",
-                "write a plain word before the `:`; quote text that begins with `[` or `{`",
-            );
-            return refused;
-        }
-    };
-    if plain && text == "<<" {
-        problems.error(
-            code::MERGE_KEY,
-            spot,
-            "a YAML merge key: it would hide what applies here",
-            "write the fields out",
-        );
-        return refused;
-    }
-    Key {
-        text: Some(text),
-        spot,
-    }
-}
-
-/// The entries without later ones that repeat a key, which are reported.
-fn unique(entries: Vec<Entry>, problems: &mut Problems) -> Vec<Entry> {
-    let mut lines: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
-    let mut repeated = Vec::new();
-    for (index, Entry { key, spot, .. }) in entries.iter().enumerate() {
-        if let Some(line) = lines.get(key.as_str()) {
-            problems.error(
-                code::DUPLICATE_KEY,
-                *spot,
-                format!(
-                    "`{}` is given twice; the first is on line {line}",
-                    shown(key)
-                ),
-                "keep one of the two",
-            );
-            repeated.push(index);
-        } else {
-            lines.insert(key, spot.place.line);
-        }
-    }
-    let mut repeated = repeated.into_iter().peekable();
-    entries
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| repeated.next_if_eq(index).is_none())
-        .map(|(_, entry)| entry)
-        .collect()
 }

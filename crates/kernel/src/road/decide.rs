@@ -1,7 +1,8 @@
 //! May it happen? Capabilities first, then rules, then what a person already granted.
 
 use super::record::Trail;
-use crate::kernel::{Kernel, PolicyInForce};
+use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
 use crate::tools::ReadFilter;
 use airlock_core::{Request, WorkspacePath};
 use airlock_policy::{
@@ -70,7 +71,7 @@ impl Kernel {
     fn judge(&self, policy: &PolicyInForce, request: &Request, trail: &mut Trail<'_>) -> Decision {
         let mut decision = policy.decide(request, trail.started());
         if decision.verdict == Verdict::RequireReview
-            && let Some(grant) = self.granted(request, &decision, trail.started())
+            && let Some(grant) = self.granted(policy, request, trail.started())
         {
             decision.verdict = Verdict::Allow;
             decision.contributions.push(Contribution {

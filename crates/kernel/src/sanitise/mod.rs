@@ -9,7 +9,7 @@ mod secrets;
 mod terminal;
 
 pub use bound::bound;
-pub use secrets::{Redactor, SecretKind};
+pub use secrets::Redactor;
 pub use terminal::strip_control;
 
 use crate::tools::Keep;

@@ -6,6 +6,7 @@
 //! [`Prepared::paths`] to the decision first.
 
 use crate::beneath::{OpenError, Root};
+use crate::policy_store::UpdateError;
 use airlock_core::{RequestPath, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 
@@ -167,6 +168,20 @@ pub enum ToolFailure {
 }
 
 impl ToolFailure {
+    /// A control syscall that failed.
+    pub(crate) fn control(error: UpdateError) -> Self {
+        let mut what = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            what = format!("{what}: {cause}");
+            source = cause.source();
+        }
+        Self::Control {
+            what,
+            fix: error.hint(),
+        }
+    }
+
     /// A stable word for the kind of failure.
     pub fn code(&self) -> &'static str {
         match self {
@@ -184,7 +199,10 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
-            Self::Outside { .. } | Self::Cancelled => false,
+            Self::Outside { .. }
+            | Self::Cancelled
+            | Self::TierUnavailable { .. }
+            | Self::Control { .. } => false,
         }
     }
 
@@ -193,6 +211,8 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
+            Self::TierUnavailable { .. } => Some("only read-only tools run yet"),
+            Self::Control { fix, .. } => Some(fix),
             Self::Io { .. } | Self::Cancelled => None,
         }
     }

@@ -13,8 +13,7 @@ mod template;
 
 pub use example::{Example, ExampleFields};
 pub use governance::{
-    Approvals, Audit, Channel, Coverage, Exemptions, Gate, Headless, Merge, Phases, SecretPattern,
-    Secrets,
+    Approvals, Audit, Coverage, Exemptions, Headless, Merge, Phases, SecretPattern, Secrets,
 };
 pub(crate) use rule::RuleFields;
 pub use rule::{Action, ArgCondition, ArgTest, Conditions, Constraints, Rule};

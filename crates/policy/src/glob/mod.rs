@@ -233,7 +233,7 @@ fn find<'a>(mut names: Names<'a>, segment: &[Component]) -> Option<Names<'a>> {
 }
 
 /// A list of globs: some including, some excluding.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PathGlobs {
     includes: Vec<Glob>,
     excludes: Vec<Glob>,

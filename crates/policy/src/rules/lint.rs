@@ -42,6 +42,18 @@ pub(super) fn condition(rule: &Rule, error: &super::conditions::ConditionError) 
     )
 }
 
+/// An error about a sensitive path that is no glob.
+pub(super) fn sensitive(error: &crate::glob::GlobError) -> Diagnostic {
+    let what = format!("`approvals.sensitive_paths`: {error}");
+    diagnostic(
+        Severity::Error,
+        CONDITION,
+        Place::default(),
+        what,
+        error.hint().to_owned(),
+    )
+}
+
 /// An error for each example that `compiled` contradicts.
 pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<Diagnostic>) {
     for given in &rule.examples {

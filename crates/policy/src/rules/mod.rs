@@ -22,14 +22,18 @@ pub(crate) use rule::CompiledRule;
 
 use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
 use crate::document::Document;
+use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
-use airlock_core::{Digest, Request};
+use airlock_core::{Digest, Effect, EffectSet, Request};
 use constraint::TokenUse;
 use index::Index;
 use std::sync::Arc;
 
 /// Sets a policy's digest apart from digests of anything else with the same bytes.
 const GENERATION_TAG: &[u8] = b"airlock policy generation 1\n";
+
+/// The rule that `approvals.sensitive_paths` is.
+const SENSITIVE_RULE: &str = "approvals/sensitive-paths";
 
 /// A compiled policy.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub struct Policy {
     /// In file order.
     pub(crate) rules: Vec<CompiledRule>,
     index: Index,
+    sensitive: PathGlobs,
 }
 
 /// A policy that loaded, and what its author should look at again.
@@ -58,6 +63,7 @@ impl Policy {
             document: Document::default(),
             rules: Vec::new(),
             index: Index::build(std::iter::empty()),
+            sensitive: PathGlobs::default(),
         }
     }
 
@@ -103,10 +109,14 @@ impl Policy {
             }
         }
         lint::shadows(&rules, &mut problems);
+        let sensitive = PathGlobs::parse(&document.approvals.sensitive_paths)
+            .map_err(|error| problems.push(lint::sensitive(&error)))
+            .unwrap_or_default();
         if has_error(&problems) {
             return Err(problems);
         }
         let policy = Self {
+            sensitive,
             generation,
             document,
             index: Index::build(rules.iter().map(|rule| &rule.when)),
@@ -133,6 +143,16 @@ impl Policy {
         self.rules.len()
     }
 
+    /// Whether `request` changes a path that `approvals.sensitive_paths` names.
+    pub fn touches_sensitive(&self, request: &Request) -> bool {
+        const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
+        request.effects.intersects(CHANGES)
+            && request.paths.iter().any(|path| {
+                self.sensitive
+                    .matches(PathText::new(path.as_str()), Leaf::Directory)
+            })
+    }
+
     /// Adds the opinion of every rule that applies to `request`.
     pub(crate) fn evaluate(
         &self,
@@ -144,6 +164,14 @@ impl Policy {
             if let Some(rule) = self.rules.get(id as usize) {
                 contributions.extend(ask(rule, request, imposed));
             }
+        }
+        if self.touches_sensitive(request) {
+            contributions.push(Contribution {
+                layer: Layer::Rules,
+                rule: SENSITIVE_RULE.into(),
+                opinion: Opinion::RequireReview,
+                reason: "the policy names this path in `approvals.sensitive_paths`".into(),
+            });
         }
     }
 

@@ -24,10 +24,10 @@ pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
 pub use document::{
-    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
-    Coverage, Destination, Document, Example, ExampleFields, Exemptions,
-    Extension as ExtensionSource, Gate, Headless, Limit, Merge, Narrowing, Network, Phases, Place,
-    Reach, Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+    Action, ApprovalGate, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions,
+    Constraints, Coverage, Destination, Document, Example, ExampleFields, Exemptions,
+    Extension as ExtensionSource, Headless, Limit, Merge, Narrowing, Network, Phases, Place, Reach,
+    Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
 };
 pub use engine::Engine;
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};

@@ -13,7 +13,7 @@ mod template;
 
 pub use example::{Example, ExampleFields};
 pub use governance::{
-    Approvals, Audit, Channel, Coverage, Exemptions, Gate, Headless, Merge, Phases, SecretPattern,
+    ApprovalGate, Approvals, Audit, Coverage, Exemptions, Headless, Merge, Phases, SecretPattern,
     Secrets,
 };
 pub(crate) use rule::RuleFields;

@@ -87,7 +87,7 @@ fields! {
         effect: Option<EffectSet> = None => some(effects);
         /// Path globs with gitignore meaning; `!` excludes, and wins.
         #[schemars(with = "Option<schema::OneOrMany<schema::Glob>>")]
-        path_glob: Option<Vec<Arc<str>>> = None => crate::load::path_globs;
+        path_glob: Option<Vec<Arc<str>>> = None => some(crate::load::path_globs);
         /// Capability tags of the caller.
         #[schemars(with = "Option<schema::OneOrMany<schema::Tag>>")]
         caller_tag: Option<Vec<Arc<str>>> = None => condition(tag);

@@ -2,8 +2,9 @@
 
 use super::code;
 use super::fields::unknown_field;
+use super::pattern::regex;
 use super::problems::{Problems, shown};
-use super::scalar::{line, regex, word};
+use super::scalar::{line, word};
 use super::shape::{is_null, mapping, sequence, wrong_type};
 use super::tree::{Node, Value};
 use crate::document::{ArgCondition, ArgTest, TEMPLATES, Template};

@@ -11,7 +11,7 @@ use airlock_core::closest;
 /// Most problems that are kept: more than anybody reads in one go.
 const KEPT: usize = 100;
 /// Most regular expressions compiled for one file: each may take a millisecond.
-const PATTERNS: usize = 2_000;
+const PATTERNS: usize = 1_000;
 /// Most characters of the author's text repeated in a message.
 const SHOWN: usize = 60;
 

@@ -2,11 +2,13 @@
 
 use super::code;
 use super::fields::Decode;
+use super::host::host;
+use super::number::number;
 use super::problems::{Problems, list, shown};
-use super::scalar::{glob, host, line, number, scalar, word, workspace_path};
+use super::scalar::{glob, line, scalar, word, workspace_path};
 use super::shape::{one_or_many, table};
 use super::tree::{Node, Value};
-use crate::document::{Coverage, Destination, ExampleFields, Gate, LeastTier, Place};
+use crate::document::{ApprovalGate, Coverage, Destination, ExampleFields, LeastTier, Place};
 use airlock_core::Tier;
 use std::sync::Arc;
 
@@ -43,7 +45,7 @@ pub(crate) fn condition<T>(
 }
 
 /// Path globs of a rule. Warns of lists that match no path.
-pub(crate) fn path_globs(node: &Node, problems: &mut Problems) -> Option<Option<Vec<Arc<str>>>> {
+pub(crate) fn path_globs(node: &Node, problems: &mut Problems) -> Option<Vec<Arc<str>>> {
     let globs = one_or_many(glob)(node, problems)?;
     let written = !matches!(&node.value, Value::Sequence(items) if items.len() != globs.len());
     let what = if globs.is_empty() {
@@ -51,13 +53,13 @@ pub(crate) fn path_globs(node: &Node, problems: &mut Problems) -> Option<Option<
     } else if globs.iter().all(|glob| glob.starts_with('!')) {
         "`path_glob` only excludes, so it matches nothing"
     } else {
-        return Some(Some(globs));
+        return Some(globs);
     };
     if written {
         let fix = "add a glob such as `src/**`, or remove the field to ask nothing of paths";
         problems.warning(code::EMPTY_PATH_GLOB, node.spot, what, fix);
     }
-    Some(Some(globs))
+    Some(globs)
 }
 
 /// A port.
@@ -136,27 +138,36 @@ pub(crate) fn extension_file(node: &Node, problems: &mut Problems) -> Option<Arc
 }
 
 /// A gate policy may answer by itself.
-pub(crate) fn policy_gate(node: &Node, problems: &mut Problems) -> Option<Gate> {
+pub(crate) fn policy_gate(node: &Node, problems: &mut Problems) -> Option<ApprovalGate> {
     gate(
         node,
         "by policy",
-        &[Gate::FirstUse, Gate::Network, Gate::SensitiveWrite],
+        &[
+            ApprovalGate::FirstUse,
+            ApprovalGate::Host,
+            ApprovalGate::SensitiveWrite,
+        ],
         problems,
     )
 }
 
 /// A gate that may be answered through an MCP client.
-pub(crate) fn mcp_gate(node: &Node, problems: &mut Problems) -> Option<Gate> {
+pub(crate) fn mcp_gate(node: &Node, problems: &mut Problems) -> Option<ApprovalGate> {
     gate(
         node,
         "through an MCP client",
-        &[Gate::FirstUse, Gate::Network],
+        &[ApprovalGate::FirstUse, ApprovalGate::Host],
         problems,
     )
 }
 
-fn gate(node: &Node, how: &str, allowed: &[Gate], problems: &mut Problems) -> Option<Gate> {
-    let gate: Gate = word(node, problems)?;
+fn gate(
+    node: &Node,
+    how: &str,
+    allowed: &[ApprovalGate],
+    problems: &mut Problems,
+) -> Option<ApprovalGate> {
+    let gate: ApprovalGate = word(node, problems)?;
     if allowed.contains(&gate) {
         return Some(gate);
     }

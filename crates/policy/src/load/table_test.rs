@@ -35,7 +35,7 @@ fields! {
         expect: Action = Action::Deny => super::scalar::word;
         /// The rule that should be among those that spoke.
         #[schemars(with = "Option<schema::Name>")]
-        rule: Option<Arc<str>> = None => some(super::scalar::name);
+        rule: Option<Arc<str>> = None => some(super::names::name);
     }
 }
 

@@ -73,7 +73,6 @@ enum Kind {
     Sequence(Vec<Node>),
     Mapping {
         entries: Vec<Entry>,
-        lines: HashMap<String, u32>,
         key: Option<Key>,
     },
 }
@@ -129,7 +128,6 @@ impl<'a> Builder<'a, '_> {
                 self.tag(tag.is_some(), span);
                 let kind = Kind::Mapping {
                     entries: Vec::new(),
-                    lines: HashMap::new(),
                     key: None,
                 };
                 self.start(kind, span)
@@ -148,9 +146,20 @@ impl<'a> Builder<'a, '_> {
                 })
             }
             Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
-            // A kind of event this parser does not emit with these options: comments.
-            _ => Ok(()),
+            // Unknown kinds of event: better refused than skipped.
+            _ => self.unsupported(span),
         }
+    }
+
+    fn unsupported(&mut self, span: &Span) -> Result<(), Stop> {
+        let spot = self.spot(span);
+        self.problems.error(
+            code::SYNTAX,
+            spot,
+            "YAML that a policy does not take",
+            "write plain values, lists and mappings",
+        );
+        Err(Stop)
     }
 
     fn document(&mut self, span: &Span) -> Result<(), Stop> {
@@ -245,7 +254,7 @@ impl<'a> Builder<'a, '_> {
                 if let Some(first) = entries.first().filter(|e| e.spot.place == spot.place) {
                     spot.length = spot.length.max(first.spot.length);
                 }
-                Value::Mapping(entries)
+                Value::Mapping(unique(entries, self.problems))
             }
         };
         self.place(Node { spot, value })
@@ -270,15 +279,10 @@ impl<'a> Builder<'a, '_> {
                 ..
             }) => items.push(node),
             Some(Open {
-                kind:
-                    Kind::Mapping {
-                        entries,
-                        lines,
-                        key,
-                    },
+                kind: Kind::Mapping { entries, key },
                 ..
             }) => match key.take() {
-                None => *key = Some(read_key(node, lines, self.problems)),
+                None => *key = Some(read_key(node, self.problems)),
                 Some(Key {
                     text: Some(key),
                     spot,
@@ -378,7 +382,7 @@ fn small(n: usize) -> u32 {
 }
 
 /// Takes a node as a key; a key without text was reported and takes its value with it.
-fn read_key(node: Node, lines: &mut HashMap<String, u32>, problems: &mut Problems) -> Key {
+fn read_key(node: Node, problems: &mut Problems) -> Key {
     let spot = node.spot;
     let refused = Key { text: None, spot };
     let (text, plain) = match node.value {
@@ -403,21 +407,37 @@ fn read_key(node: Node, lines: &mut HashMap<String, u32>, problems: &mut Problem
         );
         return refused;
     }
-    if let Some(line) = lines.get(&text) {
-        problems.error(
-            code::DUPLICATE_KEY,
-            spot,
-            format!(
-                "`{}` is given twice; the first is on line {line}",
-                shown(&text)
-            ),
-            "keep one of the two",
-        );
-        return refused;
-    }
-    lines.insert(text.clone(), spot.place.line);
     Key {
         text: Some(text),
         spot,
     }
+}
+
+/// The entries without later ones that repeat a key, which are reported.
+fn unique(entries: Vec<Entry>, problems: &mut Problems) -> Vec<Entry> {
+    let mut lines: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
+    let mut repeated = Vec::new();
+    for (index, Entry { key, spot, .. }) in entries.iter().enumerate() {
+        if let Some(line) = lines.get(key.as_str()) {
+            problems.error(
+                code::DUPLICATE_KEY,
+                *spot,
+                format!(
+                    "`{}` is given twice; the first is on line {line}",
+                    shown(key)
+                ),
+                "keep one of the two",
+            );
+            repeated.push(index);
+        } else {
+            lines.insert(key, spot.place.line);
+        }
+    }
+    let mut repeated = repeated.into_iter().peekable();
+    entries
+        .into_iter()
+        .enumerate()
+        .filter(|(index, _)| repeated.next_if_eq(index).is_none())
+        .map(|(_, entry)| entry)
+        .collect()
 }

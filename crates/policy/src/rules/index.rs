@@ -121,7 +121,7 @@ impl Bucket {
         found.extend_from_slice(&self.always);
         for path in &request.paths {
             self.paths.visit(PathText::new(path.as_str()), |ids| {
-                found.extend_from_slice(ids)
+                found.extend_from_slice(ids);
             });
             if found.len() > many {
                 found.sort_unstable();

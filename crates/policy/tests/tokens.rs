@@ -192,6 +192,22 @@ fn expired_tokens_are_forgotten() {
 }
 
 #[test]
+fn each_expired_token_is_reported_once() {
+    let authority = TokenAuthority::new(SECRET);
+    let first = issue(&authority, scope(&["src/**"], 1));
+    drop(authority.prepare(scope(&["src/**"], 1), bearer(), START));
+    let second = authority.prepare(scope(&["src/**"], 1), bearer(), after(50_000));
+    let second = second.unwrap().activate();
+    assert_eq!(authority.take_expired(after(60_000)), []);
+    // The issue makes room by itself; what it forgot is still reported.
+    drop(authority.prepare(scope(&["src/**"], 1), bearer(), after(100_000)));
+    assert_eq!(authority.take_expired(after(100_000)), [first.id()]);
+    assert_eq!(authority.take_expired(after(200_000)), [second.id()]);
+    assert_eq!(authority.take_expired(after(200_000)), []);
+    assert_eq!(authority.remembered(), 0);
+}
+
+#[test]
 fn nothing_can_be_done_with_a_token_whose_issue_was_not_recorded() {
     let authority = TokenAuthority::new(SECRET);
     let pending = authority
@@ -761,17 +777,18 @@ fn nothing_prints_a_secret() {
     let token = pending.activate();
     let shown = format!("{before} {token:?} {authority:?}");
     let text = token.reveal();
-    let tag = &text[text.len() - 64..];
+    let (_, tag) = text.split_at(text.len() - 64);
     for window in tag.as_bytes().windows(12) {
         assert!(!shown.contains(std::str::from_utf8(window).unwrap()));
     }
     assert!(!shown.contains("abab") && !shown.contains("171, 171"));
 }
 
-/// A scope drawn from a small world, so that children often fit and often almost fit.
-fn any_scope() -> impl Strategy<Value = Scope> {
-    let glob = prop::sample::select(vec![
+/// A glob from a small world, so that one often covers another, or almost does.
+fn any_glob() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
         "**",
+        "src/**",
         "src/**",
         "src/a/**",
         "src/a/*",
@@ -780,14 +797,17 @@ fn any_scope() -> impl Strategy<Value = Scope> {
         "src",
         "src/a/b.rs",
         "tests/**",
-        "!src/a/**",
+        "!src/a/b.rs",
         "!*.rs",
         "{src,tests}/**",
         "s*/**",
-    ]);
+    ])
+}
+
+fn any_scope() -> impl Strategy<Value = Scope> {
     (
-        prop::collection::vec(glob, 1..4),
-        0..5u32,
+        prop::collection::vec(any_glob(), 1..4),
+        0..30u32,
         1..4u64,
         prop::option::of(0..3u64),
     )
@@ -802,6 +822,61 @@ fn any_scope() -> impl Strategy<Value = Scope> {
 fn any_terms() -> impl Strategy<Value = Terms> {
     (any_scope(), prop::option::of(any_scope()))
         .prop_map(|(scope, delegable)| Terms { scope, delegable })
+}
+
+/// How a child is asked for: its parent's terms, changed a little, for better or worse.
+#[derive(Debug, Clone)]
+struct Step {
+    from_delegable: bool,
+    replaced: Option<(usize, &'static str)>,
+    added: Option<&'static str>,
+    fewer: u32,
+    seconds: u64,
+    size: Option<u64>,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let rarely = |glob| prop::option::weighted(0.1, glob);
+    (
+        any::<bool>(),
+        prop::option::of((0..3usize, any_glob())),
+        rarely(any_glob()),
+        0..4u32,
+        1..4u64,
+        prop::option::of(0..3u64),
+    )
+        .prop_map(
+            |(from_delegable, replaced, added, fewer, seconds, size)| Step {
+                from_delegable,
+                replaced,
+                added,
+                fewer,
+                seconds,
+                size,
+            },
+        )
+}
+
+impl Step {
+    fn child_of(&self, parent: &Terms) -> Terms {
+        let mut scope = match &parent.delegable {
+            Some(delegable) if self.from_delegable => delegable.clone(),
+            _ => parent.scope.clone(),
+        };
+        if let Some((index, glob)) = self.replaced
+            && let Some(slot) = scope.paths.get_mut(index)
+        {
+            *slot = glob.into();
+        }
+        scope.paths.extend(self.added.map(Arc::from));
+        scope.operations = scope.operations.saturating_sub(self.fewer);
+        scope.lifetime = Span::from_secs(self.seconds);
+        scope.constraints.max_file_size = self.size.map(ByteSize::from_bytes);
+        Terms {
+            scope,
+            delegable: parent.delegable.clone(),
+        }
+    }
 }
 
 const WORLD: [&str; 9] = [
@@ -833,7 +908,7 @@ proptest! {
     #[test]
     fn a_narrowed_token_does_nothing_its_parents_could_not(
         root in any_terms(),
-        children in prop::collection::vec(any_terms(), 1..4),
+        steps in prop::collection::vec(any_step(), 1..5),
         millis in 0..4_000u64,
     ) {
         let authority = TokenAuthority::new(SECRET);
@@ -843,9 +918,12 @@ proptest! {
         };
         let mut token = pending.activate();
         let mut ancestors = vec![root];
-        for (level, child) in (0..).zip(children) {
+        for step in steps {
+            let level = u32::try_from(ancestors.len()).unwrap() - 1;
+            let child = step.child_of(ancestors.last().unwrap());
+            // A step that would widen is refused; the next one is tried from the same parent.
             let Ok(narrowed) = narrow(&authority, level, &token, child.clone()) else {
-                break;
+                continue;
             };
             token = narrowed;
             for path in WORLD {

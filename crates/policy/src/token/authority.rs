@@ -193,6 +193,12 @@ impl TokenAuthority {
             .is_some_and(|entry| !std::mem::replace(&mut entry.revoked, true))
     }
 
+    /// Forgets tokens that are long over, and names those forgotten since this was last called:
+    /// each is one to record as expired.
+    pub fn take_expired(&self, now: Timestamp) -> Vec<TokenId> {
+        self.ledger().take_ended(now)
+    }
+
     /// How many tokens are remembered.
     pub fn remembered(&self) -> usize {
         self.ledger().len()

@@ -41,8 +41,8 @@ pub struct ScopeEvent {
     pub operations: u32,
     /// When it ends.
     pub expires: Timestamp,
-    #[serde(serialize_with = "constraints")]
     /// What each use is held to.
+    #[serde(serialize_with = "constraints")]
     pub constraints: Constraints,
 }
 

@@ -16,7 +16,7 @@ const LIVE: usize = 65_536;
 /// How long an expired token is remembered, so that a decision begun just before its end still
 /// finds it: the time a decision began at is the time that counts.
 const REMEMBERED: Span = Span::from_secs(60);
-/// Longest chain of narrowings: bounds the work of one use.
+/// Most tokens in a chain of narrowings, the first included: bounds the work of one use.
 pub(super) const DEPTH: usize = 8;
 
 /// Which of a token's two scopes.
@@ -82,6 +82,8 @@ pub(super) struct Ledger {
     last: u64,
     entries: HashMap<TokenId, Entry>,
     ends: BTreeSet<(Timestamp, TokenId)>,
+    /// Forgotten and not reported yet.
+    ended: Vec<TokenId>,
 }
 
 impl Ledger {
@@ -113,8 +115,18 @@ impl Ledger {
                 break;
             }
             self.ends.pop_first();
-            self.entries.remove(&id);
+            let recorded = self.entries.remove(&id).is_some_and(|entry| entry.active);
+            // Where nobody ever asks, the list must not grow without end either.
+            if recorded && self.ended.len() < LIVE {
+                self.ended.push(id);
+            }
         }
+    }
+
+    /// Forgets what is over, and names all that was forgotten since it was last asked.
+    pub(super) fn take_ended(&mut self, now: Timestamp) -> Vec<TokenId> {
+        self.prune(now);
+        std::mem::take(&mut self.ended)
     }
 
     pub(super) fn forget(&mut self, id: TokenId) {

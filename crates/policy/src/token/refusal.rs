@@ -92,7 +92,7 @@ pub enum NarrowError {
     #[error("`{0}` is looser than the parent token's")]
     Constraint(&'static str),
     /// A child of a child of a child.
-    #[error("a token can be narrowed at most {DEPTH} times in a row")]
+    #[error("a chain of narrowed tokens holds at most {DEPTH}")]
     TooDeep,
 }
 

@@ -37,4 +37,4 @@ pub use load::{
     read_document, render,
 };
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
-pub use rules::{Loaded, Policy, Protected, Shape};
+pub use rules::{COMPILE_CODES, Loaded, Policy, Protected, Shape};

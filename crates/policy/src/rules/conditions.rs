@@ -272,7 +272,7 @@ pub(crate) fn command_name(request: &Request) -> Option<&str> {
 }
 
 /// A host pattern: exact, `*.suffix`, or `*`; ASCII letters in either case.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum HostPattern {
     /// This host.
     Exact(Box<str>),

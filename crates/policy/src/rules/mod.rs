@@ -17,6 +17,7 @@ mod protected;
 mod rule;
 mod syscalls;
 
+pub use lint::COMPILE_CODES;
 pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 

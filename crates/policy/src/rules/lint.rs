@@ -1,6 +1,6 @@
 //! What only compiled rules show: examples that contradict their rule, rules a denial shadows.
 
-use super::conditions::{Field, HostPattern, Matcher};
+use super::conditions::{Asked, Field, HostPattern, Matcher};
 use super::rule::CompiledRule;
 use crate::document::{Action, Place, Rule};
 use crate::glob::Glob;
@@ -71,10 +71,12 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
                 continue;
             }
         };
-        if compiled.triggers(&request) == given.should_match {
+        if compiled.triggers(Asked::new(&request)) == given.should_match {
             continue;
         }
-        let failing = compiled.when.failing(&request, compiled.coverage());
+        let failing = compiled
+            .when
+            .failing(Asked::new(&request), compiled.coverage());
         let what = match (given.should_match, failing) {
             (true, Some(field)) => format!(
                 "rule `{}` does not match this example: `{}` differs",

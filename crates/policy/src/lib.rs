@@ -25,9 +25,9 @@ pub mod token;
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
 pub use document::{
     Action, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions, Constraints, Coverage,
-    Destination, Document, Example, ExampleFields, Exemptions, Extension as ExtensionSource,
-    Headless, Limit, Merge, Narrowing, Network, Phases, Place, Reach, Rule, Scheduler,
-    SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+    Destination, Document, Example, ExampleFields, Exemptions, Extension as ExtensionSource, Limit,
+    Merge, Narrowing, Network, Phases, Place, Reach, Rule, Scheduler, SecretPattern, Secrets,
+    TEMPLATES, Tag, Template, Workspace,
 };
 pub use enforcer::{
     AlreadyRegistered, CapabilityCheck, CapabilityGate, CapabilityGrants, CheckQuery, CheckResult,
@@ -42,4 +42,4 @@ pub use load::{
     read_document, render,
 };
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
-pub use rules::{Loaded, Policy, Protected, Shape};
+pub use rules::{COMPILE_CODES, Loaded, Policy, Protected, Shape};

@@ -133,9 +133,13 @@ impl<'k> Trail<'k> {
         ruling: Ruling,
     ) -> Outcome {
         let mut entry = self.decided(request, &ruling.decision);
-        let approval = self
-            .kernel
-            .question(policy, &self.action, request, &ruling.decision, self.started);
+        let approval = self.kernel.question(
+            policy,
+            &self.action,
+            request,
+            &ruling.decision,
+            self.started,
+        );
         entry.event = EventType::ApprovalRequested;
         entry
             .metadata

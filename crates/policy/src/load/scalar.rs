@@ -117,7 +117,7 @@ pub(crate) fn glob(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
             code::GLOB,
             node.spot,
             brief(&error.to_string()),
-            "write a glob relative to the workspace, such as `src/**` or `*.md`",
+            error.hint(),
         );
         return None;
     }
@@ -132,7 +132,7 @@ pub(crate) fn capability(node: &Node, problems: &mut Problems) -> Option<Arc<str
             code::CAPABILITY,
             node.spot,
             brief(&error.to_string()),
-            "write dotted segments, such as `sessions.read` or `filesystem.read./data/*`",
+            error.hint(),
         );
         return None;
     }

@@ -132,6 +132,10 @@ impl Kernel {
         self.log.close()
     }
 
+    pub(crate) fn store(&self) -> &PolicyStore {
+        &self.store
+    }
+
     pub(crate) fn enforcer(&self) -> &Enforcer {
         &self.enforcer
     }

@@ -33,6 +33,8 @@ pub enum PolicyOrigin {
     Default,
     /// Built-in defaults, because the workspace's files are not approved.
     Untrusted,
+    /// A policy that is only being tried on.
+    Tried,
 }
 
 impl fmt::Display for PolicyOrigin {
@@ -41,6 +43,7 @@ impl fmt::Display for PolicyOrigin {
             Self::Workspace => "workspace",
             Self::Default => "default",
             Self::Untrusted => "default (workspace files not approved)",
+            Self::Tried => "tried on",
         })
     }
 }
@@ -236,6 +239,17 @@ impl PolicyStore {
 
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
         self.current.load_full()
+    }
+
+    /// `policy` as it would be in force here, without putting it in force.
+    pub(crate) fn try_on(&self, policy: Policy) -> Result<PolicyInForce, StartError> {
+        PolicyInForce::new(
+            policy,
+            PolicyOrigin::Tried,
+            &[],
+            &self.workspace,
+            &self.user,
+        )
     }
 
     /// Approves exactly the files whose common digest is `shown`: those the person looked at.

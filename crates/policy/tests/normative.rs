@@ -226,7 +226,7 @@ fn built_in_allow_extension_deny() -> Decision {
         name: "built-in/test",
         opinion: Opinion::Allow,
         reason: "test",
-        when: Trigger::Syscall("fs.read"),
+        when: Trigger::Syscall(&["fs.read"]),
     };
     let built_ins = BuiltIns::of(&[allow], Protected::default());
     let (extensions, calls) = scripted(Ok(Opinion::Deny));

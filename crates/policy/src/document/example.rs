@@ -82,6 +82,11 @@ const ROOT: &str = "/workspace";
 impl ExampleFields {
     /// The request these fields describe, by a neutral local caller where they do not say.
     pub fn request(&self) -> Result<Request, String> {
+        self.request_in(ROOT)
+    }
+
+    /// The same, with paths read from a workspace whose absolute root is `root`.
+    pub fn request_in(&self, root: &str) -> Result<Request, String> {
         let syscall = Syscall::parse(&self.syscall).map_err(text)?;
         let effects = syscall
             .spec()
@@ -94,7 +99,7 @@ impl ExampleFields {
         request.paths = self
             .path
             .iter()
-            .map(|path| RequestPath::parse(path, ROOT).map_err(text))
+            .map(|path| RequestPath::parse(path, root).map_err(text))
             .collect::<Result<_, _>>()?;
         request.host.clone_from(&self.host);
         request.port = self.port;

@@ -1,7 +1,7 @@
 //! The policy file as data: what the loader produces and the compiler consumes.
 //!
 //! Everything here was checked: names are unique, units parsed, globs and patterns well formed.
-//! Every section has the default the schema documents, and no default grants anything. Each
+//! Every section has the default the schema documents, and no default allows anything by itself. Each
 //! mapping is one table (`fields!`), of which the struct, its default, its decoder and its JSON
 //! Schema are made.
 

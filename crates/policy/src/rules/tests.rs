@@ -201,23 +201,67 @@ fn holds(table: &[Row]) {
 #[test]
 fn what_a_request_reaches_or_runs_is_matched_only_if_it_carries_it() {
     holds(&[
-        (|c| c.host = words(&["X.org"]), |r| r.host = Some("x.ORG.".into()), true),
-        (|c| c.host = words(&["x.org"]), |r| r.host = Some("y.x.org".into()), false),
-        (|c| c.host = words(&["*.x.org"]), |r| r.host = Some("a.Y.x.org".into()), true),
-        (|c| c.host = words(&["*.x.org"]), |r| r.host = Some("x.org".into()), false),
-        (|c| c.host = words(&["*.x.org"]), |r| r.host = Some(".x.org".into()), false),
-        (|c| c.host = words(&["*.x.org"]), |r| r.host = Some("evilx.org".into()), false),
+        (
+            |c| c.host = words(&["X.org"]),
+            |r| r.host = Some("x.ORG.".into()),
+            true,
+        ),
+        (
+            |c| c.host = words(&["x.org"]),
+            |r| r.host = Some("y.x.org".into()),
+            false,
+        ),
+        (
+            |c| c.host = words(&["*.x.org"]),
+            |r| r.host = Some("a.Y.x.org".into()),
+            true,
+        ),
+        (
+            |c| c.host = words(&["*.x.org"]),
+            |r| r.host = Some("x.org".into()),
+            false,
+        ),
+        (
+            |c| c.host = words(&["*.x.org"]),
+            |r| r.host = Some(".x.org".into()),
+            false,
+        ),
+        (
+            |c| c.host = words(&["*.x.org"]),
+            |r| r.host = Some("evilx.org".into()),
+            false,
+        ),
         (|c| c.host = words(&["x.org"]), |_| (), false),
         (|c| c.host = words(&["*"]), |_| (), false),
         (|c| c.port = Some(vec![443]), |r| r.port = Some(443), true),
         (|c| c.port = Some(vec![443]), |_| (), false),
-        (|c| c.command = words(&["cargo"]), |r| r.command = vec!["/usr/bin/cargo".into()], true),
-        (|c| c.command = words(&["cargo"]), |r| r.command = vec!["cargo-x".into()], false),
-        (|c| c.command = words(&["x"]), |r| r.command = vec!["cargo".into(), "x".into()], false),
+        (
+            |c| c.command = words(&["cargo"]),
+            |r| r.command = vec!["/usr/bin/cargo".into()],
+            true,
+        ),
+        (
+            |c| c.command = words(&["cargo"]),
+            |r| r.command = vec!["cargo-x".into()],
+            false,
+        ),
+        (
+            |c| c.command = words(&["x"]),
+            |r| r.command = vec!["cargo".into(), "x".into()],
+            false,
+        ),
         (|c| c.command = words(&["cargo"]), |_| (), false),
-        (|c| c.tool = words(&["p.t"]), |r| r.tool = Some("p.t".into()), true),
+        (
+            |c| c.tool = words(&["p.t"]),
+            |r| r.tool = Some("p.t".into()),
+            true,
+        ),
         (|c| c.tool = words(&["p.t"]), |_| (), false),
-        (|c| c.template = words(&["t"]), |r| r.template = Some("t".into()), true),
+        (
+            |c| c.template = words(&["t"]),
+            |r| r.template = Some("t".into()),
+            true,
+        ),
         (|c| c.template = words(&["t"]), |_| (), false),
         (|c| c.path_glob = words(&[]), |_| (), false),
     ]);
@@ -228,14 +272,30 @@ fn who_asks_and_what_is_asked_match_exactly() {
     holds(&[
         (|c| c.plugin = words(&["agent"]), |_| (), true),
         (|c| c.plugin = words(&[]), |_| (), false),
-        (|c| c.caller_tag = words(&["a", "b"]), |r| r.caller.tags = tags(&["b"]), true),
+        (
+            |c| c.caller_tag = words(&["a", "b"]),
+            |r| r.caller.tags = tags(&["b"]),
+            true,
+        ),
         (|c| c.caller_tag = words(&["a"]), |_| (), false),
         (|c| c.mode = Some(vec![Mode::Strict]), |_| (), true),
-        (|c| c.mode = Some(vec![Mode::Strict]), |r| r.caller.mode = None, false),
-        (|c| c.state = Some(vec![Phase::Idle]), |r| r.caller.phase = Some(Phase::Idle), true),
+        (
+            |c| c.mode = Some(vec![Mode::Strict]),
+            |r| r.caller.mode = None,
+            false,
+        ),
+        (
+            |c| c.state = Some(vec![Phase::Idle]),
+            |r| r.caller.phase = Some(Phase::Idle),
+            true,
+        ),
         (|c| c.state = Some(vec![Phase::Idle]), |_| (), false),
         (|c| c.tier = Some(vec![Tier::Process]), |_| (), true),
-        (|c| c.tier = Some(vec![Tier::Process]), |r| r.tier = Tier::Wasm, false),
+        (
+            |c| c.tier = Some(vec![Tier::Process]),
+            |r| r.tier = Tier::Wasm,
+            false,
+        ),
         (|c| c.user = words(&["ann"]), |_| (), true),
         (|c| c.user = words(&["Ann"]), |_| (), false),
         (|c| c.workspace = words(&["w1"]), |_| (), true),

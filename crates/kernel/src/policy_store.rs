@@ -145,6 +145,10 @@ impl PolicyInForce {
         self.origin
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// The compiled policy.
     pub fn policy(&self) -> Arc<Policy> {
         self.engine.policy()

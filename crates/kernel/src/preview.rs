@@ -2,8 +2,10 @@
 
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use airlock_core::Request;
-use airlock_policy::{CapabilityCheck, Decision, ExampleFields, Explanation, Policy};
+use airlock_core::{Request, Timestamp};
+use airlock_policy::{
+    CapabilityCheck, Decision, Engine, ExampleFields, Explanation, Judge, Policy, Replay, replay,
+};
 use std::sync::Arc;
 
 /// A request with its decision and why.
@@ -15,6 +17,22 @@ pub struct Explained {
     pub decision: Decision,
     /// Why, and what would change it.
     pub explanation: Explanation,
+}
+
+/// A policy as it works in this workspace: capabilities, then rules.
+struct Here<'k> {
+    kernel: &'k Kernel,
+    policy: &'k PolicyInForce,
+}
+
+impl Judge for Here<'_> {
+    fn engine(&self) -> &Engine {
+        self.policy.engine()
+    }
+
+    fn judge(&self, request: &Request, now: Timestamp) -> Decision {
+        self.kernel.preview(self.policy, request, now)
+    }
 }
 
 impl Kernel {
@@ -50,6 +68,27 @@ impl Kernel {
             decision,
             explanation,
         })
+    }
+
+    /// Past requests, decided under the policy in force and under `next`.
+    pub fn replay(&self, requests: &[(u64, Request)], next: &PolicyInForce) -> Replay {
+        let current = self.policy();
+        let old = Here {
+            kernel: self,
+            policy: &current,
+        };
+        let new = Here {
+            kernel: self,
+            policy: next,
+        };
+        replay(requests, &old, &new, self.clock().now())
+    }
+
+    /// A preview is no action: what the enforcer says of it is shown, not recorded.
+    fn preview(&self, policy: &PolicyInForce, request: &Request, now: Timestamp) -> Decision {
+        let mut unrecorded = |_: &CapabilityCheck<'_>| {};
+        let enforcer = self.enforcer().snapshot();
+        self.rule(policy, &enforcer, request, &mut unrecorded, now)
     }
 
     /// `policy` as it would be in force in this workspace and for this user.

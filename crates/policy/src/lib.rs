@@ -34,12 +34,13 @@ pub use enforcer::{
     CheckSink, Enforcer, EnforcerSnapshot, NotRegistered,
 };
 pub use engine::Engine;
-pub use explain::Explanation;
+pub use explain::{Explanation, Fix, Mismatch, Nearest, Remedy, RuleSummary, explain};
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
 pub use load::{
     CODES, DEFAULT_POLICY, Diagnostic, LoadError, PolicyTest, Severity, json_schema, parse_tests,
     read_document, render,
 };
+pub use replay::{Change, Difference, Judge, Replay, replay};
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
 pub use rules::{COMPILE_CODES, Loaded, Policy, Protected, Shape};

@@ -210,14 +210,14 @@ rules:
 }
 
 #[test]
-fn an_empty_policy_grants_nothing() {
+fn an_empty_policy_allows_nothing() {
     for text in [
         "version: 1\n",
         "version: 1\nrules: []\n",
         "---\nversion: 1\n...\n",
     ] {
         let (document, _) = read_document(text.as_bytes()).unwrap();
-        assert!(document.rules.is_empty() && document.workspace.allow.is_empty());
+        assert!(document.rules.is_empty());
         assert!(document.roles.is_empty() && document.commands.is_empty());
         assert_eq!(document.network.default, Reach::None);
         assert!(!document.merge.automatic && document.approvals.automatic.is_empty());

@@ -49,7 +49,8 @@ pub(crate) use host::{address, host};
 pub(crate) use names::{name, plugin, program, tag, tool, user, workspace};
 pub(crate) use number::{number, size, span, thousandths};
 pub(crate) use pattern::regex;
-pub(crate) use problems::Problems;
+pub(crate) use problems::{Problems, is_harmless};
+pub(crate) use render::excerpt;
 pub(crate) use rule::rules;
 pub(crate) use scalar::{boolean, capability, digest, glob, prose, word};
 pub(crate) use sections::{

@@ -236,6 +236,12 @@ impl BuiltIns {
         }
     }
 
+    /// Whether a rule looks at the arguments of such a request.
+    pub(crate) fn asks_arguments(&self, request: &Request) -> bool {
+        let asks = |ready: &Ready| ready.rule.when == Trigger::EntersDebug;
+        request.syscall.area() == "session" && self.rules.iter().any(asks)
+    }
+
     /// Adds the opinion of every rule that applies to `request`.
     pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Vec<Contribution>) {
         let changes = request.effects.intersects(CHANGES);

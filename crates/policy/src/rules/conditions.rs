@@ -205,6 +205,26 @@ impl Matcher {
         Field::ALL.iter().copied().find(fails)
     }
 
+    /// Every field `request` fails.
+    pub(crate) fn every_failing(
+        &self,
+        asked: Asked<'_>,
+        coverage: Coverage,
+    ) -> impl Iterator<Item = Field> {
+        let fails = move |field: &Field| !self.meets(*field, asked, coverage);
+        Field::ALL.into_iter().filter(fails)
+    }
+
+    /// Whether `path` alone fits the globs, if there are any.
+    pub(crate) fn takes_path(&self, path: &RequestPath, coverage: Coverage) -> bool {
+        self.touches(std::slice::from_ref(path), coverage)
+    }
+
+    /// Whether some condition is on an argument.
+    pub(crate) fn asks_arguments(&self) -> bool {
+        !self.arg.is_empty()
+    }
+
     fn meets(&self, field: Field, asked: Asked<'_>, coverage: Coverage) -> bool {
         let Asked { request, position } = asked;
         let caller = &request.caller;

@@ -46,6 +46,14 @@ pub struct Policy {
     pub(crate) rules: Vec<CompiledRule>,
     index: Index,
     sensitive: PathGlobs,
+    source: Option<Source>,
+}
+
+/// The file a policy was read from, to show it to people.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) name: Arc<str>,
+    pub(crate) text: Arc<str>,
 }
 
 /// A policy that loaded, and what its author should look at again.
@@ -66,6 +74,7 @@ impl Policy {
             rules: Vec::new(),
             index: Index::build(std::iter::empty()),
             sensitive: PathGlobs::default(),
+            source: None,
         }
     }
 
@@ -75,8 +84,12 @@ impl Policy {
         let mut diagnostics = parsed.diagnostics;
         let broken = has_error(&diagnostics);
         let policy = match Self::compile(parsed.document, generation(bytes)) {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
                 diagnostics.extend(loaded.warnings);
+                loaded.policy.source = std::str::from_utf8(bytes).ok().map(|text| Source {
+                    name: name.into(),
+                    text: text.into(),
+                });
                 Some(loaded.policy).filter(|_| !broken)
             }
             Err(problems) => {
@@ -123,6 +136,7 @@ impl Policy {
             document,
             index: Index::build(rules.iter().map(|rule| &rule.when)),
             rules,
+            source: None,
         };
         Ok(Loaded {
             policy,
@@ -138,6 +152,11 @@ impl Policy {
     /// Which policy this is.
     pub const fn generation(&self) -> Generation {
         self.generation
+    }
+
+    /// The file it was read from, if it was.
+    pub(crate) const fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
     }
 
     /// How many rules it has.

@@ -18,7 +18,7 @@ pub(crate) struct CompiledRule {
 }
 
 impl CompiledRule {
-    pub(super) fn compile(rule: &Rule) -> Result<Self, ConditionError> {
+    pub(crate) fn compile(rule: &Rule) -> Result<Self, ConditionError> {
         let reason = rule.reason.clone().unwrap_or_else(|| {
             let done = match rule.action {
                 Action::Allow => "allowed",
@@ -56,7 +56,7 @@ impl CompiledRule {
 
     /// How much of a request an exception must cover: all where passing widens, any where it
     /// narrows.
-    const fn exception_coverage(&self) -> Coverage {
+    pub(crate) const fn exception_coverage(&self) -> Coverage {
         match self.action {
             Action::Allow | Action::Deny => Coverage::Any,
             Action::RequireReview => Coverage::All,

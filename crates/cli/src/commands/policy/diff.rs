@@ -9,7 +9,7 @@ use crate::output::{Output, Tone, styled};
 use airlock_audit::Filter;
 use airlock_core::Request;
 use airlock_kernel::PolicyInForce;
-use airlock_policy::{Change, Difference, Policy, Replay, replay};
+use airlock_policy::{Change, Difference, Policy, Replay};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,13 +36,7 @@ pub(super) fn replayed(
     last: usize,
 ) -> Result<Replay, Failure> {
     let requests = audited(opened, last)?;
-    let now = opened.kernel.clock().now();
-    let current = opened.kernel.policy();
-    Ok(replay(
-        &requests,
-        |request| current.decide(request, now),
-        |request| next.decide(request, now),
-    ))
+    Ok(opened.kernel.replay(&requests, next))
 }
 
 /// The decision inputs of the last `count` attempts, oldest first, with their record numbers.

@@ -304,10 +304,10 @@ fn tampering_with_rows_is_found_and_the_first_bad_record_named() {
         ),
         ("start cut", "DELETE FROM records WHERE seq < 4", 1, "gap"),
         (
-            "start cut and excused",
+            "another log's id",
             "DELETE FROM meta WHERE key = 'log'; INSERT INTO meta VALUES ('log', zeroblob(16))",
-            1,
-            "unlinked",
+            10,
+            "other_log",
         ),
     ] {
         let place = filled(50, 10);

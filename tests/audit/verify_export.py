@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verifies JSON Lines exports of an Airlock audit log, sharing no code with Airlock.
 
-Written from docs/audit-format.md, with Python's standard library alone.
+Follows docs/audit-format.md; needs Python 3.9 and its standard library alone.
 
     verify_export.py [--key HEX]... [--pin FILE]... EXPORT...
 

@@ -223,3 +223,6 @@ impl Encoder {
         self.bytes(&inner.0);
     }
 }
+
+#[cfg(test)]
+mod tests;

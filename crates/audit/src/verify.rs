@@ -202,7 +202,8 @@ pub struct Verified {
     pub records: u64,
     /// Checkpoints that agreed with the chain, pinned, recorded and appended ones together.
     pub checkpoints: u64,
-    /// The last of these: the tail after it could be cut off unnoticed.
+    /// The last of these: the tail after it could be cut off unnoticed. Without expected keys
+    /// anybody may have signed it.
     pub attested: Option<Checkpoint>,
     /// Pins over records before the start: nothing here could be held against them.
     pub pins_before_start: u64,

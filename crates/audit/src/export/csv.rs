@@ -1,7 +1,8 @@
 //! Records as a table: RFC 4180, one row a record, the fields people filter by.
 //!
 //! A cell that a spreadsheet would take for a formula gets a `'` in front: records hold text that
-//! an agent chose.
+//! an agent chose. For the same reason control characters become U+FFFD, line breaks and tabs
+//! apart: people look at such a file in a terminal.
 
 use crate::Entry;
 use crate::chain::Stored;
@@ -90,13 +91,15 @@ fn row(record: &Stored<'_>, entry: &Entry) -> io::Result<[String; COLUMNS.len()]
 }
 
 fn cell(value: &str) -> String {
+    let is_unsafe = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    let value = value.replace(is_unsafe, "\u{fffd}");
     let guard = if value.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         "'"
     } else {
         ""
     };
     if guard.is_empty() && !value.contains(['"', ',', '\n', '\r']) {
-        return value.to_owned();
+        return value;
     }
     format!("\"{guard}{}\"", value.replace('"', "\"\""))
 }
@@ -116,6 +119,10 @@ mod tests {
             ("=HYPERLINK(1)", "\"'=HYPERLINK(1)\""),
             ("@SUM(A1)", "\"'@SUM(A1)\""),
             ("-1+cmd|'/c calc'!A0", "\"'-1+cmd|'/c calc'!A0\""),
+            (
+                "\u{1b}[2J\0\u{9b}\u{7f}",
+                "\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}",
+            ),
             ("\t=1", "\"'\t=1\""),
         ] {
             assert_eq!(cell(value), want, "{value:?}");

@@ -7,6 +7,7 @@
 use crate::chain::{LogId, Stored};
 use crate::{Entry, EventType, Stage};
 use airlock_core::{Effect, Syscall};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 const OCSF_VERSION: &str = "1.3.0";
@@ -148,7 +149,7 @@ fn action(entry: &Entry) -> Value {
 }
 
 fn metadata(record: &Stored<'_>, entry: &Entry, log: &LogId) -> Value {
-    json!({
+    let mut metadata = json!({
         "version": OCSF_VERSION,
         "product": {"name": "Airlock", "vendor_name": "Airlock"},
         "profiles": ["security_control"],
@@ -156,16 +157,23 @@ fn metadata(record: &Stored<'_>, entry: &Entry, log: &LogId) -> Value {
         "uid": record.digest,
         "sequence": record.seq,
         "event_code": entry.event,
-        "correlation_uid": entry.action,
-    })
+    });
+    insert(&mut metadata, "correlation_uid", entry.action.as_ref());
+    metadata
+}
+
+/// Adds a field to an object, if there is a value for it.
+fn insert(object: &mut Value, name: &str, value: Option<impl Serialize>) {
+    if let (Some(fields), Some(value)) = (object.as_object_mut(), value) {
+        fields.insert(name.to_owned(), json!(value));
+    }
 }
 
 fn api(entry: &Entry) -> Value {
     let operation = entry.syscall.as_deref().unwrap_or(entry.event.as_str());
     let mut api = json!({"operation": operation, "service": {"name": "airlock"}});
-    if let (Some(action), Some(fields)) = (&entry.action, api.as_object_mut()) {
-        fields.insert("request".to_owned(), json!({"uid": action}));
-    }
+    let request = entry.action.as_ref().map(|action| json!({"uid": action}));
+    insert(&mut api, "request", request);
     api
 }
 
@@ -177,14 +185,13 @@ fn actor(entry: &Entry) -> Value {
         "app_name": caller.plugin,
         "user": {"uid": caller.user, "org": {"uid": caller.tenant}},
     });
-    if let Some(fields) = actor.as_object_mut() {
-        if let Some(session) = &caller.session {
-            fields.insert("session".to_owned(), json!({"uid": session}));
-        }
-        if let Some(peer) = caller.peer {
-            fields.insert("process".to_owned(), json!({"pid": peer.pid}));
-        }
-    }
+    let session = caller.session.as_ref();
+    insert(&mut actor, "session", session.map(|id| json!({"uid": id})));
+    insert(
+        &mut actor,
+        "process",
+        caller.peer.map(|peer| json!({"pid": peer.pid})),
+    );
     actor
 }
 

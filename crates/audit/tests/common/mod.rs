@@ -33,9 +33,10 @@ fn caller(number: u64) -> Caller {
         workspace: "ws-1".parse().unwrap(),
         session: odd.then(|| format!("s-{number}").parse().unwrap()),
         plugin: "agent".parse().unwrap(),
-        tags: match odd {
-            true => vec!["third_party".parse().unwrap(), "beta".parse().unwrap()],
-            false => Vec::new(),
+        tags: if odd {
+            vec!["third_party".parse().unwrap(), "beta".parse().unwrap()]
+        } else {
+            Vec::new()
         },
         peer: odd.then_some(Peer {
             pid: 4_321,
@@ -79,7 +80,7 @@ pub(crate) fn entry(number: u64) -> Entry {
     let event = *events[usize::try_from(number).unwrap() % events.len()];
     let stage = [Stage::Attempt, Stage::Outcome, Stage::Note][usize::try_from(number).unwrap() % 3];
     let mut entry = Entry::new(at(number), event, stage);
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         return entry;
     }
     entry.action = Some(format!("act-{number}").parse().unwrap());

@@ -84,7 +84,7 @@ fn every_flipped_byte_is_found_or_changes_nothing() {
         places.len()
     );
     let mut random = StdRng::seed_from_u64(42);
-    let mut offsets: Vec<usize> = (0..whole.len().min(600)).collect();
+    let mut offsets: Vec<usize> = (0..whole.len().min(300)).collect();
     offsets.extend((0..3_000).map(|_| random.random_range(0..whole.len())));
     let (mut found, mut harmless) = (0, 0);
     for offset in offsets {
@@ -138,11 +138,11 @@ fn half(file: &mut Vec<u8>) {
     file.truncate(file.len() / 2 / 4096 * 4096 + 100);
 }
 
-fn header(file: &mut Vec<u8>) {
+fn header(file: &mut [u8]) {
     file[..4096].fill(0);
 }
 
-fn random_pages(file: &mut Vec<u8>) {
+fn random_pages(file: &mut [u8]) {
     let mut random = StdRng::seed_from_u64(7);
     let pages = file.len() / 4096;
     for _ in 0..pages / 5 {
@@ -157,8 +157,8 @@ fn a_damaged_database_is_set_aside_and_what_can_be_read_goes_on() {
         ("garbage", garbage, 0..=0),
         ("empty", Vec::clear, 0..=0),
         ("half", half, 50..=150),
-        ("header", header, 150..=206),
-        ("random pages", random_pages, 20..=200),
+        ("header", |file| header(file), 150..=206),
+        ("random pages", |file| random_pages(file), 20..=200),
     ];
     for (case, damage, rescued) in cases {
         let place = settled(200, 50);
@@ -189,9 +189,9 @@ fn a_damaged_database_is_set_aside_and_what_can_be_read_goes_on() {
         );
         assert!(report.message().contains("audit log was damaged"), "{case}");
         let records = all(&log);
-        let last = records.last().expect("there is a record of the break");
-        assert_eq!(last.entry.event, EventType::AuditChainBreak, "{case}");
-        assert_eq!(last.sealed.seq(), report.recorded, "{case}");
+        let broken = records.last().expect("there is a record of the break");
+        assert_eq!(broken.entry.event, EventType::AuditChainBreak, "{case}");
+        assert_eq!(broken.sealed.seq(), report.recorded, "{case}");
         for record in &records[..records.len() - 1] {
             let index = usize::try_from(record.sealed.seq()).expect("small") - 1;
             assert_eq!(

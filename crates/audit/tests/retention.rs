@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test fails by panicking, and these tamper with files behind the log's back"
 )]
@@ -15,7 +14,7 @@ use rusqlite::Connection;
 use std::path::PathBuf;
 use support::{DAY, Place, START, all, note_at};
 
-const PER_DAY: usize = 30;
+const PER_DAY: i64 = 30;
 
 /// A log with `days` days of records, the last of which is today.
 fn days(place: &Place, retention: Retention, days: i64) -> Log {
@@ -28,12 +27,7 @@ fn days(place: &Place, retention: Retention, days: i64) -> Log {
             .clock
             .store(START + day * DAY, std::sync::atomic::Ordering::Relaxed);
         let entries: Vec<_> = (0..PER_DAY)
-            .map(|n| {
-                note_at(
-                    START + day * DAY + n as i64,
-                    &format!("day {day} record {n}"),
-                )
-            })
+            .map(|n| note_at(START + day * DAY + n, &format!("day {day} record {n}")))
             .collect();
         for chunk in entries.chunks(6) {
             log.append_batch(chunk, Durability::Buffered)

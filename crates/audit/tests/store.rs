@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test fails by panicking, and these tamper with databases behind the log's back"
 )]
@@ -435,6 +436,7 @@ fn six(log: &Log) {
         .expect("appended");
 }
 
+#[expect(clippy::too_many_lines, reason = "one table, one row a filter")]
 #[test]
 fn filters_find_exactly_what_they_name() {
     let place = Place::new();

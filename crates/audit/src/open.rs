@@ -151,20 +151,20 @@ impl OpenError {
 
 /// Whether SQLite's failure means that the file's content is wrong.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
-    match error {
-        rusqlite::Error::SqliteFailure(inner, _) => {
-            matches!(
-                inner.code,
-                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
-            ) || inner.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ
-        }
-        // A row that has not the shape the schema promises.
-        rusqlite::Error::FromSqlConversionFailure(..)
-        | rusqlite::Error::IntegralValueOutOfRange(..)
-        | rusqlite::Error::InvalidColumnType(..)
-        | rusqlite::Error::Utf8Error(..) => true,
-        _ => false,
+    if let rusqlite::Error::SqliteFailure(inner, _) = error {
+        return matches!(
+            inner.code,
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase
+        ) || inner.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
     }
+    // A row that has not the shape the schema promises.
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
 }
 
 /// How a database is opened.

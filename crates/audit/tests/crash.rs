@@ -148,8 +148,8 @@ fn check_round(place: &Place, root: &Path, names: &[String], case: &str) -> Heal
     for name in names {
         let promised = promises(root, name);
         if let Some(pid) = promised.pid {
-            let named = report.unclean.iter().any(|writer| writer.pid == pid);
-            assert!(named, "{case}: the end of {pid} is reported");
+            let reported = report.unclean.iter().any(|writer| writer.pid == pid);
+            assert!(reported, "{case}: the end of {pid} is reported");
         }
         for (seq, digest) in &promised.durable {
             assert_eq!(

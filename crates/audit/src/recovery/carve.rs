@@ -18,7 +18,7 @@ const PAGE: usize = 4_096;
 const MAX_LOCAL: usize = PAGE - 35;
 const MIN_LOCAL: usize = (PAGE - 12) * 32 / 255 - 23;
 const LEAF: u8 = 0x0d;
-const WAL_HEADER: u64 = 32;
+const WAL_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
 type Sink<'a> = dyn FnMut(&[u8]) -> rusqlite::Result<()> + 'a;
@@ -86,12 +86,12 @@ fn read_at(file: &mut File, offset: u64) -> io::Result<Vec<u8>> {
 /// Page number and place of each committed frame, oldest first.
 fn committed_frames(wal: &mut File) -> io::Result<Vec<(u32, u64)>> {
     let length = wal.metadata()?.len();
-    let mut header = [0; WAL_HEADER as usize];
+    let mut header = [0; WAL_HEADER];
     wal.read_exact(&mut header)?;
     let salt = header.get(16..24).map(<[u8]>::to_vec);
     let mut frames = Vec::new();
     let mut committed = 0;
-    let mut offset = WAL_HEADER;
+    let mut offset = WAL_HEADER as u64;
     let step = (FRAME_HEADER + PAGE) as u64;
     while offset + step <= length {
         wal.seek(SeekFrom::Start(offset))?;

@@ -327,10 +327,10 @@ fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, OpenError> 
         return Ok(None);
     }
     let stamp = now.as_micros().max(0) / 1_000_000;
-    let aside = (0..)
+    let aside = (0..1_000)
         .map(|attempt| suffixed(path, &format!(".damaged-{stamp}-{attempt}")))
         .find(|candidate| !candidate.exists())
-        .unwrap_or_else(|| suffixed(path, ".damaged"));
+        .ok_or_else(|| io(std::io::ErrorKind::AlreadyExists.into()))?;
     // Linked, not renamed: until the new file takes its place there is always a database here.
     fs::hard_link(path, &aside).map_err(io)?;
     // The old write-ahead log must never meet the new database.

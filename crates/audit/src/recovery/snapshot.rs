@@ -23,10 +23,10 @@ pub(crate) fn snapshot(layout: &Layout, now: Timestamp) -> Result<PathBuf, OpenE
         source,
     };
     let micros = now.as_micros().max(0);
-    let path = (0..)
+    let path = (0..1_000)
         .map(|attempt| directory.join(format!("audit-{micros:020}-{attempt:03}.db")))
         .find(|candidate| !candidate.exists())
-        .unwrap_or_else(|| directory.join("audit.db"));
+        .ok_or_else(|| io(std::io::ErrorKind::AlreadyExists.into()))?;
     let draft = path.with_extension("draft");
     let copied = copy(&layout.database(), &draft);
     if copied.is_err() {
@@ -53,7 +53,10 @@ fn copy(from: &Path, to: &Path) -> Result<(), OpenError> {
         match backup.step(PAGES).map_err(fail)? {
             StepResult::Done => break,
             StepResult::More => {}
-            _ => std::thread::sleep(Duration::from_millis(5)),
+            // Somebody is writing; and whatever else SQLite may come to say, waiting is right.
+            StepResult::Busy | StepResult::Locked | _ => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
     }
     drop(backup);

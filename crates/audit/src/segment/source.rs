@@ -96,12 +96,10 @@ impl Source {
         } else {
             (seq > end).then(|| seq - 1)
         };
-        match following {
-            Some(next) => self.next = next,
-            None => {
-                self.done = true;
-                self.rows.clear();
-            }
+        if let Some(next) = following {
+            self.next = next;
+        } else {
+            self.exhaust();
         }
         Ok(Some((seq, stored)))
     }

@@ -53,7 +53,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Checker {
     state: Arc<State>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Vec<DeadMarker>>>,
 }
 
 impl Checker {
@@ -115,15 +115,16 @@ impl Checker {
         health.clone()
     }
 
-    /// Gives the verification a moment, then calls it off. Markers of the dead stay if it did not
-    /// finish, so the next start verifies again.
-    pub(super) fn stop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.wait(GRACE);
-            self.state.cancel.store(true, Ordering::Relaxed);
-            // A panic there left the markers in place, which is all that matters here.
-            let _ = thread.join();
-        }
+    /// Gives the verification a moment, then calls it off. Gives back the markers of the dead
+    /// whose log was verified; the others stay, so the next start verifies again.
+    pub(super) fn stop(&mut self) -> Vec<DeadMarker> {
+        let Some(thread) = self.thread.take() else {
+            return Vec::new();
+        };
+        self.wait(GRACE);
+        self.state.cancel.store(true, Ordering::Relaxed);
+        // A panic there left the markers in place, which is all that matters here.
+        thread.join().unwrap_or_default()
     }
 }
 
@@ -136,10 +137,12 @@ struct Task {
 }
 
 impl Task {
-    fn run(self, dead: Vec<DeadMarker>) {
+    /// Gives back the markers that may go once this writer has closed in good order: if it dies
+    /// too, the next one must still be told of all of them.
+    fn run(self, mut dead: Vec<DeadMarker>) -> Vec<DeadMarker> {
         let health = match self.verify(!dead.is_empty()) {
             Ok(health) => health,
-            Err(VerifyError::Cancelled) => return,
+            Err(VerifyError::Cancelled) => return Vec::new(),
             Err(error) => Health::Unknown {
                 detail: error.to_string(),
             },
@@ -149,8 +152,8 @@ impl Task {
             Health::Verified { .. } => true,
             Health::Verifying | Health::Unknown { .. } => false,
         };
-        if settled {
-            dead.into_iter().for_each(DeadMarker::settle);
+        if !settled {
+            dead.clear();
         }
         *self
             .state
@@ -158,6 +161,7 @@ impl Task {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = health;
         self.state.changed.notify_all();
+        dead
     }
 
     fn verify(&self, everything: bool) -> Result<Health, VerifyError> {

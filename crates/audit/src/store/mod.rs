@@ -371,12 +371,13 @@ impl Log {
     }
 
     fn shut(&mut self) -> Result<(), AppendError> {
-        self.checker.stop();
+        let settled = self.checker.stop();
         let closed = self.writer.close();
-        if let Some(marker) = self.marker.take()
-            && closed.is_ok()
-        {
-            marker.remove();
+        // Taken in any case: a second call, from `drop`, must not find it and call this clean.
+        let own = self.marker.take();
+        if closed.is_ok() {
+            settled.into_iter().for_each(marker::DeadMarker::settle);
+            own.into_iter().for_each(Marker::remove);
         }
         closed
     }

@@ -12,8 +12,11 @@ use airlock_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use std::sync::Arc;
 
-/// Records between two WAL checkpoints.
-const UPKEEP_RECORDS: u64 = 1_000;
+/// Page writes between two WAL checkpoints. Each costs two fsyncs, so records would be the wrong
+/// unit: small ones share pages.
+const UPKEEP_PAGES: u64 = 1_000;
+/// Pages every transaction writes besides the records' own.
+const PAGES_PER_COMMIT: u64 = 2;
 
 /// A WAL beyond this many bytes is checkpointed at close: short commands never reach the count.
 const WAL_BYTES: u64 = 4 * 1024 * 1024;
@@ -114,7 +117,10 @@ pub(crate) struct CommitState {
     full_sync: Option<bool>,
     /// The last checkpoint this process knows of; others may have signed later ones.
     checkpointed: u64,
+    /// Pages written since the last WAL checkpoint, roughly.
     since_upkeep: u64,
+    /// Bytes of records in the transaction.
+    bytes: u64,
     appended: bool,
     stored: Vec<u8>,
 }
@@ -168,7 +174,8 @@ impl Committer {
         });
         match result {
             Ok(mut committed) => {
-                self.state.since_upkeep += committed.written.len() as u64;
+                let pages = self.state.bytes / 4_096;
+                self.state.since_upkeep += pages + PAGES_PER_COMMIT;
                 self.state.appended |= !committed.written.is_empty();
                 self.publish(&mut committed);
                 Ok(committed)
@@ -188,6 +195,7 @@ impl Committer {
         let sqlite = |error: rusqlite::Error| AppendError::sqlite(&error);
         let mut head = newest_head(&self.db, &self.log).map_err(sqlite)?;
         let mut written = Vec::with_capacity(jobs.len());
+        self.state.bytes = 0;
         let mut insert = self
             .db
             .prepare_cached("INSERT INTO records(seq, stored) VALUES (?1, ?2)")
@@ -198,6 +206,7 @@ impl Committer {
             };
             for draft in &append.drafts {
                 head = draft.seal(&head, &mut self.state.stored)?;
+                self.state.bytes += self.state.stored.len() as u64;
                 insert
                     .execute((head.seq.cast_signed(), &self.state.stored))
                     .map_err(sqlite)?;
@@ -319,7 +328,7 @@ impl Committer {
     }
 
     pub(crate) fn wants_upkeep(&self) -> bool {
-        self.state.since_upkeep >= UPKEEP_RECORDS
+        self.state.since_upkeep >= UPKEEP_PAGES
     }
 
     /// Moves the WAL into the database, as far as readers allow.

@@ -231,11 +231,18 @@ impl Loop {
     fn run(mut self) {
         let _guard = CloseOnExit(Arc::clone(&self.shared));
         let mut jobs = Vec::new();
+        let mut busy = false;
         loop {
-            let patience = if jobs.is_empty() { UPKEEP } else { RETRY };
+            let patience = match (jobs.is_empty(), busy) {
+                (false, _) => RETRY,
+                // More will follow soon: a short sleep spares callers the waking.
+                (true, true) => self.shared.queue.age(),
+                (true, false) => UPKEEP,
+            };
             let open = self.shared.queue.take(&mut jobs, patience);
             self.linger(&mut jobs);
-            if !jobs.is_empty() {
+            busy = !jobs.is_empty();
+            if busy {
                 self.process(&mut jobs);
             }
             self.upkeep();

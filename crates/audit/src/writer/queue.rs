@@ -43,8 +43,12 @@ struct State<J> {
     jobs: Vec<Queued<J>>,
     /// Acknowledged and not committed, those in the writer's hands included.
     unwritten: usize,
+    /// Acknowledged and still in the queue.
+    queued: usize,
     urgent: bool,
     oldest: Option<Instant>,
+    /// When the waiting writer looks again by itself.
+    wakes: Option<Instant>,
     closed: bool,
 }
 
@@ -62,8 +66,10 @@ impl<J> Queue<J> {
             state: Mutex::new(State {
                 jobs: Vec::new(),
                 unwritten: 0,
+                queued: 0,
                 urgent: false,
                 oldest: None,
+                wakes: None,
                 closed: false,
             }),
             work: Condvar::new(),
@@ -102,21 +108,27 @@ impl<J> Queue<J> {
             && state.unwritten + records > self.window.records
             && !state.closed
         {
+            // Nobody is made to wait for the timer.
+            state.urgent = true;
+            self.work.notify_one();
             state = self.wait(state);
         }
         if state.closed {
             return Err(AppendError::Closed);
         }
         state.unwritten += records;
-        let first = state.jobs.is_empty();
-        state.oldest.get_or_insert_with(Instant::now);
+        let due = *state.oldest.get_or_insert_with(Instant::now) + self.window.age;
         state.jobs.push(Queued {
             job,
             acknowledged: records,
         });
-        let full = state.unwritten >= self.trigger();
+        // A writer that will look in time by itself is left to sleep until a batch is full.
+        let sleeps_too_long = state.wakes.is_some_and(|wakes| wakes > due);
+        let before = state.queued;
+        state.queued += records;
+        let full = before < self.trigger() && state.queued >= self.trigger();
         drop(state);
-        if first || full {
+        if sleeps_too_long || full {
             self.work.notify_one();
         }
         Ok(())
@@ -141,7 +153,7 @@ impl<J> Queue<J> {
         loop {
             let now = Instant::now();
             let due = state.oldest.map(|oldest| oldest + self.window.age);
-            let full = state.jobs.len() >= self.trigger();
+            let full = state.queued >= self.trigger();
             if state.urgent || state.closed || full || due.is_some_and(|due| due <= now) {
                 break;
             }
@@ -149,19 +161,30 @@ impl<J> Queue<J> {
             if wake <= now {
                 return true;
             }
+            state.wakes = Some(wake);
             state = self
                 .work
                 .wait_timeout(state, wake - now)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+            state.wakes = None;
         }
         let open = !(state.closed && state.jobs.is_empty());
+        let was_full = state.jobs.len() >= WAITING;
         jobs.append(&mut state.jobs);
         state.urgent = false;
         state.oldest = None;
+        state.queued = 0;
         drop(state);
-        self.room.notify_all();
+        if was_full {
+            self.room.notify_all();
+        }
         open
+    }
+
+    /// How long an acknowledged record may wait.
+    pub(crate) const fn age(&self) -> Duration {
+        self.window.age
     }
 
     /// How many requests wait right now.

@@ -1,0 +1,241 @@
+//! Archives and how long they are kept.
+
+#![expect(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and these tamper with files behind the log's back"
+)]
+
+mod support;
+
+use airlock_audit::{Durability, EventType, Filter, Log, MaintenanceReport, Retention};
+use airlock_core::Timestamp;
+use rusqlite::Connection;
+use std::path::PathBuf;
+use support::{DAY, Place, START, all, note_at};
+
+const PER_DAY: i64 = 30;
+
+/// A log with `days` days of records, the last of which is today.
+fn days(place: &Place, retention: Retention, days: i64) -> Log {
+    let mut config = place.config();
+    config.retention = retention;
+    config.checkpoint_every = 25;
+    let log = Log::open(config).expect("opens");
+    for day in 0..days {
+        place
+            .clock
+            .store(START + day * DAY, std::sync::atomic::Ordering::Relaxed);
+        let entries: Vec<_> = (0..PER_DAY)
+            .map(|n| note_at(START + day * DAY + n, &format!("day {day} record {n}")))
+            .collect();
+        for chunk in entries.chunks(6) {
+            log.append_batch(chunk, Durability::Buffered)
+                .expect("appended");
+        }
+    }
+    log
+}
+
+fn maintain(log: &Log, day: i64) -> MaintenanceReport {
+    log.maintain(Timestamp::from_micros(START + day * DAY + DAY / 2))
+        .expect("maintained")
+}
+
+fn archives(place: &Place) -> Vec<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(place.directory.join("segments"))
+        .expect("listed")
+        .map(|entry| entry.expect("listed").path())
+        .collect();
+    found.sort();
+    found
+}
+
+fn rows(place: &Place) -> i64 {
+    Connection::open(place.database())
+        .and_then(|db| db.query_row("SELECT count(*) FROM records", [], |row| row.get(0)))
+        .expect("counted")
+}
+
+#[test]
+fn past_days_move_into_archives_and_read_back_the_same() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 4);
+    let before: Vec<_> = all(&log).into_iter().map(|record| record.sealed).collect();
+    let report = maintain(&log, 3);
+    assert_eq!(report.archived.len(), 3, "today stays");
+    assert_eq!(archives(&place).len(), 3);
+    assert!(rows(&place) < 40, "{} rows stay", rows(&place));
+    let after: Vec<_> = all(&log).into_iter().map(|record| record.sealed).collect();
+    assert_eq!(before, after);
+    let backwards = log.read(Filter {
+        newest_first: true,
+        ..Filter::default()
+    });
+    let mut backwards: Vec<_> = backwards
+        .expect("readable")
+        .map(|record| record.expect("intact").sealed)
+        .collect();
+    backwards.reverse();
+    assert_eq!(before, backwards);
+    let middle = log.read(Filter {
+        first: Some(20),
+        last: Some(50),
+        ..Filter::default()
+    });
+    assert_eq!(middle.expect("readable").count(), 31);
+    let again = maintain(&log, 3);
+    assert_eq!(again.archived, [], "a second round has nothing to do");
+    log.append(&note_at(START + 3 * DAY, "next"), Durability::Durable)
+        .expect("the chain goes on");
+    log.close().expect("closes");
+    let verified = place.verify();
+    assert!(verified.is_intact(), "{verified:?}");
+    assert_eq!(verified.archives, 3);
+}
+
+#[test]
+fn the_chain_goes_on_when_every_row_is_archived() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 2);
+    maintain(&log, 10);
+    assert_eq!(rows(&place), 0);
+    let last = all(&log).last().expect("archived").sealed.seq();
+    let receipt = log
+        .append(&note_at(START + 10 * DAY, "next"), Durability::Durable)
+        .expect("appended");
+    assert_eq!(receipt.written().expect("durable").seq, last + 1);
+    log.close().expect("closes");
+    assert!(place.verify().is_intact());
+}
+
+#[test]
+fn a_crash_between_archive_and_deletion_leaves_harmless_copies() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 2);
+    let before: Vec<_> = all(&log).into_iter().map(|record| record.sealed).collect();
+    maintain(&log, 1);
+    log.close().expect("closes");
+    // As if the rows had not been deleted yet, and another archive had only been begun.
+    let db = Connection::open(place.database()).expect("opens");
+    for sealed in &before {
+        db.execute(
+            "INSERT OR IGNORE INTO records VALUES (?1, ?2)",
+            (sealed.seq().cast_signed(), sealed.stored()),
+        )
+        .expect("put back");
+    }
+    std::fs::write(place.directory.join("segments/x.draft"), "half").expect("written");
+    assert!(place.verify().is_intact(), "copies are tolerated");
+    let log = place.open();
+    let after: Vec<_> = all(&log).into_iter().map(|record| record.sealed).collect();
+    assert_eq!(before, after, "nothing is seen twice");
+    maintain(&log, 1);
+    assert!(rows(&place) < 40, "the copies are gone");
+    assert_eq!(archives(&place).len(), 1, "and so is the draft");
+    log.close().expect("closes");
+    // A copy that differs is no copy.
+    db.execute("INSERT INTO records VALUES (3, x'00')", [])
+        .expect("forged");
+    let report = place.verify();
+    assert_eq!(report.first_bad(), Some(3), "{report:?}");
+}
+
+#[test]
+fn old_archives_are_deleted_with_a_record_that_verification_can_start_from() {
+    let place = Place::new();
+    let retention = Retention {
+        days: 3,
+        ..Retention::default()
+    };
+    let log = days(&place, retention, 6);
+    let report = maintain(&log, 5);
+    assert_eq!(report.deleted.len(), 2, "{report:?}");
+    let filter = Filter {
+        event: Some(EventType::AuditArchiveDeleted),
+        ..Filter::default()
+    };
+    let said: Vec<_> = log.read(filter).expect("readable").flatten().collect();
+    let last = said.last().expect("said so");
+    assert_eq!(last.entry.metadata["last"], report.deleted[1].1.to_string());
+    log.close().expect("closes");
+    let verified = place.verify();
+    assert!(verified.is_intact(), "{verified:?}");
+    // Deleting one more by hand is not covered by any record.
+    std::fs::remove_file(&archives(&place)[0]).expect("deleted");
+    let report = place.verify();
+    assert!(report.unexplained_start.is_some() && !report.is_intact());
+}
+
+#[test]
+fn a_missing_archive_in_the_middle_is_a_gap() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 4);
+    let report = maintain(&log, 3);
+    log.close().expect("closes");
+    std::fs::remove_file(&archives(&place)[1]).expect("deleted");
+    assert_eq!(place.verify().first_bad(), Some(report.archived[1].0));
+}
+
+#[test]
+fn a_full_log_warns_once_a_level_and_makes_room_at_the_limit() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 5);
+    let used = maintain(&log, 4).bytes;
+    log.close().expect("closes");
+    let count = |log: &Log, event| {
+        let filter = Filter {
+            event: Some(event),
+            ..Filter::default()
+        };
+        log.read(filter).expect("readable").count()
+    };
+    for (percent, warnings, critical, deletes) in [
+        (50, 0, 0, false),
+        (85, 1, 0, false),
+        (85, 1, 0, false),
+        (97, 1, 1, false),
+        (120, 1, 1, true),
+    ] {
+        let mut config = place.config();
+        config.retention.bytes = used * 100 / percent;
+        let log = Log::open(config).expect("opens");
+        let report = maintain(&log, 4);
+        assert_eq!(
+            !report.deleted.is_empty(),
+            deletes,
+            "at {percent} %: {report:?}"
+        );
+        let found = (
+            count(&log, EventType::AuditStorageWarning),
+            count(&log, EventType::AuditStorageCritical),
+        );
+        if !deletes {
+            assert_eq!(found, (warnings, critical), "at {percent} %");
+        }
+        log.close().expect("closes");
+    }
+    let verified = place.verify();
+    assert!(verified.is_intact(), "{verified:?}");
+}
+
+#[test]
+fn a_damaged_archive_is_found() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 3);
+    let report = maintain(&log, 2);
+    log.close().expect("closes");
+    let path = &archives(&place)[1];
+    let whole = std::fs::read(path).expect("readable");
+    for offset in (0..whole.len()).step_by(7) {
+        let mut damaged = whole.clone();
+        damaged[offset] ^= 0x10;
+        std::fs::write(path, &damaged).expect("written");
+        let found = place.verify();
+        assert!(!found.is_intact(), "offset {offset} of {}", whole.len());
+        let first = found.first_bad().unwrap_or(u64::MAX);
+        assert!(first >= report.archived[1].0, "offset {offset}: {found:?}");
+    }
+    std::fs::write(path, &whole).expect("written");
+    assert!(place.verify().is_intact());
+}

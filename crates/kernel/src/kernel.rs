@@ -10,13 +10,22 @@ use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
-use airlock_audit::{Buffering, Log, LogConfig};
+use airlock_audit::{Log, LogConfig};
 use airlock_core::{ActionId, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+
+/// How long a kernel is meant to live: what it does at start, at the end and in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// One command: quick to open and close, outcomes written as they come.
+    Command,
+    /// A process that stays: everything checked at start, outcomes gathered, signed at the end.
+    Long,
+}
 
 /// How to open a kernel.
 #[derive(Debug, Clone)]
@@ -27,8 +36,8 @@ pub struct KernelConfig {
     pub state_home: PathBuf,
     /// The time.
     pub clock: Clock,
-    /// How outcomes reach the log.
-    pub buffering: Buffering,
+    /// How long this kernel is meant to live.
+    pub lifetime: Lifetime,
     /// Bytes of text a result may hold.
     pub output_bytes: usize,
     /// Threads a search may use; zero means one a processor.
@@ -196,7 +205,9 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
     let state = store.workspace().state();
     let audit = store.current().policy().document().audit;
     let mut log = LogConfig::new(state.path(), &state.keys(), config.clock.shared());
-    log.buffering = config.buffering;
+    if config.lifetime == Lifetime::Long {
+        log = log.long_lived();
+    }
     log.checkpoint_every = u64::from(audit.checkpoint_every);
     log.retention.days = audit.retention_days;
     log.retention.bytes = audit.max_size.as_bytes();

@@ -22,7 +22,7 @@ pub use approvals::AnswerFailure;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use fronts::Front;
-pub use kernel::{Kernel, KernelConfig, StartError};
+pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};

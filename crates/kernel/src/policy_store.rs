@@ -285,7 +285,10 @@ impl PolicyStore {
             return Err(UpdateError::Exists);
         }
         let starter = Starter::detect(self.workspace.root());
-        self.write(starter.policy().as_bytes())?;
+        let text = starter.policy();
+        Policy::load(POLICY_FILE, text.as_bytes())
+            .map_err(|error| UpdateError::Load(Box::new(error)))?;
+        self.write(text.as_bytes())?;
         Ok(starter)
     }
 

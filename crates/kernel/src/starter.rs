@@ -285,8 +285,7 @@ version: 1
 rules:
 ";
 
-const READS: &str = "\
-  - name: read-the-workspace
+const READS: &str = "  - name: read-the-workspace
     match: { effect: read, path_glob: \"**\" }
     action: allow
     reason: an agent works with what it can see

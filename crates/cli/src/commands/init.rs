@@ -8,21 +8,17 @@ use airlock_kernel::{Call, Front, POLICY_FILE, Starter};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
-    let opened = open::kernel(global, output)?;
+    let kernel = open::kernel(global, output)?;
     if print {
-        output.data(Starter::of(opened.kernel.workspace()).policy().as_bytes());
+        output.data(Starter::of(kernel.workspace()).policy().as_bytes());
         return Ok(0);
     }
-    let done = outcome::done(
-        opened
-            .kernel
-            .submit(Front::Cli, &Call::new("policy.init", json!({}))),
-    )?;
+    let done = outcome::done(kernel.submit(Front::Cli, &Call::new("policy.init", json!({}))))?;
     if output.is_json() {
         output.json(&json!({
             "policy": POLICY_FILE,
             "languages": done.value.get("languages"),
-            "generation": opened.kernel.policy().generation(),
+            "generation": kernel.policy().generation(),
         }));
         return Ok(0);
     }

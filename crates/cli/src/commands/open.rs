@@ -5,17 +5,10 @@ use crate::config::Config;
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::place::Place;
-use airlock_audit::Buffering;
-use airlock_kernel::{Clock, Kernel, KernelConfig, PolicyOrigin, StartError, Workspace};
-
-/// A kernel with the place it works in.
-pub(super) struct Opened {
-    pub(super) kernel: Kernel,
-    pub(super) place: Place,
-}
+use airlock_kernel::{Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, StartError, Workspace};
 
 /// Opens the kernel of the workspace this command stands in.
-pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Opened, Failure> {
+pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -23,13 +16,13 @@ pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Opened, Fai
         workspace: place.workspace.clone(),
         state_home: place.state_home.clone(),
         clock: Clock::system(),
-        buffering: Buffering::Immediate,
+        lifetime: Lifetime::Command,
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
     })
     .map_err(start_failure)?;
     tell(&kernel, output);
-    Ok(Opened { kernel, place })
+    Ok(kernel)
 }
 
 /// The settings in force; the workspace's file counts only while it is trusted.

@@ -122,8 +122,8 @@ fn call(
 ) -> Ending {
     let front = parse_front(front)?;
     let arguments = parse_arguments(arguments)?;
-    let opened = open::kernel(global, output)?;
-    let outcome = opened.kernel.submit(front, &Call::new(name, arguments));
+    let kernel = open::kernel(global, output)?;
+    let outcome = kernel.submit(front, &Call::new(name, arguments));
     let done = outcome::done(outcome)?;
     present(&done, output);
     Ok(0)
@@ -220,32 +220,39 @@ pub(super) fn render(value: &Value) -> Option<String> {
         let newline = if text.ends_with('\n') { "" } else { "\n" };
         return Some(format!("{text}{newline}"));
     }
-    let items = ["matches", "entries", "paths", "files"]
+    let items = ["files", "entries", "paths"]
         .into_iter()
         .find_map(|key| object.get(key).and_then(Value::as_array))?;
     let mut text = String::new();
-    for item in items {
-        text.push_str(&line_of(item));
+    for line in items.iter().flat_map(lines_of) {
+        text.push_str(&line);
         text.push('\n');
     }
     Some(text)
 }
 
-fn line_of(item: &Value) -> String {
+/// A search's file with its matching lines; an entry or a path on one line.
+fn lines_of(item: &Value) -> Vec<String> {
     let field = |name: &str| item.get(name);
     if let Value::String(text) = item {
-        return text.clone();
+        return vec![text.clone()];
     }
-    let path = field("path")
-        .or_else(|| field("name"))
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    match (
-        field("line").and_then(Value::as_u64),
-        field("text").and_then(Value::as_str),
-    ) {
-        (Some(line), Some(text)) => format!("{path}:{line}:{}", text.trim_end_matches('\n')),
-        _ if field("kind").and_then(Value::as_str) == Some("directory") => format!("{path}/"),
-        _ => path.to_owned(),
+    let path = field("path").and_then(Value::as_str).unwrap_or_default();
+    if let Some(lines) = field("lines").and_then(Value::as_array) {
+        return lines.iter().map(|line| match_line(path, line)).collect();
     }
+    let directory = field("kind").and_then(Value::as_str) == Some("directory");
+    vec![format!("{path}{}", if directory { "/" } else { "" })]
+}
+
+/// `path:12:text` for a match, `path-12-text` for its context.
+fn match_line(path: &str, line: &Value) -> String {
+    let number = line.get("line").and_then(Value::as_u64).unwrap_or_default();
+    let text = line.get("text").and_then(Value::as_str).unwrap_or_default();
+    let context = line
+        .get("context")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    let mark = if context { '-' } else { ':' };
+    format!("{path}{mark}{number}{mark}{}", text.trim_end_matches('\n'))
 }

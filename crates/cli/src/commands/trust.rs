@@ -9,19 +9,15 @@ use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Output) -> Ending {
-    let opened = open::kernel(global, output)?;
+    let kernel = open::kernel(global, output)?;
     match action {
-        Some(TrustAction::Show) => show(&opened.kernel, output),
+        Some(TrustAction::Show) => show(&kernel, output),
         Some(TrustAction::Revoke) => {
-            outcome::done(
-                opened
-                    .kernel
-                    .submit(Front::Cli, &Call::new("trust.revoke", json!({}))),
-            )?;
+            outcome::done(kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
             output.note("nothing in .airlock/ counts any more; built-in defaults hold");
             Ok(0)
         }
-        None => approve(&opened.kernel, output),
+        None => approve(&kernel, output),
     }
 }
 

@@ -1,15 +1,15 @@
 //! `airlock audit export`: records for other tools, or for verification elsewhere.
 
-use super::super::open::Opened;
 use crate::args::ExportFormat as Chosen;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
 use airlock_audit::ExportFormat;
+use airlock_kernel::Kernel;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 pub(super) fn run(
-    opened: &Opened,
+    kernel: &Kernel,
     format: Chosen,
     path: Option<&Path>,
     output: &mut Output,
@@ -20,7 +20,7 @@ pub(super) fn run(
         Chosen::Csv => ExportFormat::Csv,
     };
     let Some(path) = path else {
-        write(opened, format, output.stream())?;
+        write(kernel, format, output.stream())?;
         return Ok(0);
     };
     let directory = path
@@ -34,15 +34,15 @@ pub(super) fn run(
     };
     // Written beside its target and moved there whole: a failed export leaves no half file.
     let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|error| failed(&error))?;
-    let count = write(opened, format, BufWriter::new(file.as_file_mut()))?;
+    let count = write(kernel, format, BufWriter::new(file.as_file_mut()))?;
     file.as_file().sync_all().map_err(|error| failed(&error))?;
     file.persist(path).map_err(|error| failed(&error.error))?;
     output.note(format!("{count} records written to {}", path.display()));
     Ok(0)
 }
 
-fn write(opened: &Opened, format: ExportFormat, to: impl Write) -> Result<u64, Failure> {
-    opened.kernel.log().export(to, format).map_err(|error| {
+fn write(kernel: &Kernel, format: ExportFormat, to: impl Write) -> Result<u64, Failure> {
+    kernel.log().export(to, format).map_err(|error| {
         Failure::of(Kind::Failed, &error)
             .fix("`airlock audit verify` shows whether the log is damaged")
     })

@@ -1,20 +1,20 @@
 //! `airlock audit log`: records, filtered, newest last; `--follow` goes on as they arrive.
 
-use super::super::open::Opened;
 use super::{read_failure, when};
 use crate::args::LogArgs;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_audit::{EventType, Filter, Record, Stage};
 use airlock_core::{Timestamp, closest};
+use airlock_kernel::Kernel;
 use std::time::Duration;
 
 /// How often `--follow` looks again: soon enough for a person, rarely enough to cost nothing.
 const PAUSE: Duration = Duration::from_millis(200);
 
-pub(super) fn run(opened: &Opened, args: &LogArgs, output: &mut Output) -> Ending {
-    let log = opened.kernel.log();
-    let filter = filter(args, opened.kernel.clock().now())?;
+pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Ending {
+    let log = kernel.log();
+    let filter = filter(args, kernel.clock().now())?;
     let newest = Filter {
         newest_first: true,
         limit: Some(args.limit as u64),

@@ -10,13 +10,13 @@ mod stats;
 mod verify;
 mod when;
 
-use super::open::{self, Opened};
+use super::open;
 use super::outcome;
 use crate::args::{AuditCommand, Global};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
 use airlock_audit::ReadError;
-use airlock_kernel::{Call, Front};
+use airlock_kernel::{Call, Front, Kernel};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -> Ending {
@@ -35,8 +35,8 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
             format,
             output: path,
         } => {
-            let opened = reader(global, "export", output)?;
-            export::run(&opened, format, path.as_deref(), output)
+            let kernel = reader(global, "export", output)?;
+            export::run(&kernel, format, path.as_deref(), output)
         }
         AuditCommand::Stats => stats::run(&reader(global, "stats", output)?, output),
         AuditCommand::Checkpoint => checkpoint(&reader(global, "checkpoint", output)?, output),
@@ -48,16 +48,15 @@ pub(super) fn reader(
     global: &Global,
     purpose: &str,
     output: &mut Output,
-) -> Result<Opened, Failure> {
-    let opened = open::kernel(global, output)?;
+) -> Result<Kernel, Failure> {
+    let kernel = open::kernel(global, output)?;
     let call = Call::new("audit.read", json!({ "purpose": purpose }));
-    outcome::done(opened.kernel.submit(Front::Cli, &call))?;
-    Ok(opened)
+    outcome::done(kernel.submit(Front::Cli, &call))?;
+    Ok(kernel)
 }
 
-fn checkpoint(opened: &Opened, output: &mut Output) -> Ending {
-    let signed = opened
-        .kernel
+fn checkpoint(kernel: &Kernel, output: &mut Output) -> Ending {
+    let signed = kernel
         .log()
         .checkpoint()
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;

@@ -1,20 +1,19 @@
 //! `airlock audit show`: one record, whole.
 
-use super::super::open::Opened;
 use super::{read_failure, when};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_audit::{Filter, Record};
+use airlock_kernel::Kernel;
 use serde_json::{Value, json};
 
-pub(super) fn run(opened: &Opened, seq: u64, output: &mut Output) -> Ending {
+pub(super) fn run(kernel: &Kernel, seq: u64, output: &mut Output) -> Ending {
     let filter = Filter {
         first: Some(seq),
         last: Some(seq),
         ..Filter::default()
     };
-    let mut records = opened
-        .kernel
+    let mut records = kernel
         .log()
         .read(filter)
         .map_err(|error| read_failure(&error))?;

@@ -1,18 +1,14 @@
 //! `airlock audit stats`: how much there is, of what.
 
-use super::super::open::Opened;
 use super::{read_failure, when};
 use crate::failure::Ending;
 use crate::output::{Output, Tone, styled};
 use airlock_core::Timestamp;
+use airlock_kernel::Kernel;
 use serde_json::json;
 
-pub(super) fn run(opened: &Opened, output: &mut Output) -> Ending {
-    let stats = opened
-        .kernel
-        .log()
-        .stats()
-        .map_err(|error| read_failure(&error))?;
+pub(super) fn run(kernel: &Kernel, output: &mut Output) -> Ending {
+    let stats = kernel.log().stats().map_err(|error| read_failure(&error))?;
     if output.is_json() {
         let end = |end: Option<(u64, Timestamp)>| {
             end.map(|(seq, time)| json!({ "seq": seq, "at": when::show(time) }))

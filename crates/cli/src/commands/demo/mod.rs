@@ -9,8 +9,7 @@ mod tampering;
 
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_audit::Buffering;
-use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig};
+use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime};
 use scene::{Expect, Scene};
 use serde_json::json;
 use std::io;
@@ -78,7 +77,7 @@ fn open(workspace: &Path, state_home: &Path) -> Result<Kernel, Failure> {
         workspace: workspace.to_owned(),
         state_home: state_home.to_owned(),
         clock: Clock::system(),
-        buffering: Buffering::Immediate,
+        lifetime: Lifetime::Long,
         output_bytes: DEFAULT_OUTPUT_BYTES,
         search_threads: 0,
     })

@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = &[
         "/// Parses `key = value`.\npub fn parse_config(line: &str) -> (&str, &str) {\n    \
          let (key, value) = line.split_once('=').unwrap();\n    (key.trim(), value.trim())\n}\n",
     ),
+    ("deploy/server.pem", "the token of the deploy key\n"),
     (".env", "SECRET_TOKEN=do-not-read-me\n"),
     (
         ".airlock/policy.yaml",

@@ -1,14 +1,13 @@
 //! `airlock policy diff`: audited syscalls, decided again under another policy.
 
 use super::super::audit;
-use super::super::open::Opened;
 use super::load;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_audit::Filter;
 use airlock_core::Request;
-use airlock_kernel::PolicyInForce;
+use airlock_kernel::{Kernel, PolicyInForce};
 use airlock_policy::{Change, Difference, Policy, Replay};
 use serde_json::json;
 use std::path::Path;
@@ -16,42 +15,38 @@ use std::sync::Arc;
 
 pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
     let (_, loaded) = load(file)?;
-    let opened = audit::reader(global, "replay", output)?;
-    let next = tried(&opened, loaded.policy)?;
-    let replayed = replayed(&opened, &next, last)?;
+    let kernel = audit::reader(global, "replay", output)?;
+    let next = tried(&kernel, loaded.policy)?;
+    let replayed = replayed(&kernel, &next, last)?;
     show(&replayed, output);
     Ok(0)
 }
 
 /// `policy` as it would be in force here.
-pub(super) fn tried(opened: &Opened, policy: Policy) -> Result<Arc<PolicyInForce>, Failure> {
-    let tried = opened.kernel.policy_like(policy);
+pub(super) fn tried(kernel: &Kernel, policy: Policy) -> Result<Arc<PolicyInForce>, Failure> {
+    let tried = kernel.policy_like(policy);
     tried.map_err(|error| Failure::new(Kind::Failed, error))
 }
 
 /// The last audited syscalls, decided under the policy in force and under `next`.
 pub(super) fn replayed(
-    opened: &Opened,
+    kernel: &Kernel,
     next: &PolicyInForce,
     last: usize,
 ) -> Result<Replay, Failure> {
-    let requests = audited(opened, last)?;
-    Ok(opened.kernel.replay(&requests, next))
+    let requests = audited(kernel, last)?;
+    Ok(kernel.replay(&requests, next))
 }
 
 /// The decision inputs of the last `count` attempts, oldest first, with their record numbers.
-fn audited(opened: &Opened, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
+fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
     let failed =
         |error: &airlock_audit::ReadError| Failure::of(Kind::Failed, error).maybe_fix(error.hint());
     let filter = Filter {
         newest_first: true,
         ..Filter::default()
     };
-    let records = opened
-        .kernel
-        .log()
-        .read(filter)
-        .map_err(|error| failed(&error))?;
+    let records = kernel.log().read(filter).map_err(|error| failed(&error))?;
     let mut found = Vec::new();
     for record in records {
         let record = record.map_err(|error| failed(&error))?;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 pub(super) fn run(global: &Global, args: &ExplainArgs, output: &mut Output) -> Ending {
     let fields = fields(args)?;
-    let opened = open::kernel(global, output)?;
-    let explained = explained(&opened.kernel, args, &fields)?;
+    let kernel = open::kernel(global, output)?;
+    let explained = explained(&kernel, args, &fields)?;
     if output.is_json() {
         output.json(&json!({
             "request": explained.request,

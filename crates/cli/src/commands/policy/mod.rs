@@ -39,8 +39,8 @@ pub(super) fn run(global: &Global, command: PolicyCommand, output: &mut Output) 
 }
 
 fn show(global: &Global, output: &mut Output) -> Ending {
-    let opened = open::kernel(global, output)?;
-    let policy = opened.kernel.policy();
+    let kernel = open::kernel(global, output)?;
+    let policy = kernel.policy();
     let text = String::from_utf8_lossy(policy.source());
     if output.is_json() {
         output.json(&json!({

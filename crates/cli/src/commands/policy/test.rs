@@ -15,11 +15,11 @@ pub(super) fn run(
     policy: Option<&Path>,
     output: &mut Output,
 ) -> Ending {
-    let opened = open::kernel(global, output)?;
+    let kernel = open::kernel(global, output)?;
     // Loading runs the examples: a wrong one is an error with its place.
     let policy = match policy {
-        Some(path) => super::diff::tried(&opened, load(path)?.1.policy)?,
-        None => opened.kernel.policy(),
+        Some(path) => super::diff::tried(&kernel, load(path)?.1.policy)?,
+        None => kernel.policy(),
     };
     let examples = policy.policy().example_count();
     let tests = match file {

@@ -21,14 +21,13 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     if !loaded.warnings.is_empty() {
         output.note(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
     }
-    let opened = audit::reader(global, "replay", output)?;
-    let kernel = &opened.kernel;
+    let kernel = audit::reader(global, "replay", output)?;
     if kernel.policy().source() == bytes {
         output.note("this is the policy in force already; nothing to do");
         return Ok(0);
     }
-    let next = diff::tried(&opened, loaded.policy)?;
-    let replayed = diff::replayed(&opened, &next, last)?;
+    let next = diff::tried(&kernel, loaded.policy)?;
+    let replayed = diff::replayed(&kernel, &next, last)?;
     text_diff(
         &String::from_utf8_lossy(kernel.policy().source()),
         &text,
@@ -51,7 +50,7 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     let breaking = replayed.breaking();
     let typed = (breaking > BREAKING_LIMIT).then(|| format!("break {breaking}"));
     review::answer(
-        kernel,
+        &kernel,
         &mut review,
         "this policy update",
         typed.as_deref(),

@@ -82,14 +82,20 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Overwrites the last occurrence of `old` in the file; both have one length.
+/// Overwrites every occurrence of `old` in the file; both have one length.
 fn replace_in(path: &Path, old: &[u8], new: &[u8]) -> io::Result<bool> {
     let mut bytes = fs::read(path)?;
-    let found = bytes.windows(old.len()).rposition(|window| window == old);
-    let Some(place) = found.and_then(|at| bytes.get_mut(at..at + old.len())) else {
-        return Ok(false);
-    };
-    place.copy_from_slice(new);
+    let found: Vec<usize> = bytes
+        .windows(old.len())
+        .enumerate()
+        .filter(|(_, window)| *window == old)
+        .map(|(at, _)| at)
+        .collect();
+    for at in &found {
+        if let Some(place) = bytes.get_mut(*at..at + old.len()) {
+            place.copy_from_slice(new);
+        }
+    }
     fs::write(path, bytes)?;
-    Ok(true)
+    Ok(!found.is_empty())
 }

@@ -75,10 +75,8 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
         }
     }
     let (_, id) = best?;
-    policy
-        .rules
-        .get(id)
-        .map(|rule| describe(policy, id, rule, request))
+    let rule = policy.rules.get(id)?;
+    Some(describe(policy, id, rule, request)).filter(|found| !found.applies())
 }
 
 /// How many fields fail, counted no further than `most`; an exception counts as one.
@@ -118,7 +116,7 @@ fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) 
     Nearest {
         rule: Arc::clone(&rule.name),
         place: spots.rule(),
-        exception: mismatches.is_empty(),
+        exception: rule.opinion(request) == Some(Opinion::Pass),
         mismatches,
         id,
     }
@@ -208,6 +206,11 @@ pub(super) fn failing_paths<'a>(
 }
 
 impl Nearest {
+    /// Whether nothing keeps the rule from applying.
+    const fn applies(&self) -> bool {
+        self.mismatches.is_empty() && !self.exception
+    }
+
     /// Its name, what each failing field asks for, and what the request has.
     pub(super) fn sentence(&self) -> String {
         let rule = text::quoted(&self.rule);
@@ -240,6 +243,10 @@ impl Mismatch {
         )
     }
 
+    fn is_outside(&self) -> bool {
+        self.kind == Field::PathGlob && self.found.iter().any(|path| path.starts_with('/'))
+    }
+
     /// "the path is `docs/x.md`".
     pub(super) fn contrast(&self) -> String {
         let (noun, plural) = match self.kind {
@@ -263,6 +270,7 @@ impl Mismatch {
         let values = text::several(self.found.iter().map(String::as_str), 3);
         match self.found.len() {
             0 => format!("{noun} is missing"),
+            1 if self.is_outside() => format!("{noun} is {values}, outside the workspace"),
             1 => format!("{noun} is {values}"),
             _ => format!("{plural} are {values}"),
         }

@@ -24,6 +24,7 @@ pub struct Example {
 
 fields! {
     /// A request, in the words of `match`, with `path` for the paths it touches.
+    #[schemars(rename = "Request")]
     pub struct ExampleFields in "a request" requires ["syscall"] {
         /// Syscall.
         #[schemars(with = "schema::SyscallName")]
@@ -35,7 +36,7 @@ fields! {
         #[schemars(with = "Option<schema::OneOrMany<schema::OneOf<Effect>>>")]
         effect: Option<EffectSet> = None => some(effects);
         /// Tags of the caller.
-        #[schemars(with = "schema::OneOrMany<schema::Tag>")]
+        #[schemars(with = "schema::OneOrMany<schema::TagName>")]
         caller_tag: Vec<Arc<str>> = Vec::new() => one_or_many(tag);
         /// Plugin; `cli` if not given.
         plugin: Option<Arc<str>> = None => some(plugin);

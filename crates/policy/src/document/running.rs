@@ -59,7 +59,7 @@ fields! {
         /// What a sandbox reaches whose rule does not say.
         default: Reach = Reach::None => word::<Reach>;
         /// Named groups of hosts.
-        #[schemars(with = "BTreeMap<Arc<str>, Vec<Destination>>")]
+        #[schemars(with = "BTreeMap<Arc<str>, Vec<schema::HostOr<Destination>>>")]
         whitelist: BTreeMap<Arc<str>, Vec<Destination>> = BTreeMap::new()
             => named("`whitelist`", name, many(destination));
         /// Loopback, private or link-local addresses that may be connected to all the same.

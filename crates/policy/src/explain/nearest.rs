@@ -4,7 +4,7 @@ use super::place::Spots;
 use super::text;
 use crate::decision::Opinion;
 use crate::document::{Action, Conditions, Place};
-use crate::rules::conditions::{Coverage, Field, command_name};
+use crate::rules::conditions::{Asked, Coverage, Field, command_name};
 use crate::rules::{CompiledRule, Policy};
 use airlock_core::{Request, RequestPath};
 use serde::Serialize;
@@ -52,7 +52,8 @@ pub struct Mismatch {
 /// The allow rule with the fewest failing fields; of several, the first. Rules for this syscall
 /// come before all others.
 pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
-    let ranked = with_few_paths(request);
+    let few = with_few_paths(request);
+    let ranked = Asked::new(&few);
     let mut best: Option<((bool, usize), usize)> = None;
     for (id, rule) in policy.rules.iter().enumerate() {
         if rule.action != Action::Allow {
@@ -61,7 +62,7 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
         let most = best.map_or(usize::MAX, |((_, count), _)| count);
         let other_syscall = rule
             .when
-            .every_failing(&ranked, Coverage::All)
+            .every_failing(ranked, Coverage::All)
             .next()
             .is_some_and(|field| field == Field::Syscall);
         // A rule for this syscall wins over one for another however many fields it fails.
@@ -69,7 +70,7 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
             Some(((true, _), _)) if !other_syscall => usize::MAX,
             _ => most,
         };
-        let rank = (other_syscall, distance(rule, &ranked, most));
+        let rank = (other_syscall, distance(rule, ranked, most));
         if best.is_none_or(|(lowest, _)| rank < lowest) {
             best = Some((rank, id));
         }
@@ -80,10 +81,10 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
 }
 
 /// How many fields fail, counted no further than `most`; an exception counts as one.
-fn distance(rule: &CompiledRule, request: &Request, most: usize) -> usize {
-    let failing = rule.when.every_failing(request, Coverage::All);
+fn distance(rule: &CompiledRule, asked: Asked<'_>, most: usize) -> usize {
+    let failing = rule.when.every_failing(asked, Coverage::All);
     let count = failing.take(most).count();
-    if count == 0 && rule.opinion(request) == Some(Opinion::Pass) {
+    if count == 0 && rule.opinion(asked) == Some(Opinion::Pass) {
         return 1;
     }
     count
@@ -100,6 +101,7 @@ fn with_few_paths(request: &Request) -> Cow<'_, Request> {
 
 fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) -> Nearest {
     let when = policy.document().rules.get(id).map(|rule| &rule.when);
+    let asked = Asked::new(request);
     let spots = Spots::of(policy, id);
     let mismatch = |kind: Field| Mismatch {
         field: kind.as_str(),
@@ -110,13 +112,13 @@ fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) 
     };
     let mismatches: Vec<Mismatch> = rule
         .when
-        .every_failing(request, Coverage::All)
+        .every_failing(asked, Coverage::All)
         .map(mismatch)
         .collect();
     Nearest {
         rule: Arc::clone(&rule.name),
         place: spots.rule(),
-        exception: rule.opinion(request) == Some(Opinion::Pass),
+        exception: rule.opinion(asked) == Some(Opinion::Pass),
         mismatches,
         id,
     }

@@ -45,7 +45,7 @@ pub(crate) fn check(text: &str) -> Result<(), GlobError> {
 }
 
 /// One compiled glob, without its `!`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Glob {
     /// Runs of components between `**`s, each found leftmost after the one before.
     segments: Vec<Vec<Component>>,
@@ -157,6 +157,11 @@ impl Glob {
     pub(crate) fn floating(&self) -> Option<&Component> {
         let first = self.segments.first().filter(|_| !self.anchored)?;
         first.first().filter(|_| !self.everything)
+    }
+
+    /// Whether it is `**`.
+    pub(crate) const fn is_everything(&self) -> bool {
+        self.everything
     }
 
     /// Whether every path that matches `other` certainly matches this, seen by a denial.

@@ -1,8 +1,8 @@
 //! The policy file: bytes in, checked document or every problem out.
 //!
-//! The road: [`source`](self) checks the bytes, [`tree`] makes values with places of them within
-//! fixed limits, the tables of `document` decode the values, [`cross`] holds the sections against
-//! each other. Problems are gathered, never stopped at; each has an exact place, a stable code and
+//! The road: `source` checks the bytes, `tree` makes values with places of them within fixed
+//! limits, the tables of `document` decode the values, `cross` holds the sections against each
+//! other. Problems are gathered, never stopped at; each has an exact place, a stable code and
 //! a way to mend it.
 //!
 //! Guarantee: any bytes give an answer in time and memory bounded by the limits of
@@ -18,6 +18,7 @@ mod cross;
 mod diagnostic;
 mod fields;
 mod host;
+mod keys;
 mod names;
 mod number;
 mod pattern;
@@ -189,6 +190,11 @@ mod tests {
             "match: { user: a }, action: allow, examples: { match: [{ syscall: x.y }] }",
             "match: { user: a }, action: deny, except: [{ user: b }]",
             "match: { user: *b }, action: allow",
+            "match: { user: a, user: b }, action: allow",
+            "match: { user: a, host: !x b }, action: allow",
+            "match: { user: a, <<: { host: b } }, action: allow",
+            "match: { user: a, [host]: b }, action: allow",
+            "match: { user: a, path_glob: [a, \"\\0\"] }, action: allow",
         ] {
             let text = format!("version: 1\nrules:\n{sound}  - {{ name: broken, {broken} }}\n");
             assert_eq!(names(&text), ["sound"], "{broken}");

@@ -4,7 +4,7 @@
 //! They look at effects, so a write, a patch, a move, a delete and a merge are all the same to
 //! them, and at every path of a request. They never allow anything by themselves.
 
-use super::protected::{Leads, Protected, Shape};
+use super::protected::{Leads, Protected, Shape, comparison};
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
@@ -239,8 +239,7 @@ impl BuiltIns {
         for ready in &self.rules {
             let applies = match ready.rule.when {
                 Trigger::Changes(shapes) => {
-                    suspicious
-                        && any_path(request, |path| shapes.iter().any(|shape| shape.holds(path)))
+                    suspicious && any_path(request, |path| self.holds(shapes, path))
                 }
                 Trigger::ChangesProtected => {
                     changes
@@ -264,6 +263,11 @@ impl BuiltIns {
                 });
             }
         }
+    }
+
+    fn holds(&self, shapes: &[Shape], path: PathText<'_>) -> bool {
+        let same = comparison(path);
+        self.leads.might_hold(path) && shapes.iter().any(|shape| shape.holds(path, same))
     }
 }
 

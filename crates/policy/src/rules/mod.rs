@@ -17,6 +17,7 @@ mod protected;
 mod rule;
 mod syscalls;
 
+pub use lint::COMPILE_CODES;
 pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 
@@ -24,6 +25,7 @@ use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
 use crate::document::Document;
 use crate::load::{self, Diagnostic, LoadError, Severity};
 use airlock_core::{Digest, Request};
+use conditions::Asked;
 use constraint::TokenUse;
 use index::Index;
 use std::sync::Arc;
@@ -159,16 +161,17 @@ impl Policy {
         contributions: &mut Vec<Contribution>,
         imposed: &mut Imposed,
     ) {
-        for id in self.index.candidates(request) {
+        let asked = Asked::new(request);
+        for id in self.index.candidates(asked) {
             if let Some(rule) = self.rules.get(id as usize) {
-                contributions.extend(ask(rule, request, imposed));
+                contributions.extend(ask(rule, asked, imposed));
             }
         }
     }
 
     #[cfg(test)]
     fn evaluate_all(&self, request: &Request, imposed: &mut Imposed) -> Vec<Contribution> {
-        let ask = |rule| ask(rule, request, imposed);
+        let ask = |rule| ask(rule, Asked::new(request), imposed);
         self.rules.iter().filter_map(ask).collect()
     }
 }
@@ -185,11 +188,11 @@ pub(crate) fn generation(bytes: &[u8]) -> Generation {
 }
 
 /// One rule's contribution. An allow whose checked constraints do not hold is a denial.
-fn ask(rule: &CompiledRule, request: &Request, imposed: &mut Imposed) -> Option<Contribution> {
-    let mut opinion = rule.opinion(request)?;
+fn ask(rule: &CompiledRule, asked: Asked<'_>, imposed: &mut Imposed) -> Option<Contribution> {
+    let mut opinion = rule.opinion(asked)?;
     let mut reason = Arc::clone(&rule.reason);
     if opinion == Opinion::Allow {
-        match constraint::unmet(&rule.constraints, request, TokenUse::None) {
+        match constraint::unmet(&rule.constraints, asked.request, TokenUse::None) {
             Some(why) => {
                 opinion = Opinion::Deny;
                 reason = why.into();

@@ -1,9 +1,8 @@
 //! One compiled rule and its opinion on a request.
 
-use super::conditions::{ConditionError, Coverage, Matcher};
+use super::conditions::{Asked, ConditionError, Coverage, Matcher};
 use crate::decision::Opinion;
 use crate::document::{Action, Constraints, Place, Rule};
-use airlock_core::Request;
 use std::sync::Arc;
 
 /// A rule of the policy file, ready to be asked.
@@ -65,15 +64,15 @@ impl CompiledRule {
     }
 
     /// What the rule says, before its constraints; `None` if it does not apply.
-    pub(crate) fn opinion(&self, request: &Request) -> Option<Opinion> {
-        if !self.when.matches(request, self.coverage()) {
+    pub(crate) fn opinion(&self, asked: Asked<'_>) -> Option<Opinion> {
+        if !self.when.matches(asked, self.coverage()) {
             return None;
         }
         let coverage = self.exception_coverage();
         if self
             .except
             .iter()
-            .any(|except| except.matches(request, coverage))
+            .any(|except| except.matches(asked, coverage))
         {
             return Some(Opinion::Pass);
         }
@@ -85,8 +84,8 @@ impl CompiledRule {
     }
 
     /// Whether the rule triggers: it applies and no exception does.
-    pub(crate) fn triggers(&self, request: &Request) -> bool {
-        self.opinion(request)
+    pub(crate) fn triggers(&self, asked: Asked<'_>) -> bool {
+        self.opinion(asked)
             .is_some_and(|opinion| opinion != Opinion::Pass)
     }
 }

@@ -89,7 +89,7 @@ fn kind(remedy: &Remedy) -> &'static str {
 
 fn seeded() -> ProptestConfig {
     ProptestConfig {
-        cases: 3_000,
+        cases: 2_000,
         rng_seed: RngSeed::Fixed(7),
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -126,7 +126,7 @@ fn random_policies_meet_every_kind_of_fix() {
     let mut runner = proptest::test_runner::TestRunner::new(seeded());
     let mut met = std::collections::BTreeSet::new();
     let inputs = (any_rules(8), any_request());
-    for _ in 0..3_000 {
+    for _ in 0..1_500 {
         let (rules, request) = inputs.new_tree(&mut runner).unwrap().current();
         met.extend(check(&rules, &request));
     }
@@ -263,6 +263,34 @@ fn a_name_that_is_taken_is_not_suggested_again() {
     assert!(text.contains("- name: allow-fs-delete\n"));
     assert!(text.contains("- name: allow-fs-delete-2\n"), "{text}");
     assert_eq!(engine(&text).policy().rule_count(), 5);
+}
+
+/// An edit that contradicts the rule's own examples would not load.
+#[test]
+fn a_rule_whose_examples_forbid_the_edit_is_not_edited() {
+    let rules = |action: &str, glob: &str, examples: &str| {
+        format!(
+            "version: 1\nrules:\n  - name: r\n    match: {{ syscall: fs.write, path_glob: [{glob}] }}\n    action: {action}\n    examples: {{ {examples} }}\n"
+        )
+    };
+    let example = |list: &str| format!("{list}: [{{ syscall: fs.write, path: docs/x.md }}]");
+    for (text, want) in [
+        (rules("allow", "src/**", ""), vec!["add values"]),
+        (
+            rules("allow", "src/**", &example("not_match")),
+            vec!["add rule"],
+        ),
+        (rules("deny", "docs/**", ""), vec!["add values", "add rule"]),
+        (
+            rules("deny", "docs/**", &example("match")),
+            vec!["narrow rule", "add rule"],
+        ),
+    ] {
+        let (_, explanation) = explained(&engine(&text), &request("fs.write", &["docs/x.md"]));
+        let fixes = explanation.remedies().iter();
+        let kinds: Vec<_> = fixes.map(|fix| kind(&fix.remedy)).collect();
+        assert_eq!(kinds, want, "{text}");
+    }
 }
 
 #[test]

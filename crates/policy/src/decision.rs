@@ -58,8 +58,10 @@ pub enum Layer {
     /// The capability enforcer.
     Capability,
     /// Rules compiled into Airlock.
+    #[serde(rename = "built-in")]
     BuiltIn,
     /// Rules of the policy file.
+    #[serde(rename = "policy")]
     Rules,
     /// User scripts and modules.
     Extension,

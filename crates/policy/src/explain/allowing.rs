@@ -9,10 +9,9 @@ use super::nearest::{Nearest, failing_paths};
 use super::place::file;
 use super::text::{glob, quoted, yaml, yaml_list};
 use crate::decision::{Generation, Imposed, Opinion};
-use crate::document::{Conditions, Place};
+use crate::document::{Conditions, Document, Place, Rule};
 use crate::load::DEFAULT_POLICY;
-use crate::rules::conditions::Asked;
-use crate::rules::conditions::{Field, command_name, without_final_dot};
+use crate::rules::conditions::{Asked, Field, command_name, without_final_dot};
 use crate::rules::constraint::{TokenUse, unmet};
 use crate::rules::{CompiledRule, Policy, generation};
 use airlock_core::{CapabilityForm, Request, RequestPath, WorkspacePath};
@@ -64,7 +63,8 @@ fn extend(policy: &Policy, request: &Request, nearest: &Nearest) -> Option<Fix> 
     let values = missing_values(policy.rules.get(nearest.id)?, request, field)?;
     let mut rule = policy.document().rules.get(nearest.id)?.clone();
     add_values(&mut rule.when, field, &values)?;
-    let compiled = CompiledRule::compile(&rule).ok()?;
+    let edited = alone(rule)?;
+    let compiled = edited.rules.first()?;
     let allows = compiled.opinion(Asked::new(request)) == Some(Opinion::Allow)
         && unmet(&compiled.constraints, request, TokenUse::None).is_none();
     if !allows || !loads(field, &values) {
@@ -83,6 +83,17 @@ fn extend(policy: &Policy, request: &Request, nearest: &Nearest) -> Option<Fix> 
         values,
     };
     Some(Fix::new(remedy, text))
+}
+
+/// A policy of this rule alone, unless it would not load: an edit must not contradict the rule's
+/// own examples.
+pub(super) fn alone(rule: Rule) -> Option<Policy> {
+    let document = Document {
+        rules: vec![rule],
+        ..Document::default()
+    };
+    let loaded = Policy::compile(document, generation(&[])).ok()?;
+    Some(loaded.policy)
 }
 
 /// What `request` has in `field` that `rule` does not list.

@@ -24,6 +24,7 @@ pub(super) fn phrase(request: &Request) -> String {
         "fs.read" => "read",
         "fs.list" => "list",
         "fs.exists" => "look for",
+        "fs.write" if request.paths.is_empty() => return "write a file".to_owned(),
         "fs.write" => "write",
         "fs.patch" => "patch",
         "fs.delete" => "delete",
@@ -74,6 +75,9 @@ fn running(request: &Request) -> String {
 
 /// What else a request may be about: host, secret or tool.
 fn about(request: &Request) -> String {
+    if let (Some(tool), "tool.call") = (&request.tool, request.syscall.name()) {
+        return format!("call the tool {}", quoted(tool));
+    }
     if let Some(host) = &request.host {
         let place = match request.port {
             Some(port) => quoted(&format!("{host}:{port}")),
@@ -87,12 +91,7 @@ fn about(request: &Request) -> String {
     if let Some(secret) = &request.secret {
         return format!("use the secret {}", quoted(secret));
     }
-    match &request.tool {
-        Some(tool) if request.syscall.name() == "tool.call" => {
-            format!("call the tool {}", quoted(tool))
-        }
-        Some(_) | None => request.syscall.spec().summary.to_owned(),
-    }
+    request.syscall.spec().summary.to_owned()
 }
 
 /// Verbs that double their last letter.

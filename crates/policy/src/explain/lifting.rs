@@ -3,12 +3,11 @@
 //! Invariant: a narrowed rule was compiled and asked before it is suggested; where no edit of a
 //! list is enough, the rule is named and the narrowing left to its author.
 
-use super::allowing::{add_values, loads, whereabouts, words};
+use super::allowing::{add_values, alone, loads, whereabouts, words};
 use super::fix::{Fix, Remedy};
 use super::text::glob;
 use crate::document::{Constraints, Rule};
-use crate::rules::conditions::Asked;
-use crate::rules::conditions::{Coverage, Field, command_name, without_final_dot};
+use crate::rules::conditions::{Asked, Coverage, Field, command_name, without_final_dot};
 use crate::rules::constraint::{TokenUse, unmet};
 use crate::rules::{CompiledRule, Policy};
 use airlock_core::{ByteSize, Request, RequestPath, Tier};
@@ -116,7 +115,11 @@ fn can_take_out(rule: &Rule, request: &Request, field: Field, value: &str) -> bo
 }
 
 fn leaves_out(narrower: &Rule, request: &Request) -> bool {
-    CompiledRule::compile(narrower).is_ok_and(|rule| rule.opinion(Asked::new(request)).is_none())
+    let asked = Asked::new(request);
+    alone(narrower.clone()).is_some_and(|policy| {
+        let mut rules = policy.rules.iter();
+        rules.all(|rule| rule.opinion(asked).is_none())
+    })
 }
 
 /// What to do about every constraint of the allow at position `id` that does not hold.

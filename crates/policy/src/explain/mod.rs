@@ -91,7 +91,7 @@ pub fn explain(policy: &Policy, request: &Request, decision: &Decision) -> Expla
         imposed: decision.imposed,
         body: Vec::new(),
     };
-    explanation.body = render::body(policy, &explanation);
+    explanation.body = render::body(policy, &ids, &explanation);
     explanation
 }
 

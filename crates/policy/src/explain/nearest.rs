@@ -4,8 +4,7 @@ use super::place::Spots;
 use super::text;
 use crate::decision::Opinion;
 use crate::document::{Action, Conditions, Place};
-use crate::rules::conditions::Asked;
-use crate::rules::conditions::{Coverage, Field, command_name};
+use crate::rules::conditions::{Asked, Coverage, Field, command_name};
 use crate::rules::{CompiledRule, Policy};
 use airlock_core::{Request, RequestPath};
 use serde::Serialize;
@@ -53,7 +52,8 @@ pub struct Mismatch {
 /// The allow rule with the fewest failing fields; of several, the first. Rules for this syscall
 /// come before all others.
 pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
-    let ranked = with_few_paths(request);
+    let few = with_few_paths(request);
+    let ranked = Asked::new(&few);
     let mut best: Option<((bool, usize), usize)> = None;
     for (id, rule) in policy.rules.iter().enumerate() {
         if rule.action != Action::Allow {
@@ -62,7 +62,7 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
         let most = best.map_or(usize::MAX, |((_, count), _)| count);
         let other_syscall = rule
             .when
-            .every_failing(Asked::new(&ranked), Coverage::All)
+            .every_failing(ranked, Coverage::All)
             .next()
             .is_some_and(|field| field == Field::Syscall);
         // A rule for this syscall wins over one for another however many fields it fails.
@@ -70,23 +70,21 @@ pub(super) fn nearest(policy: &Policy, request: &Request) -> Option<Nearest> {
             Some(((true, _), _)) if !other_syscall => usize::MAX,
             _ => most,
         };
-        let rank = (other_syscall, distance(rule, &ranked, most));
+        let rank = (other_syscall, distance(rule, ranked, most));
         if best.is_none_or(|(lowest, _)| rank < lowest) {
             best = Some((rank, id));
         }
     }
     let (_, id) = best?;
-    policy
-        .rules
-        .get(id)
-        .map(|rule| describe(policy, id, rule, request))
+    let rule = policy.rules.get(id)?;
+    Some(describe(policy, id, rule, request)).filter(|found| !found.applies())
 }
 
 /// How many fields fail, counted no further than `most`; an exception counts as one.
-fn distance(rule: &CompiledRule, request: &Request, most: usize) -> usize {
-    let failing = rule.when.every_failing(Asked::new(request), Coverage::All);
+fn distance(rule: &CompiledRule, asked: Asked<'_>, most: usize) -> usize {
+    let failing = rule.when.every_failing(asked, Coverage::All);
     let count = failing.take(most).count();
-    if count == 0 && rule.opinion(Asked::new(request)) == Some(Opinion::Pass) {
+    if count == 0 && rule.opinion(asked) == Some(Opinion::Pass) {
         return 1;
     }
     count
@@ -103,6 +101,7 @@ fn with_few_paths(request: &Request) -> Cow<'_, Request> {
 
 fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) -> Nearest {
     let when = policy.document().rules.get(id).map(|rule| &rule.when);
+    let asked = Asked::new(request);
     let spots = Spots::of(policy, id);
     let mismatch = |kind: Field| Mismatch {
         field: kind.as_str(),
@@ -113,13 +112,13 @@ fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) 
     };
     let mismatches: Vec<Mismatch> = rule
         .when
-        .every_failing(Asked::new(request), Coverage::All)
+        .every_failing(asked, Coverage::All)
         .map(mismatch)
         .collect();
     Nearest {
         rule: Arc::clone(&rule.name),
         place: spots.rule(),
-        exception: mismatches.is_empty(),
+        exception: rule.opinion(asked) == Some(Opinion::Pass),
         mismatches,
         id,
     }
@@ -209,6 +208,11 @@ pub(super) fn failing_paths<'a>(
 }
 
 impl Nearest {
+    /// Whether nothing keeps the rule from applying.
+    const fn applies(&self) -> bool {
+        self.mismatches.is_empty() && !self.exception
+    }
+
     /// Its name, what each failing field asks for, and what the request has.
     pub(super) fn sentence(&self) -> String {
         let rule = text::quoted(&self.rule);
@@ -241,6 +245,10 @@ impl Mismatch {
         )
     }
 
+    fn is_outside(&self) -> bool {
+        self.kind == Field::PathGlob && self.found.iter().any(|path| path.starts_with('/'))
+    }
+
     /// "the path is `docs/x.md`".
     pub(super) fn contrast(&self) -> String {
         let (noun, plural) = match self.kind {
@@ -264,6 +272,7 @@ impl Mismatch {
         let values = text::several(self.found.iter().map(String::as_str), 3);
         match self.found.len() {
             0 => format!("{noun} is missing"),
+            1 if self.is_outside() => format!("{noun} is {values}, outside the workspace"),
             1 => format!("{noun} is {values}"),
             _ => format!("{plural} are {values}"),
         }

@@ -48,6 +48,18 @@ impl<'a> Spots<'a> {
         self.rule
     }
 
+    /// The beginning of the rule: its name, where that comes first.
+    pub(super) fn beginning(&self) -> Option<Spot> {
+        let place = self.rule?;
+        let text = self.lines.first().map_or("", |(_, text)| text);
+        let mut from = text.chars().skip((place.column as usize).saturating_sub(1));
+        let named = "name: ".chars().all(|char| from.next() == Some(char));
+        let name = from.take_while(|char| !char.is_whitespace()).count();
+        let length = if named { "name: ".len() + name } else { 1 };
+        let length = u32::try_from(length).unwrap_or(1);
+        Some(Spot { place, length })
+    }
+
     /// Where the field `key` of `match` stands.
     pub(super) fn field(&self, key: &str) -> Option<Spot> {
         let mut keys = Keys::default();

@@ -1,6 +1,7 @@
 //! The explanation as lines under a headline, like a compiler's.
 
-use super::place::{self, Spot, Spots};
+use super::place::{self, Spots};
+use super::steps::Ids;
 use super::text::quoted;
 use super::{Explanation, Voice};
 use crate::decision::{Imposed, Layer, Opinion};
@@ -44,9 +45,9 @@ impl Voice {
     }
 }
 
-pub(super) fn body(policy: &Policy, explanation: &Explanation) -> Vec<String> {
+pub(super) fn body(policy: &Policy, ids: &Ids<'_>, explanation: &Explanation) -> Vec<String> {
     let mut lines = Vec::new();
-    places(policy, explanation, &mut lines);
+    places(policy, ids, explanation, &mut lines);
     for voice in &explanation.contributions {
         lines.push(format!(
             "  = {}: {}",
@@ -69,25 +70,29 @@ pub(super) fn body(policy: &Policy, explanation: &Explanation) -> Vec<String> {
 }
 
 /// The lines of the file that decided, and of the fields that kept the nearest rule away.
-fn places(policy: &Policy, explanation: &Explanation, lines: &mut Vec<String>) {
+fn places(policy: &Policy, ids: &Ids<'_>, explanation: &Explanation, lines: &mut Vec<String>) {
     let deciding = explanation.contributions.iter().filter(|one| one.deciding);
     for voice in deciding.take(SHOWN_PLACES) {
-        let Some(place) = voice.place else { continue };
+        let id = ids
+            .get(voice.rule.as_str())
+            .filter(|_| voice.place.is_some());
+        let Some(spot) = id.and_then(|id| Spots::of(policy, *id).beginning()) else {
+            continue;
+        };
         let note = match voice.opinion {
             Opinion::Allow => "allowed here",
             Opinion::Deny => "denied here",
             Opinion::RequireReview => "held for review here",
             Opinion::Pass => "passed here",
         };
-        lines.extend(place::pointed(policy, Spot { place, length: 1 }, note));
+        lines.extend(place::pointed(policy, spot, note));
     }
     let Some(nearest) = &explanation.nearest else {
         return;
     };
     let spots = Spots::of(policy, nearest.id);
     for mismatch in nearest.mismatches.iter().take(SHOWN_PLACES) {
-        let whole = spots.rule().map(|place| Spot { place, length: 1 });
-        if let Some(spot) = spots.field(mismatch.field).or(whole) {
+        if let Some(spot) = spots.field(mismatch.field).or(spots.beginning()) {
             let note = match mismatch.place {
                 Some(_) => mismatch.contrast(),
                 None => format!("`{}` fails: {}", mismatch.field, mismatch.contrast()),
@@ -95,10 +100,10 @@ fn places(policy: &Policy, explanation: &Explanation, lines: &mut Vec<String>) {
             lines.extend(place::pointed(policy, spot, &note));
         }
     }
-    let exception = nearest.exception.then(|| spots.rule()).flatten();
-    if let Some(place) = exception {
+    let exception = nearest.exception.then(|| spots.beginning()).flatten();
+    if let Some(spot) = exception {
         let note = "an exception of this rule applies";
-        lines.extend(place::pointed(policy, Spot { place, length: 1 }, note));
+        lines.extend(place::pointed(policy, spot, note));
     }
 }
 

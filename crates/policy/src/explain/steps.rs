@@ -96,7 +96,10 @@ impl Lifting {
                 self.unasked = true;
                 self.elsewhere(elsewhere::token());
             }
-            Layer::Grant => self.elsewhere(elsewhere::grant()),
+            Layer::Grant => {
+                self.unasked = true;
+                self.elsewhere(elsewhere::grant());
+            }
             Layer::BuiltIn | Layer::Default => {}
         }
     }
@@ -158,14 +161,10 @@ fn said_together(
     }
     if let (Some(verdict), Some(last)) = (then, fixes.last_mut()) {
         let after = afterwards(policy, decision, verdict);
-        // A rule to paste ends with its last line.
-        last.text = match last.text.split_once('\n') {
-            Some((text, yaml)) => {
-                let text = text.trim_end_matches(':');
-                format!("{text}, {after}:\n{yaml}").trim_end().to_owned()
-            }
-            None => format!("{}, {after}", last.text),
-        };
+        // A rule to paste stands on lines of its own.
+        let pasted = last.text.contains('\n');
+        let between = if pasted { "\n" } else { ", " };
+        last.text = format!("{}{between}{after}", last.text.trim_end());
     }
     fixes
 }

@@ -4,8 +4,7 @@ use super::nearest::{argument, as_json, values};
 use super::text;
 use crate::document::{Conditions, Place};
 use crate::rules::Policy;
-use crate::rules::conditions::Asked;
-use crate::rules::conditions::{Coverage, Field, Matcher};
+use crate::rules::conditions::{Asked, Coverage, Field, Matcher};
 use airlock_core::Request;
 use serde::Serialize;
 use std::sync::Arc;
@@ -56,8 +55,9 @@ impl Policy {
     /// Whether the opinion of some rule on `request` hangs on arguments: a rule, or an exception,
     /// that applies as far as anything else is asked has a condition on them.
     pub fn asks_arguments(&self, request: &Request) -> bool {
+        let asked = Asked::new(request);
         let could = |when: &Matcher, coverage: Coverage| {
-            when.every_failing(Asked::new(request), coverage)
+            when.every_failing(asked, coverage)
                 .all(|field| field == Field::Arg)
         };
         self.rules.iter().any(|rule| {

@@ -205,7 +205,7 @@ impl Matcher {
         Field::ALL.iter().copied().find(fails)
     }
 
-    /// Every field `request` fails.
+    /// Every field the request fails.
     pub(crate) fn every_failing(
         &self,
         asked: Asked<'_>,

@@ -9,6 +9,7 @@ mod tampering;
 
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
+use airlock_audit::ExportFormat;
 use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime};
 use scene::{Expect, Scene};
 use serde_json::json;
@@ -40,11 +41,16 @@ pub(super) fn run(output: &mut Output) -> Ending {
         .log()
         .checkpoint()
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let mut export = Vec::new();
+    kernel
+        .log()
+        .export(&mut export, ExportFormat::Jsonl)
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
     let state_dir = kernel.workspace().state().clone();
     kernel
         .close()
         .map_err(|error| Failure::of(Kind::Failed, &error))?;
-    tampering::show(&mut scene, &state_dir, &checkpoint, room.path())?;
+    tampering::show(&mut scene, &state_dir, &export, &checkpoint, room.path())?;
 
     let surprises = scene.surprises();
     drop(scene);

@@ -1,8 +1,10 @@
-//! Somebody edits the log, or cuts off its tail. Both on a copy; both caught.
+//! Somebody edits the log, or swaps it for a fresh one. Both on copies; both caught.
 
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
-use airlock_audit::{Depth, SignedCheckpoint, VerifyOptions, VerifyReport, verify_database};
+use airlock_audit::{
+    Depth, SignedCheckpoint, Trust, VerifyOptions, VerifyReport, verify_database, verify_export,
+};
 use airlock_kernel::StateDir;
 use std::fs;
 use std::io;
@@ -11,6 +13,7 @@ use std::path::Path;
 pub(super) fn show(
     scene: &mut Scene<'_>,
     state: &StateDir,
+    export: &[u8],
     checkpoint: &SignedCheckpoint,
     room: &Path,
 ) -> Result<(), Failure> {
@@ -22,17 +25,16 @@ pub(super) fn show(
         &format!("{records} records, chain whole"),
     );
 
-    scene.title("Somebody rewrites a denial in a copy of it");
-    let edited = room.join("edited");
-    copy(state.path(), &edited).map_err(|error| failed(&error))?;
-    let changed = replace_in(&edited.join("audit.db"), b".env", b".enx").map_err(|e| failed(&e))?;
-    let report = verify(&edited, None)?;
-    let caught = changed && !report.is_intact() && report.first_bad().is_some();
-    let text = report.first_bad().map_or_else(
-        || "not noticed".to_owned(),
-        |seq| format!("caught: record {seq} is not what was sealed"),
-    );
-    scene.result(caught, &text);
+    scene.title("Somebody rewrites a denial in an export of it");
+    let honest = verify_export(export, Trust::default());
+    let edited = replace(export, b"\".env\"", b"\".enx\"");
+    let text = match verify_export(edited.as_slice(), Trust::default()) {
+        Ok(_) => None,
+        Err(error) => error.seq(),
+    };
+    let text = text.map(|seq| format!("caught: record {seq} is not what was sealed"));
+    let caught = honest.is_ok() && edited != export && text.is_some();
+    scene.result(caught, text.as_deref().unwrap_or("not noticed"));
 
     scene.title("Somebody throws the log away and starts a fresh one");
     let fresh = room.join("fresh");
@@ -65,37 +67,14 @@ fn verify(directory: &Path, pin: Option<&SignedCheckpoint>) -> Result<VerifyRepo
 }
 
 fn failed(error: &io::Error) -> Failure {
-    Failure::new(Kind::Failed, "the demo cannot copy its log").why(error)
+    Failure::new(Kind::Failed, "the demo cannot make a fresh log").why(error)
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
-}
-
-/// Overwrites every occurrence of `old` in the file; both have one length.
-fn replace_in(path: &Path, old: &[u8], new: &[u8]) -> io::Result<bool> {
-    let mut bytes = fs::read(path)?;
-    let found: Vec<usize> = bytes
-        .windows(old.len())
-        .enumerate()
-        .filter(|(_, window)| *window == old)
-        .map(|(at, _)| at)
-        .collect();
-    for at in &found {
-        if let Some(place) = bytes.get_mut(*at..at + old.len()) {
-            place.copy_from_slice(new);
-        }
-    }
-    fs::write(path, bytes)?;
-    Ok(!found.is_empty())
+/// `bytes` with the first `old` replaced by `new`.
+fn replace(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let found = bytes.windows(old.len()).position(|window| window == old);
+    let Some((before, after)) = found.and_then(|at| bytes.split_at_checked(at)) else {
+        return bytes.to_vec();
+    };
+    [before, new, after.get(old.len()..).unwrap_or_default()].concat()
 }

@@ -54,7 +54,7 @@ pub(super) const TARGET: Target = Target {
         "\r\n",
         " ",
     ],
-    iterations: 2_500,
+    iterations: 1_000,
 };
 
 fn run(input: &[u8]) {

@@ -88,7 +88,7 @@ pub(super) const TARGET: Target = Target {
         "\n",
         "  ",
     ],
-    iterations: 120,
+    iterations: 600,
 };
 
 fn run(input: &[u8]) {

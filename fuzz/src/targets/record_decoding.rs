@@ -42,7 +42,7 @@ pub(super) const TARGET: Target = Target {
         "//",
         "/../",
     ],
-    iterations: 4_000,
+    iterations: 20_000,
 };
 
 /// Most records followed in one stream.

@@ -27,7 +27,7 @@ pub(super) const TARGET: Target = Target {
     dictionary: &[
         "alt1_", "alt2_", "ALT1_", "0", "f", "A", "G", "\n", " ", "00000000", "\u{ff11}",
     ],
-    iterations: 5_000,
+    iterations: 800,
 };
 
 fn run(input: &[u8]) {

@@ -10,13 +10,14 @@ use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
-use airlock_audit::{Log, LogConfig};
+use airlock_audit::{Health, Log, LogConfig};
 use airlock_core::{ActionId, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How long a kernel is meant to live: what it does at start, at the end and in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum Lifetime {
     /// A process that stays: everything checked at start, outcomes gathered, signed at the end.
     Long,
 }
+
+/// How long a start waits for the log's verification where policy insists on it.
+const HEALTH_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How to open a kernel.
 #[derive(Debug, Clone)]
@@ -64,6 +68,9 @@ pub enum StartError {
     /// The audit log cannot be opened.
     #[error("cannot open the audit log")]
     Audit(#[source] airlock_audit::OpenError),
+    /// The chain is broken, and policy says that nothing starts then.
+    #[error("the audit log is broken, and the policy says `audit.stop_on_break`: {0}")]
+    Broken(String),
     /// The operating system's identity cannot be named.
     #[error("cannot tell who is asking")]
     Identity(#[source] IdError),
@@ -95,6 +102,9 @@ impl Kernel {
         let workspace = Workspace::open(&config.workspace, &config.state_home)?;
         let store = Arc::new(PolicyStore::open(workspace, local.user())?);
         let log = open_log(&store, &config).map_err(StartError::Audit)?;
+        if store.current().policy().document().audit.stop_on_break {
+            refuse_broken(&log)?;
+        }
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
@@ -212,4 +222,18 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
     log.retention.days = audit.retention_days;
     log.retention.bytes = audit.max_size.as_bytes();
     Log::open(log)
+}
+
+/// Waits for the check that opening began; a chain that is not known to hold counts as broken.
+fn refuse_broken(log: &Log) -> Result<(), StartError> {
+    match log.wait_for_health(HEALTH_PATIENCE) {
+        Health::Verified { .. } => Ok(()),
+        Health::Broken { detail, .. } | Health::Unknown { detail } => {
+            Err(StartError::Broken(detail))
+        }
+        Health::Verifying => {
+            let detail = "it could not be verified in time".to_owned();
+            Err(StartError::Broken(detail))
+        }
+    }
 }

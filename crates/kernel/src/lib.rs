@@ -8,6 +8,7 @@ mod approvals;
 mod beneath;
 mod clock;
 mod control;
+mod extensions;
 mod fronts;
 mod kernel;
 mod policy_store;

@@ -11,7 +11,7 @@ use crate::road::Call;
 use crate::tools::Registry;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{Health, Log, LogConfig};
-use airlock_core::{ActionId, Caller, IdError, PathError, PluginName, UserId};
+use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
@@ -29,7 +29,7 @@ pub enum Lifetime {
 }
 
 /// How long a start waits for the log's verification where policy insists on it.
-const HEALTH_PATIENCE: Duration = Duration::from_secs(60);
+const HEALTH_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How to open a kernel.
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ impl Kernel {
     }
 
     pub(crate) fn output_budget(&self, imposed: &Imposed) -> usize {
-        let limit = imposed.max_output.map_or(u64::MAX, |size| size.as_bytes());
+        let limit = imposed.max_output.map_or(u64::MAX, ByteSize::as_bytes);
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .min(self.output_bytes)

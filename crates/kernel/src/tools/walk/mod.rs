@@ -13,7 +13,7 @@ mod queue;
 pub(super) use ignores::{Ignores, skips};
 
 use super::contract::{RunContext, ToolFailure};
-use crate::beneath::{Kind, Listing, OpenError, Root};
+use crate::beneath::{Kind, Listing, Root};
 use airlock_core::{WorkspacePath, limits};
 use queue::Queue;
 use std::sync::Arc;

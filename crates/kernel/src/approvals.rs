@@ -32,7 +32,6 @@ pub enum AnswerFailure {
 impl Kernel {
     /// The question that `decision` raises about `request`.
     pub(crate) fn question(
-        &self,
         policy: &PolicyInForce,
         action: &ActionId,
         request: &Request,

@@ -341,7 +341,12 @@ impl PolicyStore {
         let next = load(&self.workspace, &self.user).map_err(|error| match error {
             StartError::Policy { error, .. } => UpdateError::Load(Box::new(error)),
             StartError::Trust(error) => UpdateError::Trust(error),
-            other => UpdateError::Write {
+            other @ (StartError::Workspace(_)
+            | StartError::Audit(_)
+            | StartError::Broken(_)
+            | StartError::Identity(_)
+            | StartError::Protected(_)
+            | StartError::Manifest(_)) => UpdateError::Write {
                 path: self.workspace.state().path().to_owned(),
                 source: io::Error::other(other.to_string()),
             },

@@ -179,7 +179,7 @@ fn decides(policy: Policy) {
     let rules = &policy.document().rules;
     let may_allow = rules.iter().any(|rule| rule.action == Action::Allow);
     let generation = policy.generation();
-    let protected = Protected::new(ROOT, ["/work/.airlock", "/var/lib/airlock"]);
+    let protected = Protected::new(ROOT, ["/srv/project/.airlock", "/var/lib/airlock"]);
     let standard = BuiltIns::standard(protected.unwrap_or_default());
     let guarded = Engine::new(policy, standard, ExtensionHost::default());
     for request in hostile() {

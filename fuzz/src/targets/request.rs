@@ -5,7 +5,7 @@ use airlock_core::{
 };
 
 /// The workspace root that paths of requests are read against.
-pub(super) const ROOT: &str = "/work";
+pub(super) const ROOT: &str = "/srv/project";
 
 /// The time decisions go by.
 pub(super) const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);

@@ -55,7 +55,7 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn text(&self) -> String {
-        self.lines.iter().map(|line| format!("{line}\n")).collect()
+        self.lines.join("\n") + "\n"
     }
 }
 

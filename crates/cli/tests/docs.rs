@@ -26,6 +26,8 @@ const PROJECT: &[(&str, &str)] = &[
         "fn main() {\n    // TODO: greet by name\n    println!(\"hello\");\n}\n",
     ),
     (".env", "API_TOKEN=not-for-agents\n"),
+    // Marks the workspace, wherever temporary directories are.
+    (".git/HEAD", "ref: refs/heads/main\n"),
 ];
 
 /// Pages whose blocks are run: every one a reader would type from.
@@ -523,6 +525,17 @@ fn every_test_and_file_the_papers_name_exists() {
         }
     }
     assert!(tests >= 15, "only {tests} tests are named");
+}
+
+#[test]
+fn the_readme_asks_for_the_compiler_the_workspace_needs() {
+    let manifest = page("Cargo.toml");
+    let needed = manifest.split("rust-version = \"").nth(1).unwrap();
+    let needed = needed.split('"').next().unwrap();
+    assert!(
+        page("README.md").contains(&format!("Rust {needed} ")),
+        "{needed}"
+    );
 }
 
 #[test]

@@ -1,0 +1,168 @@
+//! Verifying a big log: its speed beside plain SHA-256 over the same bytes, and its memory.
+//!
+//! A child process verifies, so that its peak memory is that of verifying and of nothing else. The
+//! verification is the one of `airlock audit verify`: SQLite's own check of the file, every digest,
+//! every link, every checkpoint, every entry decoded.
+
+use super::{entries, open};
+use crate::failure::Failure;
+use crate::machine;
+use crate::measure;
+use crate::options::Options;
+use crate::table::Row;
+use airlock_audit::{Durability, VerifyOptions, verify_database};
+use rusqlite::{Connection, OpenFlags};
+use sha2::{Digest as _, Sha256};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const BATCH: u64 = 1_000;
+const WANTED: f64 = 0.5;
+/// Whatever the log's size.
+const MOST_MEMORY: u64 = 64 * 1024;
+
+pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
+    let records = options.pick(1_000_000, 50_000);
+    let directory = tempfile::tempdir()?;
+    let state = directory.path().join("state");
+    build(&state, records)?;
+    let found = in_child(&state)?;
+    let (bytes, hashing) = plain_sha256(&state.join("audit.db"))?;
+    if found.records < records {
+        return Err(Failure::new("the verification skipped records"));
+    }
+    let rate = |seconds: f64| bytes / seconds;
+    let (ours, plain) = (rate(found.seconds), rate(hashing.as_secs_f64()));
+    let ratio = ours / plain;
+    let grown = found.peak.saturating_sub(found.before);
+    Ok(vec![
+        Row::new(format!("verify a log of {} records", found.records))
+            .measured(format!(
+                "{}, {:.2} s",
+                measure::rate_text(ours),
+                found.seconds
+            ))
+            .against(format!(
+                "{} SHA-256 over the same bytes",
+                measure::rate_text(plain)
+            ))
+            .ratio(ratio)
+            .wanted("at least 0.5 x", ratio >= WANTED),
+        Row::new(format!("memory of verifying {} records", found.records))
+            .measured(format!("{:.1} MiB more at its peak", mebibytes(grown)))
+            .against(format!("{:.0} MiB of records", bytes / (1024.0 * 1024.0)))
+            .wanted("under 64 MiB", grown < MOST_MEMORY),
+    ])
+}
+
+fn mebibytes(kibibytes: u64) -> f64 {
+    f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0
+}
+
+fn build(state: &Path, records: u64) -> Result<(), Failure> {
+    let log = open(state)?;
+    let batch = entries(BATCH)?;
+    for _ in 0..records / BATCH {
+        log.append_batch(&batch, Durability::Buffered)?;
+    }
+    log.close()?;
+    Ok(())
+}
+
+struct Found {
+    records: u64,
+    seconds: f64,
+    before: u64,
+    peak: u64,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it starts itself, to measure memory in a fresh process"
+)]
+fn in_child(state: &Path) -> Result<Found, Failure> {
+    let program = std::env::current_exe()?;
+    let output = Command::new(program)
+        .arg("--verify-in-child")
+        .arg(state)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [records, seconds, before, peak] = *numbers.as_slice() else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure::new(format!("the child failed: {said}")));
+    };
+    Ok(Found {
+        records: whole(records),
+        seconds,
+        before: whole(before),
+        peak: whole(peak),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts printed by ourselves"
+)]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// What the child does: records, seconds, kibibytes before and at the peak.
+pub(crate) fn verify_in_child(state: &Path) -> Result<String, Failure> {
+    let peak = || machine::own_memory("VmHWM").ok_or_else(|| Failure::new("no VmHWM"));
+    let before = peak()?;
+    let start = Instant::now();
+    let report = verify_database(state, &state.join("keys"), &VerifyOptions::default())?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !report.is_intact() {
+        return Err(Failure::new("the log does not verify"));
+    }
+    let records = report.chain?.records;
+    Ok(format!("{records} {seconds} {before} {}", peak()?))
+}
+
+/// The bytes of all records, and the time plain SHA-256 takes over them in memory.
+fn plain_sha256(path: &Path) -> Result<(f64, Duration), Failure> {
+    const PIECE: usize = 32 * 1024 * 1024;
+    let db = reader(path)?;
+    let mut statement = db.prepare("SELECT stored FROM records ORDER BY seq")?;
+    let mut rows = statement.query([])?;
+    let (mut hash, mut time, mut bytes) = (Sha256::new(), Duration::ZERO, 0_usize);
+    let mut piece = Vec::with_capacity(PIECE);
+    let mut more = true;
+    while more {
+        piece.clear();
+        while piece.len() < PIECE {
+            let Some(row) = rows.next()? else {
+                more = false;
+                break;
+            };
+            piece.extend_from_slice(row.get_ref(0)?.as_blob()?);
+        }
+        let start = Instant::now();
+        hash.update(black_box(&piece));
+        time += start.elapsed();
+        bytes += piece.len();
+    }
+    black_box(hash.finalize());
+    let bytes = f64::from(u32::try_from(bytes).unwrap_or(u32::MAX));
+    Ok((bytes, time))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reads the bytes the peer hashes, not the log"
+)]
+fn reader(path: &Path) -> Result<Connection, Failure> {
+    Ok(Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )?)
+}

@@ -30,9 +30,9 @@ pub use record::{DecisionSummary, Entry, EventType, Stage};
 pub use recovery::{RecoveryReport, recover};
 pub use segment::{MaintainError, MaintenanceReport, ReadError, Retention, SegmentError};
 pub use store::{
-    Buffering, Clock, Durability, Health, Log, LogConfig, OpenReport, Receipt, StartupCheck,
-    Ticket, UncleanWriter, UnfinishedAttempt, VerifyError, VerifyOptions, VerifyReport, log_stats,
-    read_log, verify_database,
+    Buffering, Clock, Durability, ExportLogError, Health, Log, LogConfig, OpenReport, Receipt,
+    StartupCheck, Ticket, UncleanWriter, UnfinishedAttempt, VerifyError, VerifyOptions,
+    VerifyReport, log_stats, read_log, verify_database,
 };
 pub use verify::{Break, Depth, Trust, Verified, Verifier};
 pub use writer::{AppendError, Written};

@@ -65,7 +65,8 @@ pub(crate) fn answer(
     }
     output.note(format!(
         "gate {}, risk {}",
-        review.approval.gate, review.approval.risk.level
+        review.approval.gate,
+        review.approval.risk.level.as_str()
     ));
     let question = match typed {
         Some(word) => format!("{what}: type `{word}` to approve:"),

@@ -141,6 +141,14 @@ id!(
     TagName, "tag", tag, TAG_RULE
 );
 
+impl ActionId {
+    /// The id of an action that has this UUID.
+    pub fn from_uuid(uuid: uuid::Uuid) -> Self {
+        // Hexadecimal digits and dashes: what every id accepts.
+        Self(Arc::from(uuid.to_string()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

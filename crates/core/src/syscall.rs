@@ -144,7 +144,7 @@ use CapabilityForm::{Fixed, Host, Path, Secret, Tool};
 use Effect::{Control, Delete, Execute, Network, Read, Secret as SecretEffect, Write};
 
 /// Every syscall there is.
-pub const SYSCALLS: &[SyscallSpec] = &[
+pub static SYSCALLS: &[SyscallSpec] = &[
     row("fs.read", Path("filesystem.read"), &[Read], "read a file"),
     row(
         "fs.list",
@@ -350,6 +350,12 @@ pub const SYSCALLS: &[SyscallSpec] = &[
         Fixed("plugin.manage"),
         &[Control],
         "reload a plugin",
+    ),
+    row(
+        "policy.init",
+        Fixed("policy.update"),
+        &[Control],
+        "write a starter policy",
     ),
     row(
         "policy.update",

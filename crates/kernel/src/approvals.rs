@@ -76,7 +76,7 @@ impl Kernel {
         entry
             .metadata
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
-        self.log().append(entry, Durability::Durable)?;
+        self.log().append(&entry, Durability::Durable)?;
         if let Some(grant) = grant {
             let mut grants = self.grants().lock().unwrap_or_else(PoisonError::into_inner);
             // The id is that of this action, so there cannot be an older grant of that name.
@@ -110,7 +110,7 @@ impl Kernel {
 fn facts(policy: &PolicyInForce, request: &Request) -> GateFacts {
     GateFacts {
         host_granted: false,
-        sensitive_path: policy.is_sensitive(request),
+        sensitive_path: policy.policy().touches_sensitive(request),
         over_budget: false,
         first_use: false,
     }

@@ -24,7 +24,7 @@ impl Clock {
     }
 
     /// The clock as a plain function, for the log.
-    pub(crate) fn shared(&self) -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
+    pub fn shared(&self) -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
         Arc::clone(&self.0)
     }
 }

@@ -11,12 +11,12 @@ use crate::road::Call;
 use crate::tools::Registry;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{Buffering, Log, LogConfig};
-use airlock_core::{Caller, IdError, PluginName, UserId};
+use airlock_core::{ActionId, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
-use airlock_policy::capability::{CapabilityError, CapabilitySet};
-use airlock_policy::{Enforcer, Imposed, LoadError, Manifest};
+use airlock_policy::capability::{CapabilitySet, PatternError};
+use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How to open a kernel.
 #[derive(Debug, Clone)]
@@ -58,9 +58,12 @@ pub enum StartError {
     /// The operating system's identity cannot be named.
     #[error("cannot tell who is asking")]
     Identity(#[source] IdError),
+    /// A path of our own cannot be protected.
+    #[error("cannot tell which paths to protect")]
+    Protected(#[source] PathError),
     /// A manifest of our own is wrong.
     #[error("a built-in manifest is wrong")]
-    Manifest(#[source] CapabilityError),
+    Manifest(#[source] PatternError),
 }
 
 /// One opened kernel.
@@ -69,7 +72,7 @@ pub struct Kernel {
     enforcer: Enforcer,
     grants: Mutex<Grants>,
     registry: Registry,
-    log: Arc<Log>,
+    log: Log,
     local: Local,
     clock: Clock,
     output_bytes: usize,
@@ -83,7 +86,6 @@ impl Kernel {
         let workspace = Workspace::open(&config.workspace, &config.state_home)?;
         let store = Arc::new(PolicyStore::open(workspace, local.user())?);
         let log = open_log(&store, &config).map_err(StartError::Audit)?;
-        let log = Arc::new(log);
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
@@ -127,11 +129,20 @@ impl Kernel {
 
     /// Flushes the log. Dropping does the same but cannot report a failure.
     pub fn close(self) -> Result<(), airlock_audit::AppendError> {
-        self.log.flush()
+        self.log.close()
+    }
+
+    pub(crate) fn store(&self) -> &PolicyStore {
+        &self.store
     }
 
     pub(crate) fn enforcer(&self) -> &Enforcer {
         &self.enforcer
+    }
+
+    /// A fresh name for one action.
+    pub(crate) fn next_action() -> ActionId {
+        ActionId::from_uuid(uuid::Uuid::now_v7())
     }
 
     pub(crate) fn grants(&self) -> &Mutex<Grants> {
@@ -169,27 +180,25 @@ impl Kernel {
 fn enforcer() -> Result<Enforcer, StartError> {
     let enforcer = Enforcer::new();
     for front in Front::ALL {
-        let set = |patterns: &[&str]| {
-            CapabilitySet::parse(patterns.iter().copied()).map_err(StartError::Manifest)
-        };
+        let set = |patterns: &[&str]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let name = PluginName::new(front.as_str()).map_err(StartError::Identity)?;
-        enforcer.replace(
-            name,
-            Manifest {
-                allow: set(front.allow())?,
-                deny: set(front.deny())?,
-            },
-        );
+        let grants = CapabilityGrants {
+            allow: set(front.allow())?,
+            deny: set(front.deny())?,
+        };
+        // The names of the fronts differ, so none can be registered already.
+        let _registered = enforcer.register(name, grants);
     }
     Ok(enforcer)
 }
 
 fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_audit::OpenError> {
     let state = store.workspace().state();
-    Log::open(LogConfig {
-        directory: state.path().to_owned(),
-        keys: state.keys(),
-        buffering: config.buffering,
-        clock: config.clock.shared(),
-    })
+    let audit = store.current().policy().document().audit;
+    let mut log = LogConfig::new(state.path(), &state.keys(), config.clock.shared());
+    log.buffering = config.buffering;
+    log.checkpoint_every = u64::from(audit.checkpoint_every);
+    log.retention.days = audit.retention_days;
+    log.retention.bytes = audit.max_size.as_bytes();
+    Log::open(log)
 }

@@ -11,6 +11,7 @@ mod control;
 mod fronts;
 mod kernel;
 mod policy_store;
+mod preview;
 mod road;
 mod sanitise;
 mod starter;
@@ -23,8 +24,9 @@ pub use clock::Clock;
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, StartError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
+pub use preview::Explained;
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
-pub use sanitise::{DEFAULT_OUTPUT_BYTES, sanitise_line, strip_control};
+pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
 pub use workspace::{
     CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,

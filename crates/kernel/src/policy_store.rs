@@ -7,8 +7,12 @@ use crate::kernel::StartError;
 use crate::starter::Starter;
 use crate::workspace::{POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic};
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
+use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
-use airlock_policy::{Decision, Engine, Explanation, Generation, LoadError, Policy, Protected};
+use airlock_policy::{
+    BuiltIns, Decision, Engine, Explanation, ExtensionHost, Generation, LoadError, Policy,
+    Protected,
+};
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
 use std::fmt;
@@ -29,6 +33,8 @@ pub enum PolicyOrigin {
     Default,
     /// Built-in defaults, because the workspace's files are not approved.
     Untrusted,
+    /// A policy that is only being tried on.
+    Tried,
 }
 
 impl fmt::Display for PolicyOrigin {
@@ -37,6 +43,7 @@ impl fmt::Display for PolicyOrigin {
             Self::Workspace => "workspace",
             Self::Default => "default",
             Self::Untrusted => "default (workspace files not approved)",
+            Self::Tried => "tried on",
         })
     }
 }
@@ -106,9 +113,8 @@ impl PolicyInForce {
         user: &UserId,
     ) -> Result<Self, StartError> {
         let document = policy.document();
-        let set = |patterns: &[Arc<str>]| {
-            CapabilitySet::parse(patterns.iter().map(|p| &**p)).map_err(StartError::Manifest)
-        };
+        let set =
+            |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
         let user_allow = match document.users.get(user.as_str()) {
             // The local user owns the machine's copy unless the policy says otherwise.
@@ -123,7 +129,8 @@ impl PolicyInForce {
                 set(&granted)?
             }
         };
-        let engine = Engine::new(policy, protected(workspace));
+        let built_ins = BuiltIns::standard(protected(workspace)?);
+        let engine = Engine::new(policy, built_ins, ExtensionHost::new([]));
         Ok(Self {
             engine,
             origin,
@@ -136,6 +143,10 @@ impl PolicyInForce {
     /// Where it comes from.
     pub fn origin(&self) -> PolicyOrigin {
         self.origin
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The compiled policy.
@@ -176,6 +187,11 @@ impl PolicyInForce {
             .collect()
     }
 
+    /// Who may answer which review, and how.
+    pub(crate) fn answer_rules(&self) -> AnswerRules {
+        AnswerRules::of(&self.engine.policy().document().approvals)
+    }
+
     pub(crate) fn workspace_allow(&self) -> &CapabilitySet {
         &self.workspace_allow
     }
@@ -192,13 +208,14 @@ impl fmt::Debug for PolicyInForce {
 }
 
 /// What no request may write, whatever the policy: state, keys and our own binary.
-fn protected(workspace: &Workspace) -> Protected {
+fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
     let mut paths = vec![workspace.state().path().display().to_string()];
     let binary = std::env::current_exe()
         .ok()
         .and_then(|path| path.canonicalize().ok());
     paths.extend(binary.map(|path| path.display().to_string()));
-    Protected::new(paths)
+    Protected::new(workspace.root().path(), paths.iter().map(String::as_str))
+        .map_err(StartError::Protected)
 }
 
 /// The workspace with the policy in force in it.
@@ -226,6 +243,17 @@ impl PolicyStore {
 
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
         self.current.load_full()
+    }
+
+    /// `policy` as it would be in force here, without putting it in force.
+    pub(crate) fn try_on(&self, policy: Policy) -> Result<PolicyInForce, StartError> {
+        PolicyInForce::new(
+            policy,
+            PolicyOrigin::Tried,
+            &[],
+            &self.workspace,
+            &self.user,
+        )
     }
 
     /// Approves exactly the files whose common digest is `shown`: those the person looked at.
@@ -379,7 +407,7 @@ fn backup_numbers(directory: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| {
+        let number: Option<u32> = name.to_str().and_then(|name| {
             name.strip_prefix("policy-")?
                 .strip_suffix(".yaml")?
                 .parse()

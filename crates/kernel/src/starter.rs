@@ -1,6 +1,7 @@
 //! The starter policy that `airlock init` writes: fitted to the project, deny by default.
 
 use crate::beneath::Root;
+use crate::workspace::Workspace;
 use std::fmt::Write as _;
 
 /// A language the starter policy knows.
@@ -129,6 +130,11 @@ impl Starter {
         Self {
             languages: found.map(|profile| profile.language).collect(),
         }
+    }
+
+    /// The starter that fits `workspace`.
+    pub fn of(workspace: &Workspace) -> Self {
+        Self::detect(workspace.root())
     }
 
     /// A starter for these languages.

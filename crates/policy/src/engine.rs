@@ -72,6 +72,11 @@ impl Engine {
         &self.extensions
     }
 
+    /// The built-in layer.
+    pub(crate) const fn built_ins(&self) -> &BuiltIns {
+        &self.built_ins
+    }
+
     /// Decides on `request`. `token` was redeemed for exactly this request, `now` is the time the
     /// whole evaluation goes by.
     pub fn decide(&self, request: &Request, token: Option<&Redeemed>, now: Timestamp) -> Decision {

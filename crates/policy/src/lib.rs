@@ -24,21 +24,23 @@ pub mod token;
 
 pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
 pub use document::{
-    Action, Approvals, ArgCondition, ArgTest, Audit, Channel, Command, Conditions, Constraints,
-    Coverage, Destination, Document, Example, ExampleFields, Exemptions,
-    Extension as ExtensionSource, Headless, Limit, Merge, Narrowing, Network, Phases, Place, Reach,
-    Rule, Scheduler, SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
+    Action, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions, Constraints, Coverage,
+    Destination, Document, Example, ExampleFields, Exemptions, Extension as ExtensionSource, Limit,
+    Merge, Narrowing, Network, Phases, Place, Reach, Rule, Scheduler, SecretPattern, Secrets,
+    TEMPLATES, Tag, Template, Workspace,
 };
 pub use enforcer::{
     AlreadyRegistered, CapabilityCheck, CapabilityGate, CapabilityGrants, CheckQuery, CheckResult,
     CheckSink, Enforcer, EnforcerSnapshot, NotRegistered,
 };
 pub use engine::Engine;
+pub use explain::{Explanation, Fix, Mismatch, Nearest, Remedy, RuleSummary, explain};
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
 pub use load::{
     CODES, DEFAULT_POLICY, Diagnostic, LoadError, PolicyTest, Severity, json_schema, parse_tests,
     read_document, render,
 };
+pub use replay::{Change, Difference, Judge, Replay, replay};
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
-pub use rules::{Loaded, Policy, Protected, Shape};
+pub use rules::{COMPILE_CODES, Loaded, Policy, Protected, Shape};

@@ -9,7 +9,7 @@ use airlock_core::{
 };
 use airlock_policy::approval::{
     Answer, AnswerError, AnswerRules, Answerer, ApprovalId, ApprovalRequest, Binding, Channel,
-    Condition, Diff, Gate, GateFacts, Grant, Grants, MayAnswer, NoPerson, Query, Reply, Risk,
+    Condition, Diff, Gate, GateFacts, Grant, Grants, Headless, MayAnswer, Query, Reply, Risk,
     RiskFactor, RiskLevel, gate_for, may_answer,
 };
 use airlock_policy::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict};
@@ -150,7 +150,7 @@ fn each_gate_says_who_may_answer() {
     ];
     assert_eq!(Gate::ALL, table.map(|(_, gate, _)| gate));
     for (code, gate, who) in table {
-        assert_eq!((gate.code(), gate.may_answer()), (code, who));
+        assert_eq!((gate.as_str(), gate.may_answer()), (code, who));
         assert_eq!(serde_json::to_value(gate).unwrap(), code);
     }
 }
@@ -162,7 +162,7 @@ fn only_the_channels_of_the_table_may_answer() {
         by_policy: Gate::ALL.iter().copied().collect(),
         by_elicitation: Gate::ALL.iter().copied().collect(),
         channels: ["ops".into()].into(),
-        no_person: NoPerson::Wait,
+        headless: Headless::Wait,
     };
     // For each channel: AG-01 to AG-05 with nothing opened, then with everything opened.
     for (channel, when_closed, when_open) in [
@@ -592,9 +592,9 @@ fn policy_answers_a_delegated_gate_under_its_own_name_only() {
 
 #[test]
 fn with_no_person_there_is_waiting_and_denying_and_no_third_way() {
-    assert_eq!(AnswerRules::default().no_person, NoPerson::Deny);
+    assert_eq!(AnswerRules::default().headless, Headless::Deny);
     for word in ["allow", "approve", "skip"] {
-        assert!(serde_json::from_value::<NoPerson>(word.into()).is_err());
+        assert!(serde_json::from_value::<Headless>(word.into()).is_err());
     }
 }
 

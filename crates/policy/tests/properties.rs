@@ -1,9 +1,5 @@
 //! What holds for every policy and every request, tried on thousands of random ones.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;

@@ -8,6 +8,7 @@
 
 mod checkpoints;
 mod examine;
+mod export;
 mod health;
 mod layout;
 mod marker;
@@ -15,6 +16,7 @@ mod report;
 
 pub(crate) use checkpoints::{CheckpointFile, read_checkpoints};
 pub use examine::{VerifyError, VerifyOptions, VerifyReport, verify_database};
+pub use export::ExportLogError;
 pub use health::Health;
 pub(crate) use layout::Layout;
 pub use marker::UncleanWriter;

@@ -68,7 +68,7 @@ pub(super) fn start_failure(error: StartError) -> Failure {
                 .maybe_fix(error.hint())
                 .why("without a log nothing may happen, so nothing was done")
         }
-        error @ (StartError::Identity(_) | StartError::Manifest(_)) => {
+        error @ (StartError::Identity(_) | StartError::Manifest(_) | StartError::Protected(_)) => {
             Failure::of(Kind::Failed, &error)
         }
     }
@@ -82,7 +82,15 @@ fn tell(kernel: &Kernel, output: &mut Output) {
              review it with `airlock trust`",
         );
     }
-    for line in kernel.log().open_report().messages() {
-        output.warning(&line);
+    let report = kernel.log().open_report();
+    if let Some(recovery) = &report.recovery {
+        output.warning(&recovery.message());
+    }
+    if !report.unclean.is_empty() {
+        output.warning(&format!(
+            "{} earlier command(s) died without closing the log; {} attempt(s) have no outcome",
+            report.unclean.len(),
+            report.unfinished.len()
+        ));
     }
 }

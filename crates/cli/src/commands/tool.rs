@@ -5,7 +5,7 @@ use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_core::closest;
-use airlock_kernel::tools::{Registry, ToolSpec};
+use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn describe(spec: &ToolSpec) -> Value {
 
 fn list(output: &mut Output) -> Ending {
     let registry = Registry::built_in();
-    for spec in registry.list() {
+    for spec in registry.list().map(Tool::spec) {
         if output.is_json() {
             output.json(&describe(spec));
         } else {

@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What holds something open.
 pub(super) type Handle = OwnedFd;
@@ -198,6 +198,11 @@ pub(super) fn list(directory: &OwnedFd, into: &mut Listing) -> Result<(), OpenEr
         into.push(name.to_bytes(), kind(found));
     }
     Ok(())
+}
+
+/// The directory behind `handle` as the process file system shows it.
+pub(super) fn directory_path(handle: &Handle) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
 pub(super) fn size(directory: &OwnedFd, name: &[u8]) -> Option<u64> {

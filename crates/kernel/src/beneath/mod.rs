@@ -27,7 +27,7 @@ use platform::Handle;
 
 use airlock_core::WorkspacePath;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a name stands for.
@@ -138,6 +138,11 @@ impl Directory {
     pub(crate) fn list(&self, into: &mut Listing) -> Result<(), OpenError> {
         into.clear();
         platform::list(&self.0, into)
+    }
+
+    /// A path to `name` in this very directory, whatever its own path leads to meanwhile.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        platform::directory_path(&self.0).join(name)
     }
 
     /// The size of the entry `name`, if it is still there; a symlink is not followed.

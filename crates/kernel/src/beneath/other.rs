@@ -3,7 +3,7 @@
 use super::{Kind, Listing, OpenError, RootError};
 use airlock_core::WorkspacePath;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What holds something open: here, nothing ever does.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ pub(super) fn real_path(_: &Handle, _: &str, _: &Handle) -> Result<WorkspacePath
 
 pub(super) fn list(_: &Handle, _: &mut Listing) -> Result<(), OpenError> {
     Err(OpenError::Unsupported)
+}
+
+pub(super) fn directory_path(handle: &Handle) -> PathBuf {
+    match *handle {}
 }
 
 pub(super) fn size(_: &Handle, _: &[u8]) -> Option<u64> {

@@ -9,7 +9,7 @@ mod policy_update;
 mod trust;
 
 use crate::policy_store::PolicyStore;
-use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSpec};
+use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

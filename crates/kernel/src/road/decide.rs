@@ -1,12 +1,13 @@
 //! May it happen? Capabilities first, then rules, then what a person already granted.
 
 use super::record::Trail;
-use crate::kernel::{Kernel, PolicyInForce};
+use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
 use crate::tools::ReadFilter;
-use airlock_core::{Request, WorkspacePath};
+use airlock_core::{Request, Timestamp, WorkspacePath};
 use airlock_policy::{
-    CheckQuery, CheckResult, Contribution, Decision, EnforcerSnapshot, Imposed, Layer, Opinion,
-    Verdict,
+    CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
+    Opinion, Verdict,
 };
 use std::sync::Arc;
 
@@ -24,11 +25,25 @@ impl Kernel {
         trail: &mut Trail<'_>,
     ) -> Ruling {
         let enforcer = self.enforcer().snapshot();
-        let decision = match self.missing_capability(policy, &enforcer, request, trail) {
-            Some(contribution) => refused(policy, contribution),
-            None => self.judge(policy, request, trail),
-        };
+        let now = trail.started();
+        let mut decision = self.rule(policy, &enforcer, request, trail, now);
+        self.apply_grant(policy, request, &mut decision, now);
         Ruling { decision, enforcer }
+    }
+
+    /// Capabilities, then rules; what a person granted is not looked at.
+    pub(crate) fn rule(
+        &self,
+        policy: &PolicyInForce,
+        enforcer: &EnforcerSnapshot,
+        request: &Request,
+        sink: &mut impl CheckSink,
+        now: Timestamp,
+    ) -> Decision {
+        match self.missing_capability(policy, enforcer, request, sink) {
+            Some(contribution) => refused(policy, contribution),
+            None => policy.decide(request, now),
+        }
     }
 
     /// Checks every capability the request needs; the first that is not granted is the answer.
@@ -37,7 +52,7 @@ impl Kernel {
         policy: &PolicyInForce,
         enforcer: &EnforcerSnapshot,
         request: &Request,
-        trail: &mut Trail<'_>,
+        sink: &mut impl CheckSink,
     ) -> Option<Contribution> {
         let needs = request.needs(self.workspace().root().path());
         if needs.is_empty() {
@@ -56,7 +71,7 @@ impl Kernel {
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };
-            match enforcer.check(&query, trail) {
+            match enforcer.check(&query, sink) {
                 CheckResult::Allowed => None,
                 CheckResult::Denied(gate) => {
                     let reason = format!("capability `{capability}` is not granted: {gate}");
@@ -66,11 +81,16 @@ impl Kernel {
         })
     }
 
-    /// Asks the rules; a review that a person already answered counts as allowed.
-    fn judge(&self, policy: &PolicyInForce, request: &Request, trail: &mut Trail<'_>) -> Decision {
-        let mut decision = policy.decide(request, trail.started());
+    /// A review that a person already answered with yes counts as allowed.
+    fn apply_grant(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+        decision: &mut Decision,
+        now: Timestamp,
+    ) {
         if decision.verdict == Verdict::RequireReview
-            && let Some(grant) = self.granted(request, &decision, trail.started())
+            && let Some(grant) = self.granted(policy, request, now)
         {
             decision.verdict = Verdict::Allow;
             decision.contributions.push(Contribution {
@@ -80,7 +100,6 @@ impl Kernel {
                 reason: "approved by a person".into(),
             });
         }
-        decision
     }
 }
 
@@ -108,7 +127,7 @@ pub(super) struct SearchFilter<'a> {
     pub(super) enforcer: &'a EnforcerSnapshot,
     pub(super) request: &'a Request,
     pub(super) root: &'a str,
-    pub(super) now: airlock_core::Timestamp,
+    pub(super) now: Timestamp,
 }
 
 impl ReadFilter for SearchFilter<'_> {

@@ -2,7 +2,8 @@
 
 use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
-use crate::kernel::{Kernel, PolicyInForce};
+use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
 use crate::sanitise::{Sanitised, sanitise};
 use crate::tools::{RunContext, ToolFailure};
 use airlock_core::Tier;

@@ -128,7 +128,7 @@ impl Failed {
             action,
             code: failure.code(),
             what: crate::sanitise::sanitise_line(&failure.to_string(), 500),
-            fix: failure.hint(),
+            fix: failure.hint().map(str::to_owned),
             retryable: failure.retryable(),
         }
     }

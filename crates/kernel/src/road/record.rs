@@ -4,7 +4,8 @@ use super::Call;
 use super::decide::Ruling;
 use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
-use crate::kernel::{Kernel, PolicyInForce};
+use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_line;
 use crate::tools::ToolFailure;
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
@@ -38,7 +39,7 @@ impl<'k> Trail<'k> {
     pub(super) fn begin(kernel: &'k Kernel, call: &Call) -> Self {
         Self {
             kernel,
-            action: kernel.next_action(),
+            action: Kernel::next_action(),
             name: sanitise_line(&call.name, 60),
             input: sanitise_line(&call.arguments.to_string(), limits::SUMMARY_CHARS),
             started: kernel.clock().now(),
@@ -70,7 +71,7 @@ impl<'k> Trail<'k> {
         entries.push(entry);
         self.kernel
             .log()
-            .append_batch(entries, durability)
+            .append_batch(&entries, durability)
             .map(|_| ())
     }
 
@@ -132,9 +133,13 @@ impl<'k> Trail<'k> {
         ruling: Ruling,
     ) -> Outcome {
         let mut entry = self.decided(request, &ruling.decision);
-        let approval = self
-            .kernel
-            .question(policy, request, &ruling.decision, self.started);
+        let approval = self.kernel.question(
+            policy,
+            &self.action,
+            request,
+            &ruling.decision,
+            self.started,
+        );
         entry.event = EventType::ApprovalRequested;
         entry
             .metadata
@@ -230,7 +235,7 @@ impl<'k> Trail<'k> {
             action: self.action.clone(),
             code: "audit_unavailable",
             what: format!("nothing was done, because the audit log cannot record it: {error}"),
-            fix: Some(error.hint().to_string()),
+            fix: error.hint().map(str::to_owned),
             retryable: true,
         })
     }

@@ -4,7 +4,7 @@ use crate::tools::Keep;
 use std::borrow::Cow;
 
 /// `text` if it fits `budget` bytes, else the part worth keeping with the cut marked.
-pub fn bound(text: &str, keep: Keep, budget: usize) -> Cow<'_, str> {
+pub(crate) fn bound(text: &str, keep: Keep, budget: usize) -> Cow<'_, str> {
     if text.len() <= budget {
         return Cow::Borrowed(text);
     }

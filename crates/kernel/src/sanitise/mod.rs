@@ -8,8 +8,8 @@ mod bound;
 mod secrets;
 mod terminal;
 
-pub use bound::bound;
-pub use secrets::{Redactor, SecretKind};
+use bound::bound;
+use secrets::Redactor;
 pub use terminal::strip_control;
 
 use crate::tools::Keep;

@@ -13,9 +13,9 @@ use std::sync::LazyLock;
 
 /// One kind of secret.
 #[derive(Debug, PartialEq, Eq)]
-pub struct SecretKind {
+pub(crate) struct SecretKind {
     /// The word in the placeholder.
-    pub name: &'static str,
+    name: &'static str,
     /// What every secret of this kind contains.
     literal: &'static str,
     /// The whole secret.
@@ -112,7 +112,7 @@ static PATTERNS: LazyLock<Vec<LazyLock<Option<Regex>, Box<dyn Fn() -> Option<Reg
 
 /// Replaces secrets, numbering each distinct value of a kind.
 #[derive(Debug, Default)]
-pub struct Redactor {
+pub(crate) struct Redactor {
     numbers: HashMap<(&'static str, String), usize>,
     kinds: HashMap<&'static str, usize>,
     count: usize,
@@ -120,17 +120,17 @@ pub struct Redactor {
 
 impl Redactor {
     /// A redactor that has seen nothing yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// How many secrets were replaced so far.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// `text` with every known form of secret replaced.
-    pub fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
         let mut found = find(text);
         if found.is_empty() {
             return Cow::Borrowed(text);

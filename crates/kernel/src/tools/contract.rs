@@ -6,6 +6,7 @@
 //! [`Prepared::paths`] to the decision first.
 
 use crate::beneath::{OpenError, Root};
+use crate::policy_store::UpdateError;
 use airlock_core::{RequestPath, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 
@@ -150,9 +151,37 @@ pub enum ToolFailure {
     /// The caller took the request back.
     #[error("the call was cancelled")]
     Cancelled,
+    /// Nothing here can run code in that tier.
+    #[error("nothing here runs code in the `{tier}` tier")]
+    TierUnavailable {
+        /// The tier asked for.
+        tier: Tier,
+    },
+    /// A syscall that steers Airlock itself could not be carried out.
+    #[error("{what}")]
+    Control {
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: &'static str,
+    },
 }
 
 impl ToolFailure {
+    /// A control syscall that failed.
+    pub(crate) fn control(error: UpdateError) -> Self {
+        let mut what = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            what = format!("{what}: {cause}");
+            source = cause.source();
+        }
+        Self::Control {
+            what,
+            fix: error.hint(),
+        }
+    }
+
     /// A stable word for the kind of failure.
     pub fn code(&self) -> &'static str {
         match self {
@@ -160,6 +189,8 @@ impl ToolFailure {
             Self::Outside { .. } => "outside_workspace",
             Self::Io { .. } => "io",
             Self::Cancelled => "cancelled",
+            Self::TierUnavailable { .. } => "tier_unavailable",
+            Self::Control { .. } => "control_failed",
         }
     }
 
@@ -168,7 +199,10 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
-            Self::Outside { .. } | Self::Cancelled => false,
+            Self::Outside { .. }
+            | Self::Cancelled
+            | Self::TierUnavailable { .. }
+            | Self::Control { .. } => false,
         }
     }
 
@@ -177,6 +211,8 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
+            Self::TierUnavailable { .. } => Some("only read-only tools run yet"),
+            Self::Control { fix, .. } => Some(fix),
             Self::Io { .. } | Self::Cancelled => None,
         }
     }

@@ -58,6 +58,13 @@ impl Registry {
         }
     }
 
+    /// Adds a tool; a name that is taken stays with the tool that has it.
+    pub(crate) fn add(&mut self, tool: Box<dyn Tool>) {
+        if self.get(tool.spec().name).is_err() {
+            self.tools.push(tool);
+        }
+    }
+
     /// The tool called `name`.
     pub fn get(&self, name: &str) -> Result<&dyn Tool, UnknownTool> {
         self.list()

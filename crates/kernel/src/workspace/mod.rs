@@ -76,12 +76,7 @@ pub struct Workspace {
 impl Workspace {
     /// Opens the workspace at `root`, with its state below `state_home`.
     pub fn open(root: &Path, state_home: &Path) -> Result<Self, WorkspaceError> {
-        let root = Root::open(root).map_err(|source| WorkspaceError::Root {
-            path: root.to_owned(),
-            source,
-        })?;
-        let id = workspace_id(root.path())?;
-        let state = state_home.join("airlock").join(id.as_str());
+        let (root, id, state) = locate(root, state_home)?;
         let inside = |path: &Path| path.starts_with(root.path());
         let resolved = state_home
             .canonicalize()
@@ -94,6 +89,11 @@ impl Workspace {
         }
         let state = StateDir::create(state)?;
         Ok(Self { id, root, state })
+    }
+
+    /// Where the state of the workspace at `root` is, without making it.
+    pub fn state_path(root: &Path, state_home: &Path) -> Result<PathBuf, WorkspaceError> {
+        locate(root, state_home).map(|(_, _, state)| state)
     }
 
     /// The workspace's identity: its name and a digest of where it is.
@@ -115,6 +115,16 @@ impl Workspace {
     pub fn trust(&self) -> Result<Trust, TrustError> {
         TrustStore::new(self).load()
     }
+}
+
+fn locate(root: &Path, state_home: &Path) -> Result<(Root, WorkspaceId, PathBuf), WorkspaceError> {
+    let root = Root::open(root).map_err(|source| WorkspaceError::Root {
+        path: root.to_owned(),
+        source,
+    })?;
+    let id = workspace_id(root.path())?;
+    let state = state_home.join("airlock").join(id.as_str());
+    Ok((root, id, state))
 }
 
 /// A readable, unique name for the workspace at the absolute path `root`.

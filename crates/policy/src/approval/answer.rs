@@ -4,6 +4,7 @@ use super::action::Binding;
 use super::gate::{Gate, MayAnswer};
 use super::grant::Grant;
 use super::request::ApprovalRequest;
+use crate::document::{Approvals, Headless};
 use airlock_core::{RequestPath, Syscall, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -86,17 +87,6 @@ impl fmt::Display for Channel {
     }
 }
 
-/// What happens when nobody is there to answer. There is no third way: never allow.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NoPerson {
-    /// Notify and wait.
-    Wait,
-    /// Deny at once.
-    #[default]
-    Deny,
-}
-
 /// What policy says about answering. The default opens nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerRules {
@@ -111,7 +101,19 @@ pub struct AnswerRules {
     pub channels: BTreeSet<Arc<str>>,
     /// What happens with no person present.
     #[serde(default)]
-    pub no_person: NoPerson,
+    pub headless: Headless,
+}
+
+impl AnswerRules {
+    /// What the `approvals` section of a policy says.
+    pub fn of(approvals: &Approvals) -> Self {
+        Self {
+            by_policy: approvals.automatic.iter().copied().collect(),
+            by_elicitation: approvals.mcp_gates.iter().copied().collect(),
+            channels: approvals.channels.iter().cloned().collect(),
+            headless: approvals.headless,
+        }
+    }
 }
 
 /// An answer to an approval request.

@@ -1,27 +1,24 @@
 //! The five gates: what raises each, and who may answer.
 
+use crate::load::choice;
 use airlock_core::{Effect, EffectSet, Mode, Request, Tier};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A gate an action has to pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Gate {
-    /// First use of a tool in a session.
-    #[serde(rename = "AG-01")]
-    FirstUse,
-    /// Beyond the session's autonomy budget.
-    #[serde(rename = "AG-02")]
-    Budget,
-    /// A host that was not granted yet.
-    #[serde(rename = "AG-03")]
-    Host,
-    /// A write outside the workspace or to a sensitive path.
-    #[serde(rename = "AG-04")]
-    SensitiveWrite,
-    /// Elevated permission.
-    #[serde(rename = "AG-05")]
-    Elevated,
+choice! {
+    /// A gate an action has to pass: why a review is asked for.
+    #[derive(serde::Deserialize)]
+    pub enum Gate, "gate" {
+        /// First use of a tool in a session.
+        FirstUse = "AG-01",
+        /// Beyond the session's autonomy budget.
+        Budget = "AG-02",
+        /// A host that was not granted yet.
+        Host = "AG-03",
+        /// A write outside the workspace or to a sensitive path.
+        SensitiveWrite = "AG-04",
+        /// Elevated permission.
+        Elevated = "AG-05",
+    }
 }
 
 /// Who may answer for a gate.
@@ -47,17 +44,6 @@ impl Gate {
         Self::Elevated,
     ];
 
-    /// The number it is known by.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::FirstUse => "AG-01",
-            Self::Budget => "AG-02",
-            Self::Host => "AG-03",
-            Self::SensitiveWrite => "AG-04",
-            Self::Elevated => "AG-05",
-        }
-    }
-
     /// What raises it, in a few words.
     pub const fn title(self) -> &'static str {
         match self {
@@ -82,7 +68,7 @@ impl Gate {
 
 impl fmt::Display for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code())
+        f.write_str(self.as_str())
     }
 }
 

@@ -21,10 +21,10 @@ mod grant;
 mod request;
 mod risk;
 
+pub use crate::document::Headless;
 pub use action::{Action, Asker, Binding, Diff};
 pub use answer::{
-    Answer, AnswerError, AnswerRules, Answered, Answerer, Channel, Condition, NoPerson, Reply,
-    may_answer,
+    Answer, AnswerError, AnswerRules, Answered, Answerer, Channel, Condition, Reply, may_answer,
 };
 pub use gate::{Gate, GateFacts, MayAnswer, gate_for};
 pub use grant::{Grant, GrantId, Grants, Query};

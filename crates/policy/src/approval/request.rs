@@ -21,6 +21,13 @@ impl ApprovalId {
     }
 }
 
+impl From<ActionId> for ApprovalId {
+    /// The approval of the action that asked for it.
+    fn from(action: ActionId) -> Self {
+        Self(action)
+    }
+}
+
 impl fmt::Display for ApprovalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -23,6 +23,16 @@ pub enum RiskLevel {
 }
 
 impl RiskLevel {
+    /// The word used in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+
     const fn raised(self) -> Self {
         match self {
             Self::Low => Self::Medium,

@@ -24,6 +24,7 @@ pub struct Example {
 
 fields! {
     /// A request, in the words of `match`, with `path` for the paths it touches.
+    #[schemars(rename = "Request")]
     pub struct ExampleFields in "a request" requires ["syscall"] {
         /// Syscall.
         #[schemars(with = "schema::SyscallName")]
@@ -35,7 +36,7 @@ fields! {
         #[schemars(with = "Option<schema::OneOrMany<schema::OneOf<Effect>>>")]
         effect: Option<EffectSet> = None => some(effects);
         /// Tags of the caller.
-        #[schemars(with = "schema::OneOrMany<schema::Tag>")]
+        #[schemars(with = "schema::OneOrMany<schema::TagName>")]
         caller_tag: Vec<Arc<str>> = Vec::new() => one_or_many(tag);
         /// Plugin; `cli` if not given.
         plugin: Option<Arc<str>> = None => some(plugin);
@@ -81,6 +82,11 @@ const ROOT: &str = "/workspace";
 impl ExampleFields {
     /// The request these fields describe, by a neutral local caller where they do not say.
     pub fn request(&self) -> Result<Request, String> {
+        self.request_in(ROOT)
+    }
+
+    /// The same, with paths read from a workspace whose absolute root is `root`.
+    pub fn request_in(&self, root: &str) -> Result<Request, String> {
         let syscall = Syscall::parse(&self.syscall).map_err(text)?;
         let effects = syscall
             .spec()
@@ -93,7 +99,7 @@ impl ExampleFields {
         request.paths = self
             .path
             .iter()
-            .map(|path| RequestPath::parse(path, ROOT).map_err(text))
+            .map(|path| RequestPath::parse(path, root).map_err(text))
             .collect::<Result<_, _>>()?;
         request.host.clone_from(&self.host);
         request.port = self.port;

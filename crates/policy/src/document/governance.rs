@@ -1,5 +1,6 @@
 //! Sections about people, proof and memory: phases, approvals, merge, secrets, audit.
 
+use crate::approval::Gate;
 use crate::load::{
     boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, regex, schema, size,
     span, table, word,
@@ -65,39 +66,13 @@ fields! {
 }
 
 choice! {
-    /// A gate: why a review is asked for.
-    pub enum Gate, "gate" {
-        /// First use of a tool in a session.
-        FirstUse = "AG-01",
-        /// Beyond the session's autonomy budget.
-        Budget = "AG-02",
-        /// A host not yet granted.
-        Network = "AG-03",
-        /// A write outside the workspace or to a sensitive path.
-        SensitiveWrite = "AG-04",
-        /// Elevated permission.
-        Elevated = "AG-05",
-    }
-}
-
-choice! {
-    /// Where a person answers a review. Never the agent's own channel.
-    pub enum Channel, "channel" {
-        /// A terminal of the person.
-        Terminal = "terminal",
-        /// The dashboard of the server.
-        Dashboard = "dashboard",
-        /// A question through the MCP client, for the gates in `mcp_gates` only.
-        Mcp = "mcp",
-    }
-}
-
-choice! {
     /// What happens to a review when no person is there. Never an allow.
+    #[derive(Default, serde::Deserialize)]
     pub enum Headless, "headless behaviour" {
         /// Wait, with a notification.
         Wait = "wait",
         /// Deny at once.
+        #[default]
         Deny = "deny",
     }
 }
@@ -107,18 +82,16 @@ fields! {
     pub struct Approvals in "`approvals`" requires [] {
         /// Gates policy may answer by itself: of AG-01, AG-03 and AG-04.
         automatic: Vec<Gate> = Vec::new() => many(policy_gate);
-        /// Where answers are taken.
-        channels: Vec<Channel> = vec![Channel::Terminal, Channel::Dashboard]
-            => many(word::<Channel>);
+        /// Channels that are a person's, beside the terminal and the dashboard. Never the agent's own.
+        #[schemars(with = "Vec<schema::Name>")]
+        channels: Vec<Arc<str>> = Vec::new() => many(name);
         /// Gates that may be answered through an MCP client: of AG-01 and AG-03.
         mcp_gates: Vec<Gate> = Vec::new() => many(mcp_gate);
         /// What happens when no person is there.
         headless: Headless = Headless::Deny => word::<Headless>;
         /// Writes to these need a person (AG-04), beyond the built-in ones.
         #[schemars(with = "Vec<schema::Glob>")]
-        sensitive_paths: Vec<Arc<str>> = texts(&[
-            ".github/**", ".gitlab-ci.yml", "Dockerfile", "**/Dockerfile", "Makefile",
-        ]) => many(glob);
+        sensitive_paths: Vec<Arc<str>> = Vec::new() => many(glob);
         /// An answer older than this is asked again.
         #[schemars(with = "schema::Time")]
         expires_after: Span = Span::from_secs(3_600) => span;

@@ -1,7 +1,7 @@
 //! The policy file as data: what the loader produces and the compiler consumes.
 //!
 //! Everything here was checked: names are unique, units parsed, globs and patterns well formed.
-//! Every section has the default the schema documents, and no default grants anything. Each
+//! Every section has the default the schema documents, and no default allows anything by itself. Each
 //! mapping is one table (`fields!`), of which the struct, its default, its decoder and its JSON
 //! Schema are made.
 
@@ -13,8 +13,7 @@ mod template;
 
 pub use example::{Example, ExampleFields};
 pub use governance::{
-    Approvals, Audit, Channel, Coverage, Exemptions, Gate, Headless, Merge, Phases, SecretPattern,
-    Secrets,
+    Approvals, Audit, Coverage, Exemptions, Headless, Merge, Phases, SecretPattern, Secrets,
 };
 pub(crate) use rule::RuleFields;
 pub use rule::{Action, ArgCondition, ArgTest, Conditions, Constraints, Rule};

@@ -44,6 +44,7 @@ pub struct Rule {
 
 fields! {
     /// One rule.
+    #[schemars(rename = "Rule")]
     pub(crate) struct RuleFields in "a rule" requires ["name", "match", "action"] {
         /// A name no other rule has; decisions and the audit log show it.
         #[schemars(with = "schema::Name")]
@@ -65,6 +66,7 @@ fields! {
 
 fields! {
     /// Requests that must, or must not, match a rule.
+    #[schemars(rename = "Examples")]
     pub(crate) struct ExampleLists in "`examples`" requires [] {
         /// Requests the rule matches.
         #[schemars(with = "Vec<ExampleFields>")]
@@ -89,7 +91,7 @@ fields! {
         #[schemars(with = "Option<schema::OneOrMany<schema::Glob>>")]
         path_glob: Option<Vec<Arc<str>>> = None => some(crate::load::path_globs);
         /// Capability tags of the caller.
-        #[schemars(with = "Option<schema::OneOrMany<schema::Tag>>")]
+        #[schemars(with = "Option<schema::OneOrMany<schema::TagName>>")]
         caller_tag: Option<Vec<Arc<str>>> = None => condition(tag);
         /// Plugin names; the built-in fronts are `cli`, `agent`, `mcp` and `server`.
         #[schemars(with = "Option<schema::OneOrMany<String>>")]

@@ -14,9 +14,10 @@ use std::sync::Arc;
 fields! {
     /// What holds for everybody in this workspace.
     pub struct Workspace in "`workspace`" requires [] {
-        /// Capabilities anybody may have here. Empty: nobody may do anything.
+        /// Capabilities anybody may have here, at most. Absent: no limit of its own, since rules
+        /// allow nothing by themselves. Empty: nobody may do anything.
         #[schemars(with = "schema::OneOrMany<schema::CapabilityPattern>")]
-        allow: Vec<Arc<str>> = Vec::new() => one_or_many(capability);
+        allow: Vec<Arc<str>> = vec![Arc::from("*")] => one_or_many(capability);
         /// Least isolation under which foreign code runs here.
         #[schemars(with = "schema::OneOf<super::template::LeastTier>")]
         minimum_tier: Tier = Tier::Process => sandbox_tier;
@@ -59,7 +60,7 @@ fields! {
         /// What a sandbox reaches whose rule does not say.
         default: Reach = Reach::None => word::<Reach>;
         /// Named groups of hosts.
-        #[schemars(with = "BTreeMap<Arc<str>, Vec<Destination>>")]
+        #[schemars(with = "BTreeMap<Arc<str>, Vec<schema::HostOr<Destination>>>")]
         whitelist: BTreeMap<Arc<str>, Vec<Destination>> = BTreeMap::new()
             => named("`whitelist`", name, many(destination));
         /// Loopback, private or link-local addresses that may be connected to all the same.

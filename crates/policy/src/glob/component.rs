@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// What a name must look like. The common shapes are told apart so that they cost one comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
     /// Exactly this name.
     Literal(Box<str>),
@@ -21,7 +21,7 @@ pub(crate) enum Component {
 }
 
 /// One step of a wildcard.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Piece {
     /// This character.
     Char(char),

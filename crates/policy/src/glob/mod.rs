@@ -45,7 +45,7 @@ pub(crate) fn check(text: &str) -> Result<(), GlobError> {
 }
 
 /// One compiled glob, without its `!`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Glob {
     /// Runs of components between `**`s, each found leftmost after the one before.
     segments: Vec<Vec<Component>>,
@@ -159,6 +159,11 @@ impl Glob {
         first.first().filter(|_| !self.everything)
     }
 
+    /// Whether it is `**`.
+    pub(crate) const fn is_everything(&self) -> bool {
+        self.everything
+    }
+
     /// Whether every path that matches `other` certainly matches this, seen by a denial.
     ///
     /// Knows equal globs, `**`, and literal directories above `other`; anything cleverer is `false`.
@@ -233,7 +238,7 @@ fn find<'a>(mut names: Names<'a>, segment: &[Component]) -> Option<Names<'a>> {
 }
 
 /// A list of globs: some including, some excluding.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PathGlobs {
     includes: Vec<Glob>,
     excludes: Vec<Glob>,

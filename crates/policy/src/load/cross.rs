@@ -1,9 +1,9 @@
 //! Checks between sections: every name that is used must be defined, nothing may be widened.
 
 use super::code;
+use super::fields::Decode;
 use super::problems::{Problems, shown};
 use super::rule::{entry, scalar, unique_names};
-use super::shape::table;
 use super::tree::{Node, Value};
 use crate::document::{Narrowing, Template};
 
@@ -76,7 +76,7 @@ fn narrower(name: &str, node: &Node, problems: &mut Problems) {
         return;
     };
     // Its own mistakes were reported when the section was decoded.
-    let Some(narrowing) = table::<Narrowing>(node, &mut Problems::default()) else {
+    let Some(narrowing) = Narrowing::decode_partly(node, &mut Problems::default()) else {
         return;
     };
     for field in narrowing.wider_than(template) {

@@ -20,7 +20,7 @@ pub(crate) trait Decode: Sized {
     fn decode(node: &Node, problems: &mut Problems) -> Option<Self> {
         let before = problems.errors();
         let value = Self::decode_partly(node, problems)?;
-        (problems.errors() == before).then_some(value)
+        (node.sound && problems.errors() == before).then_some(value)
     }
 }
 
@@ -35,8 +35,8 @@ macro_rules! fields {
             )+
         }
     ) => {
-        $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+        $(#[$meta])*
         #[schemars(default, deny_unknown_fields, extend("required" = [$($required),*]))]
         $vis struct $name {
             $(

@@ -1,8 +1,8 @@
 //! The policy file: bytes in, checked document or every problem out.
 //!
-//! The road: [`source`](self) checks the bytes, [`tree`] makes values with places of them within
-//! fixed limits, the tables of `document` decode the values, [`cross`] holds the sections against
-//! each other. Problems are gathered, never stopped at; each has an exact place, a stable code and
+//! The road: `source` checks the bytes, `tree` makes values with places of them within fixed
+//! limits, the tables of `document` decode the values, `cross` holds the sections against each
+//! other. Problems are gathered, never stopped at; each has an exact place, a stable code and
 //! a way to mend it.
 //!
 //! Guarantee: any bytes give an answer in time and memory bounded by the limits of
@@ -18,6 +18,7 @@ mod cross;
 mod diagnostic;
 mod fields;
 mod host;
+mod keys;
 mod names;
 mod number;
 mod pattern;
@@ -48,7 +49,8 @@ pub(crate) use host::{address, host};
 pub(crate) use names::{name, plugin, program, tag, tool, user, workspace};
 pub(crate) use number::{number, size, span, thousandths};
 pub(crate) use pattern::regex;
-pub(crate) use problems::Problems;
+pub(crate) use problems::{Problems, is_harmless};
+pub(crate) use render::excerpt;
 pub(crate) use rule::rules;
 pub(crate) use scalar::{boolean, capability, digest, glob, prose, word};
 pub(crate) use sections::{
@@ -161,4 +163,55 @@ pub fn read_document(bytes: &[u8]) -> Result<(Document, Vec<Diagnostic>), Vec<Di
 
 fn is_empty(root: &Node) -> bool {
     matches!(&root.value, tree::Value::Scalar { text, plain: true } if shape::is_null(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        let parsed = parse(text.as_bytes());
+        assert!(first_error(&parsed.diagnostics).is_some(), "{text}");
+        let rules = parsed.document.rules.iter();
+        rules.map(|rule| rule.name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_rule_with_any_error_is_left_out_and_the_others_stay() {
+        let sound = "  - { name: sound, match: { user: a }, action: allow }\n";
+        for broken in [
+            "match: { usr: a }, action: allow",
+            "match: { user: a, host: '*' }, action: allow",
+            "match: { user: a, path_glob: [a, ~] }, action: allow",
+            "match: { user: a }, action: alow",
+            "match: { user: a }, action: allow, except: [{ port: 0 }]",
+            "match: { user: a }, action: allow, constraints: { max_memory: 1 }, extra: 1",
+            "match: { user: a }, action: allow, constraints: { max_memory: lots }",
+            "match: { user: a }, action: allow, examples: { match: [{ syscall: x.y }] }",
+            "match: { user: a }, action: deny, except: [{ user: b }]",
+            "match: { user: *b }, action: allow",
+            "match: { user: a, user: b }, action: allow",
+            "match: { user: a, host: !x b }, action: allow",
+            "match: { user: a, <<: { host: b } }, action: allow",
+            "match: { user: a, [host]: b }, action: allow",
+            "match: { user: a, path_glob: [a, \"\\0\"] }, action: allow",
+        ] {
+            let text = format!("version: 1\nrules:\n{sound}  - {{ name: broken, {broken} }}\n");
+            assert_eq!(names(&text), ["sound"], "{broken}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_one_section_leaves_the_others_in_the_document() {
+        let text = "version: 1\nmerge: { max_lines: x }\naudit: { replay: 7 }\n";
+        let parsed = parse(text.as_bytes());
+        assert_eq!(parsed.diagnostics.len(), 1);
+        assert_eq!(
+            (
+                parsed.document.audit.replay,
+                parsed.document.merge.max_lines
+            ),
+            (7, 500)
+        );
+    }
 }

@@ -151,12 +151,21 @@ impl Problems {
 
 /// The author's text as it may appear in a message: short, on one line, without control characters.
 pub(crate) fn shown(text: &str) -> String {
+    cut(text, SHOWN)
+}
+
+/// Another module's message about the author's text, which may repeat all of it.
+pub(crate) fn brief(message: &str) -> String {
+    cut(message, 4 * SHOWN)
+}
+
+fn cut(text: &str, most: usize) -> String {
     let mut out: String = text
         .chars()
-        .take(SHOWN)
+        .take(most)
         .map(|c| if is_harmless(c) { c } else { '\u{fffd}' })
         .collect();
-    if text.chars().nth(SHOWN).is_some() {
+    if text.chars().nth(most).is_some() {
         out.push_str("...");
     }
     out

@@ -50,7 +50,7 @@ fn one(out: &mut String, lines: &[&str], name: &str, problem: &Diagnostic) {
 }
 
 /// The part of a line around `column`, and carets under `length` characters of it.
-fn excerpt(text: &str, column: u32, length: u32) -> (String, String) {
+pub(crate) fn excerpt(text: &str, column: u32, length: u32) -> (String, String) {
     let before = usize::try_from(column)
         .unwrap_or(usize::MAX)
         .saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Decoders for single values. Each reports at the value's own place and guesses nothing.
 
 use super::code;
-use super::problems::{Problems, shown};
+use super::problems::{Problems, brief, shown};
 use super::shape::{is_null, wrong_type};
 use super::tree::{Node, Value};
 use super::words::Word;
@@ -116,8 +116,8 @@ pub(crate) fn glob(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
         problems.error(
             code::GLOB,
             node.spot,
-            format!("`{}`: {error}", shown(text)),
-            "write a glob relative to the workspace, such as `src/**` or `*.md`",
+            brief(&error.to_string()),
+            error.hint(),
         );
         return None;
     }
@@ -131,8 +131,8 @@ pub(crate) fn capability(node: &Node, problems: &mut Problems) -> Option<Arc<str
         problems.error(
             code::CAPABILITY,
             node.spot,
-            format!("`{}`: {error}", shown(text)),
-            "write dotted segments, such as `sessions.read` or `filesystem.read./data/*`",
+            brief(&error.to_string()),
+            error.hint(),
         );
         return None;
     }

@@ -6,6 +6,7 @@ use super::words::Word;
 use crate::document::Document;
 use airlock_core::Syscall;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
@@ -14,7 +15,66 @@ pub fn json_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Document>();
     schema.insert("title".to_owned(), "Airlock policy".into());
-    schema.to_value()
+    let mut schema = schema.to_value();
+    without_null(&mut schema);
+    schema
+}
+
+/// Takes out what the Rust types bring along but the file does not take: `null` for an absent
+/// field, and defaults of fields that must be given.
+fn without_null(node: &mut Value) {
+    match node {
+        Value::Array(items) => items.iter_mut().for_each(without_null),
+        Value::Object(map) => {
+            map.values_mut().for_each(without_null);
+            required_have_no_default(map);
+            optional_is_absent(map);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn required_have_no_default(map: &mut Map<String, Value>) {
+    let required = map
+        .get("required")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let Some(properties) = map.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for name in required.iter().filter_map(Value::as_str) {
+        if let Some(property) = properties.get_mut(name).and_then(Value::as_object_mut) {
+            property.remove("default");
+        }
+    }
+}
+
+fn optional_is_absent(map: &mut Map<String, Value>) {
+    if map.get("default").is_some_and(Value::is_null) {
+        map.remove("default");
+    }
+    if let Some(words) = map.get_mut("enum").and_then(Value::as_array_mut) {
+        words.retain(|word| !word.is_null());
+    }
+    // Only the pair that stands for an optional value; a list of several types means them all.
+    if let Some([one, null]) = map.get("type").and_then(Value::as_array).map(Vec::as_slice)
+        && null == "null"
+    {
+        let one = one.clone();
+        map.insert("type".to_owned(), one);
+    }
+    let Some(choices) = map.get_mut("anyOf").and_then(Value::as_array_mut) else {
+        return;
+    };
+    choices.retain(|choice| *choice != json!({ "type": "null" }));
+    if let [Value::Object(only)] = choices.as_slice() {
+        let only = only.clone();
+        map.remove("anyOf");
+        for (key, value) in only {
+            map.entry(key).or_insert(value);
+        }
+    }
 }
 
 /// One value, or a list of them.
@@ -32,6 +92,25 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<T>();
         json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+/// A bare host, or a mapping that says more about it.
+pub(crate) struct HostOr<T>(PhantomData<T>);
+
+impl<T: JsonSchema> JsonSchema for HostOr<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("HostOr_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let bare = generator.subschema_for::<Host>();
+        let full = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [bare, full] })
     }
 }
 
@@ -110,7 +189,7 @@ texts! {
         "type": "string",
         "pattern": "^[a-z0-9][a-z0-9_./-]{0,79}$"
     }
-    Tag { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }
+    TagName { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }
     Digest { "type": "string", "pattern": "^[0-9a-f]{64}$" }
     Cpus {
         "type": "number",

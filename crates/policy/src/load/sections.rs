@@ -8,7 +8,8 @@ use super::problems::{Problems, list, shown};
 use super::scalar::{glob, line, scalar, word, workspace_path};
 use super::shape::{one_or_many, table};
 use super::tree::{Node, Value};
-use crate::document::{Coverage, Destination, ExampleFields, Gate, LeastTier, Place};
+use crate::approval::Gate;
+use crate::document::{Coverage, Destination, ExampleFields, LeastTier, Place};
 use airlock_core::Tier;
 use std::sync::Arc;
 
@@ -142,7 +143,7 @@ pub(crate) fn policy_gate(node: &Node, problems: &mut Problems) -> Option<Gate> 
     gate(
         node,
         "by policy",
-        &[Gate::FirstUse, Gate::Network, Gate::SensitiveWrite],
+        &[Gate::FirstUse, Gate::Host, Gate::SensitiveWrite],
         problems,
     )
 }
@@ -152,7 +153,7 @@ pub(crate) fn mcp_gate(node: &Node, problems: &mut Problems) -> Option<Gate> {
     gate(
         node,
         "through an MCP client",
-        &[Gate::FirstUse, Gate::Network],
+        &[Gate::FirstUse, Gate::Host],
         problems,
     )
 }

@@ -119,6 +119,7 @@ fn key_node(entry: &Entry) -> Node {
     Node {
         spot: entry.spot,
         value,
+        sound: true,
     }
 }
 

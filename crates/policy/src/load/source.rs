@@ -102,7 +102,7 @@ fn characters(text: &str, problems: &mut Problems) {
                 code::CONTROL_CHARACTER,
                 at(line, column),
                 format!("the control character U+{:04X}", u32::from(c)),
-                "remove it; inside a quoted value write an escape such as \"\\x1b\"",
+                "remove it",
             ),
             c if is_hidden(c) => problems.error(
                 code::HIDDEN_CHARACTER,

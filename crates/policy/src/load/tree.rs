@@ -6,20 +6,22 @@
 //! event, before anything is stored; walking the tree recurses at most `POLICY_DEPTH` levels.
 
 use super::code;
-use super::problems::{Problems, Spot, shown};
+use super::keys::{Key, read_key, unique};
+use super::problems::{Problems, Spot, is_harmless, is_hidden, shown};
 use super::source;
 use crate::document::Place;
 use airlock_core::limits;
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, options,
 };
-use std::collections::HashMap;
 
 /// One value with its place.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) spot: Spot,
     pub(crate) value: Value,
+    /// False if anything was refused in it: part of what was written is then missing.
+    pub(crate) sound: bool,
 }
 
 /// What a node holds.
@@ -66,6 +68,8 @@ struct Open {
     spot: Spot,
     /// Where a collection in brackets began, to find its length at the end.
     start: (usize, usize),
+    /// How many errors there were before it began.
+    errors: usize,
     kind: Kind,
 }
 
@@ -75,12 +79,6 @@ enum Kind {
         entries: Vec<Entry>,
         key: Option<Key>,
     },
-}
-
-/// A key that waits for its value.
-struct Key {
-    text: Option<String>,
-    spot: Spot,
 }
 
 struct Builder<'a, 'p> {
@@ -143,6 +141,7 @@ impl<'a> Builder<'a, '_> {
                 self.place(Node {
                     spot,
                     value: Value::Broken,
+                    sound: false,
                 })
             }
             Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
@@ -204,27 +203,31 @@ impl<'a> Builder<'a, '_> {
 
     fn scalar(&mut self, text: String, plain: bool, span: &Span) -> Result<(), Stop> {
         let spot = self.spot(span);
-        let control = text
+        if let Some(c) = text
             .chars()
-            .find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
-        if let Some(control) = control {
+            .find(|c| !is_harmless(*c) && !matches!(c, '\n' | '\t'))
+        {
+            let code = if is_hidden(c) {
+                code::HIDDEN_CHARACTER
+            } else {
+                code::CONTROL_CHARACTER
+            };
             self.problems.error(
-                code::CONTROL_CHARACTER,
+                code,
                 spot,
-                format!(
-                    "the value holds the control character U+{:04X}",
-                    u32::from(control)
-                ),
-                "remove the escape: no field takes control characters",
+                format!("the value holds the character U+{:04X}", u32::from(c)),
+                "remove the escape: no field takes control or invisible characters",
             );
             return self.place(Node {
                 spot,
                 value: Value::Broken,
+                sound: false,
             });
         }
         self.place(Node {
             spot,
             value: Value::Scalar { text, plain },
+            sound: true,
         })
     }
 
@@ -234,7 +237,13 @@ impl<'a> Builder<'a, '_> {
             return self.too_deep(spot);
         }
         let start = (span.start.line(), span.start.col());
-        self.open.push(Open { spot, start, kind });
+        let errors = self.problems.errors();
+        self.open.push(Open {
+            spot,
+            start,
+            errors,
+            kind,
+        });
         Ok(())
     }
 
@@ -257,7 +266,8 @@ impl<'a> Builder<'a, '_> {
                 Value::Mapping(unique(entries, self.problems))
             }
         };
-        self.place(Node { spot, value })
+        let sound = self.problems.errors() == open.errors;
+        self.place(Node { spot, value, sound })
     }
 
     /// Puts a finished node where it belongs.
@@ -379,65 +389,4 @@ fn spot_at(span: &Span, length: usize) -> Spot {
 
 fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Takes a node as a key; a key without text was reported and takes its value with it.
-fn read_key(node: Node, problems: &mut Problems) -> Key {
-    let spot = node.spot;
-    let refused = Key { text: None, spot };
-    let (text, plain) = match node.value {
-        Value::Scalar { text, plain } => (text, plain),
-        Value::Broken => return refused,
-        Value::Sequence(_) | Value::Mapping(_) => {
-            problems.error(
-                code::KEY_NOT_TEXT,
-                spot,
-                "a list or mapping stands where a key belongs",
-                "write a plain word before the `:`; quote text that begins with `[` or `{`",
-            );
-            return refused;
-        }
-    };
-    if plain && text == "<<" {
-        problems.error(
-            code::MERGE_KEY,
-            spot,
-            "a YAML merge key: it would hide what applies here",
-            "write the fields out",
-        );
-        return refused;
-    }
-    Key {
-        text: Some(text),
-        spot,
-    }
-}
-
-/// The entries without later ones that repeat a key, which are reported.
-fn unique(entries: Vec<Entry>, problems: &mut Problems) -> Vec<Entry> {
-    let mut lines: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
-    let mut repeated = Vec::new();
-    for (index, Entry { key, spot, .. }) in entries.iter().enumerate() {
-        if let Some(line) = lines.get(key.as_str()) {
-            problems.error(
-                code::DUPLICATE_KEY,
-                *spot,
-                format!(
-                    "`{}` is given twice; the first is on line {line}",
-                    shown(key)
-                ),
-                "keep one of the two",
-            );
-            repeated.push(index);
-        } else {
-            lines.insert(key, spot.place.line);
-        }
-    }
-    let mut repeated = repeated.into_iter().peekable();
-    entries
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| repeated.next_if_eq(index).is_none())
-        .map(|(_, entry)| entry)
-        .collect()
 }

@@ -66,12 +66,10 @@ fn in_full(pattern: &Arc<str>) -> Result<Regex, ConditionError> {
     let broken = |error: regex::Error| {
         ConditionError::Pattern(Arc::clone(pattern), error.to_string().replace('\n', " "))
     };
+    let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_BYTES).build();
     // Alone first: `a)|(b` would otherwise close the group that makes it match in full.
-    Regex::new(pattern).map_err(broken)?;
-    RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
-        .size_limit(PATTERN_BYTES)
-        .build()
-        .map_err(broken)
+    build(pattern).map_err(broken)?;
+    build(&format!(r"\A(?:{pattern})\z")).map_err(broken)
 }
 
 /// The value at a dotted path; numbers are positions in lists.

@@ -4,7 +4,7 @@
 //! They look at effects, so a write, a patch, a move, a delete and a merge are all the same to
 //! them, and at every path of a request. They never allow anything by themselves.
 
-use super::protected::{Leads, Protected, Shape};
+use super::protected::{Leads, Protected, Shape, comparison};
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
@@ -19,8 +19,10 @@ pub enum Trigger {
     Changes(&'static [Shape]),
     /// A protected path is written or deleted.
     ChangesProtected,
-    /// This syscall is made.
-    Syscall(&'static str),
+    /// One of these syscalls is made.
+    Syscall(&'static [&'static str]),
+    /// One of these syscalls is made by this plugin.
+    SyscallBy(&'static str, &'static [&'static str]),
     /// This syscall is made in any mode but this one, or in none.
     SyscallOutside(&'static str, Mode),
     /// A session is put in a mode that is not known to be harmless.
@@ -45,7 +47,7 @@ pub const fn built_in_rules() -> &'static [BuiltInRule] {
     &RULES
 }
 
-const RULES: [BuiltInRule; 9] = [
+const RULES: [BuiltInRule; 10] = [
     BuiltInRule {
         name: "built-in/policy-files",
         opinion: Opinion::Deny,
@@ -97,8 +99,15 @@ const RULES: [BuiltInRule; 9] = [
     BuiltInRule {
         name: "built-in/policy-update",
         opinion: Opinion::RequireReview,
-        reason: "a person approves every change of policy",
-        when: Trigger::Syscall("policy.update"),
+        reason: "a person approves every change of policy, and what a workspace brings along",
+        when: Trigger::Syscall(&["policy.update", "trust.approve"]),
+    },
+    // Without it, a policy that forgets these would lock its own author out.
+    BuiltInRule {
+        name: "built-in/owner-at-the-command-line",
+        opinion: Opinion::Allow,
+        reason: "the person at the command line may look at the log and take trust back",
+        when: Trigger::SyscallBy("cli", &["audit.read", "trust.revoke", "policy.init"]),
     },
     BuiltInRule {
         name: "built-in/debug-mode",
@@ -210,6 +219,7 @@ impl BuiltIns {
             Trigger::Changes(shapes) => shapes,
             Trigger::ChangesProtected
             | Trigger::Syscall(_)
+            | Trigger::SyscallBy(..)
             | Trigger::SyscallOutside(..)
             | Trigger::EntersDebug => &[],
         });
@@ -226,6 +236,12 @@ impl BuiltIns {
         }
     }
 
+    /// Whether a rule looks at the arguments of such a request.
+    pub(crate) fn asks_arguments(&self, request: &Request) -> bool {
+        let asks = |ready: &Ready| ready.rule.when == Trigger::EntersDebug;
+        request.syscall.area() == "session" && self.rules.iter().any(asks)
+    }
+
     /// Adds the opinion of every rule that applies to `request`.
     pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Vec<Contribution>) {
         let changes = request.effects.intersects(CHANGES);
@@ -233,8 +249,7 @@ impl BuiltIns {
         for ready in &self.rules {
             let applies = match ready.rule.when {
                 Trigger::Changes(shapes) => {
-                    suspicious
-                        && any_path(request, |path| shapes.iter().any(|shape| shape.holds(path)))
+                    suspicious && any_path(request, |path| self.holds(shapes, path))
                 }
                 Trigger::ChangesProtected => {
                     changes
@@ -243,7 +258,11 @@ impl BuiltIns {
                             .iter()
                             .any(|path| self.protected.touches(path))
                 }
-                Trigger::Syscall(name) => request.syscall.name() == name,
+                Trigger::Syscall(names) => names.contains(&request.syscall.name()),
+                Trigger::SyscallBy(plugin, names) => {
+                    request.caller.plugin.as_str() == plugin
+                        && names.contains(&request.syscall.name())
+                }
                 Trigger::SyscallOutside(name, mode) => {
                     request.syscall.name() == name && request.caller.mode != Some(mode)
                 }
@@ -258,6 +277,11 @@ impl BuiltIns {
                 });
             }
         }
+    }
+
+    fn holds(&self, shapes: &[Shape], path: PathText<'_>) -> bool {
+        let same = comparison(path);
+        self.leads.might_hold(path) && shapes.iter().any(|shape| shape.holds(path, same))
     }
 }
 

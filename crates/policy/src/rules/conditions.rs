@@ -31,6 +31,25 @@ impl Coverage {
     }
 }
 
+/// A request and its syscall's place in the table, looked up once for all rules.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a Request,
+    position: Option<u32>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(request: &'a Request) -> Self {
+        let position = position(request.syscall);
+        Self { request, position }
+    }
+
+    /// The syscall's place in the table.
+    pub(crate) const fn position(&self) -> Option<u32> {
+        self.position
+    }
+}
+
 /// A field of `match`, in the order it is looked at: the cheapest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Field {
@@ -175,23 +194,42 @@ impl Matcher {
         })
     }
 
-    /// Whether `request` meets every condition.
-    pub(crate) fn matches(&self, request: &Request, coverage: Coverage) -> bool {
-        self.failing(request, coverage).is_none()
+    /// Whether the request meets every condition.
+    pub(crate) fn matches(&self, asked: Asked<'_>, coverage: Coverage) -> bool {
+        self.failing(asked, coverage).is_none()
     }
 
-    /// The first field `request` fails, if it fails one.
-    pub(crate) fn failing(&self, request: &Request, coverage: Coverage) -> Option<Field> {
-        let fails = |field: &Field| !self.meets(*field, request, coverage);
+    /// The first field the request fails, if it fails one.
+    pub(crate) fn failing(&self, asked: Asked<'_>, coverage: Coverage) -> Option<Field> {
+        let fails = |field: &Field| !self.meets(*field, asked, coverage);
         Field::ALL.iter().copied().find(fails)
     }
 
-    fn meets(&self, field: Field, request: &Request, coverage: Coverage) -> bool {
+    /// Every field `request` fails.
+    pub(crate) fn every_failing(
+        &self,
+        asked: Asked<'_>,
+        coverage: Coverage,
+    ) -> impl Iterator<Item = Field> {
+        let fails = move |field: &Field| !self.meets(*field, asked, coverage);
+        Field::ALL.into_iter().filter(fails)
+    }
+
+    /// Whether `path` alone fits the globs, if there are any.
+    pub(crate) fn takes_path(&self, path: &RequestPath, coverage: Coverage) -> bool {
+        self.touches(std::slice::from_ref(path), coverage)
+    }
+
+    /// Whether some condition is on an argument.
+    pub(crate) fn asks_arguments(&self) -> bool {
+        !self.arg.is_empty()
+    }
+
+    fn meets(&self, field: Field, asked: Asked<'_>, coverage: Coverage) -> bool {
+        let Asked { request, position } = asked;
         let caller = &request.caller;
         match field {
-            Field::Syscall => {
-                position(request.syscall).is_some_and(|at| self.syscalls.contains(at))
-            }
+            Field::Syscall => position.is_some_and(|at| self.syscalls.contains(at)),
             Field::Effect => effects(self.effect, request.effects, coverage),
             Field::Mode => one_of(self.mode.as_deref(), caller.mode),
             Field::State => one_of(self.state.as_deref(), caller.phase),
@@ -272,7 +310,7 @@ pub(crate) fn command_name(request: &Request) -> Option<&str> {
 }
 
 /// A host pattern: exact, `*.suffix`, or `*`; ASCII letters in either case.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum HostPattern {
     /// This host.
     Exact(Box<str>),

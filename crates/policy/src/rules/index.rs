@@ -7,9 +7,8 @@
 //! Guarantee: every rule that matches is among the candidates; the candidates come sorted, so the
 //! rules are asked in file order, each once.
 
-use super::conditions::{HostPattern, Matcher, command_name, without_final_dot};
+use super::conditions::{Asked, HostPattern, Matcher, command_name, without_final_dot};
 use super::path_index::PathIndex;
-use super::syscalls::position;
 use crate::glob::PathText;
 use airlock_core::{Request, SYSCALLS};
 use std::borrow::Cow;
@@ -73,12 +72,18 @@ impl Index {
         }
     }
 
-    /// Every rule that might apply to `request`, ascending, each once.
-    pub(super) fn candidates(&self, request: &Request) -> Vec<u32> {
-        let own = position(request.syscall).and_then(|at| self.by_syscall.get(at as usize));
+    /// Every rule that might apply to the request, ascending, each once.
+    pub(super) fn candidates(&self, asked: Asked<'_>) -> Vec<u32> {
+        let own = asked
+            .position()
+            .and_then(|at| self.by_syscall.get(at as usize));
         let mut found = Vec::with_capacity(16);
         for bucket in own.into_iter().chain([&self.wide]) {
-            bucket.collect(request, &mut found, MANY_CANDIDATES.max(2 * self.rules));
+            bucket.collect(
+                asked.request,
+                &mut found,
+                MANY_CANDIDATES.max(2 * self.rules),
+            );
         }
         found.sort_unstable();
         found.dedup();
@@ -121,7 +126,7 @@ impl Bucket {
         found.extend_from_slice(&self.always);
         for path in &request.paths {
             self.paths.visit(PathText::new(path.as_str()), |ids| {
-                found.extend_from_slice(ids)
+                found.extend_from_slice(ids);
             });
             if found.len() > many {
                 found.sort_unstable();

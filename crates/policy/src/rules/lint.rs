@@ -1,17 +1,29 @@
 //! What only compiled rules show: examples that contradict their rule, rules a denial shadows.
 
-use super::conditions::Matcher;
+use super::conditions::{Asked, Field, HostPattern, Matcher};
 use super::rule::CompiledRule;
 use crate::document::{Action, Place, Rule};
+use crate::glob::Glob;
 use crate::load::{Diagnostic, Severity};
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// The code of a condition that does not compile.
-pub(super) const CONDITION: &str = "policy/condition";
-/// The code of an example its rule contradicts.
-pub(super) const EXAMPLE: &str = "policy/example";
-/// The code of a rule that can never decide because a denial always does.
+const CONDITION: &str = "policy/condition";
+const EXAMPLE: &str = "policy/example";
 pub(super) const SHADOWED: &str = "policy/shadowed-rule";
+
+/// The codes of problems that only compiling shows, with their meaning.
+pub const COMPILE_CODES: &[(&str, &str)] = &[
+    (
+        CONDITION,
+        "a condition that cannot be compiled, or never could match",
+    ),
+    (EXAMPLE, "an example that its rule contradicts"),
+    (
+        SHADOWED,
+        "a rule that never decides because a denial always does",
+    ),
+];
 
 fn diagnostic(
     severity: Severity,
@@ -42,6 +54,18 @@ pub(super) fn condition(rule: &Rule, error: &super::conditions::ConditionError) 
     )
 }
 
+/// An error about a sensitive path that is no glob.
+pub(super) fn sensitive(error: &crate::glob::GlobError) -> Diagnostic {
+    let what = format!("`approvals.sensitive_paths`: {error}");
+    diagnostic(
+        Severity::Error,
+        CONDITION,
+        Place::default(),
+        what,
+        error.hint().to_owned(),
+    )
+}
+
 /// An error for each example that `compiled` contradicts.
 pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<Diagnostic>) {
     for given in &rule.examples {
@@ -59,10 +83,12 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
                 continue;
             }
         };
-        if compiled.triggers(&request) == given.should_match {
+        if compiled.triggers(Asked::new(&request)) == given.should_match {
             continue;
         }
-        let failing = compiled.when.failing(&request, compiled.coverage());
+        let failing = compiled
+            .when
+            .failing(Asked::new(&request), compiled.coverage());
         let what = match (given.should_match, failing) {
             (true, Some(field)) => format!(
                 "rule `{}` does not match this example: `{}` differs",
@@ -116,48 +142,43 @@ fn never_applies(when: &Matcher) -> bool {
             .is_some_and(|paths| paths.includes().is_empty())
 }
 
-/// Denials, by the first name of each glob, so that not every pair of rules has to be compared.
+/// What a denial that covers a rule must share with it.
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Glob(&'a Glob),
+    Prefix(Vec<&'a str>),
+    Host(&'a HostPattern),
+    Word(Field, &'a str),
+}
+
+/// Denials by key, so that not every pair of rules has to be compared.
+#[derive(Default)]
 struct Denials<'a> {
-    by_name: HashMap<&'a str, Vec<&'a CompiledRule>>,
+    by_key: HashMap<Key<'a>, Vec<&'a CompiledRule>>,
     rest: Vec<&'a CompiledRule>,
 }
 
 impl<'a> Denials<'a> {
     fn of(rules: &'a [CompiledRule]) -> Self {
-        let mut denials = Self {
-            by_name: HashMap::new(),
-            rest: Vec::new(),
-        };
+        let mut denials = Self::default();
         for rule in rules.iter().filter(|rule| rule.action == Action::Deny) {
-            let includes = rule
-                .when
-                .paths
-                .as_ref()
-                .map_or(&[][..], |paths| paths.includes());
-            let heads: Option<Vec<&str>> =
-                includes.iter().map(|glob| glob.prefix().next()).collect();
-            match heads.filter(|names| !names.is_empty()) {
-                Some(names) => {
-                    for name in names {
-                        denials.by_name.entry(name).or_default().push(rule);
+            match keys(&rule.when) {
+                None => denials.rest.push(rule),
+                Some(keys) => {
+                    for key in keys {
+                        denials.by_key.entry(key).or_default().push(rule);
                     }
                 }
-                None => denials.rest.push(rule),
             }
         }
         denials
     }
 
-    fn covering(&self, when: &Matcher) -> Option<&'a CompiledRule> {
-        let first = when
-            .paths
-            .as_ref()
-            .and_then(|paths| paths.includes().first());
-        let named = first
-            .and_then(|glob| glob.prefix().next())
-            .and_then(|name| self.by_name.get(name));
-        named
+    fn covering(&self, when: &'a Matcher) -> Option<&'a CompiledRule> {
+        let filed = shared(when)
             .into_iter()
+            .filter_map(|key| self.by_key.get(&key));
+        filed
             .flatten()
             .chain(&self.rest)
             .copied()
@@ -165,25 +186,78 @@ impl<'a> Denials<'a> {
     }
 }
 
+/// The words a rule asks for, by field; those of them that are asked.
+fn word_lists(when: &Matcher) -> impl Iterator<Item = (Field, &[Arc<str>])> {
+    [
+        (Field::Command, when.command.as_deref()),
+        (Field::Tool, when.tool.as_deref()),
+        (Field::Plugin, when.plugin.as_deref()),
+        (Field::CallerTag, when.caller_tag.as_deref()),
+    ]
+    .into_iter()
+    .filter_map(|(field, words)| Some((field, words?)))
+}
+
+/// Where a denial is filed: one of these keys it shares with every rule it covers. `None` if it
+/// might cover a rule that shares nothing with it.
+fn keys(deny: &Matcher) -> Option<Vec<Key<'_>>> {
+    if let Some(paths) = &deny.paths {
+        let globs = paths.includes();
+        if globs.iter().any(Glob::is_everything) {
+            return None;
+        }
+        let both = |glob| [Key::Glob(glob), Key::Prefix(glob.prefix().collect())];
+        return Some(globs.iter().flat_map(both).collect());
+    }
+    if let Some(hosts) = &deny.host {
+        return Some(hosts.iter().map(Key::Host).collect());
+    }
+    let (field, words) = word_lists(deny).next()?;
+    Some(words.iter().map(|word| Key::Word(field, word)).collect())
+}
+
+/// Every key a denial that covers `when` may be filed under: it must cover the first value of each
+/// condition.
+fn shared(when: &Matcher) -> Vec<Key<'_>> {
+    let mut keys = Vec::new();
+    if let Some(glob) = when
+        .paths
+        .as_ref()
+        .and_then(|paths| paths.includes().first())
+    {
+        keys.push(Key::Glob(glob));
+        let prefix: Vec<&str> = glob.prefix().collect();
+        let parts = (1..=prefix.len()).filter_map(|length| prefix.get(..length));
+        keys.extend(parts.map(|part| Key::Prefix(part.to_vec())));
+    }
+    keys.extend(when.host.iter().flatten().next().map(Key::Host));
+    keys.extend(
+        word_lists(when).filter_map(|(field, words)| Some(Key::Word(field, words.first()?))),
+    );
+    keys
+}
+
 /// Whether a denial on `deny` applies to every request that meets `when`. Sound, not complete:
 /// each of its conditions must be absent or obviously contain the other's.
 fn covers(deny: &Matcher, when: &Matcher) -> bool {
-    let effects = deny.effect.is_none_or(|denied| match when.effect {
-        Some(effect) => effect.is_subset(denied),
-        // Every request has at least the effects of its syscall's row.
-        None => when
-            .syscalls
-            .syscalls()
-            .all(|syscall| syscall.spec().effects.intersects(denied)),
-    });
-    let paths = match (&deny.paths, &when.paths) {
+    let effects = || {
+        deny.effect.is_none_or(|denied| match when.effect {
+            Some(effect) => effect.is_subset(denied),
+            // Every request has at least the effects of its syscall's row.
+            None => when
+                .syscalls
+                .syscalls()
+                .all(|syscall| syscall.spec().effects.intersects(denied)),
+        })
+    };
+    let paths = || match (&deny.paths, &when.paths) {
         (None, _) => true,
         (Some(denied), Some(paths)) => denied.covers(paths),
         (Some(_), None) => false,
     };
-    effects
-        && paths
-        && when.syscalls.is_subset(deny.syscalls)
+    when.syscalls.is_subset(deny.syscalls)
+        && effects()
+        && paths()
         && superset(deny.caller_tag.as_deref(), when.caller_tag.as_deref())
         && superset(deny.plugin.as_deref(), when.plugin.as_deref())
         && superset(deny.tool.as_deref(), when.tool.as_deref())

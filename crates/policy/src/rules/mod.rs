@@ -17,19 +17,25 @@ mod protected;
 mod rule;
 mod syscalls;
 
+pub use lint::COMPILE_CODES;
 pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 
 use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
 use crate::document::Document;
+use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
-use airlock_core::{Digest, Request};
+use airlock_core::{Digest, Effect, EffectSet, Request};
+use conditions::Asked;
 use constraint::TokenUse;
 use index::Index;
 use std::sync::Arc;
 
 /// Sets a policy's digest apart from digests of anything else with the same bytes.
 const GENERATION_TAG: &[u8] = b"airlock policy generation 1\n";
+
+/// The rule that `approvals.sensitive_paths` is.
+const SENSITIVE_RULE: &str = "approvals/sensitive-paths";
 
 /// A compiled policy.
 #[derive(Debug)]
@@ -39,6 +45,15 @@ pub struct Policy {
     /// In file order.
     pub(crate) rules: Vec<CompiledRule>,
     index: Index,
+    sensitive: PathGlobs,
+    source: Option<Source>,
+}
+
+/// The file a policy was read from, to show it to people.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) name: Arc<str>,
+    pub(crate) text: Arc<str>,
 }
 
 /// A policy that loaded, and what its author should look at again.
@@ -58,6 +73,8 @@ impl Policy {
             document: Document::default(),
             rules: Vec::new(),
             index: Index::build(std::iter::empty()),
+            sensitive: PathGlobs::default(),
+            source: None,
         }
     }
 
@@ -67,8 +84,12 @@ impl Policy {
         let mut diagnostics = parsed.diagnostics;
         let broken = has_error(&diagnostics);
         let policy = match Self::compile(parsed.document, generation(bytes)) {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
                 diagnostics.extend(loaded.warnings);
+                loaded.policy.source = std::str::from_utf8(bytes).ok().map(|text| Source {
+                    name: name.into(),
+                    text: text.into(),
+                });
                 Some(loaded.policy).filter(|_| !broken)
             }
             Err(problems) => {
@@ -103,14 +124,19 @@ impl Policy {
             }
         }
         lint::shadows(&rules, &mut problems);
+        let sensitive = PathGlobs::parse(&document.approvals.sensitive_paths)
+            .map_err(|error| problems.push(lint::sensitive(&error)))
+            .unwrap_or_default();
         if has_error(&problems) {
             return Err(problems);
         }
         let policy = Self {
+            sensitive,
             generation,
             document,
             index: Index::build(rules.iter().map(|rule| &rule.when)),
             rules,
+            source: None,
         };
         Ok(Loaded {
             policy,
@@ -128,9 +154,24 @@ impl Policy {
         self.generation
     }
 
+    /// The file it was read from, if it was.
+    pub(crate) const fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
     /// How many rules it has.
     pub const fn rule_count(&self) -> usize {
         self.rules.len()
+    }
+
+    /// Whether `request` changes a path that `approvals.sensitive_paths` names.
+    pub fn touches_sensitive(&self, request: &Request) -> bool {
+        const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
+        request.effects.intersects(CHANGES)
+            && request.paths.iter().any(|path| {
+                self.sensitive
+                    .matches(PathText::new(path.as_str()), Leaf::Directory)
+            })
     }
 
     /// Adds the opinion of every rule that applies to `request`.
@@ -140,16 +181,25 @@ impl Policy {
         contributions: &mut Vec<Contribution>,
         imposed: &mut Imposed,
     ) {
-        for id in self.index.candidates(request) {
+        let asked = Asked::new(request);
+        for id in self.index.candidates(asked) {
             if let Some(rule) = self.rules.get(id as usize) {
-                contributions.extend(ask(rule, request, imposed));
+                contributions.extend(ask(rule, asked, imposed));
             }
+        }
+        if self.touches_sensitive(request) {
+            contributions.push(Contribution {
+                layer: Layer::Rules,
+                rule: SENSITIVE_RULE.into(),
+                opinion: Opinion::RequireReview,
+                reason: "the policy names this path in `approvals.sensitive_paths`".into(),
+            });
         }
     }
 
     #[cfg(test)]
     fn evaluate_all(&self, request: &Request, imposed: &mut Imposed) -> Vec<Contribution> {
-        let ask = |rule| ask(rule, request, imposed);
+        let ask = |rule| ask(rule, Asked::new(request), imposed);
         self.rules.iter().filter_map(ask).collect()
     }
 }
@@ -166,11 +216,11 @@ pub(crate) fn generation(bytes: &[u8]) -> Generation {
 }
 
 /// One rule's contribution. An allow whose checked constraints do not hold is a denial.
-fn ask(rule: &CompiledRule, request: &Request, imposed: &mut Imposed) -> Option<Contribution> {
-    let mut opinion = rule.opinion(request)?;
+fn ask(rule: &CompiledRule, asked: Asked<'_>, imposed: &mut Imposed) -> Option<Contribution> {
+    let mut opinion = rule.opinion(asked)?;
     let mut reason = Arc::clone(&rule.reason);
     if opinion == Opinion::Allow {
-        match constraint::unmet(&rule.constraints, request, TokenUse::None) {
+        match constraint::unmet(&rule.constraints, asked.request, TokenUse::None) {
             Some(why) => {
                 opinion = Opinion::Deny;
                 reason = why.into();

@@ -30,22 +30,22 @@ impl Shape {
         }
     }
 
-    /// Whether `path` lies there.
-    pub(super) fn holds(&self, path: PathText<'_>) -> bool {
+    /// Whether `path` lies there; `same` compares names the way the path needs.
+    pub(super) fn holds(&self, path: PathText<'_>, same: SameName) -> bool {
         let mut names = path.components();
         while let Some(name) = names.next() {
-            if !same_name(name, self.lead()) {
+            if !same(name, self.lead()) {
                 continue;
             }
             let mut rest = names.clone();
             let found = match self {
                 Self::Named(_) => true,
                 Self::Last(_) => rest.next().is_none(),
-                Self::Under(_, wanted) => rest.any(|name| same_name(name, wanted)),
+                Self::Under(_, wanted) => rest.any(|name| same(name, wanted)),
                 Self::Sequence(wanted) => wanted
                     .iter()
                     .skip(1)
-                    .all(|wanted| rest.next().is_some_and(|name| same_name(name, wanted))),
+                    .all(|wanted| rest.next().is_some_and(|name| same(name, wanted))),
             };
             if found {
                 return true;
@@ -133,6 +133,18 @@ impl Leads {
     }
 }
 
+/// Compares a name with a protected one.
+pub(super) type SameName = fn(&str, &str) -> bool;
+
+/// The comparison `path` needs: the cheap one if every name in it is plain.
+pub(super) fn comparison(path: PathText<'_>) -> SameName {
+    if path.components().all(is_plain) {
+        str::eq_ignore_ascii_case
+    } else {
+        same_name
+    }
+}
+
 /// Whether a name has only one spelling but for the case of its letters.
 fn is_plain(name: &str) -> bool {
     name.bytes()
@@ -214,7 +226,7 @@ mod tests {
 
     #[test]
     fn shapes_hold_at_any_depth_and_below_but_not_beside() {
-        let holds = |shape: Shape, path: &str| shape.holds(PathText::new(path));
+        let holds = |shape: Shape, path: &str| shape.holds(PathText::new(path), same_name);
         let hooks = Shape::Under(".git", "hooks");
         assert!(holds(hooks, ".git/hooks/pre-commit"));
         assert!(holds(hooks, "vendor/.git/modules/x/hooks"));

@@ -1,9 +1,8 @@
 //! One compiled rule and its opinion on a request.
 
-use super::conditions::{ConditionError, Coverage, Matcher};
+use super::conditions::{Asked, ConditionError, Coverage, Matcher};
 use crate::decision::Opinion;
 use crate::document::{Action, Constraints, Place, Rule};
-use airlock_core::Request;
 use std::sync::Arc;
 
 /// A rule of the policy file, ready to be asked.
@@ -19,7 +18,7 @@ pub(crate) struct CompiledRule {
 }
 
 impl CompiledRule {
-    pub(super) fn compile(rule: &Rule) -> Result<Self, ConditionError> {
+    pub(crate) fn compile(rule: &Rule) -> Result<Self, ConditionError> {
         let reason = rule.reason.clone().unwrap_or_else(|| {
             let done = match rule.action {
                 Action::Allow => "allowed",
@@ -57,7 +56,7 @@ impl CompiledRule {
 
     /// How much of a request an exception must cover: all where passing widens, any where it
     /// narrows.
-    const fn exception_coverage(&self) -> Coverage {
+    pub(crate) const fn exception_coverage(&self) -> Coverage {
         match self.action {
             Action::Allow | Action::Deny => Coverage::Any,
             Action::RequireReview => Coverage::All,
@@ -65,15 +64,15 @@ impl CompiledRule {
     }
 
     /// What the rule says, before its constraints; `None` if it does not apply.
-    pub(crate) fn opinion(&self, request: &Request) -> Option<Opinion> {
-        if !self.when.matches(request, self.coverage()) {
+    pub(crate) fn opinion(&self, asked: Asked<'_>) -> Option<Opinion> {
+        if !self.when.matches(asked, self.coverage()) {
             return None;
         }
         let coverage = self.exception_coverage();
         if self
             .except
             .iter()
-            .any(|except| except.matches(request, coverage))
+            .any(|except| except.matches(asked, coverage))
         {
             return Some(Opinion::Pass);
         }
@@ -85,8 +84,8 @@ impl CompiledRule {
     }
 
     /// Whether the rule triggers: it applies and no exception does.
-    pub(crate) fn triggers(&self, request: &Request) -> bool {
-        self.opinion(request)
+    pub(crate) fn triggers(&self, asked: Asked<'_>) -> bool {
+        self.opinion(asked)
             .is_some_and(|opinion| opinion != Opinion::Pass)
     }
 }

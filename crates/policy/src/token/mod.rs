@@ -20,7 +20,6 @@
 mod authority;
 mod event;
 mod ledger;
-mod paths;
 mod refusal;
 mod scope;
 mod wire;

@@ -1,10 +1,10 @@
 //! What a token is good for, and for whom.
 
-use super::paths::PathGlobs;
 use super::refusal::{NarrowError, NoToken};
 use super::within::{first_uncovered, stricter};
 use crate::decision::Generation;
 use crate::document::Constraints;
+use crate::glob::{Leaf, PathGlobs, PathText};
 use airlock_core::{
     Caller, CapabilityForm, Effect, EffectSet, Peer, Phase, PluginName, Request, SandboxId,
     SessionId, Span, Syscall, UserId, WorkspaceId,
@@ -231,7 +231,10 @@ impl Compiled {
         }
         for path in &request.paths {
             let inside = path.inside().ok_or(NoToken::OutsidePaths)?;
-            if !self.globs.matches(inside) {
+            if !self
+                .globs
+                .matches(PathText::new(inside.as_str()), Leaf::File)
+            {
                 return Err(NoToken::OutsidePaths);
             }
         }
@@ -265,12 +268,12 @@ impl Compiled {
 }
 
 fn compile(globs: &[Arc<str>]) -> Result<PathGlobs, IssueError> {
-    // One by one first, to name the culprit.
+    // One by one first, so that the error names the glob at fault.
     for glob in globs {
-        PathGlobs::compile(std::slice::from_ref(glob))
+        crate::glob::check(glob)
             .map_err(|_| IssueError::BadGlob(glob.chars().take(120).collect()))?;
     }
-    PathGlobs::compile(globs).map_err(|_| IssueError::TooManyEntries)
+    PathGlobs::parse(globs).map_err(|_| IssueError::TooManyEntries)
 }
 
 fn needs_paths(syscall: Syscall) -> bool {

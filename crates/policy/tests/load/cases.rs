@@ -56,6 +56,11 @@ fn file() -> Vec<Case> {
             matching("user: \"a\\x1b\""),
             (4, 20),
         ),
+        t(
+            "policy/hidden-character",
+            matching("user: \"a\\u202e\""),
+            (4, 20),
+        ),
         t("policy/hidden-character", head("# \u{202e}ab"), (2, 3)),
         t(
             "policy/hidden-character",

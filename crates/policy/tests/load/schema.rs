@@ -2,6 +2,7 @@
 
 use crate::{FULL, problems};
 use airlock_policy::json_schema;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// Paths of keys a schema lists: `merge.max_lines`, `rules.match.user`.
@@ -139,4 +140,61 @@ fn every_key_of_the_schema_is_described_and_in_the_full_file() {
         );
     }
     insta::assert_json_snapshot!(schema);
+}
+
+/// Calls `visit` for every object in the schema.
+fn objects<'a>(node: &'a Value, visit: &mut impl FnMut(&'a Map<String, Value>)) {
+    match node {
+        Value::Object(map) => {
+            visit(map);
+            map.values().for_each(|value| objects(value, visit));
+        }
+        Value::Array(items) => items.iter().for_each(|value| objects(value, visit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[test]
+fn the_schema_takes_null_only_where_the_decoder_does() {
+    let mut nulls = 0;
+    objects(&json_schema(), &mut |map| {
+        let holds = |key: &str, word: &Value| {
+            map.get(key).is_some_and(|value| {
+                value == word || value.as_array().is_some_and(|all| all.contains(word))
+            })
+        };
+        nulls += usize::from(holds("type", &"null".into()));
+        assert!(!holds("enum", &Value::Null), "{:?}", map.get("enum"));
+        assert_ne!(map.get("default"), Some(&Value::Null));
+    });
+    // The value an argument is compared with.
+    assert_eq!(nulls, 1);
+}
+
+#[test]
+fn what_must_be_given_has_no_default_and_the_rest_is_described() {
+    objects(&json_schema(), &mut |map| {
+        let required = map.get("required").cloned().unwrap_or_default();
+        let required: Vec<&str> = required
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        for (key, property) in map
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            assert!(
+                property["description"].is_string(),
+                "{key} has no description"
+            );
+            assert!(
+                !required.contains(&key.as_str()) || property.get("default").is_none(),
+                "{key}"
+            );
+        }
+    });
 }

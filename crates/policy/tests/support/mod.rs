@@ -41,6 +41,7 @@ pub(crate) fn request(syscall: &str, paths: &[&str]) -> Request {
     request
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a condition that is asked")]
 pub(crate) fn words(words: &[&str]) -> Option<Vec<Arc<str>>> {
     Some(words.iter().map(|word| (*word).into()).collect())
 }

@@ -44,7 +44,11 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
 }
 
 /// A kernel whose log this command may read.
-fn reader(global: &Global, purpose: &str, output: &mut Output) -> Result<Opened, Failure> {
+pub(super) fn reader(
+    global: &Global,
+    purpose: &str,
+    output: &mut Output,
+) -> Result<Opened, Failure> {
     let opened = open::kernel(global, output)?;
     let call = Call::new("audit.read", json!({ "purpose": purpose }));
     outcome::done(opened.kernel.submit(Front::Cli, &call))?;
@@ -57,7 +61,7 @@ fn checkpoint(opened: &Opened, output: &mut Output) -> Ending {
         .log()
         .checkpoint()
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
-    output.line(signed.to_json());
+    output.line(signed.to_string());
     output.note("keep this line somewhere else; check against it with: airlock audit verify --checkpoint FILE");
     Ok(0)
 }

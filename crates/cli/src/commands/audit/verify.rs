@@ -23,7 +23,7 @@ pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> E
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
         Ok((header, verified)) => held(&path.display().to_string(), &header.log, &verified, output),
-        Err(error) => Err(broken(error.first_bad(), &[chain_text(&error)]).fix(error.hint())),
+        Err(error) => Err(broken(error.seq(), &[chain_text(&error)]).fix(error.hint())),
     }
 }
 
@@ -35,19 +35,16 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
         pins: read_pins(pins)?,
         depth: Depth::Entries,
     };
-    let state = Workspace::state_of(&place.workspace, &place.state_home)
+    let state = Workspace::state_path(&place.workspace, &place.state_home)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
-    if !state.path().join("audit.db").exists() {
+    if !state.join("audit.db").exists() {
         return Err(
             Failure::new(Kind::Failed, "this workspace has no audit log yet")
-                .why(format!(
-                    "there is no {}",
-                    state.path().join("audit.db").display()
-                ))
+                .why(format!("there is no {}", state.join("audit.db").display()))
                 .fix("do something first: airlock tool call fs.list"),
         );
     }
-    let report = verify_database(state.path(), &state.keys(), &options)
+    let report = verify_database(&state, &state.join("keys"), &options)
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
     match &report.chain {
         Ok(verified) if report.is_intact() => held("the audit log", &report.log, verified, output),

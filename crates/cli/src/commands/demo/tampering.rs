@@ -37,13 +37,14 @@ pub(super) fn show(
     scene.title("Somebody throws the log away and starts a fresh one");
     let fresh = room.join("fresh");
     fs::create_dir(&fresh).map_err(|error| failed(&error))?;
-    airlock_audit::Log::open(airlock_audit::LogConfig::new(
+    let log = airlock_audit::Log::open(airlock_audit::LogConfig::new(
         &fresh,
         &fresh.join("keys"),
         airlock_kernel::Clock::system().shared(),
     ))
-    .and_then(|log| log.close().map_err(Into::into))
     .map_err(|error| Failure::of(Kind::Failed, &error))?;
+    log.close()
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
     let report = verify(&fresh, Some(checkpoint))?;
     let text = match &report.chain {
         Err(error) => format!("caught by the pinned checkpoint: {error}"),

@@ -1,7 +1,7 @@
 //! `airlock policy diff`: audited syscalls, decided again under another policy.
 
-use super::super::open::{self, Opened};
-use super::super::{audit_reader, outcome};
+use super::super::audit;
+use super::super::open::Opened;
 use super::load;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -9,17 +9,24 @@ use crate::output::{Output, Tone, styled};
 use airlock_audit::Filter;
 use airlock_core::Request;
 use airlock_kernel::PolicyInForce;
-use airlock_policy::{Change, Difference, Replay, replay};
+use airlock_policy::{Change, Difference, Policy, Replay};
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
     let (_, loaded) = load(file)?;
-    let opened = audit_reader(global, "replay", output)?;
-    let next = opened.kernel.policy_like(loaded.policy);
+    let opened = audit::reader(global, "replay", output)?;
+    let next = tried(&opened, loaded.policy)?;
     let replayed = replayed(&opened, &next, last)?;
     show(&replayed, output);
     Ok(0)
+}
+
+/// `policy` as it would be in force here.
+pub(super) fn tried(opened: &Opened, policy: Policy) -> Result<Arc<PolicyInForce>, Failure> {
+    let tried = opened.kernel.policy_like(policy);
+    tried.map_err(|error| Failure::new(Kind::Failed, error))
 }
 
 /// The last audited syscalls, decided under the policy in force and under `next`.
@@ -29,13 +36,7 @@ pub(super) fn replayed(
     last: usize,
 ) -> Result<Replay, Failure> {
     let requests = audited(opened, last)?;
-    let now = opened.kernel.clock().now();
-    let current = opened.kernel.policy();
-    Ok(replay(
-        &requests,
-        |request| current.decide(request, now),
-        |request| next.decide(request, now),
-    ))
+    Ok(opened.kernel.replay(&requests, next))
 }
 
 /// The decision inputs of the last `count` attempts, oldest first, with their record numbers.

@@ -43,7 +43,7 @@ fn explained(
     };
     kernel
         .explain(fields, policy)
-        .map_err(|error| Failure::new(Kind::Usage, error.to_string()))
+        .map_err(|error| Failure::new(Kind::Usage, error))
 }
 
 fn show(explained: &Explained, output: &mut Output) {

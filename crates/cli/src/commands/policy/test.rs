@@ -18,7 +18,7 @@ pub(super) fn run(
     let opened = open::kernel(global, output)?;
     // Loading runs the examples: a wrong one is an error with its place.
     let policy = match policy {
-        Some(path) => opened.kernel.policy_like(load(path)?.1.policy),
+        Some(path) => super::diff::tried(&opened, load(path)?.1.policy)?,
         None => opened.kernel.policy(),
     };
     let examples = policy.policy().example_count();

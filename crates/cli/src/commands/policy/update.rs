@@ -1,6 +1,6 @@
 //! `airlock policy update`: the new policy, shown against the old one, approved by a person.
 
-use super::super::{audit_reader, outcome};
+use super::super::{audit, outcome};
 use super::{diff, load};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -21,13 +21,13 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     if !loaded.warnings.is_empty() {
         output.note(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
     }
-    let opened = audit_reader(global, "replay", output)?;
+    let opened = audit::reader(global, "replay", output)?;
     let kernel = &opened.kernel;
     if kernel.policy().source() == bytes {
         output.note("this is the policy in force already; nothing to do");
         return Ok(0);
     }
-    let next = kernel.policy_like(loaded.policy);
+    let next = diff::tried(&opened, loaded.policy)?;
     let replayed = diff::replayed(&opened, &next, last)?;
     text_diff(
         &String::from_utf8_lossy(kernel.policy().source()),

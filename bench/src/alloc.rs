@@ -1,11 +1,11 @@
 //! Counts allocations.
 //!
 //! The counting allocator comes with the feature `peers` and adds a few nanoseconds to each
-//! allocation of either side. Without it nothing is counted, and the rows say so.
+//! allocation of either side. Without it nothing is counted, and the rows are silent about it.
 
 /// How many allocations one call of `operation` makes, on average over `times` calls.
 #[cfg(feature = "peers")]
-pub(crate) fn count(times: u32, mut operation: impl FnMut()) -> Option<f64> {
+pub(crate) fn count(times: u32, mut operation: impl FnMut()) -> f64 {
     let found = allocation_counter::measure(|| {
         for _ in 0..times {
             operation();
@@ -13,16 +13,20 @@ pub(crate) fn count(times: u32, mut operation: impl FnMut()) -> Option<f64> {
     });
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let total = found.count_total as f64;
-    Some(total / f64::from(times.max(1)))
+    total / f64::from(times.max(1))
 }
 
 /// Nothing is counted without the feature `peers`.
 #[cfg(not(feature = "peers"))]
-pub(crate) fn count(_times: u32, _operation: impl FnMut()) -> Option<f64> {
-    None
+pub(crate) fn count(_times: u32, _operation: impl FnMut()) -> f64 {
+    f64::NAN
 }
 
-/// `, 3.0 allocations`, or nothing.
-pub(crate) fn text(count: Option<f64>) -> String {
-    count.map_or_else(String::new, |count| format!(", {count:.1} allocations"))
+/// `, 3.0 allocations`, or nothing where none were counted.
+pub(crate) fn text(count: f64) -> String {
+    if count.is_nan() {
+        String::new()
+    } else {
+        format!(", {count:.1} allocations")
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) type Operation<'a> = &'a mut dyn FnMut();
 
 /// Times `operations` in turns, `rounds` batches each.
 pub(crate) fn in_turns(rounds: usize, operations: &mut [Operation<'_>]) -> Vec<Samples> {
-    let batches: Vec<u32> = operations.iter_mut().map(|one| batch_size(one)).collect();
+    let batches: Vec<u32> = operations.iter_mut().map(batch_size).collect();
     let mut samples = vec![Vec::with_capacity(rounds); operations.len()];
     for _ in 0..rounds {
         for ((operation, times), found) in operations.iter_mut().zip(&batches).zip(&mut samples) {

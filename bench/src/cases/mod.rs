@@ -3,6 +3,7 @@
 mod audit;
 mod capability;
 mod decision;
+mod kernel;
 mod token;
 
 use crate::failure::Failure;
@@ -49,6 +50,26 @@ pub(crate) const ALL: &[Case] = &[
         name: "verify",
         about: "verifying a big log against plain SHA-256, and its memory",
         run: audit::verify,
+    },
+    Case {
+        name: "read",
+        about: "fs.read on the whole road against read(2)",
+        run: kernel::read,
+    },
+    Case {
+        name: "search",
+        about: "search.grep and search.glob on the whole road against rg",
+        run: kernel::search,
+    },
+    Case {
+        name: "sanitise",
+        about: "the sanitiser's throughput against copying",
+        run: kernel::sanitise,
+    },
+    Case {
+        name: "start",
+        about: "the start of the program and of the kernel",
+        run: kernel::start,
     },
 ];
 

@@ -11,9 +11,11 @@ use crate::failure::Failure;
 use airlock_policy::{Action, Verdict};
 use regorus::languages::rego::compiler::Compiler;
 use regorus::rvm::vm::RegoVM;
+use regorus::utils::limits::PolicyLengthConfig;
 use regorus::{CompiledPolicy, Engine, Value};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 const ENTRY: &str = "data.bench.verdict";
 
@@ -68,6 +70,11 @@ fn interpreted(name: &'static str, policy: CompiledPolicy, inputs: Vec<Value>) -
 
 fn compile(text: &str, data: Option<&Value>) -> Result<CompiledPolicy, Failure> {
     let mut engine = Engine::new();
+    engine.set_policy_length_config(PolicyLengthConfig {
+        max_col: NonZeroU32::MAX,
+        max_file_bytes: NonZeroUsize::MAX,
+        max_lines: NonZeroUsize::MAX,
+    });
     engine
         .add_policy("bench.rego".to_owned(), text.to_owned())
         .map_err(said)?;

@@ -13,7 +13,7 @@ use cedar_policy::{
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-pub(super) fn peer(specs: &[Spec], asked: &[Ask]) -> Result<Peer, Failure> {
+pub(super) fn peers(specs: &[Spec], asked: &[Ask]) -> Result<Vec<Peer>, Failure> {
     let policies: PolicySet = text(specs).parse()?;
     let entities = entities(specs, asked)?;
     let mut requests = Vec::with_capacity(asked.len());
@@ -27,7 +27,7 @@ pub(super) fn peer(specs: &[Spec], asked: &[Ask]) -> Result<Peer, Failure> {
         )?);
     }
     let authorizer = Authorizer::new();
-    Ok(Peer {
+    Ok(vec![Peer {
         name: "Cedar",
         answer: Box::new(move |number| {
             let request = requests
@@ -38,7 +38,7 @@ pub(super) fn peer(specs: &[Spec], asked: &[Ask]) -> Result<Peer, Failure> {
                 &authorizer.is_authorized(request, &policies, &entities),
             ))
         }),
-    })
+    }])
 }
 
 fn verdict(policies: &PolicySet, response: &Response) -> Verdict {

@@ -75,7 +75,10 @@ fn measure_rules(options: &Options, count: usize, limit: Option<f64>) -> Result<
         ready.push(request(ask.syscall, &ask.path, &ask.tags)?);
     }
     let decide = |request: &Request| engine.decide(request, None, NOW);
-    let mut peers = peers(&specs, &asked)?;
+    let mut peers = Vec::new();
+    for make in MAKERS {
+        peers.extend(make(&specs, &asked)?);
+    }
     agree(&asked, &ready, &decide, &mut peers)?;
 
     let mut ours = measure::cycle(&ready, decide);
@@ -161,17 +164,13 @@ fn agree(
     }
 }
 
-#[cfg(feature = "peers")]
-fn peers(specs: &[Spec], asked: &[Ask]) -> Result<Vec<Peer>, Failure> {
-    let mut peers = vec![cedar::peer(specs, asked)?];
-    peers.extend(rego::peers(specs, asked)?);
-    Ok(peers)
-}
+/// Makes the engines of one maker.
+type Maker = fn(&[Spec], &[Ask]) -> Result<Vec<Peer>, Failure>;
 
+#[cfg(feature = "peers")]
+const MAKERS: &[Maker] = &[cedar::peers, rego::peers];
 #[cfg(not(feature = "peers"))]
-fn peers(_: &[Spec], _: &[Ask]) -> Result<Vec<Peer>, Failure> {
-    Ok(Vec::new())
-}
+const MAKERS: &[Maker] = &[];
 
 pub(super) fn rules(count: usize) -> Vec<Spec> {
     (0..count)

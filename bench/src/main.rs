@@ -40,7 +40,9 @@ fn run() -> Result<ExitCode, Failure> {
                 say(&format!("{:<12} {}", case.name, case.about))?;
             }
         }
-        Task::VerifyInChild(directory) => say(&cases::verify_in_child(&directory)?)?,
+        Task::VerifyInChild(directory, depth) => {
+            say(&cases::verify_in_child(&directory, depth)?)?;
+        }
         Task::Measure(options) => return measure(&options),
     }
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@
 
 use crate::cases;
 use crate::failure::Failure;
+use airlock_audit::Depth;
 use std::path::PathBuf;
 
 pub(crate) const USAGE: &str = "\
@@ -20,7 +21,7 @@ pub(crate) enum Task {
     Help,
     List,
     /// Not for people: verifies a log in a process whose memory holds nothing else.
-    VerifyInChild(PathBuf),
+    VerifyInChild(PathBuf, Depth),
     Measure(Options),
 }
 
@@ -57,16 +58,17 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Failure> {
             "--quick" => options.quick = true,
             "--strict" => options.strict = true,
             "--only" => options.only.push(group(rest.next())?),
-            "--verify-in-child" => {
-                let directory = rest
-                    .next()
-                    .ok_or_else(|| Failure::new("which directory?"))?;
-                return Ok(Task::VerifyInChild(directory.into()));
-            }
+            "--verify-in-child" => return in_child(rest.next(), Depth::Entries),
+            "--verify-digests-in-child" => return in_child(rest.next(), Depth::Digests),
             other => return Err(Failure::new(format!("unknown argument `{other}`\n{USAGE}"))),
         }
     }
     Ok(Task::Measure(options))
+}
+
+fn in_child(directory: Option<&String>, depth: Depth) -> Result<Task, Failure> {
+    let directory = directory.ok_or_else(|| Failure::new("which directory?"))?;
+    Ok(Task::VerifyInChild(directory.into(), depth))
 }
 
 fn group(name: Option<&String>) -> Result<String, Failure> {

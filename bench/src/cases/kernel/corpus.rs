@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// Stands in one file of a thousand.
 pub(super) const RARE: &str = "unlikely_marker";
-/// A regular expression that one line in some hundred matches.
-pub(super) const COMMON: &str = r"fn compute_\w+_7\d";
+/// A regular expression that one line in a thousand matches.
+pub(super) const COMMON: &str = r"fn compute_m\w+_7\d";
 
 const WORDS: &[&str] = &[
     "buffer", "channel", "decode", "entry", "frame", "graph", "handle", "index", "journal", "key",

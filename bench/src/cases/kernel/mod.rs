@@ -20,13 +20,13 @@ use std::path::Path;
 const WHOLE: usize = 64 * 1024 * 1024;
 
 /// How a long-lived process opens a kernel on `workspace`.
-fn config(workspace: &Path, state: &Path, buffering: Buffering) -> KernelConfig {
+fn config(workspace: &Path, state: &Path, output_bytes: usize) -> KernelConfig {
     KernelConfig {
         workspace: workspace.to_owned(),
         state_home: state.to_owned(),
         clock: Clock::system(),
-        buffering,
-        output_bytes: WHOLE,
+        buffering: Buffering::WINDOW,
+        output_bytes,
         search_threads: crate::machine::cores(),
     }
 }

@@ -4,13 +4,12 @@
 //! first. Policy is asked about each file on our side only. `rg` is a process of its own, as in
 //! every agent that uses it, so its start counts.
 
-use super::{config, corpus, submit};
+use super::{WHOLE, config, corpus, submit};
 use crate::failure::Failure;
 use crate::machine;
 use crate::measure::{self, Samples};
 use crate::options::Options;
 use crate::table::Row;
-use airlock_audit::Buffering;
 use airlock_kernel::{Call, Kernel};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -26,8 +25,8 @@ struct Search {
     what: &'static str,
     call: Call,
     arguments: &'static [&'static str],
-    /// The list in our result that has an item for each line of `rg`.
-    list: &'static str,
+    /// The count or list in our result with one for each line of `rg`.
+    results: &'static str,
 }
 
 pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
@@ -42,7 +41,7 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     let files = options.pick(20_000, 2_000);
     corpus::write(&workspace, files, FILE_BYTES)?;
     let state = directory.path().join("state");
-    let kernel = Kernel::open(config(&workspace, &state, Buffering::WINDOW))?;
+    let kernel = Kernel::open(config(&workspace, &state, WHOLE))?;
     let rows = searches
         .iter()
         .map(|search| compare(options, &kernel, &workspace, search, files))
@@ -60,7 +59,7 @@ fn searches() -> [Search; 3] {
                 json!({"pattern": corpus::RARE, "max_matches": 100_000}),
             ),
             arguments: &["-n", "--no-heading", corpus::RARE],
-            list: "matches",
+            results: "matches",
         },
         Search {
             what: "search.grep, a regular expression with many matches",
@@ -69,7 +68,7 @@ fn searches() -> [Search; 3] {
                 json!({"pattern": corpus::COMMON, "max_matches": 100_000}),
             ),
             arguments: &["-n", "--no-heading", corpus::COMMON],
-            list: "matches",
+            results: "matches",
         },
         Search {
             what: "search.glob `*.rs`",
@@ -78,7 +77,7 @@ fn searches() -> [Search; 3] {
                 json!({"pattern": "*.rs", "limit": 1_000_000}),
             ),
             arguments: &["--files", "-g", "*.rs"],
-            list: "paths",
+            results: "paths",
         },
     ]
 }
@@ -91,8 +90,7 @@ fn compare(
     files: usize,
 ) -> Result<Row, Failure> {
     let ours = submit(kernel, &search.call)?;
-    let found = ours.value.get(search.list).and_then(Value::as_array);
-    let found = found.map_or(0, Vec::len);
+    let found = count(ours.value.get(search.results));
     let expected = rg(workspace, search.arguments)?;
     let expected = String::from_utf8_lossy(&expected).lines().count();
     if found != expected || found == 0 || ours.cut {
@@ -119,6 +117,16 @@ fn compare(
             .ratio(ratio)
             .wanted(WANTED, ratio <= MOST),
     )
+}
+
+fn count(results: Option<&Value>) -> usize {
+    match results {
+        Some(Value::Array(list)) => list.len(),
+        other => other
+            .and_then(Value::as_u64)
+            .and_then(|number| usize::try_from(number).ok())
+            .unwrap_or(0),
+    }
 }
 
 /// Runs `rg` and takes what it prints.

@@ -5,8 +5,7 @@ use crate::failure::Failure;
 use crate::measure;
 use crate::options::Options;
 use crate::table::Row;
-use airlock_audit::Buffering;
-use airlock_kernel::Kernel;
+use airlock_kernel::{DEFAULT_OUTPUT_BYTES, Kernel};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -64,7 +63,7 @@ fn ready(times: usize) -> Result<Row, Failure> {
     let workspace = directory.path().join("work");
     std::fs::create_dir_all(&workspace)?;
     let state = directory.path().join("state");
-    let open = || Kernel::open(config(&workspace, &state, Buffering::WINDOW));
+    let open = || Kernel::open(config(&workspace, &state, DEFAULT_OUTPUT_BYTES));
     open()?.close()?;
     let mut nanos = Vec::with_capacity(times);
     for _ in 0..times {

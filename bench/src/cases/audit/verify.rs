@@ -80,7 +80,9 @@ fn build(state: &Path, records: u64) -> Result<(), Failure> {
     let log = open(state)?;
     let batch = entries(BATCH)?;
     for _ in 0..records / BATCH {
-        log.append_batch(&batch, Durability::Buffered)?;
+        for entry in &batch {
+            log.append(entry, Durability::Buffered)?;
+        }
     }
     log.close()?;
     Ok(())

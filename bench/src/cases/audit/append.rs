@@ -1,8 +1,9 @@
 //! Buffered appends against SQLite inserts of the same bytes.
 //!
-//! The raw side does the least a log in SQLite can do: the same table and pragmas, a whole window of rows a
-//! transaction where the log commits from half a window on, the WAL moved into the database after as many rows, one last
-//! durable commit. It seals nothing, signs nothing and hands nothing over to another thread.
+//! The raw side does the least a log in SQLite can do: the same table and pragmas, a whole window of
+//! rows a transaction where the log commits from half a window on, the WAL moved into the database
+//! after as many rows, one last durable commit. It seals nothing, signs nothing and hands nothing
+//! over to another thread.
 
 use super::{entries, open, stored};
 use crate::failure::Failure;

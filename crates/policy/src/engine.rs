@@ -116,7 +116,7 @@ impl Engine {
         constraint::impose(imposed, &token.constraints);
         Contribution {
             layer: Layer::Token,
-            rule: token.id.to_string().into(),
+            rule: Arc::clone(&token.name),
             opinion,
             reason,
         }

@@ -8,6 +8,7 @@
 
 mod argument;
 pub(crate) mod built_in;
+mod candidates;
 pub(crate) mod conditions;
 pub(crate) mod constraint;
 mod index;
@@ -182,7 +183,7 @@ impl Policy {
         imposed: &mut Imposed,
     ) {
         let asked = Asked::new(request);
-        for id in self.index.candidates(asked) {
+        for id in self.index.candidates(asked).ascending() {
             if let Some(rule) = self.rules.get(id as usize) {
                 contributions.extend(ask(rule, asked, imposed));
             }

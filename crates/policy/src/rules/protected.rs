@@ -6,9 +6,7 @@
 //! the machine away.
 
 use crate::glob::PathText;
-use crate::hash::Seeded;
 use airlock_core::{PathError, RequestPath};
-use std::collections::HashSet;
 
 /// A place in a tree, at any depth, inside the workspace or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,27 +102,22 @@ impl Protected {
     }
 }
 
-/// The first names of many shapes, to dismiss a harmless path with hardly a lookup.
+/// The first names of many shapes, by the byte they begin with in lowercase: most names of a
+/// harmless path begin like none of them.
 #[derive(Debug, Default)]
-pub(super) struct Leads {
-    /// In lowercase.
-    names: HashSet<Box<[u8]>, Seeded>,
-    /// A bit for each ASCII character that one of them begins with.
-    initials: u128,
-}
-
-/// Longer than any protected name.
-const LONGEST_LEAD: usize = 40;
+pub(super) struct Leads(Vec<Vec<&'static str>>);
 
 impl Leads {
     pub(super) fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
-        let lower = |shape: &Shape| shape.lead().to_ascii_lowercase().into_bytes();
-        let names: HashSet<Box<[u8]>, _> = shapes.map(|shape| lower(shape).into()).collect();
-        let initials = names.iter().filter_map(|name| name.first());
-        Self {
-            initials: initials.fold(0, |all, initial| all | bit(*initial)),
-            names,
+        let mut leads = vec![Vec::new(); 256];
+        for shape in shapes {
+            if let Some(same) = leads.get_mut(initial(shape.lead()))
+                && !same.contains(&shape.lead())
+            {
+                same.push(shape.lead());
+            }
         }
+        Self(leads)
     }
 
     /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
@@ -133,23 +126,15 @@ impl Leads {
     }
 
     fn has(&self, name: &str) -> bool {
-        let initial = name.bytes().next().unwrap_or_default();
-        if self.initials & bit(initial.to_ascii_lowercase()) == 0 {
-            return false;
-        }
-        let mut buffer = [0; LONGEST_LEAD];
-        let Some(folded) = buffer.get_mut(..name.len()) else {
-            return false;
-        };
-        folded.copy_from_slice(name.as_bytes());
-        folded.make_ascii_lowercase();
-        self.names.contains(&*folded)
+        let same = self.0.get(initial(name)).map_or(&[][..], Vec::as_slice);
+        same.iter().any(|lead| lead.eq_ignore_ascii_case(name))
     }
 }
 
-/// The bit of an ASCII character; none of any other.
-const fn bit(byte: u8) -> u128 {
-    if byte.is_ascii() { 1 << byte } else { 0 }
+/// What a name begins with, in lowercase.
+fn initial(name: &str) -> usize {
+    let first = name.bytes().next().unwrap_or_default();
+    first.to_ascii_lowercase().into()
 }
 
 /// Compares a name with a protected one.
@@ -169,12 +154,14 @@ fn has_plain_names(path: PathText<'_>) -> bool {
     let bytes = path.as_bytes();
     let special = |byte: u8| !byte.is_ascii() | (byte == b'~') | (byte == b':');
     let faded = |byte: u8| (byte == b'.') | (byte == b' ');
-    let odd = bytes.iter().fold(false, |odd, byte| odd | special(*byte));
-    let ends = bytes.iter().zip(bytes.iter().skip(1));
-    let odd = ends.fold(odd, |odd, (last, next)| {
-        odd | (faded(*last) & (*next == b'/'))
+    let Some((last, before)) = bytes.split_last() else {
+        return true;
+    };
+    let pairs = before.iter().zip(bytes.iter().skip(1));
+    let odd = pairs.fold(false, |odd, (byte, next)| {
+        odd | special(*byte) | (faded(*byte) & (*next == b'/'))
     });
-    !odd && !bytes.last().is_some_and(|last| faded(*last))
+    !(odd | special(*last) | faded(*last))
 }
 
 /// Whether a name has only one spelling but for the case of its letters.

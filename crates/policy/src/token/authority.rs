@@ -9,6 +9,7 @@ use super::wire::{Token, TokenId};
 use crate::decision::Generation;
 use crate::document::Constraints;
 use airlock_core::{Caller, Digest, Request, Timestamp};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
@@ -151,7 +152,7 @@ impl TokenAuthority {
         now: Timestamp,
     ) -> Result<Redeemed, NoToken> {
         self.verify(token)?;
-        let mut ledger = self.ledger();
+        let ledger = self.ledger();
         let entry = held(&ledger, token)?;
         entry.bearer.is_caller(&request.caller, generation)?;
         if now < entry.issued {
@@ -164,25 +165,15 @@ impl TokenAuthority {
         let scopes = || ledger.pools(entry, Part::Own).map(|pool| &pool.scope);
         if scopes().all(|scope| scope.is_quick_for(request)) {
             scopes().try_for_each(|scope| scope.permits(request))?;
-        } else {
-            // Matching a long list of paths must not hold up other threads, so the lock is let
-            // go in between, and what may have changed meanwhile is looked at once more.
-            let scopes: Vec<_> = scopes().cloned().collect();
-            drop(ledger);
-            scopes.iter().try_for_each(|scope| scope.permits(request))?;
-            ledger = self.ledger();
-            ledger.check(held(&ledger, token)?, Part::Own)?;
+            return used(&ledger, entry, token.id);
         }
-        ledger.draw(Source {
-            id: token.id,
-            part: Part::Own,
-        });
-        let entry = held(&ledger, token)?;
-        Ok(Redeemed {
-            id: token.id,
-            name: Arc::clone(&entry.name),
-            constraints: entry.own.scope.scope.constraints,
-        })
+        // Matching a long list of paths must not hold up other threads, so the lock is let go in
+        // between; drawing looks at everything that may have changed once more.
+        let scopes: Vec<_> = scopes().cloned().collect();
+        drop(ledger);
+        scopes.iter().try_for_each(|scope| scope.permits(request))?;
+        let ledger = self.ledger();
+        used(&ledger, held(&ledger, token)?, token.id)
     }
 
     /// Voids a token and everything narrowed from it. False if it is not live.
@@ -211,7 +202,7 @@ impl TokenAuthority {
         delegable: Option<Pool>,
         now: Timestamp,
     ) -> Result<Pending<'_>, IssueError> {
-        let nothing = |pool: &Pool| pool.left == 0;
+        let nothing = |pool: &Pool| pool.left.get() == 0;
         if nothing(&own) && delegable.as_ref().is_none_or(nothing) {
             return Err(IssueError::NoOperations);
         }
@@ -285,11 +276,21 @@ fn held<'a>(ledger: &'a Ledger, token: &Token) -> Result<&'a Entry, NoToken> {
     }
 }
 
+/// Counts one use of `entry`, the token `id`.
+fn used(ledger: &Ledger, entry: &Entry, id: TokenId) -> Result<Redeemed, NoToken> {
+    ledger.draw(entry, Part::Own)?;
+    Ok(Redeemed {
+        id,
+        name: Arc::clone(&entry.name),
+        constraints: entry.own.scope.scope.constraints,
+    })
+}
+
 fn fresh(scope: Scope, now: Timestamp) -> Result<Pool, IssueError> {
     let scope = Compiled::new(scope)?;
     Ok(Pool {
         expires: now.plus(scope.scope.lifetime),
-        left: scope.scope.operations,
+        left: Cell::new(scope.scope.operations),
         scope: Arc::new(scope),
         from: None,
     })
@@ -325,7 +326,7 @@ fn drawn_from(
     if chain.len() >= DEPTH {
         return Err(NarrowError::TooDeep);
     }
-    let left = chain.iter().map(|pool| pool.left).min().unwrap_or(0);
+    let left = chain.iter().map(|pool| pool.left.get()).min().unwrap_or(0);
     let pool = chain.first().ok_or(NoToken::Unknown)?;
     if now >= pool.expires {
         return Err(NoToken::Expired.into());

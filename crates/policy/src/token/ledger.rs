@@ -8,6 +8,7 @@ use super::scope::{Bearer, Compiled, IssueError};
 use super::wire::TokenId;
 use crate::hash::Seeded;
 use airlock_core::{Digest, Span, Timestamp};
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub(super) struct Source {
 pub(super) struct Pool {
     pub(super) scope: Arc<Compiled>,
     pub(super) expires: Timestamp,
-    pub(super) left: u32,
+    /// A cell, because counting a chain of uses holds on to all of its entries.
+    pub(super) left: Cell<u32>,
     pub(super) from: Option<Source>,
 }
 
@@ -62,13 +64,6 @@ impl Entry {
         match part {
             Part::Own => Some(&self.own),
             Part::Delegable => self.delegable.as_ref(),
-        }
-    }
-
-    fn pool_mut(&mut self, part: Part) -> Option<&mut Pool> {
-        match part {
-            Part::Own => Some(&mut self.own),
-            Part::Delegable => self.delegable.as_mut(),
         }
     }
 
@@ -161,7 +156,7 @@ impl Ledger {
                 return Err(NoToken::Unrecorded);
             }
             let pool = entry.pool(part).ok_or(NoToken::Unknown)?;
-            if pool.left == 0 {
+            if pool.left.get() == 0 {
                 return Err(NoToken::UsedUp);
             }
             let Some(from) = pool.from else {
@@ -185,17 +180,12 @@ impl Ledger {
         })
     }
 
-    /// Counts one use of `source` and of all it was narrowed from. They are
-    /// [checked](Ledger::check) first, under the same lock: a use is counted on all or on none.
-    pub(super) fn draw(&mut self, source: Source) {
-        let mut next = Some(source);
-        while let Some(Source { id, part }) = next {
-            let entry = self.entries.get_mut(&id);
-            let Some(pool) = entry.and_then(|entry| entry.pool_mut(part)) else {
-                return;
-            };
-            pool.left = pool.left.saturating_sub(1);
-            next = pool.from;
+    /// Counts one use of this scope of `entry` and of all it was narrowed from, or of none.
+    pub(super) fn draw(&self, entry: &Entry, part: Part) -> Result<(), NoToken> {
+        self.check(entry, part)?;
+        for pool in self.pools(entry, part) {
+            pool.left.set(pool.left.get().saturating_sub(1));
         }
+        Ok(())
     }
 }

@@ -164,20 +164,15 @@ fn check_components(below: &str, text: &str) -> Result<(), CapabilityError> {
     Ok(())
 }
 
-/// Whether no component begins with a dot or is empty: one pass without branches for what nearly all
-/// paths are. Of the others, each component is looked at.
+/// Whether no component begins with a dot or is empty: one quick pass for what nearly all paths
+/// are. Of the others, each component is looked at.
 fn is_plain(below: &str) -> bool {
-    let bytes = below.as_bytes();
-    let odd = |byte: u8| (byte == b'/') | (byte == b'.');
-    let inside = bytes
-        .iter()
-        .zip(bytes.iter().skip(1))
-        .fold(false, |found, (before, byte)| {
-            found | ((*before == b'/') & odd(*byte))
-        });
-    let first = bytes.first().is_none_or(|byte| odd(*byte));
-    let last = bytes.last() == Some(&b'/');
-    !(inside | first | last)
+    let odd = |byte: &u8| matches!(byte, b'/' | b'.');
+    let mut pairs = below.bytes().zip(below.bytes().skip(1));
+    let begins_plain = below.as_bytes().first().is_some_and(|byte| !odd(byte));
+    begins_plain
+        && !pairs.any(|(before, byte)| before == b'/' && odd(&byte))
+        && !below.ends_with('/')
 }
 
 /// Parts dotted segments from the path scope and checks the dots and the number of segments.

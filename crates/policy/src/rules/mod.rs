@@ -175,20 +175,19 @@ impl Policy {
             })
     }
 
-    /// Adds the opinion of every rule that applies to `request`.
+    /// Adds the opinion of every rule that applies.
     pub(crate) fn evaluate(
         &self,
-        request: &Request,
+        asked: Asked<'_>,
         contributions: &mut Vec<Contribution>,
         imposed: &mut Imposed,
     ) {
-        let asked = Asked::new(request);
         for id in self.index.candidates(asked).ascending() {
             if let Some(rule) = self.rules.get(id as usize) {
                 contributions.extend(ask(rule, asked, imposed));
             }
         }
-        if self.touches_sensitive(request) {
+        if self.touches_sensitive(asked.request) {
             contributions.push(Contribution {
                 layer: Layer::Rules,
                 rule: SENSITIVE_RULE.into(),

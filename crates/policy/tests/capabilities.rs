@@ -221,6 +221,37 @@ fn a_malformed_capability_is_in_no_set() {
 }
 
 #[test]
+fn a_row_of_names_is_compared_name_by_name() {
+    let set = CapabilitySet::parse([
+        "filesystem.write./work/src/one/**",
+        "filesystem.write./work/src/two",
+        "tool.build.run",
+    ])
+    .unwrap();
+    for (capability, want) in [
+        ("filesystem.write./work/src/one/a", true),
+        ("filesystem.write./work/src/two", true),
+        ("tool.build.run", true),
+        ("filesystem.write", false),
+        ("filesystem", false),
+        ("filesystem./work/src/two", false),
+        ("filesystem.writer./work/src/two", false),
+        ("filesystem.write.~/work/src/two", false),
+        ("filesystem.write./work", false),
+        ("filesystem.write./work/src", false),
+        ("filesystem.write./work/srcs/two", false),
+        ("filesystem.write./work/src.two", false),
+        ("filesystem.write./work/src/two/a", false),
+        ("filesystem.write./work.src/two", false),
+        ("tool.build.runs", false),
+        ("tool.build", false),
+        ("tool/build.run", false),
+    ] {
+        assert_eq!(set.contains(capability), want, "{capability}");
+    }
+}
+
+#[test]
 fn an_empty_set_contains_nothing() {
     let empty = CapabilitySet::empty();
     assert!(empty.is_empty());

@@ -43,7 +43,10 @@ impl<'a> Capability<'a> {
             return Err(CapabilityError::Nul { text: shown(text) });
         }
         let (dotted, path) = divide(text)?;
-        let path = path.map(|path| Path::parse(path, text)).transpose()?;
+        let path = match path {
+            Some(path) => Some(Path::parse(path, text)?),
+            None => None,
+        };
         Ok(Self { text, dotted, path })
     }
 

@@ -504,7 +504,13 @@ fn eight_threads_get_exactly_the_operations_there_are() {
             };
             let authority = &authority;
             threads.spawn(move || {
-                let request = request_at(level, "fs.write", &["src/a"]);
+                // One path is matched while the count is locked, several are matched unlocked.
+                let paths: &[_] = if worker % 4 < 2 {
+                    &["src/a"]
+                } else {
+                    &["src/a", "src/b"]
+                };
+                let request = request_at(level, "fs.write", paths);
                 for _ in 0..OPERATIONS {
                     if redeem(authority, token, &request, START).is_ok() {
                         count.fetch_add(1, Ordering::Relaxed);

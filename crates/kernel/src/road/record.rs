@@ -195,8 +195,7 @@ impl<'k> Trail<'k> {
         let outcome = match result {
             Ok(executed) => {
                 entry.event = self.event;
-                let text = executed.sanitised.value.to_string();
-                entry.output = Some(sanitise_line(&text, limits::SUMMARY_CHARS));
+                entry.output = Some(beginning(&executed.sanitised.value));
                 note(&mut entry, "hidden", executed.hidden);
                 note(&mut entry, "secrets", executed.sanitised.secrets as u64);
                 Outcome::Done(Done {
@@ -280,6 +279,37 @@ impl<'k> Trail<'k> {
 fn summary(arguments: &serde_json::Value) -> String {
     let clean = sanitise(arguments.clone(), Keep::Head, 4 * limits::SUMMARY_CHARS);
     sanitise_line(&clean.value.to_string(), limits::SUMMARY_CHARS)
+}
+
+/// The first characters of a sanitised value as JSON, without writing out the rest.
+fn beginning(value: &serde_json::Value) -> String {
+    let mut kept = Beginning(Vec::new());
+    // It stops with an error once it has enough.
+    let _ = serde_json::to_writer(&mut kept, value);
+    let text = String::from_utf8_lossy(&kept.0);
+    if text.chars().nth(limits::SUMMARY_CHARS).is_none() {
+        return text.into_owned();
+    }
+    let mut short: String = text.chars().take(limits::SUMMARY_CHARS - 1).collect();
+    short.push('…');
+    short
+}
+
+/// Keeps enough bytes for a summary, whatever characters they are.
+struct Beginning(Vec<u8>);
+
+impl std::io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() > 4 * limits::SUMMARY_CHARS {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// `request` with paths that can be shown and kept.

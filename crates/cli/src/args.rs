@@ -49,6 +49,8 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the whole road on a sample project, offline
+    #[command(after_help = "Example:
+  airlock demo             nothing is left behind, and nothing of yours is touched")]
     Demo,
     /// Write a starter policy that fits this project
     #[command(after_help = "Examples:
@@ -69,16 +71,38 @@ pub(crate) enum Command {
         action: Option<TrustAction>,
     },
     /// Check, explain, test, compare and change policy
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock policy check
+  airlock policy explain fs.write --path .github/workflows/ci.yml
+  airlock policy test tests/policy.yaml"
+    )]
     Policy(PolicyCommand),
     /// Read, verify and export the audit log
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock audit log --decision deny --since 2h
+  airlock audit verify
+  airlock audit export > log.jsonl"
+    )]
     Audit(AuditCommand),
     /// List, describe and call tools on the road
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock tool list
+  airlock tool call fs.read path=README.md"
+    )]
     Tool(ToolCommand),
     /// Show and change configuration
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock config show
+  airlock config set color never"
+    )]
     Config(ConfigCommand),
     /// Print a shell completion script
     #[command(after_help = "Example:
@@ -95,14 +119,20 @@ pub(crate) enum Command {
         directory: PathBuf,
     },
     /// Print the version and what this build can do
+    #[command(after_help = "Example:
+  airlock version --json")]
     Version,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrustAction {
     /// What is approved, and what has changed since
+    #[command(after_help = "Example:
+  airlock trust show --json")]
     Show,
     /// Withdraw approval: built-in defaults hold again
+    #[command(after_help = "Example:
+  airlock trust revoke")]
     Revoke,
 }
 
@@ -152,8 +182,12 @@ pub(crate) enum PolicyCommand {
         last: usize,
     },
     /// Print the JSON Schema of policy files
+    #[command(after_help = "Example:
+  airlock policy schema > policy.schema.json")]
     Schema,
     /// Print the policy in force
+    #[command(after_help = "Example:
+  airlock policy show > policy.yaml")]
     Show,
 }
 
@@ -216,6 +250,8 @@ pub(crate) enum AuditCommand {
   airlock audit log --follow --json")]
     Log(LogArgs),
     /// Show one record whole
+    #[command(after_help = "Example:
+  airlock audit show 12 --json")]
     Show {
         /// Its sequence number
         seq: u64,
@@ -245,8 +281,12 @@ pub(crate) enum AuditCommand {
         output: Option<PathBuf>,
     },
     /// Count records by event and decision; sizes and checkpoints
+    #[command(after_help = "Example:
+  airlock audit stats --json")]
     Stats,
     /// Sign the head of the log now, and print the checkpoint for pinning elsewhere
+    #[command(after_help = "Example:
+  airlock audit checkpoint >> pinned.jsonl")]
     Checkpoint,
 }
 
@@ -300,8 +340,12 @@ pub(crate) struct LogArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     /// List tools
+    #[command(after_help = "Example:
+  airlock tool list --json")]
     List,
     /// Describe one tool, with its argument schema
+    #[command(after_help = "Example:
+  airlock tool show search.grep")]
     Show {
         /// The tool, such as fs.read
         name: String,
@@ -325,8 +369,13 @@ pub(crate) enum ToolCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show every setting, its value and where it came from
+    #[command(after_help = "Example:
+  airlock config show --json")]
     Show,
     /// Set a value in your own configuration
+    #[command(after_help = "Examples:
+  airlock config set color never
+  airlock config set output.max_tokens 8000")]
     Set {
         /// The setting
         key: String,
@@ -334,5 +383,59 @@ pub(crate) enum ConfigCommand {
         value: String,
     },
     /// Print where configuration is read from
+    #[command(after_help = "Example:
+  airlock config path")]
     Path,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Every command below `command`, with the words that name it.
+    fn all(command: &clap::Command, words: &[String]) -> Vec<(Vec<String>, clap::Command)> {
+        let mut found = vec![(words.to_vec(), command.clone())];
+        for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            let mut words = words.to_vec();
+            words.push(below.get_name().to_owned());
+            found.extend(all(below, &words));
+        }
+        found
+    }
+
+    #[test]
+    fn every_command_has_examples_of_itself_that_parse() {
+        for (words, command) in all(&Cli::command(), &[]) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_else(|| panic!("{words:?} has no examples"));
+            let prefix = format!("  airlock {}", words.join(" "));
+            let examples: Vec<&str> = help
+                .lines()
+                .filter(|line| line.starts_with(prefix.trim_end()))
+                .collect();
+            assert!(!examples.is_empty(), "{words:?}: {help}");
+            for example in examples {
+                // What follows two spaces is a remark; what follows `>` is for the shell.
+                let line = example.trim().split("  ").next().unwrap_or_default();
+                let line = line.split(" >").next().unwrap_or_default();
+                let parsed = Cli::try_parse_from(shell_words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    /// Words as a shell splits them, as far as the examples need.
+    fn shell_words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words
+    }
 }

@@ -72,14 +72,19 @@ impl Failure {
         let mut failure = Self::new(kind, error.to_string());
         let mut source = error.source();
         while let Some(cause) = source {
-            failure.why.push(cause.to_string());
+            failure = failure.why(cause);
             source = cause.source();
         }
         failure
     }
 
+    /// Adds a reason, unless what was said already ends with it: many errors quote their cause.
     pub(crate) fn why(mut self, why: impl Display) -> Self {
-        self.why.push(why.to_string());
+        let why = why.to_string();
+        let said = self.why.last().unwrap_or(&self.what);
+        if !said.ends_with(&why) {
+            self.why.push(why);
+        }
         self
     }
 
@@ -122,7 +127,8 @@ impl Failure {
 
     /// Shows the failure where people, or programs, look for it.
     pub(crate) fn show(&self, output: &mut Output) {
-        if output.is_json() {
+        // A stdout that takes nothing can take no error either.
+        if output.is_json() && !output.is_closed() {
             let mut error = json!({
                 "kind": self.kind.word(),
                 "what": self.what,
@@ -146,3 +152,9 @@ impl Failure {
 
 /// What a command returns: its exit code, or why it failed.
 pub(crate) type Ending = Result<u8, Failure>;
+
+/// Why an operation on a file failed, without the temporary name it was tried under.
+pub(crate) fn cause(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|error| error.source());
+    inner.map_or_else(|| error.to_string(), ToString::to_string)
+}

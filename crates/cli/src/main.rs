@@ -7,9 +7,11 @@ mod failure;
 mod output;
 mod place;
 mod review;
+mod usage;
 
 use args::{Cli, Color};
 use clap::Parser;
+use failure::Failure;
 use output::Output;
 use std::process::ExitCode;
 
@@ -17,22 +19,34 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not mistakes; clap knows which stream is which.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return refuse(&error);
         }
     };
     if let Some(color) = cli.global.color {
         choose_color(color);
     }
     let mut output = Output::new(cli.global.json);
-    match commands::run(cli, &mut output) {
+    match commands::run(cli, &mut output).and_then(|code| output.finish().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            failure.show(&mut output);
-            ExitCode::from(failure.kind.code())
-        }
+        Err(failure) => end(&failure, &mut output),
     }
+}
+
+fn end(failure: &Failure, output: &mut Output) -> ExitCode {
+    failure.show(output);
+    ExitCode::from(failure.kind.code())
+}
+
+/// Ends a command line that clap did not turn into a command.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if let Some(failure) = usage::failure(error) {
+        // The flags were not parsed, but a program that asked for JSON still reads only JSON.
+        let json = std::env::args_os().any(|word| word == "--json");
+        return end(&failure, &mut Output::new(json));
+    }
+    // Help and version are answers, not mistakes; clap knows which stream is which.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn choose_color(color: Color) {

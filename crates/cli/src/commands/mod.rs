@@ -12,7 +12,7 @@ mod trust;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, shown};
 use clap::CommandFactory;
 use serde_json::json;
 use std::path::Path;
@@ -47,7 +47,11 @@ fn man(directory: &Path, output: &mut Output) -> Ending {
         .why(error)
         .fix("name an existing directory you can write")
     })?;
-    output.note(format!("manual pages written to {}", directory.display()));
+    if output.is_json() {
+        output.json(&json!({ "directory": shown(directory) }));
+    } else {
+        output.note(format!("manual pages written to {}", shown(directory)));
+    }
     Ok(0)
 }
 

@@ -108,7 +108,8 @@ fn arguments(schema: &Value) -> Vec<String> {
             } else {
                 ""
             };
-            format!("{:<14}{about}{mark}", styled(Tone::Label, name))
+            let name = styled(Tone::Label, &format!("{name:<14}"));
+            format!("{name} {about}{mark}")
         })
         .collect()
 }
@@ -150,7 +151,9 @@ fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
         && only.trim_start().starts_with('{')
     {
         return serde_json::from_str(only).map_err(|error| {
-            Failure::new(Kind::Usage, "the arguments are not a JSON object").why(error)
+            Failure::new(Kind::Usage, "the arguments are not a JSON object")
+                .why(error)
+                .fix("write them as '{\"path\": \"README.md\"}', or as path=README.md")
         });
     }
     let mut object = serde_json::Map::new();
@@ -166,10 +169,10 @@ fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
         };
         if object.insert(name.to_owned(), parsed).is_some() {
             let name = airlock_kernel::sanitise_line(name, 60);
-            return Err(Failure::new(
-                Kind::Usage,
-                format!("`{name}` is given twice"),
-            ));
+            return Err(
+                Failure::new(Kind::Usage, format!("argument `{name}` is given twice"))
+                    .fix("keep one of them"),
+            );
         }
     }
     Ok(Value::Object(object))

@@ -14,7 +14,11 @@ pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Out
         Some(TrustAction::Show) => show(&kernel, output),
         Some(TrustAction::Revoke) => {
             outcome::done(kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
-            output.note("nothing in .airlock/ counts any more; built-in defaults hold");
+            if output.is_json() {
+                output.json(&json!({ "trusted": false }));
+            } else {
+                output.note("nothing in .airlock/ counts any more; built-in defaults hold");
+            }
             Ok(0)
         }
         None => approve(&kernel, output),
@@ -40,11 +44,7 @@ fn word(change: TrustChange) -> &'static str {
 fn show(kernel: &Kernel, output: &mut Output) -> Ending {
     let trust = load(kernel)?;
     if output.is_json() {
-        output.json(&json!({
-            "trusted": trust.holds() && !trust.is_empty(),
-            "files": trust.report(),
-            "policy": kernel.policy().origin().to_string(),
-        }));
+        report(kernel, &trust, output);
         return Ok(0);
     }
     files(&trust, output);
@@ -57,6 +57,15 @@ fn show(kernel: &Kernel, output: &mut Output) -> Ending {
     Ok(0)
 }
 
+fn report(kernel: &Kernel, trust: &Trust, output: &mut Output) {
+    output.json(&json!({
+        "trusted": trust.holds() && !trust.is_empty(),
+        "files": trust.report(),
+        "policy": kernel.policy().origin().to_string(),
+    }));
+}
+
+/// One line a file: part of the answer for a person, of the question for a program.
 fn files(trust: &Trust, output: &mut Output) {
     for file in trust.report() {
         let tone = if file.change == TrustChange::Same {
@@ -81,12 +90,18 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
             .fix("write a starter policy: airlock init"));
     }
     if trust.holds() {
+        if output.is_json() {
+            report(kernel, &trust, output);
+            return Ok(0);
+        }
         files(&trust, output);
         output.note("already trusted: every file is as approved");
         return Ok(0);
     }
-    files(&trust, output);
-    summary(&trust, output)?;
+    if !output.is_json() {
+        files(&trust, output);
+        summary(&trust, output)?;
+    }
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
@@ -94,7 +109,11 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
     };
     review::answer(kernel, &mut review, "trusting these files", None, output)?;
     outcome::done(kernel.submit(Front::Cli, &call))?;
-    output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    if output.is_json() {
+        report(kernel, &load(kernel)?, output);
+    } else {
+        output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    }
     Ok(0)
 }
 

@@ -121,11 +121,14 @@ fn line(record: &Record) -> String {
         Stage::Outcome => "<",
         Stage::Note => "-",
     };
+    // A log somebody else wrote to is still shown on this person's terminal.
+    let syscall = entry.syscall.as_deref().unwrap_or("-");
+    let syscall = airlock_kernel::sanitise_line(syscall, 40);
     let mut parts = vec![
         seq,
         when::show(entry.time),
         format!("{stage} {:<16}", entry.event.as_str()),
-        format!("{:<12}", entry.syscall.as_deref().unwrap_or("-")),
+        format!("{:<12}", syscall),
     ];
     if let Some(decision) = &entry.decision {
         let tone = match decision.verdict.as_str() {
@@ -142,7 +145,8 @@ fn line(record: &Record) -> String {
             .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)),
     );
     for name in ["capability", "result", "failed", "refused", "answer"] {
-        parts.extend(entry.metadata.get(name).cloned());
+        let value = entry.metadata.get(name);
+        parts.extend(value.map(|value| airlock_kernel::sanitise_line(value, 80)));
     }
-    parts.join("  ")
+    parts.join("  ").trim_end().to_owned()
 }

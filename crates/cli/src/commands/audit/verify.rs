@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use airlock_audit::{
     Depth, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport, verify_database,
@@ -22,8 +22,11 @@ pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> E
     let trust = Trust::new(Vec::new(), pins)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
-        Ok((header, verified)) => held(&path.display().to_string(), &header.log, &verified, output),
-        Err(error) => Err(broken(error.seq(), &[chain_text(&error)]).fix(error.hint())),
+        Ok((header, verified)) => held(&shown(path), &header.log, &verified, output),
+        Err(error) => {
+            let what = format!("the export {}", shown(path));
+            Err(broken(&what, error.seq(), &[chain_text(&error)]).fix(error.hint()))
+        }
     }
 }
 
@@ -48,8 +51,10 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
         .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
     match &report.chain {
         Ok(verified) if report.is_intact() => held("the audit log", &report.log, verified, output),
-        _ => Err(broken(report.first_bad(), &findings(&report))
-            .fix("keep the files as they are, and compare with an export or a backup")),
+        _ => Err(
+            broken("the audit log", report.first_bad(), &findings(&report))
+                .fix("keep the files as they are, and compare with an export or a backup"),
+        ),
     }
 }
 
@@ -86,10 +91,10 @@ fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Outpu
     Ok(0)
 }
 
-fn broken(first: Option<u64>, findings: &[String]) -> Failure {
+fn broken(what: &str, first: Option<u64>, findings: &[String]) -> Failure {
     let what = match first {
-        Some(seq) => format!("the log is not intact: record {seq} is the first that is wrong"),
-        None => "the log is not intact".to_owned(),
+        Some(seq) => format!("{what} is not intact: record {seq} is the first that is wrong"),
+        None => format!("{what} is not intact"),
     };
     let mut failure = Failure::new(Kind::Failed, what);
     for finding in findings {

@@ -3,15 +3,16 @@
 use super::read;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
+use airlock_kernel::strip_control;
 use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
 use serde_json::{Value, json};
 use std::path::Path;
 
 pub(super) fn run(global: &Global, file: Option<&Path>, output: &mut Output) -> Ending {
     let (bytes, name) = match file {
-        Some(path) => (read(path)?, path.display().to_string()),
+        Some(path) => (read(path, "policy")?, shown(path)),
         None => workspace_policy(global)?,
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -31,7 +32,10 @@ fn workspace_policy(global: &Global) -> Result<(Vec<u8>, String), Failure> {
                 .fix("name a file, or write a starter policy: airlock init"),
         );
     }
-    Ok((read(&path)?, airlock_kernel::POLICY_FILE.to_owned()))
+    Ok((
+        read(&path, "policy")?,
+        airlock_kernel::POLICY_FILE.to_owned(),
+    ))
 }
 
 fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
@@ -95,7 +99,7 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
         let action = styled(tone, &format!("{:<14}", rule.action));
         let line = format!(
             "  {action} {}  {}",
-            rule.name,
+            strip_control(&rule.name),
             styled(Tone::Faint, &rule.when)
         );
         output.line(line);

@@ -138,6 +138,7 @@ fn arguments(pairs: &[String]) -> Result<Value, Failure> {
         let (name, value) = pair.split_once('=').ok_or_else(|| {
             let pair = airlock_kernel::sanitise_line(pair, 60);
             Failure::new(Kind::Usage, format!("`{pair}` is not NAME=VALUE"))
+                .fix("write it as --arg depth=2")
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         object.insert(name.to_owned(), value);

@@ -4,7 +4,7 @@ use super::super::open;
 use super::{load, read};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, shown, styled};
 use airlock_policy::{PolicyTest, parse_tests, render};
 use serde_json::json;
 use std::path::Path;
@@ -43,17 +43,18 @@ pub(super) fn run(
 }
 
 fn read_tests(path: &Path) -> Result<Vec<PolicyTest>, Failure> {
-    let bytes = read(path)?;
+    let bytes = read(path, "test")?;
     parse_tests(&bytes).map_err(|problems| {
-        let name = path.display().to_string();
+        let name = shown(path);
         let text = String::from_utf8_lossy(&bytes);
-        let count = problems.len();
-        Failure::new(
-            Kind::Usage,
-            format!("{name} cannot be read: {count} problems"),
-        )
-        .details(render(&text, &name, &problems))
-        .json("problems", json!(problems))
+        let count = match problems.len() {
+            1 => "1 problem".to_owned(),
+            many => format!("{many} problems"),
+        };
+        Failure::new(Kind::Usage, format!("{name} does not load: {count}"))
+            .fix("mend what is shown above")
+            .details(render(&text, &name, &problems))
+            .json("problems", json!(problems))
     })
 }
 
@@ -65,7 +66,7 @@ fn one(
 ) -> Result<bool, Failure> {
     let place = format!(
         "{}:{}",
-        file.map_or_else(String::new, |path| path.display().to_string()),
+        file.map_or_else(String::new, shown),
         test.place.line
     );
     let request = test
@@ -81,6 +82,7 @@ fn one(
         .as_deref()
         .unwrap_or(&request.syscall.name())
         .to_owned();
+    let name = airlock_kernel::sanitise_line(&name, 120);
     if output.is_json() {
         output.json(&json!({
             "test": name,

@@ -23,7 +23,11 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     }
     let kernel = audit::reader(global, "replay", output)?;
     if kernel.policy().source() == bytes {
-        output.note("this is the policy in force already; nothing to do");
+        if output.is_json() {
+            output.json(&json!({ "changed": false }));
+        } else {
+            output.note("this is the policy in force already; nothing to do");
+        }
         return Ok(0);
     }
     let next = diff::tried(&kernel, loaded.policy)?;

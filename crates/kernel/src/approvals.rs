@@ -21,6 +21,9 @@ pub enum AnswerFailure {
     /// It may not be given, or no longer fits.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// Policy asks for a passphrase, and nothing here can take one.
+    #[error("the policy asks for a passphrase, which this version cannot check")]
+    Passphrase,
     /// It could not be recorded, so it does not count.
     #[error("the answer could not be recorded, so it does not count")]
     Audit(#[from] AppendError),
@@ -29,7 +32,6 @@ pub enum AnswerFailure {
 impl Kernel {
     /// The question that `decision` raises about `request`.
     pub(crate) fn question(
-        &self,
         policy: &PolicyInForce,
         action: &ActionId,
         request: &Request,
@@ -46,6 +48,9 @@ impl Kernel {
     pub fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
         let now = self.clock().now();
         let policy = self.policy();
+        if approved && policy.policy().document().approvals.require_passphrase {
+            return Err(AnswerFailure::Passphrase);
+        }
         let answer = Answer {
             reply: if approved {
                 Reply::Approve

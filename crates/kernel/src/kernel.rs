@@ -9,14 +9,16 @@ use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::road::Call;
 use crate::tools::Registry;
+use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
-use airlock_audit::{Log, LogConfig};
-use airlock_core::{ActionId, Caller, IdError, PathError, PluginName, UserId};
+use airlock_audit::{Health, Log, LogConfig};
+use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// How long a kernel is meant to live: what it does at start, at the end and in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,9 @@ pub enum Lifetime {
     /// A process that stays: everything checked at start, outcomes gathered, signed at the end.
     Long,
 }
+
+/// How long a start waits for the log's verification where policy insists on it.
+const HEALTH_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How to open a kernel.
 #[derive(Debug, Clone)]
@@ -64,6 +69,9 @@ pub enum StartError {
     /// The audit log cannot be opened.
     #[error("cannot open the audit log")]
     Audit(#[source] airlock_audit::OpenError),
+    /// The chain is broken, and policy says that nothing starts then.
+    #[error("the audit log is broken, and the policy says `audit.stop_on_break`: {0}")]
+    Broken(String),
     /// The operating system's identity cannot be named.
     #[error("cannot tell who is asking")]
     Identity(#[source] IdError),
@@ -86,6 +94,7 @@ pub struct Kernel {
     clock: Clock,
     output_bytes: usize,
     search_threads: usize,
+    notice: Option<String>,
 }
 
 impl Kernel {
@@ -95,6 +104,10 @@ impl Kernel {
         let workspace = Workspace::open(&config.workspace, &config.state_home)?;
         let store = Arc::new(PolicyStore::open(workspace, local.user())?);
         let log = open_log(&store, &config).map_err(StartError::Audit)?;
+        if store.current().policy().document().audit.stop_on_break {
+            refuse_broken(&log)?;
+        }
+        let notice = upkeep::daily(&log, store.workspace().state(), config.clock.now());
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
@@ -108,6 +121,7 @@ impl Kernel {
             clock: config.clock,
             output_bytes: config.output_bytes,
             search_threads: config.search_threads,
+            notice,
         })
     }
 
@@ -129,6 +143,11 @@ impl Kernel {
     /// The log. Reading it is the syscall `audit.read`: submit that first.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// What went wrong at start without keeping it from starting.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// The clock.
@@ -163,7 +182,7 @@ impl Kernel {
     }
 
     pub(crate) fn output_budget(&self, imposed: &Imposed) -> usize {
-        let limit = imposed.max_output.map_or(u64::MAX, |size| size.as_bytes());
+        let limit = imposed.max_output.map_or(u64::MAX, ByteSize::as_bytes);
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .min(self.output_bytes)
@@ -212,4 +231,18 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
     log.retention.days = audit.retention_days;
     log.retention.bytes = audit.max_size.as_bytes();
     Log::open(log)
+}
+
+/// Waits for the check that opening began; a chain that is not known to hold counts as broken.
+fn refuse_broken(log: &Log) -> Result<(), StartError> {
+    match log.wait_for_health(HEALTH_PATIENCE) {
+        Health::Verified { .. } => Ok(()),
+        Health::Broken { detail, .. } | Health::Unknown { detail } => {
+            Err(StartError::Broken(detail))
+        }
+        Health::Verifying => {
+            let detail = "it could not be verified in time".to_owned();
+            Err(StartError::Broken(detail))
+        }
+    }
 }

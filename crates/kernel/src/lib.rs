@@ -8,6 +8,7 @@ mod approvals;
 mod beneath;
 mod clock;
 mod control;
+mod extensions;
 mod fronts;
 mod kernel;
 mod policy_store;
@@ -16,6 +17,7 @@ mod road;
 mod sanitise;
 mod starter;
 pub mod tools;
+mod upkeep;
 mod workspace;
 
 pub use approvals::AnswerFailure;

@@ -10,8 +10,7 @@ use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    BuiltIns, Decision, Engine, Explanation, ExtensionHost, Generation, LoadError, Policy,
-    Protected,
+    BuiltIns, Decision, Engine, Explanation, Generation, LoadError, Policy, Protected,
 };
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
@@ -130,7 +129,8 @@ impl PolicyInForce {
             }
         };
         let built_ins = BuiltIns::standard(protected(workspace)?);
-        let engine = Engine::new(policy, built_ins, ExtensionHost::new([]));
+        let extensions = crate::extensions::host(&policy);
+        let engine = Engine::new(policy, built_ins, extensions);
         Ok(Self {
             engine,
             origin,
@@ -341,7 +341,12 @@ impl PolicyStore {
         let next = load(&self.workspace, &self.user).map_err(|error| match error {
             StartError::Policy { error, .. } => UpdateError::Load(Box::new(error)),
             StartError::Trust(error) => UpdateError::Trust(error),
-            other => UpdateError::Write {
+            other @ (StartError::Workspace(_)
+            | StartError::Audit(_)
+            | StartError::Broken(_)
+            | StartError::Identity(_)
+            | StartError::Protected(_)
+            | StartError::Manifest(_)) => UpdateError::Write {
                 path: self.workspace.state().path().to_owned(),
                 source: io::Error::other(other.to_string()),
             },

@@ -123,10 +123,10 @@ pub struct Starter {
 impl Starter {
     /// Looks at the workspace's root for what gives a language away.
     pub(crate) fn detect(root: &Root) -> Self {
-        let has = |mark: &&str| root.open_file(mark).is_ok();
+        let has = |mark: &str| root.open_file(mark).is_ok();
         let found = PROFILES
             .iter()
-            .filter(|profile| profile.marks.iter().any(|mark| has(&mark)));
+            .filter(|profile| profile.marks.iter().any(|mark| has(mark)));
         Self {
             languages: found.map(|profile| profile.language).collect(),
         }
@@ -157,7 +157,7 @@ impl Starter {
 
     fn gather(&self, of: fn(&Profile) -> &'static [&'static str]) -> Vec<&'static str> {
         let mut all: Vec<&str> = Vec::new();
-        for glob in self.profiles().flat_map(|profile| of(profile)) {
+        for glob in self.profiles().flat_map(of) {
             if !all.contains(glob) {
                 all.push(glob);
             }
@@ -243,9 +243,9 @@ impl Starter {
         }
         text.push_str("\n# The programs tools may run; anything else is refused.\ncommands:\n");
         for (executable, subcommands) in self.profiles().flat_map(|profile| profile.commands) {
-            let _ = write!(text, "  - executable: {executable}\n");
+            let _ = writeln!(text, "  - executable: {executable}");
             if !subcommands.is_empty() {
-                let _ = write!(text, "    subcommands: {}\n", list(subcommands));
+                let _ = writeln!(text, "    subcommands: {}", list(subcommands));
             }
         }
     }

@@ -1,5 +1,13 @@
 //! The table of targets. A new one is a module with a `TARGET` and a line in [`TARGETS`].
 
+mod audit_export;
+mod capability_pattern;
+mod checkpoint;
+mod path_glob;
+mod policy_yaml;
+mod record_decoding;
+mod request;
+mod token;
 mod units;
 mod workspace_path;
 
@@ -19,7 +27,17 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: &[Target] = &[units::TARGET, workspace_path::TARGET];
+pub const TARGETS: &[Target] = &[
+    audit_export::TARGET,
+    capability_pattern::TARGET,
+    checkpoint::TARGET,
+    path_glob::TARGET,
+    policy_yaml::TARGET,
+    record_decoding::TARGET,
+    token::TARGET,
+    units::TARGET,
+    workspace_path::TARGET,
+];
 
 /// The target called `name`.
 pub fn find(name: &str) -> Option<&'static Target> {

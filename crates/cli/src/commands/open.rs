@@ -61,6 +61,10 @@ pub(super) fn start_failure(error: StartError) -> Failure {
                 .maybe_fix(error.hint())
                 .why("without a log nothing may happen, so nothing was done")
         }
+        StartError::Broken(found) => Failure::new(Kind::Failed, "the audit log is broken")
+            .why(found)
+            .why("the policy says `audit.stop_on_break`, so nothing was done")
+            .fix("`airlock audit verify` shows where; keep the files, and approve a policy without that setting to go on"),
         error @ (StartError::Identity(_) | StartError::Manifest(_) | StartError::Protected(_)) => {
             Failure::of(Kind::Failed, &error)
         }
@@ -74,6 +78,9 @@ fn tell(kernel: &Kernel, output: &mut Output) {
             "this workspace's .airlock/ is not approved, so built-in defaults hold; \
              review it with `airlock trust`",
         );
+    }
+    if let Some(notice) = kernel.notice() {
+        output.warning(notice);
     }
     let report = kernel.log().open_report();
     if let Some(recovery) = &report.recovery {

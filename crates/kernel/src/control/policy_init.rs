@@ -37,7 +37,9 @@ impl Tool for PolicyInit {
         let Arguments {} = arguments(value)?;
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
-            let starter = store.initialise().map_err(ToolFailure::control)?;
+            let starter = store
+                .initialise()
+                .map_err(|error| ToolFailure::control(&error))?;
             Ok(ToolOutput {
                 value: json!({ "languages": starter.names() }),
                 hidden: 0,

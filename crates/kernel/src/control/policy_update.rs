@@ -49,7 +49,7 @@ impl Tool for PolicyUpdate {
         Ok(Box::new(Ready(move || {
             let updated = store
                 .update(text.as_bytes())
-                .map_err(ToolFailure::control)?;
+                .map_err(|error| ToolFailure::control(&error))?;
             let value = json!({
                 "generation": updated.generation.to_string(),
                 "backup": updated.backup,

@@ -52,7 +52,9 @@ impl Tool for Approve {
         let ApproveArguments { digest } = arguments(value)?;
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
-            let files = store.approve(digest).map_err(ToolFailure::control)?;
+            let files = store
+                .approve(digest)
+                .map_err(|error| ToolFailure::control(&error))?;
             Ok(ToolOutput {
                 value: json!({ "approved": files }),
                 hidden: 0,
@@ -78,7 +80,9 @@ impl Tool for Revoke {
         let RevokeArguments {} = arguments(value)?;
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
-            store.revoke().map_err(ToolFailure::control)?;
+            store
+                .revoke()
+                .map_err(|error| ToolFailure::control(&error))?;
             Ok(ToolOutput {
                 value: json!({ "revoked": true }),
                 hidden: 0,

@@ -56,7 +56,7 @@ impl Kernel {
         trail.identified(&caller);
         let valid = self
             .validate(call, caller)
-            .map_err(|invalid| trail.refuse(invalid))?;
+            .map_err(|invalid| trail.refuse(&invalid))?;
         let ruling = self.decide(&policy, &valid.request, trail);
         match ruling.decision.verdict {
             Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),

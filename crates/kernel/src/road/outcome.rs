@@ -104,19 +104,19 @@ impl Invalid {
         }
     }
 
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Self::UnknownTool {
                 suggestion: Some(name),
                 ..
-            } => Some(format!("did you mean `{name}`?")),
+            } => format!("did you mean `{name}`?"),
             Self::UnknownTool {
                 suggestion: None, ..
-            } => Some("`airlock tool list` shows what there is".to_owned()),
-            Self::Arguments { tool, source } => Some(source.hint().map_or_else(
+            } => "`airlock tool list` shows what there is".to_owned(),
+            Self::Arguments { tool, source } => source.hint().map_or_else(
                 || format!("`airlock tool show {tool}` shows its arguments"),
                 str::to_owned,
-            )),
+            ),
         }
     }
 }

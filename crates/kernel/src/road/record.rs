@@ -90,7 +90,7 @@ impl<'k> Trail<'k> {
     }
 
     /// The call is not well formed, so nothing was decided.
-    pub(super) fn refuse(&mut self, invalid: Invalid) -> Outcome {
+    pub(super) fn refuse(&mut self, invalid: &Invalid) -> Outcome {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         entry.input = Some(self.input.clone());
         entry.reason = Some(sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS));
@@ -101,7 +101,7 @@ impl<'k> Trail<'k> {
             action: self.action.clone(),
             code: invalid.code(),
             what: sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS),
-            fix: invalid.hint(),
+            fix: Some(invalid.hint()),
             retryable: false,
         };
         self.closing(entry, Outcome::Failed(failed))
@@ -133,7 +133,7 @@ impl<'k> Trail<'k> {
         ruling: Ruling,
     ) -> Outcome {
         let mut entry = self.decided(request, &ruling.decision);
-        let approval = self.kernel.question(
+        let approval = Kernel::question(
             policy,
             &self.action,
             request,

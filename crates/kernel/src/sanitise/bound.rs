@@ -70,7 +70,8 @@ mod tests {
         fn bounding_never_splits_a_character(text in "\\PC{0,200}", budget in 0usize..300) {
             for keep in [Keep::Head, Keep::Tail, Keep::Middle] {
                 let out = bound(&text, keep, budget);
-                prop_assert!(out.len() <= budget.max(40).max(0) + 24 || out == text);
+                // A budget too small for the marker still gets the marker.
+                prop_assert!(out.len() <= budget.max(48), "{} > {budget}", out.len());
             }
         }
     }

@@ -169,9 +169,9 @@ pub enum ToolFailure {
 
 impl ToolFailure {
     /// A control syscall that failed.
-    pub(crate) fn control(error: UpdateError) -> Self {
+    pub(crate) fn control(error: &UpdateError) -> Self {
         let mut what = error.to_string();
-        let mut source = std::error::Error::source(&error);
+        let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
             what = format!("{what}: {cause}");
             source = cause.source();

@@ -9,7 +9,7 @@ use super::contract::{
 use super::pattern::Pattern;
 use super::target::Target;
 use super::walk::{Visitor, Walk};
-use crate::beneath::{Kind, OpenError, Root};
+use crate::beneath::Root;
 use airlock_core::{RequestPath, Tier, WorkspacePath};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,14 +90,7 @@ impl Prepared for PreparedGlob {
     }
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let shown = self.target.shown().to_owned();
-        let opened = self.target.open()?;
-        if opened.kind != Kind::Directory {
-            return Err(ToolFailure::Open {
-                path: shown,
-                source: OpenError::NotADirectory,
-            });
-        }
+        let opened = self.target.open_directory()?;
         let walk = Walk {
             root: &self.root,
             start: &opened.real,

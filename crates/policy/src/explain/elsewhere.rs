@@ -9,6 +9,9 @@ use crate::document::Headless;
 use crate::rules::Policy;
 use airlock_core::{CapabilityForm, Request};
 
+/// The fronts whose manifests are Airlock's own; the command line has everything.
+const FRONTS: [&str; 3] = ["agent", "mcp", "server"];
+
 /// Which set lacks a capability, and where it is added.
 pub(super) fn capability(policy: &Policy, request: &Request, denial: &Contribution) -> Fix {
     let named = named_capability(request, &denial.reason);
@@ -21,6 +24,10 @@ pub(super) fn capability(policy: &Policy, request: &Request, denial: &Contributi
         "unknown plugin" => {
             format!("install and enable plugin {plugin}: `airlock plugin list` shows what there is")
         }
+        "plugin" | "plugin deny" if FRONTS.contains(&request.caller.plugin.as_str()) => format!(
+            "nothing grants {capability} to the front {plugin}: a person does this at the command \
+             line, with `airlock`"
+        ),
         "plugin" => format!(
             "add {capability} to the capabilities in the manifest of {plugin}, then install it anew \
              and approve it; policy cannot widen a manifest"
@@ -139,15 +146,13 @@ pub(super) fn token() -> Fix {
 
 /// What to do about an earlier no.
 pub(super) fn grant() -> Fix {
-    Fix::otherwise("see the answer with `airlock approvals grants`, and revoke it there")
+    Fix::otherwise("a person answered no before: ask again in a terminal")
 }
 
 /// Who answers a review, and how.
 pub(super) fn answer(policy: &Policy) -> Fix {
     let approvals = &policy.document().approvals;
-    let mut text = "a person answers in a terminal or the dashboard: airlock approvals list, then \
-                    airlock approvals approve ID"
-        .to_owned();
+    let mut text = "a person is asked where the command runs in a terminal".to_owned();
     if approvals.require_passphrase {
         text.push_str(" (it asks for the passphrase)");
     }

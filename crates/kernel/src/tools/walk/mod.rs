@@ -13,7 +13,7 @@ mod queue;
 pub(super) use ignores::{Ignores, skips};
 
 use super::contract::{RunContext, ToolFailure};
-use crate::beneath::{Kind, Listing, OpenError, Root};
+use crate::beneath::{Kind, Listing, Root};
 use airlock_core::{WorkspacePath, limits};
 use queue::Queue;
 use std::sync::Arc;
@@ -203,16 +203,8 @@ impl Walk<'_> {
                 };
                 self.entries(visitor, worker, path, ignores.as_ref(), &listing);
             }
-            // Removed, or replaced by something else, since its parent was listed.
-            Err(OpenError::NotFound | OpenError::Escapes | OpenError::NotADirectory) => {}
-            Err(
-                OpenError::PermissionDenied
-                | OpenError::NotAFile
-                | OpenError::UnreadableName
-                | OpenError::TooOld
-                | OpenError::Unsupported
-                | OpenError::Io(_),
-            ) => worker.totals.unreadable_directories += 1,
+            Err(error) if error.is_gone() => {}
+            Err(_) => worker.totals.unreadable_directories += 1,
         }
         worker.listing = listing;
     }

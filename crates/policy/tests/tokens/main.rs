@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod chains;
+mod narrowing;
+
 use airlock_core::{
     ByteSize, Caller, Digest, Peer, Phase, PluginName, Request, RequestPath, SandboxId, SessionId,
     Span, Syscall, TenantId, Tier, Timestamp, UserId, WorkspaceId,
@@ -105,6 +108,24 @@ fn redeem(
     authority
         .redeem(token, request, policy(), now)
         .map(|redeemed| assert_eq!(redeemed.id, token.id()))
+}
+
+fn narrow(
+    authority: &TokenAuthority,
+    level: u32,
+    parent: &Token,
+    child: impl Into<Terms>,
+) -> Result<Token, NarrowError> {
+    authority
+        .narrow(
+            parent,
+            &caller_at(level),
+            policy(),
+            child,
+            holder_at(level + 1),
+            START,
+        )
+        .map(airlock_policy::token::Pending::activate)
 }
 
 #[test]
@@ -467,210 +488,6 @@ fn revoking_voids_the_token_and_its_descendants() {
     assert!(narrow(&authority, 1, &child, scope(&["src/a/**"], 1)).is_err());
 }
 
-fn narrow(
-    authority: &TokenAuthority,
-    level: u32,
-    parent: &Token,
-    child: impl Into<Terms>,
-) -> Result<Token, NarrowError> {
-    authority
-        .narrow(
-            parent,
-            &caller_at(level),
-            policy(),
-            child,
-            holder_at(level + 1),
-            START,
-        )
-        .map(airlock_policy::token::Pending::activate)
-}
-
-#[test]
-fn a_childs_uses_count_against_all_its_ancestors() {
-    let authority = TokenAuthority::new(SECRET);
-    let parent = issue(&authority, scope(&["src/**"], 3));
-    let first = narrow(&authority, 0, &parent, scope(&["src/**"], 2)).unwrap();
-    let second = narrow(&authority, 0, &parent, scope(&["src/**"], 2)).unwrap();
-    let by_child = request_at(1, "fs.write", &["src/a"]);
-    assert_eq!(redeem(&authority, &first, &by_child, START), Ok(()));
-    assert_eq!(redeem(&authority, &first, &by_child, START), Ok(()));
-    assert_eq!(
-        redeem(&authority, &first, &by_child, START),
-        Err(NoToken::UsedUp)
-    );
-    assert_eq!(redeem(&authority, &second, &by_child, START), Ok(()));
-    assert_eq!(
-        redeem(&authority, &second, &by_child, START),
-        Err(NoToken::UsedUp),
-        "the parent's third use was the last"
-    );
-    assert_eq!(
-        redeem(&authority, &parent, &write("src/a"), START),
-        Err(NoToken::UsedUp)
-    );
-}
-
-#[test]
-fn narrowing_refuses_everything_that_would_widen() {
-    let mut wide = scope(&["src/**", "!src/keys/**"], 3);
-    wide.constraints = Constraints {
-        require_sandbox: Some(Tier::Container),
-        max_file_size: Some(ByteSize::from_bytes(100)),
-        ..Constraints::default()
-    };
-    let authority = TokenAuthority::new(SECRET);
-    let parent = issue(&authority, wide);
-    let with = |change: fn(&mut Scope)| {
-        let mut scope = scope(&["src/a", "!src/keys/**"], 1);
-        change(&mut scope);
-        scope
-    };
-    for (case, child, want) in [
-        (
-            "syscall",
-            with(|s| s.syscall = syscall("fs.delete")),
-            NarrowError::Syscall(syscall("fs.delete")),
-        ),
-        (
-            "path",
-            with(|s| s.paths.push("etc/**".into())),
-            NarrowError::Paths("etc/**".into()),
-        ),
-        (
-            "dropped exclusion",
-            with(|s| s.paths.truncate(1)),
-            NarrowError::Paths("!src/keys/**".into()),
-        ),
-        (
-            "name",
-            with(|s| s.names.push("sh".into())),
-            NarrowError::Names("sh".into()),
-        ),
-        (
-            "operations",
-            with(|s| s.operations = 4),
-            NarrowError::Operations { left: 3 },
-        ),
-        (
-            "size",
-            with(|s| s.constraints.max_file_size = Some(ByteSize::from_bytes(101))),
-            NarrowError::Constraint("max_file_size"),
-        ),
-        (
-            "sandbox",
-            with(|s| s.constraints.require_sandbox = Some(Tier::Process)),
-            NarrowError::Constraint("require_sandbox"),
-        ),
-    ] {
-        assert_eq!(
-            narrow(&authority, 0, &parent, child).map(|token| token.id()),
-            Err(want),
-            "{case}"
-        );
-    }
-    let child = narrow(&authority, 0, &parent, with(|_| {})).unwrap();
-    let used = authority
-        .redeem(
-            &child,
-            &request_at(1, "fs.write", &["src/a"]),
-            policy(),
-            START,
-        )
-        .unwrap();
-    assert_eq!(used.constraints.require_sandbox, Some(Tier::Container));
-    assert_eq!(
-        used.constraints.max_file_size,
-        Some(ByteSize::from_bytes(100)),
-        "what the child leaves open it inherits"
-    );
-}
-
-#[test]
-fn only_the_holder_narrows_and_the_child_never_outlives_the_parent() {
-    let authority = TokenAuthority::new(SECRET);
-    let parent = issue(&authority, scope(&["src/**"], 3));
-    assert_eq!(
-        narrow(&authority, 5, &parent, scope(&["src/a"], 1)).map(|token| token.id()),
-        Err(NarrowError::NoToken(NoToken::OtherSandbox))
-    );
-    let late = |now| {
-        authority
-            .narrow(
-                &parent,
-                &caller(),
-                policy(),
-                scope(&["src/a"], 1),
-                holder_at(1),
-                now,
-            )
-            .map(airlock_policy::token::Pending::activate)
-    };
-    let child = late(after(29_000)).unwrap();
-    let request = request_at(1, "fs.write", &["src/a"]);
-    assert_eq!(
-        redeem(&authority, &child, &request, after(30_000)),
-        Err(NoToken::Expired)
-    );
-    assert_eq!(redeem(&authority, &child, &request, after(29_500)), Ok(()));
-    assert_eq!(
-        late(after(30_000)).map(|token| token.id()),
-        Err(NarrowError::NoToken(NoToken::Expired))
-    );
-}
-
-#[test]
-fn chains_of_narrowings_are_short() {
-    let authority = TokenAuthority::new(SECRET);
-    let mut token = issue(&authority, scope(&["src/**"], 3));
-    for level in 0..7 {
-        token = narrow(&authority, level, &token, scope(&["src/**"], 3)).unwrap();
-    }
-    assert_eq!(
-        narrow(&authority, 7, &token, scope(&["src/**"], 3)).map(|token| token.id()),
-        Err(NarrowError::TooDeep)
-    );
-}
-
-#[test]
-fn a_coordinator_hands_on_what_it_cannot_use() {
-    let authority = TokenAuthority::new(SECRET);
-    let coordinator = issue(
-        &authority,
-        Terms {
-            scope: scope(&["notes/**"], 0),
-            delegable: Some(scope(&["src/**"], 2)),
-        },
-    );
-    for path in ["src/a", "notes/a"] {
-        assert!(redeem(&authority, &coordinator, &write(path), START).is_err());
-    }
-    let worker = narrow(&authority, 0, &coordinator, scope(&["src/a"], 2)).unwrap();
-    let request = request_at(1, "fs.write", &["src/a"]);
-    assert_eq!(redeem(&authority, &worker, &request, START), Ok(()));
-    assert_eq!(redeem(&authority, &worker, &request, START), Ok(()));
-    assert_eq!(
-        narrow(&authority, 0, &coordinator, scope(&["src/b"], 1)).map(|token| token.id()),
-        Err(NarrowError::NoToken(NoToken::UsedUp)),
-        "the workers' uses count"
-    );
-    // What a worker got to use it may not pass off as more to hand on.
-    let greedy = Terms {
-        scope: scope(&["src/a"], 0),
-        delegable: Some(scope(&["**"], 1)),
-    };
-    let fresh = issue(
-        &authority,
-        Terms {
-            scope: scope(&["notes/**"], 1),
-            delegable: Some(scope(&["src/**"], 2)),
-        },
-    );
-    assert_eq!(
-        narrow(&authority, 0, &fresh, greedy).map(|token| token.id()),
-        Err(NarrowError::Paths("**".into()))
-    );
-}
-
 #[test]
 fn eight_threads_get_exactly_the_operations_there_are() {
     const OPERATIONS: u32 = 1_000;
@@ -782,175 +599,4 @@ fn nothing_prints_a_secret() {
         assert!(!shown.contains(std::str::from_utf8(window).unwrap()));
     }
     assert!(!shown.contains("abab") && !shown.contains("171, 171"));
-}
-
-/// A glob from a small world, so that one often covers another, or almost does.
-fn any_glob() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "**",
-        "src/**",
-        "src/**",
-        "src/a/**",
-        "src/a/*",
-        "src/*.rs",
-        "*.rs",
-        "src",
-        "src/a/b.rs",
-        "tests/**",
-        "!src/a/b.rs",
-        "!*.rs",
-        "{src,tests}/**",
-        "s*/**",
-    ])
-}
-
-fn any_scope() -> impl Strategy<Value = Scope> {
-    (
-        prop::collection::vec(any_glob(), 1..4),
-        0..30u32,
-        1..4u64,
-        prop::option::of(0..3u64),
-    )
-        .prop_map(|(globs, operations, seconds, size)| {
-            let mut scope = scope(&globs, operations);
-            scope.lifetime = Span::from_secs(seconds);
-            scope.constraints.max_file_size = size.map(ByteSize::from_bytes);
-            scope
-        })
-}
-
-fn any_terms() -> impl Strategy<Value = Terms> {
-    (any_scope(), prop::option::of(any_scope()))
-        .prop_map(|(scope, delegable)| Terms { scope, delegable })
-}
-
-/// How a child is asked for: its parent's terms, changed a little, for better or worse.
-#[derive(Debug, Clone)]
-struct Step {
-    from_delegable: bool,
-    replaced: Option<(usize, &'static str)>,
-    added: Option<&'static str>,
-    fewer: u32,
-    seconds: u64,
-    size: Option<u64>,
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    let rarely = |glob| prop::option::weighted(0.1, glob);
-    (
-        any::<bool>(),
-        prop::option::of((0..3usize, any_glob())),
-        rarely(any_glob()),
-        0..4u32,
-        1..4u64,
-        prop::option::of(0..3u64),
-    )
-        .prop_map(
-            |(from_delegable, replaced, added, fewer, seconds, size)| Step {
-                from_delegable,
-                replaced,
-                added,
-                fewer,
-                seconds,
-                size,
-            },
-        )
-}
-
-impl Step {
-    fn child_of(&self, parent: &Terms) -> Terms {
-        let mut scope = match &parent.delegable {
-            Some(delegable) if self.from_delegable => delegable.clone(),
-            _ => parent.scope.clone(),
-        };
-        if let Some((index, glob)) = self.replaced
-            && let Some(slot) = scope.paths.get_mut(index)
-        {
-            *slot = glob.into();
-        }
-        scope.paths.extend(self.added.map(Arc::from));
-        scope.operations = scope.operations.saturating_sub(self.fewer);
-        scope.lifetime = Span::from_secs(self.seconds);
-        scope.constraints.max_file_size = self.size.map(ByteSize::from_bytes);
-        Terms {
-            scope,
-            delegable: parent.delegable.clone(),
-        }
-    }
-}
-
-const WORLD: [&str; 9] = [
-    "src",
-    "src/a",
-    "src/x.rs",
-    "src/a/b.rs",
-    "src/a/b",
-    "src/a/b/c",
-    "tests/t.rs",
-    "main.rs",
-    "x",
-];
-
-/// Whether a fresh token for `scope` alone would let `path` be written at `now`.
-fn permitted(scope: &Scope, path: &str, now: Timestamp) -> bool {
-    let authority = TokenAuthority::new(SECRET);
-    let mut scope = scope.clone();
-    scope.operations = scope.operations.max(1);
-    authority
-        .prepare(scope, bearer(), START)
-        .map(airlock_policy::token::Pending::activate)
-        .is_ok_and(|token| redeem(&authority, &token, &write(path), now).is_ok())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
-    #[test]
-    fn a_narrowed_token_does_nothing_its_parents_could_not(
-        root in any_terms(),
-        steps in prop::collection::vec(any_step(), 1..5),
-        millis in 0..4_000u64,
-    ) {
-        let authority = TokenAuthority::new(SECRET);
-        let now = after(millis);
-        let Ok(pending) = authority.prepare(root.clone(), bearer(), START) else {
-            return Ok(());
-        };
-        let mut token = pending.activate();
-        let mut ancestors = vec![root];
-        for step in steps {
-            let level = u32::try_from(ancestors.len()).unwrap() - 1;
-            let child = step.child_of(ancestors.last().unwrap());
-            // A step that would widen is refused; the next one is tried from the same parent.
-            let Ok(narrowed) = narrow(&authority, level, &token, child.clone()) else {
-                continue;
-            };
-            token = narrowed;
-            for path in WORLD {
-                let request = request_at(level + 1, "fs.write", &[path]);
-                let Ok(used) = authority.redeem(&token, &request, policy(), now) else {
-                    continue;
-                };
-                for ancestor in &ancestors {
-                    let scopes = std::iter::once(&ancestor.scope).chain(&ancestor.delegable);
-                    let able: Vec<_> = scopes.filter(|scope| permitted(scope, path, now)).collect();
-                    prop_assert!(!able.is_empty(), "{path} of {child:?} under {ancestor:?}");
-                    let as_strict = |scope: &&Scope| match scope.constraints.max_file_size {
-                        Some(most) => used.constraints.max_file_size.is_some_and(|size| size <= most),
-                        None => true,
-                    };
-                    prop_assert!(able.iter().any(as_strict));
-                }
-            }
-            ancestors.push(child);
-        }
-    }
-
-    #[test]
-    fn text_that_is_no_token_never_reads_as_one(text in "(alt1_)?[0-9a-fA-F_]{0,160}") {
-        if let Ok(token) = Token::parse(&text) {
-            let again = token.reveal();
-            prop_assert_eq!(again.as_str(), text.as_str());
-        }
-    }
 }

@@ -12,11 +12,11 @@ use std::path::PathBuf;
     propagate_version = true
 )]
 #[command(after_help = "Examples:
-  airlock demo                                   the whole road on a sample project
-  airlock init                                   write a starter policy for this project
-  airlock policy explain fs.read --path .env     what would be decided, and why
-  airlock tool call fs.read path=README.md       read a file through the road
-  airlock audit verify                           prove that the log is whole
+  airlock demo
+  airlock init
+  airlock policy explain fs.read --path .env
+  airlock tool call fs.read path=README.md
+  airlock audit verify
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 denied, 4 needs review, 5 not enforceable here.")]
 pub(crate) struct Cli {
@@ -50,12 +50,12 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Show the whole road on a sample project, offline
     #[command(after_help = "Example:
-  airlock demo             nothing is left behind, and nothing of yours is touched")]
+  airlock demo             leaves nothing behind")]
     Demo,
     /// Write a starter policy that fits this project
     #[command(after_help = "Examples:
-  airlock init             detect the languages and write .airlock/policy.yaml
-  airlock init --print     show the policy without writing it")]
+  airlock init             write .airlock/policy.yaml
+  airlock init --print     show it without writing it")]
     Init {
         /// Print the policy instead of writing it
         #[arg(long)]
@@ -63,8 +63,8 @@ pub(crate) enum Command {
     },
     /// Approve this workspace's policy, config and plugins
     #[command(after_help = "Examples:
-  airlock trust            review .airlock/ and approve it, at a terminal
-  airlock trust show       what is approved, and what has changed since
+  airlock trust            review .airlock/ and approve it
+  airlock trust show       what is approved or has changed
   airlock trust revoke     back to the built-in defaults")]
     Trust {
         #[command(subcommand)]
@@ -150,7 +150,7 @@ pub(crate) enum PolicyCommand {
   airlock policy explain fs.write --path .github/workflows/ci.yml
   airlock policy explain net.connect --host example.org --port 443 --as agent
   airlock policy explain exec.run --command 'cargo test' --tier process")]
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Run a policy's examples and a file of table tests
     #[command(after_help = "Example:
   airlock policy test tests/policy.yaml")]
@@ -258,9 +258,9 @@ pub(crate) enum AuditCommand {
     },
     /// Verify the log, or an export of it
     #[command(after_help = "Examples:
-  airlock audit verify                                  this workspace's log
-  airlock audit verify export.jsonl                     an export, offline
-  airlock audit verify --checkpoint pinned.jsonl        against pinned checkpoints")]
+  airlock audit verify
+  airlock audit verify export.jsonl
+  airlock audit verify --checkpoint pinned.jsonl")]
     Verify {
         /// An export; default: this workspace's log
         export: Option<PathBuf>,
@@ -380,6 +380,7 @@ pub(crate) enum ConfigCommand {
         /// The setting
         key: String,
         /// Its value
+        #[arg(allow_negative_numbers = true)]
         value: String,
     },
     /// Print where configuration is read from

@@ -13,6 +13,7 @@ use args::{Cli, Color};
 use clap::Parser;
 use failure::Failure;
 use output::Output;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -39,9 +40,10 @@ fn end(failure: &Failure, output: &mut Output) -> ExitCode {
 
 /// Ends a command line that clap did not turn into a command.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if let Some(failure) = usage::failure(error) {
+    let line: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(failure) = usage::failure(error, &line) {
         // The flags were not parsed, but a program that asked for JSON still reads only JSON.
-        let json = std::env::args_os().any(|word| word == "--json");
+        let json = line.iter().any(|word| word == "--json");
         return end(&failure, &mut Output::new(json));
     }
     // Help and version are answers, not mistakes; clap knows which stream is which.

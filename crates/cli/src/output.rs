@@ -7,6 +7,7 @@ use crate::failure::{Failure, Kind};
 use airlock_kernel::strip_control;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
@@ -46,6 +47,12 @@ pub(crate) fn shown(path: &Path) -> String {
     strip_control(&path.display().to_string()).replace('\n', " ")
 }
 
+/// `1 path`, `2 paths`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Where a command writes.
 pub(crate) struct Output {
     json: bool,
@@ -53,6 +60,8 @@ pub(crate) struct Output {
     closed: bool,
     /// Stdout failed for another reason: the data did not arrive.
     broken: Option<io::Error>,
+    /// Stderr is closed: there is nobody left to tell.
+    unheard: bool,
 }
 
 impl Output {
@@ -61,6 +70,7 @@ impl Output {
             json,
             closed: false,
             broken: None,
+            unheard: false,
         }
     }
 
@@ -118,8 +128,9 @@ impl Output {
 
     /// A note for the person, not part of the data.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
-        // There is nobody left to tell when stderr is closed.
-        let _ = writeln!(anstream::stderr(), "{}", text.as_ref());
+        if !self.unheard {
+            self.unheard = writeln!(anstream::stderr(), "{}", text.as_ref()).is_err();
+        }
     }
 
     pub(crate) fn warning(&mut self, text: &str) {
@@ -143,7 +154,7 @@ impl Output {
     }
 
     /// Hands out stdout for streaming: bytes as they are, but for a person's terminal escaped.
-    pub(crate) fn stream(&mut self) -> Box<dyn Write> {
+    pub(crate) fn stream() -> Box<dyn Write> {
         if io::stdout().is_terminal() {
             return Box::new(io::LineWriter::new(Escaping(io::stdout())));
         }
@@ -180,7 +191,7 @@ fn escaped(json: &str) -> String {
         let mut buffer = [0; 4];
         // JSON escapes the other controls itself; these it leaves, and all of them take four digits.
         if strip_control(c.encode_utf8(&mut buffer)).is_empty() {
-            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+            let _ = write!(text, "\\u{:04x}", u32::from(c));
         } else {
             text.push(c);
         }

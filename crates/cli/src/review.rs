@@ -4,7 +4,7 @@
 //! command can answer for the person.
 
 use crate::failure::{Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::Output;
 use airlock_kernel::{Kernel, Review};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -72,7 +72,12 @@ pub(crate) fn answer(
         Some(word) => format!("{what}: type `{word}` to approve:"),
         None => format!("{what}: approve? [y/N]"),
     };
-    let reply = terminal.ask(&question).unwrap_or_default();
+    let answered = terminal.ask(&question);
+    let why = match &answered {
+        Some(_) => "the person at the terminal did not say yes",
+        None => "nobody at the terminal answered",
+    };
+    let reply = answered.unwrap_or_default();
     let approved = match typed {
         Some(word) => reply == word,
         None => matches!(reply.as_str(), "y" | "Y" | "yes"),
@@ -83,9 +88,9 @@ pub(crate) fn answer(
     if approved {
         return Ok(());
     }
-    output.note(styled(Tone::Faint, "not approved; nothing was changed"));
     Err(
         Failure::new(Kind::Denied, format!("{what} was not approved"))
-            .why("the person at the terminal said no"),
+            .why(why)
+            .fix("nothing was changed; run the same command again to decide anew"),
     )
 }

@@ -3,16 +3,20 @@
 //! clap finds them; its own wording has no JSON form and repeats the argument as it came, control
 //! sequences included.
 
+use crate::args::Cli;
 use crate::failure::{Failure, Kind};
+use airlock_core::closest;
 use airlock_kernel::sanitise_line;
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
+use std::ffi::OsString;
 
 /// As much of a mistyped word as helps to recognise it.
 const SHOWN: usize = 60;
 
-/// The failure that `error` is; nothing where it is an answer, such as help or the version.
-pub(crate) fn failure(error: &clap::Error) -> Option<Failure> {
+/// The failure that `error` over `line` is; nothing where it is an answer, such as help.
+pub(crate) fn failure(error: &clap::Error, line: &[OsString]) -> Option<Failure> {
     let value = || quoted(error, ContextKind::InvalidValue);
     let argument = || quoted(error, ContextKind::InvalidArg);
     let what = match error.kind() {
@@ -45,23 +49,33 @@ pub(crate) fn failure(error: &clap::Error) -> Option<Failure> {
             }
         }
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8 text".to_owned(),
-        _ => first_line(error),
+        ErrorKind::NoEquals
+        | ErrorKind::TooManyValues
+        | ErrorKind::TooFewValues
+        | ErrorKind::WrongNumberOfValues
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::Io
+        | ErrorKind::Format
+        | _ => first_line(error),
     };
     let mut failure = Failure::new(Kind::Usage, what);
     if let (ErrorKind::ValueValidation, Some(cause)) = (error.kind(), error.source()) {
-        failure = failure.why(sanitise_line(&cause.to_string(), 200));
+        failure = failure.why(plain(&cause.to_string()));
     }
-    Some(with_fixes(failure, error))
+    Some(with_fixes(failure, error, line))
 }
 
-fn with_fixes(mut failure: Failure, error: &clap::Error) -> Failure {
-    let near = [
-        ContextKind::SuggestedSubcommand,
-        ContextKind::SuggestedArg,
-        ContextKind::SuggestedValue,
-    ];
-    let near: Vec<String> = near.iter().flat_map(|kind| words(error, *kind)).collect();
+/// A number parser's words, as people say it.
+fn plain(cause: &str) -> String {
+    match cause {
+        "invalid digit found in string" => "it is not a whole number".to_owned(),
+        other => sanitise_line(other, 200),
+    }
+}
+
+fn with_fixes(mut failure: Failure, error: &clap::Error, line: &[OsString]) -> Failure {
     let accepted = words(error, ContextKind::ValidValue);
+    let near = suggestions(error, &accepted);
     if !near.is_empty() {
         let near: Vec<String> = near.iter().map(|word| format!("`{word}`")).collect();
         failure = failure.fix(format!("did you mean {}?", near.join(" or ")));
@@ -73,19 +87,33 @@ fn with_fixes(mut failure: Failure, error: &clap::Error) -> Failure {
     if error.kind() == ErrorKind::MissingRequiredArgument && !usage.is_empty() {
         failure = failure.fix(format!("write it as: {usage}"));
     }
-    failure.fix(format!("see: {} --help", command_of(usage)))
+    failure.fix(format!("see: {} --help", command_of(line)))
 }
 
-/// The command a usage line is about: its words up to the first argument.
-fn command_of(usage: &str) -> String {
-    let named: Vec<&str> = usage
-        .split_whitespace()
-        .take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
-        .collect();
-    if named.is_empty() {
-        return "airlock".to_owned();
+/// What may have been meant, likeliest first.
+fn suggestions(error: &clap::Error, accepted: &[String]) -> Vec<String> {
+    if let [value] = words(error, ContextKind::InvalidValue).as_slice() {
+        let near = closest(value, accepted.iter().map(String::as_str));
+        return near.map(str::to_owned).into_iter().collect();
     }
-    named.join(" ")
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    // clap puts the likeliest last.
+    let near = kinds.iter().flat_map(|kind| words(error, *kind));
+    near.collect::<Vec<_>>().into_iter().rev().collect()
+}
+
+/// The command `line` gets as far as.
+fn command_of(line: &[OsString]) -> String {
+    let root = Cli::command();
+    let mut names = vec!["airlock"];
+    let mut at = &root;
+    for word in line {
+        if let Some(below) = word.to_str().and_then(|word| at.find_subcommand(word)) {
+            names.push(below.get_name());
+            at = below;
+        }
+    }
+    names.join(" ")
 }
 
 /// What clap says of `kind`, as separate words fit for a message.
@@ -118,12 +146,12 @@ fn first_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
     use clap::Parser;
 
     fn of(words: &[&str]) -> Failure {
+        let line: Vec<OsString> = words.iter().map(OsString::from).collect();
         let words = std::iter::once(&"airlock").chain(words);
-        failure(&Cli::try_parse_from(words).unwrap_err()).unwrap()
+        failure(&Cli::try_parse_from(words).unwrap_err(), &line).unwrap()
     }
 
     #[test]
@@ -143,6 +171,23 @@ mod tests {
             assert_eq!(failure.what(), what, "{line:?}");
             let last = failure.fixes().last().unwrap_or_default();
             assert!(last.starts_with("see: airlock"), "{line:?}: {last}");
+        }
+    }
+
+    #[test]
+    fn the_likeliest_word_comes_first() {
+        for (line, fix) in [
+            (&["policy", "chek"][..], "did you mean `check` or `schema`?"),
+            (
+                &["audit", "export", "--format", "cvs"],
+                "did you mean `csv`?",
+            ),
+            (
+                &["--color", "blue", "version"],
+                "use one of auto, always, never",
+            ),
+        ] {
+            assert_eq!(of(line).fixes().next(), Some(fix), "{line:?}");
         }
     }
 

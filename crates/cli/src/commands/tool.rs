@@ -3,7 +3,7 @@
 use super::{open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, styled};
 use airlock_core::closest;
 use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
     match command {
-        ToolCommand::List => list(output),
+        ToolCommand::List => {
+            list(output);
+            Ok(0)
+        }
         ToolCommand::Show { name } => show(&name, output),
         ToolCommand::Call {
             name,
@@ -31,7 +34,7 @@ fn describe(spec: &ToolSpec) -> Value {
     })
 }
 
-fn list(output: &mut Output) -> Ending {
+fn list(output: &mut Output) {
     let registry = Registry::built_in();
     for spec in registry.list().map(Tool::spec) {
         if output.is_json() {
@@ -41,7 +44,6 @@ fn list(output: &mut Output) -> Ending {
             output.line(format!("{name}  {:<7}  {}", spec.tier, spec.summary));
         }
     }
-    Ok(0)
 }
 
 fn show(name: &str, output: &mut Output) -> Ending {
@@ -205,14 +207,6 @@ fn present(done: &Done, output: &mut Output) {
     }
     if done.cut {
         output.note("the result was cut; ask for a narrower part to see the rest");
-    }
-}
-
-fn count(number: u64, noun: &str) -> String {
-    if number == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{number} {noun}s")
     }
 }
 

@@ -8,8 +8,8 @@ use crate::review;
 use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange};
 use serde_json::json;
 
-pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
+pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
+    let kernel = open::unannounced(global, output)?;
     match action {
         Some(TrustAction::Show) => show(&kernel, output),
         Some(TrustAction::Revoke) => {
@@ -105,7 +105,9 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
-        other => return outcome::done(other).map(|_| 0),
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
+            return outcome::done(other).map(|_| 0);
+        }
     };
     review::answer(kernel, &mut review, "trusting these files", None, output)?;
     outcome::done(kernel.submit(Front::Cli, &call))?;

@@ -22,6 +22,7 @@ fn help_is_readable_in_sixty_columns() {
         let mut command = world.command(&args);
         command.env("COLUMNS", "60");
         let ran = world.record(&format!("{line} (60 columns)"), &mut command);
+        assert!(!ran.stdout.is_empty());
         for shown in ran.stdout.lines() {
             assert!(shown.chars().count() <= 60, "{line}: {shown}");
         }

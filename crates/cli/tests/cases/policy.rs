@@ -99,7 +99,7 @@ fn every_problem_of_a_policy_is_shown_at_its_place() {
 #[test]
 fn files_that_cannot_be_read_are_named_with_the_reason() {
     let mut world = World::new();
-    world.write("large.yaml", "#".repeat(2 << 20));
+    world.write("large.yaml", "#".repeat(9 << 20));
     let secret = world.write("unreadable.yaml", STRICTER);
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o000)).unwrap();
     std::fs::create_dir(world.workspace().join("directory.yaml")).unwrap();

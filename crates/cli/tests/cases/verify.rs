@@ -2,7 +2,6 @@
 
 use super::audit::logged;
 use crate::support::World;
-use std::io::{Seek, SeekFrom, Write};
 
 #[test]
 fn edited_and_truncated_exports_are_caught() {
@@ -12,8 +11,9 @@ fn edited_and_truncated_exports_are_caught() {
     world.write("edited.jsonl", export.replace(".env", ".txt"));
     let lines: Vec<&str> = export.lines().collect();
     let without = |gone: usize| -> String {
-        let kept = lines.iter().enumerate().filter(|(at, _)| *at != gone);
-        kept.map(|(_, line)| format!("{line}\n")).collect()
+        let mut kept = lines.clone();
+        kept.remove(gone);
+        kept.join("\n") + "\n"
     };
     world.write("gap.jsonl", without(4));
     world.write("garbage.jsonl", "hello\n");
@@ -67,16 +67,16 @@ fn a_workspace_without_a_log_says_so() {
 #[test]
 fn a_database_of_a_newer_format_is_left_alone() {
     let mut world = logged();
-    // Opening and closing moves the write-ahead log into the file before its header is changed.
+    // Without its write-ahead log the file is what its header says.
+    for name in ["audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(world.state().join(name));
+    }
     let database = world.state().join("audit.db");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&database)
-        .unwrap();
-    // Bytes 60 to 64 of an SQLite file are its `user_version`.
-    file.seek(SeekFrom::Start(60)).unwrap();
-    file.write_all(&99u32.to_be_bytes()).unwrap();
-    drop(file);
+    let mut bytes = std::fs::read(&database).unwrap();
+    // In an SQLite file, `user_version` is at 60 and `application_id` at 68.
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    bytes[68..72].copy_from_slice(b"ALog");
+    std::fs::write(&database, &bytes).unwrap();
     let before = std::fs::read(&database).unwrap();
     world.run_all(&[
         "tool call fs.read path=README.md",
@@ -89,7 +89,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_left_alone() {
+fn a_file_that_is_no_database_is_put_aside_and_said_so() {
     let mut world = logged();
     let database = world.state().join("audit.db");
     for name in ["audit.db", "audit.db-wal", "audit.db-shm"] {

@@ -179,7 +179,7 @@ impl World {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -230,7 +230,7 @@ pub(crate) fn program(name: &str) -> Command {
 }
 
 pub(crate) fn finished(command: &mut Command) -> Ran {
-    Ran::of(command.output().unwrap())
+    Ran::of(&command.output().unwrap())
 }
 
 /// Runs `command` with `input` on its stdin.
@@ -243,7 +243,7 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Ran {
         .unwrap();
     // A command that does not read its stdin closes it: that is what such a test is about.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    Ran::of(child.wait_with_output().unwrap())
+    Ran::of(&child.wait_with_output().unwrap())
 }
 
 /// Arguments as somebody would type them.

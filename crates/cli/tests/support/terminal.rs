@@ -1,6 +1,10 @@
 //! A person at a terminal: the command runs on a pseudo-terminal of its own.
 
-use super::{Ran, World, fed, program};
+use super::{Ran, World, program};
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// What the person does when asked.
 #[derive(Clone, Copy)]
@@ -20,11 +24,47 @@ pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env("SHELL", "/bin/sh")
         .env("TERM", "dumb");
-    let input = match typed {
-        Typed::Line(text) => format!("{text}\n"),
-        Typed::Nothing => String::new(),
-    };
-    let mut ran = fed(&mut command, &input);
-    ran.stdout = ran.stdout.replace("\r\n", "\n");
-    ran
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let pieces = pieces(child.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    let mut asked = false;
+    while let Ok(piece) = pieces.recv_timeout(Duration::from_mins(1)) {
+        shown.extend(piece);
+        // Nobody answers before the question is there.
+        if !asked && String::from_utf8_lossy(&shown).contains("approve") {
+            asked = String::from_utf8_lossy(&shown).ends_with([' ']);
+            if let (true, Typed::Line(text)) = (asked, typed) {
+                writeln!(input, "{text}").unwrap();
+            } else if asked {
+                // The terminal's end of input, as Ctrl-D types it.
+                input.write_all(&[4]).unwrap();
+            }
+        }
+    }
+    drop(input);
+    let status = child.wait().unwrap();
+    Ran {
+        code: status.code(),
+        stdout: String::from_utf8_lossy(&shown).replace("\r\n", "\n"),
+        stderr: String::new(),
+    }
+}
+
+/// What `stream` yields, as it arrives.
+fn pieces(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            if send.send(buffer[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    receive
 }

@@ -21,7 +21,7 @@ pub(super) fn run(
         Chosen::Csv => ExportFormat::Csv,
     };
     let Some(path) = path else {
-        return to_stdout(kernel, format, output);
+        return to_stdout(kernel, format);
     };
     let directory = path
         .parent()
@@ -50,8 +50,8 @@ pub(super) fn run(
     Ok(0)
 }
 
-fn to_stdout(kernel: &Kernel, format: ExportFormat, output: &mut Output) -> Ending {
-    match kernel.log().export(output.stream(), format) {
+fn to_stdout(kernel: &Kernel, format: ExportFormat) -> Ending {
+    match kernel.log().export(Output::stream(), format) {
         Ok(_) => Ok(0),
         // The reader has seen enough.
         Err(ExportLogError::Write(ExportError::Io(error)))

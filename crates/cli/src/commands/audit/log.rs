@@ -82,9 +82,10 @@ fn event(name: &str) -> Result<EventType, Failure> {
 
 fn verdict(name: &str) -> Result<String, Failure> {
     let known = ["allow", "deny", "require_review"];
-    match known.contains(&name) {
-        true => Ok(name.to_owned()),
-        false => Err(unknown("decision", name, known)),
+    if known.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        Err(unknown("decision", name, known))
     }
 }
 

@@ -38,9 +38,9 @@ pub(super) fn run(kernel: &Kernel, seq: u64, output: &mut Output) -> Ending {
     ));
     if let Value::Object(fields) = json(&record) {
         for (name, value) in fields {
-            let text = match &value {
-                Value::String(text) => text.clone(),
-                other => serde_json::to_string_pretty(other).unwrap_or_default(),
+            let text = match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => serde_json::to_string_pretty(&value).unwrap_or_default(),
             };
             let text = strip_control(&text);
             let text = text.lines().collect::<Vec<_>>().join("\n    ");

@@ -66,7 +66,7 @@ impl<'o> Scene<'o> {
         name: &str,
         arguments: Value,
         expect: Expect,
-    ) -> Result<(), Failure> {
+    ) {
         let shown = sanitise_line(&shorten(&arguments), 70);
         self.output.line(format!(
             " {} {name} {shown}",
@@ -81,7 +81,6 @@ impl<'o> Scene<'o> {
                 styled(Tone::Bad, "this is not what should happen")
             ));
         }
-        Ok(())
     }
 
     fn show(&mut self, outcome: Outcome, expect: Expect) -> bool {
@@ -166,14 +165,12 @@ impl<'o> Scene<'o> {
 }
 
 fn shorten(arguments: &Value) -> String {
-    match arguments {
-        Value::Object(fields) => {
-            let pair = |(name, value): (&String, &Value)| match value {
-                Value::String(text) => format!("{name}={text}"),
-                other => format!("{name}={other}"),
-            };
-            fields.iter().map(pair).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    }
+    let Some(fields) = arguments.as_object() else {
+        return arguments.to_string();
+    };
+    let pair = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
+    };
+    fields.iter().map(pair).collect::<Vec<_>>().join(" ")
 }

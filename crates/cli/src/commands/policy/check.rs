@@ -3,7 +3,7 @@
 use super::read;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, shown, styled};
+use crate::output::{Output, Tone, count, shown, styled};
 use crate::place::Place;
 use airlock_kernel::strip_control;
 use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
@@ -54,14 +54,9 @@ fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
     }
     let warnings = match loaded.warnings.len() {
         0 => "no warnings".to_owned(),
-        1 => "1 warning".to_owned(),
-        many => format!("{many} warnings"),
+        some => count(some as u64, "warning"),
     };
-    let rules = if rules == 1 {
-        "1 rule".to_owned()
-    } else {
-        format!("{rules} rules")
-    };
+    let rules = count(rules as u64, "rule");
     output.line(format!(
         "{}: {name} loads: {rules}, {warnings}",
         styled(Tone::Good, "ok")
@@ -74,14 +69,13 @@ fn problems(all: &[Diagnostic]) -> Value {
 
 /// A policy that does not load, with every problem shown.
 pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
-    let count = error.diagnostics.len();
-    let noun = if count == 1 { "problem" } else { "problems" };
+    let problems_found = count(error.diagnostics.len() as u64, "problem");
     Failure::new(
         Kind::Usage,
-        format!("{} does not load: {count} {noun}", error.name),
+        format!("{} does not load: {problems_found}", error.name),
     )
     .details(render(text, &error.name, &error.diagnostics))
-    .fix("mend what is shown above, then: airlock policy check FILE")
+    .fix("mend each problem, then: airlock policy check FILE")
     .json("problems", problems(&error.diagnostics))
 }
 

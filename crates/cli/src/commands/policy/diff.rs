@@ -4,7 +4,7 @@ use super::super::audit;
 use super::load;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, styled};
 use airlock_audit::Filter;
 use airlock_core::Request;
 use airlock_kernel::{Kernel, PolicyInForce};
@@ -76,9 +76,9 @@ pub(super) fn show(replay: &Replay, output: &mut Output) {
         output.line(line(difference));
     }
     output.line(format!(
-        "{} audited syscalls replayed: {} differ, {} breaking, {} widening",
-        replay.replayed,
-        replay.differences.len(),
+        "{} replayed: {}, {} breaking, {} widening",
+        count(replay.replayed as u64, "audited syscall"),
+        count(replay.differences.len() as u64, "difference"),
         replay.breaking(),
         replay.widening()
     ));

@@ -69,7 +69,7 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
         let failure = Failure::new(Kind::Usage, unknown.to_string());
         return Err(match unknown.suggestion() {
             Some(near) => failure.fix(format!("did you mean `{near}`?")),
-            None => failure.fix("syscalls are listed in docs/policy.md"),
+            None => failure.fix(format!("syscalls begin with one of {}", areas().join(", "))),
         });
     }
     let text = |value: &Option<String>| value.as_deref().map(Arc::from);
@@ -104,6 +104,16 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
         arg: arguments(&args.arg)?,
         file_size: args.file_size.as_deref().map(size).transpose()?,
     })
+}
+
+/// The first words of all syscalls.
+fn areas() -> Vec<&'static str> {
+    let mut areas: Vec<&str> = airlock_core::Syscall::all()
+        .map(airlock_core::Syscall::area)
+        .collect();
+    areas.sort_unstable();
+    areas.dedup();
+    areas
 }
 
 /// A word of one of the closed lists, or the nearest one suggested.

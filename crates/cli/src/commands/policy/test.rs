@@ -4,7 +4,7 @@ use super::super::open;
 use super::{load, read};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, shown, styled};
+use crate::output::{Output, Tone, count, shown, styled};
 use airlock_policy::{PolicyTest, parse_tests, render};
 use serde_json::json;
 use std::path::Path;
@@ -36,7 +36,9 @@ pub(super) fn run(
         output.json(&json!({ "examples": examples, "passed": passed, "failed": failed }));
     } else {
         output.line(format!(
-            "{examples} examples hold; {passed} tests passed, {failed} failed"
+            "{} hold; {} passed, {failed} failed",
+            count(examples as u64, "example"),
+            count(passed as u64, "test"),
         ));
     }
     Ok(u8::from(failed > 0))
@@ -47,12 +49,9 @@ fn read_tests(path: &Path) -> Result<Vec<PolicyTest>, Failure> {
     parse_tests(&bytes).map_err(|problems| {
         let name = shown(path);
         let text = String::from_utf8_lossy(&bytes);
-        let count = match problems.len() {
-            1 => "1 problem".to_owned(),
-            many => format!("{many} problems"),
-        };
-        Failure::new(Kind::Usage, format!("{name} does not load: {count}"))
-            .fix("mend what is shown above")
+        let found = count(problems.len() as u64, "problem");
+        Failure::new(Kind::Usage, format!("{name} does not load: {found}"))
+            .fix("mend each problem, then run the tests again")
             .details(render(&text, &name, &problems))
             .json("problems", json!(problems))
     })
@@ -80,7 +79,7 @@ fn one(
     let name = test
         .name
         .as_deref()
-        .unwrap_or(&request.syscall.name())
+        .unwrap_or(request.syscall.name())
         .to_owned();
     let name = airlock_kernel::sanitise_line(&name, 120);
     if output.is_json() {

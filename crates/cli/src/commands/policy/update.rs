@@ -43,7 +43,7 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
         // Never without review: an allow here would be a bug of ours, and the file stays.
-        other => {
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
             outcome::done(other)?;
             return Err(Failure::new(
                 Kind::Failed,

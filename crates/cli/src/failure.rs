@@ -86,6 +86,13 @@ impl Failure {
         failure
     }
 
+    /// Says `what` instead; what was said so far becomes the first reason.
+    pub(crate) fn headed(mut self, what: &str) -> Self {
+        let cause = std::mem::replace(&mut self.said.what, what.to_owned());
+        self.said.why.insert(0, cause);
+        self
+    }
+
     /// Adds a reason, unless what was said already ends with it: many errors quote their cause.
     pub(crate) fn why(mut self, why: impl Display) -> Self {
         let why = why.to_string();

@@ -89,6 +89,15 @@ impl Output {
         self.data(b"\n");
     }
 
+    /// A line of a story: data for a person, a remark where a program reads the data.
+    pub(crate) fn say(&mut self, text: impl AsRef<str>) {
+        if self.json {
+            self.note(text);
+        } else {
+            self.line(text);
+        }
+    }
+
     /// Data as it is.
     pub(crate) fn data(&mut self, bytes: &[u8]) {
         if !self.closed

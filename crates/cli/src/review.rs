@@ -1,7 +1,8 @@
 //! A person answers a question of the kernel, at a terminal and nowhere else.
 //!
 //! The answer is read from the terminal itself, not from stdin, so that nothing piped into the
-//! command can answer for the person.
+//! command can answer for the person. What the question is about goes to stderr, which is that
+//! terminal, so that a redirected stdout cannot hide it.
 
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
@@ -32,13 +33,22 @@ impl Terminal {
     }
 
     /// Asks `question` and reads one line.
+    ///
+    /// What was typed before the question is thrown away: a pasted block of commands must not
+    /// carry the answer to a question nobody has seen.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {
+        rustix::termios::tcflush(&self.writer, rustix::termios::QueueSelector::IFlush).ok()?;
         write!(self.writer, "{question} ")
             .and_then(|()| self.writer.flush())
             .ok()?;
         let mut line = String::new();
         let read = self.reader.read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim().to_owned())
+        if read == 0 {
+            // End of input leaves the cursor behind the question.
+            let _ = writeln!(self.writer);
+            return None;
+        }
+        Some(line.trim().to_owned())
     }
 }
 

@@ -205,7 +205,8 @@ fn present(done: &Done, output: &mut Output) {
             count(done.secrets as u64, "secret")
         ));
     }
-    if done.cut {
+    let truncated = done.value.get("truncated").and_then(Value::as_bool);
+    if done.cut || truncated == Some(true) {
         output.note("the result was cut; ask for a narrower part to see the rest");
     }
 }

@@ -5,7 +5,7 @@ use crate::args::{Global, TrustAction};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
-use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange};
+use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange, TrustReport};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
@@ -47,7 +47,9 @@ fn show(kernel: &Kernel, output: &mut Output) -> Ending {
         report(kernel, &trust, output);
         return Ok(0);
     }
-    files(&trust, output);
+    for line in files(&trust) {
+        output.line(line);
+    }
     let verdict = match (trust.is_empty(), trust.holds()) {
         (true, _) => "nothing to trust: this workspace has no .airlock/ files",
         (false, true) => "trusted: every file is as approved",
@@ -65,9 +67,9 @@ fn report(kernel: &Kernel, trust: &Trust, output: &mut Output) {
     }));
 }
 
-/// One line a file: part of the answer for a person, of the question for a program.
-fn files(trust: &Trust, output: &mut Output) {
-    for file in trust.report() {
+/// One line a file.
+fn files(trust: &Trust) -> Vec<String> {
+    let line = |file: &TrustReport| {
         let tone = if file.change == TrustChange::Same {
             Tone::Good
         } else {
@@ -78,8 +80,9 @@ fn files(trust: &Trust, output: &mut Output) {
             .digest
             .map_or_else(String::new, |digest| digest.short());
         let path = airlock_kernel::sanitise_line(&file.path, 200);
-        output.line(format!("{state}  {path}  {} bytes  {digest}", file.bytes));
-    }
+        format!("{state}  {path}  {} bytes  {digest}", file.bytes)
+    };
+    trust.report().iter().map(line).collect()
 }
 
 fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
@@ -94,14 +97,16 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
             report(kernel, &trust, output);
             return Ok(0);
         }
-        files(&trust, output);
+        for line in files(&trust) {
+            output.line(line);
+        }
         output.note("already trusted: every file is as approved");
         return Ok(0);
     }
-    if !output.is_json() {
-        files(&trust, output);
-        summary(&trust, output)?;
+    for line in files(&trust) {
+        output.note(line);
     }
+    summary(&trust, output)?;
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,

@@ -31,6 +31,29 @@ fn help_is_readable_in_sixty_columns() {
 }
 
 #[test]
+fn the_demo_goes_as_told_and_leaves_nothing_behind() {
+    let world = World::new();
+    for json in [false, true] {
+        let mut command = world.command(if json {
+            &["demo", "--json"][..]
+        } else {
+            &["demo"]
+        });
+        command.env("TMPDIR", world.path("away"));
+        let ran = finished(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        if json {
+            assert_eq!(ran.json()["surprises"], 0);
+        } else {
+            assert!(ran.stdout.contains("That is the road"), "{ran:?}");
+            assert_eq!(ran.stderr, "");
+        }
+        assert_eq!(std::fs::read_dir(world.path("away")).unwrap().count(), 0);
+        assert!(!world.path("state/airlock").exists());
+    }
+}
+
+#[test]
 fn versions() {
     let mut world = World::new();
     world.run_all(&["version", "version --json", "--version"]);

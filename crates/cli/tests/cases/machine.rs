@@ -118,6 +118,26 @@ fn a_workspace_that_is_none_is_refused_by_every_command() {
 }
 
 #[test]
+fn directories_that_cannot_be_read_say_so() {
+    let mut world = World::governed();
+    world.write("locked/file.txt", "hidden\n");
+    let locked = world.workspace().join("locked");
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
+    for line in [
+        "tool call fs.list path=locked",
+        "tool call fs.read path=locked/file.txt",
+        "tool call search.grep pattern=hidden",
+        "--workspace locked trust show",
+    ] {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let mut command = unprivileged(&world, &args);
+        world.record(line, &mut command);
+    }
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.compare("machine_locked");
+}
+
+#[test]
 fn a_workspace_is_found_from_below_it() {
     let world = World::governed();
     let mut command = world.command(&["policy", "check"]);

@@ -58,6 +58,41 @@ fn anything_but_yes_changes_nothing() {
 }
 
 #[test]
+fn what_was_typed_before_the_question_is_no_answer_to_it() {
+    let world = cloned();
+    let ran = at_terminal(&world, "trust", Typed::Ahead("y\ny"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(
+        ran.stdout.contains("nobody at the terminal answered"),
+        "{ran:?}"
+    );
+    assert!(!trusted(&world), "{ran:?}");
+}
+
+#[test]
+fn a_redirected_stdout_hides_nothing_from_the_person_asked() {
+    for words in ["trust > /dev/null", "trust --json > /dev/null"] {
+        let world = cloned();
+        let ran = at_terminal(&world, words, Typed::Line("y"));
+        assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
+        assert!(ran.stdout.contains("read-everything"), "{words}: {ran:?}");
+    }
+    for words in [
+        "policy update next.yaml > /dev/null",
+        "policy update next.yaml --json > /dev/null",
+    ] {
+        let world = update(1);
+        let ran = at_terminal(&world, words, Typed::Line("y"));
+        assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
+        assert!(
+            ran.stdout.contains("+    reason: closed for now"),
+            "{words}: {ran:?}"
+        );
+        assert!(ran.stdout.contains("BREAKING"), "{words}: {ran:?}");
+    }
+}
+
+#[test]
 fn without_a_terminal_nothing_can_be_approved() {
     let mut world = cloned();
     let ran = world.run(&["trust"]);

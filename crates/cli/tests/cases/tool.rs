@@ -80,5 +80,15 @@ fn long_results_are_cut_and_say_so() {
     command.env("AIRLOCK_OUTPUT_MAX_TOKENS", "100");
     let ran = world.record("tool call fs.read path=long.txt (100 tokens)", &mut command);
     assert!(ran.stdout.len() < 1_000);
+    world.write("longer.txt", "a line of text\n".repeat(20_000));
+    let args = [
+        "tool",
+        "call",
+        "fs.read",
+        "path=longer.txt",
+        "limit_lines=1",
+    ];
+    let ran = world.run(&args);
+    assert!(ran.stderr.contains("the result was cut"), "{ran:?}");
     world.compare("tool_cut");
 }

@@ -13,11 +13,19 @@ pub(crate) enum Typed<'a> {
     Line(&'a str),
     /// Closes the terminal's input.
     Nothing,
+    /// Types this before the question is there, and then closes the terminal's input.
+    Ahead(&'a str),
 }
 
 /// Runs `airlock WORDS` on a terminal; everything it shows there is `stdout`.
 pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
-    let line = format!("{} {words}", super::binary());
+    // The pause is for what is typed ahead to be there in time.
+    let pause = if matches!(typed, Typed::Ahead(_)) {
+        "sleep 0.5; "
+    } else {
+        ""
+    };
+    let line = format!("{pause}{} {words}", super::binary());
     let mut command = program("script");
     world.prepare(&mut command);
     command
@@ -30,6 +38,9 @@ pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
+    if let Typed::Ahead(text) = typed {
+        writeln!(input, "{text}").unwrap();
+    }
     let pieces = pieces(child.stdout.take().unwrap());
     let mut shown = Vec::new();
     let mut asked = false;

@@ -53,8 +53,11 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
                 .fix("do something first: airlock tool call fs.list"),
         );
     }
-    let report = verify_database(&state, &state.join("keys"), &options)
-        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let report = verify_database(&state, &state.join("keys"), &options).map_err(|error| {
+        Failure::of(Kind::Failed, &error)
+            .headed("cannot verify the audit log")
+            .maybe_fix(error.hint())
+    })?;
     match &report.chain {
         Ok(verified) if report.is_intact() => {
             held("the audit log", &report.log, verified, output);

@@ -60,12 +60,16 @@ pub(super) fn run(output: &mut Output) -> Ending {
         )
         .fix("please report this with the text above"));
     }
-    output.line("");
-    output.line(styled(
+    if output.is_json() {
+        output.json(&json!({ "surprises": surprises }));
+        return Ok(0);
+    }
+    output.say("");
+    output.say(styled(
         Tone::Good,
         "That is the road: decided, recorded, verified.",
     ));
-    output.line(
+    output.say(
         "Next, in a project of yours:  airlock init && airlock policy explain fs.read --path .env",
     );
     Ok(0)

@@ -83,7 +83,7 @@ pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
 pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(bytes);
     let loaded = Policy::load(name, bytes).map_err(|error| load_failure(&error, &text))?;
-    output.line(styled(Tone::Heading, &format!("{name} says")));
+    output.note(styled(Tone::Heading, &format!("{name} says")));
     for rule in loaded.policy.summary() {
         let tone = match rule.action {
             "allow" => Tone::Good,
@@ -96,7 +96,7 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
             strip_control(&rule.name),
             styled(Tone::Faint, &rule.when)
         );
-        output.line(line);
+        output.note(line);
     }
     if !loaded.warnings.is_empty() {
         output.note(render(&text, name, &loaded.warnings).trim_end());

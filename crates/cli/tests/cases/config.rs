@@ -1,6 +1,6 @@
 //! `airlock config`: values, where they came from, and what is no value.
 
-use crate::support::World;
+use crate::support::{World, read_only_disk};
 
 #[test]
 fn values_are_set_shown_and_found() {
@@ -64,8 +64,7 @@ fn a_configuration_that_cannot_be_read_or_written_says_so() {
     let mut world = World::new();
     std::fs::create_dir_all(world.path("config/airlock/config.yaml")).unwrap();
     world.run_all(&["config show", "config set color never"]);
-    let mut command = world.command(&["config", "set", "color", "never"]);
-    command.env("XDG_CONFIG_HOME", "/sys/x");
-    world.record("config set color never (below /sys)", &mut command);
+    let mut command = read_only_disk(&world, "config set color never");
+    world.record("config set color never (on a read-only disk)", &mut command);
     world.compare("config_unusable");
 }

@@ -1,6 +1,6 @@
 //! Machines in a bad way: no home, no room, no permission, no directory.
 
-use crate::support::{World, full_disk, program, unprivileged};
+use crate::support::{World, program, read_only_disk, tiny_disk, unprivileged};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -9,7 +9,6 @@ fn a_state_home_that_cannot_be_used_says_so_and_nothing_is_done() {
     let below_a_file = world.path("file");
     std::fs::write(&below_a_file, "").unwrap();
     for (shown, home) in [
-        ("below /sys", "/sys/x".to_owned()),
         ("below a file", below_a_file.join("x").display().to_string()),
         (
             "inside the workspace",
@@ -22,6 +21,13 @@ fn a_state_home_that_cannot_be_used_says_so_and_nothing_is_done() {
         let ran = world.record(&line, &mut command);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{shown}");
     }
+    let words = "tool call fs.read path=README.md";
+    let mut command = read_only_disk(&world, words);
+    let ran = world.record(
+        &format!("{words} (state on a read-only disk)"),
+        &mut command,
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     let state = world.path("state");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o555)).unwrap();
     let mut command = unprivileged(&world, &["tool", "call", "fs.read", "path=README.md"]);
@@ -36,9 +42,9 @@ fn a_state_home_that_cannot_be_used_says_so_and_nothing_is_done() {
 #[test]
 fn a_full_disk_stops_the_action_before_it_happens() {
     let mut world = World::project();
-    let mut command = full_disk(
+    let mut command = tiny_disk(
         &world,
-        "64k",
+        "size=64k",
         "dd if=/dev/zero of=\"$STATE/filler\" bs=1k 2>/dev/null; exec \"$AIRLOCK\" tool call fs.read path=README.md",
     );
     let ran = world.record(
@@ -46,9 +52,9 @@ fn a_full_disk_stops_the_action_before_it_happens() {
         &mut command,
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
-    let mut command = full_disk(
+    let mut command = tiny_disk(
         &world,
-        "1200k",
+        "size=1200k",
         "\"$AIRLOCK\" tool call fs.list >/dev/null && dd if=/dev/zero of=\"$STATE/filler\" bs=1k 2>/dev/null; exec \"$AIRLOCK\" tool call fs.read path=README.md --json",
     );
     let ran = world.record(

@@ -10,12 +10,13 @@ pub(crate) fn unprivileged(world: &World, args: &[&str]) -> Command {
     world.through(&["unshare", "--user"], args)
 }
 
-/// A shell script in which `$STATE` is a file system of `size`, gone when the script ends.
-pub(crate) fn full_disk(world: &World, size: &str, script: &str) -> Command {
+/// A shell script in which `$STATE`, the state home, is a file system of its own, mounted with
+/// `options`.
+pub(crate) fn tiny_disk(world: &World, options: &str, script: &str) -> Command {
     let mount = world.path("tiny");
     std::fs::create_dir_all(&mount).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size={size} none \"$STATE\" && export XDG_STATE_HOME=\"$STATE\" && {script}"
+        "mount -t tmpfs -o {options} none \"$STATE\" && export XDG_STATE_HOME=\"$STATE\" && {script}"
     );
     let mut command = program("unshare");
     world.prepare(&mut command);
@@ -24,4 +25,10 @@ pub(crate) fn full_disk(world: &World, size: &str, script: &str) -> Command {
         .env("STATE", mount)
         .env("AIRLOCK", super::binary());
     command
+}
+
+/// `airlock ARGS` with the state and configuration home on a read-only file system.
+pub(crate) fn read_only_disk(world: &World, args: &str) -> Command {
+    let script = format!("export XDG_CONFIG_HOME=\"$STATE\" && exec \"$AIRLOCK\" {args}");
+    tiny_disk(world, "ro,size=64k", &script)
 }

@@ -7,7 +7,7 @@ mod confined;
 mod normal;
 mod terminal;
 
-pub(crate) use confined::{full_disk, unprivileged};
+pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
 pub(crate) use normal::normalised;
 pub(crate) use terminal::{Typed, at_terminal};
 

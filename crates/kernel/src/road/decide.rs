@@ -3,6 +3,7 @@
 use super::record::Trail;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{Request, Timestamp, WorkspacePath};
 use airlock_policy::{
@@ -74,6 +75,7 @@ impl Kernel {
             match enforcer.check(&query, sink) {
                 CheckResult::Allowed => None,
                 CheckResult::Denied(gate) => {
+                    let capability = sanitise_path(capability);
                     let reason = format!("capability `{capability}` is not granted: {gate}");
                     Some(denial(gate.as_str(), reason))
                 }

@@ -31,7 +31,7 @@ pub fn strip_control(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn is_dangerous(c: char) -> bool {
+pub(super) fn is_dangerous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         // Direction overrides make text read differently from what it is.

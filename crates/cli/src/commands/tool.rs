@@ -116,6 +116,9 @@ fn arguments(schema: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Arguments that say how much is wanted: whoever gives one knows that there may be more.
+const LIMITS: [&str; 4] = ["limit_lines", "max_bytes", "limit", "max_matches"];
+
 fn call(
     global: &Global,
     name: String,
@@ -126,9 +129,14 @@ fn call(
     let front = parse_front(front)?;
     let arguments = parse_arguments(arguments)?;
     let kernel = open::kernel(global, output)?;
+    let limited = LIMITS.iter().any(|name| arguments.get(name).is_some());
     let outcome = kernel.submit(front, &Call::new(name, arguments));
     let done = outcome::done(outcome)?;
     present(&done, output);
+    let truncated = done.value.get("truncated").and_then(Value::as_bool);
+    if !output.is_json() && (done.cut || (truncated == Some(true) && !limited)) {
+        output.note("the result was cut; ask for a narrower part to see the rest");
+    }
     Ok(0)
 }
 
@@ -204,10 +212,6 @@ fn present(done: &Done, output: &mut Output) {
             "{} replaced by a placeholder",
             count(done.secrets as u64, "secret")
         ));
-    }
-    let truncated = done.value.get("truncated").and_then(Value::as_bool);
-    if done.cut || truncated == Some(true) {
-        output.note("the result was cut; ask for a narrower part to see the rest");
     }
 }
 

@@ -76,9 +76,13 @@ fn files(trust: &Trust) -> Vec<String> {
             Tone::Warn
         };
         let state = styled(tone, &format!("{:<8}", word(file.change)));
-        let digest = file
-            .digest
-            .map_or_else(String::new, |digest| digest.short());
+        let digest = match (file.digest, file.change) {
+            (Some(digest), _) => digest.short(),
+            (None, TrustChange::Missing) => "gone".to_owned(),
+            (None, TrustChange::New | TrustChange::Changed | TrustChange::Same) => {
+                "cannot be read".to_owned()
+            }
+        };
         let path = airlock_kernel::sanitise_line(&file.path, 200);
         format!("{state}  {path}  {} bytes  {digest}", file.bytes)
     };

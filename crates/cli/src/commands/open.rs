@@ -3,12 +3,24 @@
 use crate::args::{Color, Global};
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_kernel::{Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, StartError, Workspace};
 
 /// Opens the kernel of the workspace this command stands in.
 pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
+    let kernel = unannounced(global, output)?;
+    if let PolicyOrigin::Untrusted = kernel.policy().origin() {
+        output.warning(
+            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
+             review it with `airlock trust`",
+        );
+    }
+    Ok(kernel)
+}
+
+/// The same for a command that says itself whether the workspace is trusted.
+pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -73,12 +85,6 @@ pub(super) fn start_failure(error: StartError) -> Failure {
 
 /// Says once, on stderr, what the person would want to know before reading results.
 fn tell(kernel: &Kernel, output: &mut Output) {
-    if let PolicyOrigin::Untrusted = kernel.policy().origin() {
-        output.warning(
-            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
-             review it with `airlock trust`",
-        );
-    }
     if let Some(notice) = kernel.notice() {
         output.warning(notice);
     }
@@ -88,9 +94,9 @@ fn tell(kernel: &Kernel, output: &mut Output) {
     }
     if !report.unclean.is_empty() {
         output.warning(&format!(
-            "{} earlier command(s) died without closing the log; {} attempt(s) have no outcome",
-            report.unclean.len(),
-            report.unfinished.len()
+            "{} died without closing the log; {} without an outcome",
+            count(report.unclean.len() as u64, "earlier command"),
+            count(report.unfinished.len() as u64, "attempt")
         ));
     }
 }

@@ -23,7 +23,11 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     }
     let kernel = audit::reader(global, "replay", output)?;
     if kernel.policy().source() == bytes {
-        output.note("this is the policy in force already; nothing to do");
+        if output.is_json() {
+            output.json(&json!({ "changed": false }));
+        } else {
+            output.note("this is the policy in force already; nothing to do");
+        }
         return Ok(0);
     }
     let next = diff::tried(&kernel, loaded.policy)?;
@@ -33,13 +37,15 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
         &text,
         output,
     );
-    diff::show(&replayed, output);
+    for line in diff::lines(&replayed) {
+        output.note(line);
+    }
 
     let call = Call::new("policy.update", json!({ "text": text }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
         // Never without review: an allow here would be a bug of ours, and the file stays.
-        other => {
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
             outcome::done(other)?;
             return Err(Failure::new(
                 Kind::Failed,
@@ -71,17 +77,14 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
 }
 
 fn text_diff(old: &str, new: &str, output: &mut Output) {
-    if output.is_json() {
-        return;
-    }
     let diff = TextDiff::from_lines(old, new);
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
-        output.line(styled(Tone::Label, hunk.header().to_string().trim_end()));
+        output.note(styled(Tone::Label, hunk.header().to_string().trim_end()));
         for change in hunk.iter_changes() {
             let text = airlock_kernel::strip_control(change.value())
                 .trim_end()
                 .to_owned();
-            output.line(match change.tag() {
+            output.note(match change.tag() {
                 ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
                 ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),
                 ChangeTag::Equal => format!(" {text}"),

@@ -10,6 +10,7 @@ mod checkpoints;
 mod examine;
 mod export;
 mod health;
+mod judges;
 mod layout;
 mod marker;
 mod report;

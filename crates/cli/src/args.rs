@@ -167,9 +167,9 @@ pub(crate) enum PolicyCommand {
     Diff {
         /// The new policy
         file: PathBuf,
-        /// How many of the last audited syscalls to replay
-        #[arg(long, default_value_t = 100, value_name = "N")]
-        last: usize,
+        /// How many of the last audited syscalls to replay; default: what the policy says, 100
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
     },
     /// Replace this workspace's policy, after review at a terminal
     #[command(after_help = "Example:
@@ -177,9 +177,9 @@ pub(crate) enum PolicyCommand {
     Update {
         /// The new policy
         file: PathBuf,
-        /// How many of the last audited syscalls to replay
-        #[arg(long, default_value_t = 100, value_name = "N")]
-        last: usize,
+        /// How many of the last audited syscalls to replay; default: what the policy says, 100
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
     },
     /// Print the JSON Schema of policy files
     #[command(after_help = "Example:

@@ -427,6 +427,7 @@ impl PolicyStore {
             other @ (StartError::Workspace(_)
             | StartError::Audit(_)
             | StartError::Broken(_)
+            | StartError::Unrecorded(_)
             | StartError::Identity(_)
             | StartError::Protected(_)
             | StartError::Manifest(_)) => UpdateError::Write {

@@ -50,6 +50,9 @@ fn show(kernel: &Kernel, output: &mut Output) -> Ending {
     for line in files(&trust) {
         output.line(line);
     }
+    for problem in trust.problems() {
+        output.warning(&problem.to_string());
+    }
     let verdict = match (trust.is_empty(), trust.holds()) {
         (true, _) => "nothing to trust: this workspace has no .airlock/ files",
         (false, true) => "trusted: every file is as approved",

@@ -13,7 +13,12 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+pub(super) fn run(
+    global: &Global,
+    file: &Path,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Ending {
     let (_, loaded) = load(file)?;
     let kernel = audit::reader(global, "replay", output)?;
     let next = tried(&kernel, loaded.policy)?;
@@ -32,9 +37,11 @@ pub(super) fn tried(kernel: &Kernel, policy: Policy) -> Result<Arc<PolicyInForce
 pub(super) fn replayed(
     kernel: &Kernel,
     next: &PolicyInForce,
-    last: usize,
+    last: Option<usize>,
 ) -> Result<Replay, Failure> {
-    let requests = audited(kernel, last)?;
+    let configured = kernel.policy().policy().document().audit.replay;
+    let count = last.unwrap_or_else(|| usize::try_from(configured).unwrap_or(usize::MAX));
+    let requests = audited(kernel, count)?;
     Ok(kernel.replay(&requests, next))
 }
 

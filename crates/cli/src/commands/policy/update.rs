@@ -12,10 +12,15 @@ use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
 
-/// More breaking changes than this need a typed confirmation (`01` §6).
+/// More breaking changes than this need a typed confirmation.
 const BREAKING_LIMIT: usize = 5;
 
-pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+pub(super) fn run(
+    global: &Global,
+    file: &Path,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Ending {
     let (bytes, loaded) = load(file)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if !loaded.warnings.is_empty() {
@@ -68,7 +73,14 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
         return Ok(0);
     }
     let backup = done.value.get("backup").and_then(|name| name.as_str());
-    output.note(styled(Tone::Good, "the new policy is in force"));
+    if done.value.get("in_force") == Some(&json!(false)) {
+        output.warning(
+            "the policy is written, but other files of .airlock/ are not approved, so built-in \
+             defaults hold until `airlock trust`",
+        );
+    } else {
+        output.note(styled(Tone::Good, "the new policy is in force"));
+    }
     if let Some(name) = backup {
         let path = kernel.workspace().state().backups().join(name);
         output.note(format!("the old one is kept as {}", path.display()));

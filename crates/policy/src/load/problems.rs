@@ -11,7 +11,7 @@ use airlock_core::closest;
 /// Most problems that are kept: more than anybody reads in one go.
 const KEPT: usize = 100;
 /// Most bytes that the compiled regular expressions of one file may take together.
-const PATTERN_BYTES: usize = 64 << 20;
+const PATTERN_BYTES: usize = 1_000 * 64 * 1024;
 /// Most known words that are searched for the one that was meant.
 const SUGGESTED: usize = 256;
 /// Most characters of the author's text repeated in a message.

@@ -9,6 +9,7 @@ use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::road::Call;
 use crate::tools::Registry;
+use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{Health, Log, LogConfig};
 use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
@@ -93,6 +94,7 @@ pub struct Kernel {
     clock: Clock,
     output_bytes: usize,
     search_threads: usize,
+    notice: Option<String>,
 }
 
 impl Kernel {
@@ -105,6 +107,7 @@ impl Kernel {
         if store.current().policy().document().audit.stop_on_break {
             refuse_broken(&log)?;
         }
+        let notice = upkeep::daily(&log, store.workspace().state(), config.clock.now());
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
@@ -118,6 +121,7 @@ impl Kernel {
             clock: config.clock,
             output_bytes: config.output_bytes,
             search_threads: config.search_threads,
+            notice,
         })
     }
 
@@ -139,6 +143,11 @@ impl Kernel {
     /// The log. Reading it is the syscall `audit.read`: submit that first.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// What went wrong at start without keeping it from starting.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// The clock.

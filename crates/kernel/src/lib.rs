@@ -17,6 +17,7 @@ mod road;
 mod sanitise;
 mod starter;
 pub mod tools;
+mod upkeep;
 mod workspace;
 
 pub use approvals::AnswerFailure;

@@ -79,6 +79,9 @@ fn tell(kernel: &Kernel, output: &mut Output) {
              review it with `airlock trust`",
         );
     }
+    if let Some(notice) = kernel.notice() {
+        output.warning(notice);
+    }
     let report = kernel.log().open_report();
     if let Some(recovery) = &report.recovery {
         output.warning(&recovery.message());

@@ -84,6 +84,19 @@ impl OpenError {
         }
     }
 
+    /// Whether a directory entry was removed, or replaced by something else, since it was seen.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::NotFound | Self::Escapes | Self::NotADirectory => true,
+            Self::PermissionDenied
+            | Self::NotAFile
+            | Self::UnreadableName
+            | Self::TooOld
+            | Self::Unsupported
+            | Self::Io(_) => false,
+        }
+    }
+
     /// Whether the same call may succeed a moment later.
     pub fn retryable(&self) -> bool {
         match self {

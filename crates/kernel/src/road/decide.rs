@@ -3,13 +3,14 @@
 use super::record::Trail;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{Request, Timestamp, WorkspacePath};
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
     Opinion, Verdict,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A decision, and the view of the enforcer it was taken on.
 pub(super) struct Ruling {
@@ -74,6 +75,7 @@ impl Kernel {
             match enforcer.check(&query, sink) {
                 CheckResult::Allowed => None,
                 CheckResult::Denied(gate) => {
+                    let capability = sanitise_path(capability);
                     let reason = format!("capability `{capability}` is not granted: {gate}");
                     Some(denial(gate.as_str(), reason))
                 }
@@ -123,17 +125,40 @@ fn refused(policy: &PolicyInForce, contribution: Contribution) -> Decision {
 
 /// Asks policy about each file a search or a listing comes across.
 pub(super) struct SearchFilter<'a> {
-    pub(super) policy: &'a PolicyInForce,
-    pub(super) enforcer: &'a EnforcerSnapshot,
-    pub(super) request: &'a Request,
-    pub(super) root: &'a str,
-    pub(super) now: Timestamp,
+    policy: &'a PolicyInForce,
+    enforcer: &'a EnforcerSnapshot,
+    request: &'a Request,
+    root: &'a str,
+    now: Timestamp,
+    /// Copies of the request, one a thread: copying its arguments for each of thousands of files
+    /// would cost more than deciding.
+    copies: Mutex<Vec<Request>>,
 }
 
-impl ReadFilter for SearchFilter<'_> {
-    fn may_read(&self, path: &WorkspacePath) -> bool {
-        let mut request = self.request.clone();
-        request.paths = vec![path.clone().into()];
+impl<'a> SearchFilter<'a> {
+    pub(super) fn new(
+        policy: &'a PolicyInForce,
+        enforcer: &'a EnforcerSnapshot,
+        request: &'a Request,
+        root: &'a str,
+        now: Timestamp,
+    ) -> Self {
+        let copies = Mutex::new(Vec::new());
+        Self {
+            policy,
+            enforcer,
+            request,
+            root,
+            now,
+            copies,
+        }
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allows(&self, request: &Request) -> bool {
         let granted = request.needs(self.root).iter().all(|capability| {
             self.enforcer.would_grant(&CheckQuery {
                 plugin: &request.caller.plugin,
@@ -144,6 +169,18 @@ impl ReadFilter for SearchFilter<'_> {
                 user_id: &request.caller.user,
             })
         });
-        granted && self.policy.decide(&request, self.now).verdict == Verdict::Allow
+        granted && self.policy.decide(request, self.now).verdict == Verdict::Allow
+    }
+}
+
+impl ReadFilter for SearchFilter<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        let copy = self.copies().pop();
+        let mut request = copy.unwrap_or_else(|| self.request.clone());
+        request.paths.clear();
+        request.paths.push(path.clone().into());
+        let allowed = self.allows(&request);
+        self.copies().push(request);
+        allowed
     }
 }

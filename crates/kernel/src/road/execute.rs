@@ -30,13 +30,9 @@ impl Kernel {
             }
         }
         let budget = self.output_budget(&ruling.decision.imposed);
-        let filter = SearchFilter {
-            policy,
-            enforcer: &ruling.enforcer,
-            request: &valid.request,
-            root: self.workspace().root().path(),
-            now: self.clock().now(),
-        };
+        let root = self.workspace().root().path();
+        let now = self.clock().now();
+        let filter = SearchFilter::new(policy, &ruling.enforcer, &valid.request, root, now);
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,

@@ -5,7 +5,8 @@
 //! reader can follow it without ever seeing it. Hashes, UUIDs and lock files have no such literal
 //! and are left alone.
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::Span;
+use aho_corasick::packed::Searcher;
 use regex::Regex;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,7 +43,11 @@ const KINDS: &[SecretKind] = &[
         "github_pat_",
         r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
     ),
-    kind("github-token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghp_", r"\bghp_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "gho_", r"\bgho_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghu_", r"\bghu_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghs_", r"\bghs_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghr_", r"\bghr_[A-Za-z0-9]{36,255}\b"),
     kind("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,64}\b"),
     kind(
         "slack-token",
@@ -94,8 +99,9 @@ const KINDS: &[SecretKind] = &[
     ),
 ];
 
-static LITERALS: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::new(KINDS.iter().map(|kind| kind.literal)).ok());
+/// Finds all literals in one pass, several bytes at a time.
+static LITERALS: LazyLock<Option<Searcher>> =
+    LazyLock::new(|| Searcher::new(KINDS.iter().map(|kind| kind.literal)));
 
 /// A regular expression compiled when it is first needed.
 type Pattern = LazyLock<Option<Regex>, Box<dyn Fn() -> Option<Regex> + Send>>;
@@ -174,16 +180,25 @@ struct Hit {
     end: usize,
 }
 
-fn find(text: &str) -> Vec<Hit> {
+/// Which kinds the text may hold. Without a searcher for the literals, it may hold any.
+fn present(text: &str) -> [bool; KINDS.len()] {
     let Some(literals) = LITERALS.as_ref() else {
-        return Vec::new();
+        return [true; KINDS.len()];
     };
     let mut present = [false; KINDS.len()];
-    for hit in literals.find_overlapping_iter(text) {
+    let mut at = 0;
+    // One past each start, so that a literal cannot hide in the tail of another.
+    while let Some(hit) = literals.find_in(text, Span::from(at..text.len())) {
         if let Some(seen) = present.get_mut(hit.pattern().as_usize()) {
             *seen = true;
         }
+        at = hit.start() + 1;
     }
+    present
+}
+
+fn find(text: &str) -> Vec<Hit> {
+    let present = present(text);
     let mut hits = Vec::new();
     for ((kind, pattern), _) in KINDS
         .iter()
@@ -240,7 +255,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles_and_every_sample_is_caught_whole() {
-        assert!(PATTERNS.iter().all(|pattern| pattern.is_some()));
+        assert!(LITERALS.is_some() && PATTERNS.iter().all(|pattern| pattern.is_some()));
         for (kind, secret) in samples() {
             let text = format!("token = \"{secret}\" # end");
             let out = Redactor::new().redact(&text).into_owned();
@@ -250,6 +265,15 @@ mod tests {
                 "{secret}"
             );
         }
+    }
+
+    #[test]
+    fn a_literal_does_not_hide_in_the_tail_of_another() {
+        let key = format!(
+            "sk-----BEGIN {0} KEY-----\nMIIE\n-----END {0} KEY-----",
+            "PRIVATE"
+        );
+        assert_eq!(Redactor::new().redact(&key), "sk[secret:private-key#1]");
     }
 
     #[test]

@@ -85,6 +85,16 @@ pub struct RunContext<'a> {
     pub threads: usize,
 }
 
+impl RunContext<'_> {
+    /// How many threads that is.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {

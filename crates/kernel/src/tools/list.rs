@@ -87,13 +87,7 @@ impl Prepared for PreparedList {
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
         let shown = self.target.shown().to_owned();
-        let opened = self.target.open()?;
-        if opened.kind != Kind::Directory {
-            return Err(ToolFailure::Open {
-                path: shown,
-                source: OpenError::NotADirectory,
-            });
-        }
+        let opened = self.target.open_directory()?;
         let mut tree = Tree {
             root: &self.root,
             all: self.all,
@@ -168,15 +162,8 @@ impl Tree<'_> {
             if kind == Kind::Directory && (levels.len() as u64) < self.depth {
                 match self.enter(&path, ignores) {
                     Ok(level) => levels.push(level),
-                    Err(OpenError::NotFound | OpenError::Escapes | OpenError::NotADirectory) => {}
-                    Err(
-                        OpenError::PermissionDenied
-                        | OpenError::NotAFile
-                        | OpenError::UnreadableName
-                        | OpenError::TooOld
-                        | OpenError::Unsupported
-                        | OpenError::Io(_),
-                    ) => self.unreadable_directories += 1,
+                    Err(error) if error.is_gone() => {}
+                    Err(_) => self.unreadable_directories += 1,
                 }
             }
         }

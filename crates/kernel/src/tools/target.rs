@@ -1,7 +1,7 @@
 //! The path a call names: parsed, reached if it can be, and what the decision must see of it.
 
 use super::contract::{InvalidArguments, ToolFailure};
-use crate::beneath::{OpenError, Opened, Root};
+use crate::beneath::{Kind, OpenError, Opened, Root};
 use airlock_core::RequestPath;
 
 /// A named path and what became of reaching it.
@@ -55,6 +55,19 @@ impl Target {
     /// The path as results show it.
     pub(super) fn shown(&self) -> &str {
         self.asked.as_str()
+    }
+
+    /// The directory that was reached, or why none was.
+    pub(super) fn open_directory(self) -> Result<Opened, ToolFailure> {
+        let path = self.asked.to_string();
+        let opened = self.open()?;
+        match opened.kind {
+            Kind::Directory => Ok(opened),
+            Kind::File | Kind::Symlink | Kind::Other => Err(ToolFailure::Open {
+                path,
+                source: OpenError::NotADirectory,
+            }),
+        }
     }
 
     /// What was reached, or why nothing was.

@@ -71,7 +71,7 @@ fields! {
         /// Arguments.
         #[schemars(with = "schema::AnyValue")]
         arg: serde_json::Value = serde_json::Value::Null => json;
-        /// Size of the largest file written, in bytes.
+        /// Size of the largest file written, in bytes; 0 if not given.
         file_size: Option<u64> = None => some(number(0, u64::MAX));
     }
 }
@@ -107,7 +107,8 @@ impl ExampleFields {
         request.tool.clone_from(&self.tool);
         request.secret.clone_from(&self.secret);
         request.template.clone_from(&self.template);
-        request.file_size = self.file_size;
+        let writes = effects.contains(Effect::Write);
+        request.file_size = self.file_size.or(writes.then_some(0));
         request.arguments = self.arg.clone();
         Ok(request)
     }

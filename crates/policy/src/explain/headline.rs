@@ -128,7 +128,7 @@ mod tests {
             "answering applying asking beginning calling cancelling committing connecting \
              creating deleting disabling enabling ending finding installing listing merging \
              moving reading reloading removing replacing resuming running searching showing \
-             switching trusting undoing using withdrawing archiving"
+             switching trusting undoing using withdrawing archiving writing"
                 .split(' ')
                 .collect::<std::collections::BTreeSet<_>>()
                 .into_iter()

@@ -13,7 +13,7 @@ mod queue;
 pub(super) use ignores::{Ignores, skips};
 
 use super::contract::{RunContext, ToolFailure};
-use crate::beneath::{Kind, Listing, OpenError, Root};
+use crate::beneath::{Kind, Listing, Root};
 use airlock_core::{WorkspacePath, limits};
 use queue::Queue;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Walk<'_> {
             self.step(visitor, queue, &mut first, work);
         }
         thread::scope(|scope| {
-            let helpers: Vec<_> = (1..self.threads())
+            let helpers: Vec<_> = (1..self.context.thread_count())
                 .map(|_| {
                     scope.spawn(|| {
                         let mut worker = Worker::new(visitor);
@@ -135,13 +135,6 @@ impl Walk<'_> {
             }
             workers
         })
-    }
-
-    fn threads(&self) -> usize {
-        match self.context.threads {
-            0 => thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        }
     }
 
     fn cancelled(&self) -> bool {
@@ -203,16 +196,8 @@ impl Walk<'_> {
                 };
                 self.entries(visitor, worker, path, ignores.as_ref(), &listing);
             }
-            // Removed, or replaced by something else, since its parent was listed.
-            Err(OpenError::NotFound | OpenError::Escapes | OpenError::NotADirectory) => {}
-            Err(
-                OpenError::PermissionDenied
-                | OpenError::NotAFile
-                | OpenError::UnreadableName
-                | OpenError::TooOld
-                | OpenError::Unsupported
-                | OpenError::Io(_),
-            ) => worker.totals.unreadable_directories += 1,
+            Err(error) if error.is_gone() => {}
+            Err(_) => worker.totals.unreadable_directories += 1,
         }
         worker.listing = listing;
     }

@@ -1,0 +1,88 @@
+//! Durable appends of many threads against the disk's own fsync rate, in the same directory.
+//!
+//! A plain log that gives each record an fsync of its own gets exactly that rate, however many
+//! threads write.
+
+use super::{entries, open, stored};
+use crate::failure::Failure;
+use crate::measure::{self, Samples};
+use crate::options::Options;
+use crate::table::Row;
+use airlock_audit::{Durability, Entry};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+const WRITERS: usize = 32;
+const WANTED: f64 = 10.0;
+
+pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
+    let each = options.pick(200, 20);
+    let entries = entries(u64::try_from(WRITERS * each)?)?;
+    let stored = stored(&entries)?;
+    let one = entries.get(..each).unwrap_or(&entries);
+    let syncs = options.pick(500, 50);
+    let directory = tempfile::tempdir()?;
+    let (mut alone, mut together, mut raw) = (Vec::new(), Vec::new(), Vec::new());
+    // In turns, because a shared disk is not equally quick all the time.
+    for round in 0..options.pick(7, 3) {
+        let log = |name: &str| directory.path().join(format!("{name}-{round}"));
+        raw.push(fsync_rate(directory.path(), &stored, syncs)?);
+        alone.push(append_rate(&log("alone"), one, each)?);
+        together.push(append_rate(&log("together"), &entries, each)?);
+    }
+    let [alone, together, raw] = [alone, together, raw].map(|rates| Samples::new(rates).median());
+    let row = |threads: usize, rate: f64| {
+        Row::new(format!("durable append, threads: {threads}"))
+            .measured(format!("{rate:.0} records a second"))
+            .against(format!(
+                "{raw:.0} writes with fsync a second, {} each",
+                measure::time_text(1e9 / raw)
+            ))
+            .ratio(rate / raw)
+    };
+    Ok(vec![
+        row(1, alone),
+        row(WRITERS, together).wanted("at least 10 x", together / raw >= WANTED),
+    ])
+}
+
+fn fsync_rate(directory: &Path, stored: &[Vec<u8>], times: usize) -> Result<f64, Failure> {
+    let mut file = File::create(directory.join("raw"))?;
+    let start = Instant::now();
+    for bytes in stored.iter().cycle().take(times) {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+    }
+    Ok(rate(times, start))
+}
+
+fn append_rate(directory: &Path, entries: &[Entry], each: usize) -> Result<f64, Failure> {
+    let log = open(directory)?;
+    let start = Instant::now();
+    let written: Result<(), airlock_audit::AppendError> = std::thread::scope(|scope| {
+        let append = |mine: &[Entry]| {
+            mine.iter()
+                .try_for_each(|entry| log.append(entry, Durability::Durable).map(drop))
+        };
+        let threads: Vec<_> = entries
+            .chunks(each)
+            .map(|mine| scope.spawn(move || append(mine)))
+            .collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .unwrap_or(Err(airlock_audit::AppendError::Closed))
+        })
+    });
+    written?;
+    let rate = rate(entries.len(), start);
+    log.close()?;
+    Ok(rate)
+}
+
+fn rate(count: usize, start: Instant) -> f64 {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    f64::from(count) / start.elapsed().as_secs_f64()
+}

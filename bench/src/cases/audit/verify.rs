@@ -1,0 +1,203 @@
+//! Verifying a big log: its speed beside plain SHA-256 over the same bytes, and its memory.
+//!
+//! A child process verifies, so that its peak memory is that of verifying and of nothing else. The
+//! verification is the one of `airlock audit verify`: SQLite's own check of the file, every digest,
+//! every link, every checkpoint, every entry decoded.
+
+use super::{entries, open};
+use crate::failure::Failure;
+use crate::machine;
+use crate::measure::{self, Samples};
+use crate::options::Options;
+use crate::table::Row;
+use airlock_audit::{Depth, Durability, VerifyOptions, verify_database};
+use rusqlite::{Connection, OpenFlags};
+use sha2::{Digest as _, Sha256};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+const BATCH: u64 = 1_000;
+const RUNS: usize = 3;
+const WANTED: f64 = 0.5;
+/// Whatever the log's size.
+const MOST_MEMORY: u64 = 64 * 1024;
+
+pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
+    let records = options.pick(1_000_000, 50_000);
+    let directory = quick_directory()?;
+    let state = directory.path().join("state");
+    build(&state, records)?;
+    let found = in_child(&state, Depth::Entries)?;
+    let digests = in_child(&state, Depth::Digests)?;
+    let (bytes, plain) = plain_sha256(&state.join("audit.db"))?;
+    if found.records < records {
+        return Err(Failure::new("the verification skipped records"));
+    }
+    let rate = |seconds: f64| bytes / seconds;
+    let ours = rate(found.seconds);
+    let ratio = ours / plain;
+    let grown = found.peak.saturating_sub(found.before);
+    Ok(vec![
+        Row::new(format!("verify a log of {} records", found.records))
+            .measured(format!(
+                "{}, {:.2} s",
+                measure::rate_text(ours),
+                found.seconds
+            ))
+            .against(format!(
+                "{} SHA-256 over the same bytes",
+                measure::rate_text(plain)
+            ))
+            .ratio(ratio)
+            .wanted("at least 0.5 x", ratio >= WANTED),
+        Row::new("the same without decoding entries")
+            .measured(format!(
+                "{}, {:.2} s",
+                measure::rate_text(rate(digests.seconds)),
+                digests.seconds
+            ))
+            .ratio(rate(digests.seconds) / plain),
+        Row::new(format!("memory of verifying {} records", found.records))
+            .measured(format!("{:.1} MiB more at its peak", mebibytes(grown)))
+            .against(format!("{:.0} MiB of records", bytes / (1024.0 * 1024.0)))
+            .wanted("under 64 MiB", grown < MOST_MEMORY),
+    ])
+}
+
+/// In memory where there is such a place: building the log syncs the disk thousands of times, and
+/// verifying it reads from the page cache either way.
+fn quick_directory() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
+fn mebibytes(kibibytes: u64) -> f64 {
+    f64::from(u32::try_from(kibibytes).unwrap_or(u32::MAX)) / 1024.0
+}
+
+fn build(state: &Path, records: u64) -> Result<(), Failure> {
+    let log = open(state)?;
+    let batch = entries(BATCH)?;
+    for _ in 0..records / BATCH {
+        for entry in &batch {
+            log.append(entry, Durability::Buffered)?;
+        }
+    }
+    log.close()?;
+    Ok(())
+}
+
+/// Verifies several times: the median of the times, the most memory.
+fn in_child(state: &Path, depth: Depth) -> Result<Found, Failure> {
+    let mut runs = Vec::with_capacity(RUNS);
+    for _ in 0..RUNS {
+        runs.push(child(state, depth)?);
+    }
+    let seconds = Samples::new(runs.iter().map(|run| run.seconds).collect()).median();
+    let most = runs.into_iter().max_by_key(|run| run.peak - run.before);
+    let most = most.ok_or_else(|| Failure::new("nothing was verified"))?;
+    Ok(Found { seconds, ..most })
+}
+
+struct Found {
+    records: u64,
+    seconds: f64,
+    before: u64,
+    peak: u64,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it starts itself, to measure memory in a fresh process"
+)]
+fn child(state: &Path, depth: Depth) -> Result<Found, Failure> {
+    let program = std::env::current_exe()?;
+    let output = Command::new(program)
+        .arg(match depth {
+            Depth::Entries => "--verify-in-child",
+            Depth::Digests => "--verify-digests-in-child",
+        })
+        .arg(state)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<f64> = text
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [records, seconds, before, peak] = *numbers.as_slice() else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure::new(format!("the child failed: {said}")));
+    };
+    Ok(Found {
+        records: whole(records),
+        seconds,
+        before: whole(before),
+        peak: whole(peak),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts printed by ourselves"
+)]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// What the child does: records, seconds, kibibytes before and at the peak.
+pub(crate) fn verify_in_child(state: &Path, depth: Depth) -> Result<String, Failure> {
+    let peak = || machine::own_memory("VmHWM").ok_or_else(|| Failure::new("no VmHWM"));
+    let before = peak()?;
+    let start = Instant::now();
+    let options = VerifyOptions {
+        depth,
+        ..VerifyOptions::default()
+    };
+    let report = verify_database(state, &state.join("keys"), &options)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !report.is_intact() {
+        return Err(Failure::new("the log does not verify"));
+    }
+    let records = report.chain?.records;
+    Ok(format!("{records} {seconds} {before} {}", peak()?))
+}
+
+/// The bytes of all records, and how many of them plain SHA-256 takes a second, in memory.
+fn plain_sha256(path: &Path) -> Result<(f64, f64), Failure> {
+    const PIECE: usize = 4 * 1024 * 1024;
+    let db = reader(path)?;
+    let mut statement = db.prepare("SELECT stored FROM records ORDER BY seq")?;
+    let mut rows = statement.query([])?;
+    let (mut hash, mut bytes) = (Sha256::new(), 0.0);
+    let (mut piece, mut nanos_a_byte) = (Vec::with_capacity(2 * PIECE), Vec::new());
+    let mut more = true;
+    while more {
+        piece.clear();
+        while more && piece.len() < PIECE {
+            match rows.next()? {
+                Some(row) => piece.extend_from_slice(row.get_ref(0)?.as_blob()?),
+                None => more = false,
+            }
+        }
+        let size = f64::from(u32::try_from(piece.len())?);
+        let start = Instant::now();
+        hash.update(black_box(&piece));
+        nanos_a_byte.push(measure::nanos(start.elapsed()) / size.max(1.0));
+        bytes += size;
+    }
+    black_box(hash.finalize());
+    Ok((bytes, 1e9 / Samples::new(nanos_a_byte).median()))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reads the bytes the peer hashes, not the log"
+)]
+fn reader(path: &Path) -> Result<Connection, Failure> {
+    Ok(Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )?)
+}

@@ -1,0 +1,43 @@
+//! The kernel: reading and searching on the whole road, the sanitiser, the start.
+
+mod corpus;
+mod read;
+mod sanitise;
+mod search;
+mod start;
+
+pub(super) use read::run as read;
+pub(super) use sanitise::run as sanitise;
+pub(super) use search::run as search;
+pub(super) use start::run as start;
+
+use crate::failure::Failure;
+use airlock_audit::Buffering;
+use airlock_kernel::{Call, Clock, Done, Front, Kernel, KernelConfig, Outcome};
+use std::path::Path;
+
+/// More text than any result here holds: both sides of a search shall return everything.
+const WHOLE: usize = 64 * 1024 * 1024;
+
+/// How a long-lived process opens a kernel on `workspace`.
+fn config(workspace: &Path, state: &Path, output_bytes: usize) -> KernelConfig {
+    KernelConfig {
+        workspace: workspace.to_owned(),
+        state_home: state.to_owned(),
+        clock: Clock::system(),
+        buffering: Buffering::WINDOW,
+        output_bytes,
+        search_threads: crate::machine::cores(),
+    }
+}
+
+/// Takes `call` down the road, as the agent would.
+fn submit(kernel: &Kernel, call: &Call) -> Result<Done, Failure> {
+    match kernel.submit(Front::Agent, call) {
+        Outcome::Done(done) => Ok(done),
+        Outcome::Failed(failed) => Err(Failure::new(failed.what)),
+        Outcome::Denied(_) | Outcome::NeedsReview(_) => {
+            Err(Failure::new(format!("`{}` was not allowed", call.name)))
+        }
+    }
+}

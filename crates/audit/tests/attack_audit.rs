@@ -8,7 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[expect(dead_code, reason = "no test file needs all of it")]
 mod common;
 
 use airlock_audit::{Head, Sealed, Trust, seal, verify_export};

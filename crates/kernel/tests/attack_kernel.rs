@@ -99,7 +99,6 @@ fn everything_logged(kernel: &Kernel) -> String {
 const READ_ALL: &str = "  - { name: r, match: { effect: read, path_glob: '**' }, action: allow }\n";
 
 #[test]
-#[ignore = "open: writing a policy approves every other file in .airlock/ unseen"]
 fn a_starter_policy_approves_nothing_but_itself() {
     let place = Place::new(&[
         (".airlock/config.yaml", "anything: here\n"),
@@ -117,7 +116,6 @@ fn a_starter_policy_approves_nothing_but_itself() {
 }
 
 #[test]
-#[ignore = "open: writing a policy approves every other file in .airlock/ unseen"]
 fn a_policy_update_approves_nothing_but_the_policy() {
     let (place, kernel) = Place::governed(&[], &format!("version: 1\nrules:\n{READ_ALL}"));
     place.write(".airlock/plugins/evil/run.js", "evil()\n");
@@ -238,7 +236,6 @@ fn a_token_behind_an_escape_is_replaced() {
 }
 
 #[test]
-#[ignore = "open: the decision input is recorded as it came"]
 fn no_secret_reaches_the_log_by_way_of_a_path_or_an_escaped_argument() {
     let place = Place::new(&[]);
     let kernel = place.open();
@@ -263,7 +260,6 @@ fn an_argument_full_of_key_headers_does_not_stall_the_road() {
 }
 
 #[test]
-#[ignore = "open: a state directory that does not exist yet is compared as it is spelt"]
 fn state_inside_the_workspace_is_refused_however_it_is_spelt() {
     let place = Place::new(&[("sub/a", "")]);
     let odd = place.root.join("../w/state");
@@ -332,4 +328,33 @@ fn an_agent_reaches_no_syscall_that_steers_airlock() {
         }
     }
     assert!(!Path::new(&place.root).join(".airlock").exists());
+}
+
+#[test]
+#[ignore = "open: an outside path that sanitising makes too long or unnormalised cannot be sealed"]
+fn every_attempt_on_an_odd_path_outside_is_recorded() {
+    let place = Place::new(&[]);
+    let kernel = place.open();
+    for path in [
+        format!("/{}", "\u{1}".repeat(2_000)),
+        format!("/x/.\u{7}./{}", token()),
+    ] {
+        let before = everything_logged(&kernel).lines().count();
+        let outcome = call(&kernel, "fs.read", json!({ "path": path }));
+        assert!(matches!(outcome, Outcome::Denied(_)), "{outcome:?}");
+        assert!(everything_logged(&kernel).lines().count() > before);
+    }
+}
+
+#[test]
+#[ignore = "open: the search for private keys is quadratic, and runs over unbounded arguments"]
+fn a_call_full_of_key_headers_is_answered_quickly() {
+    let place = Place::new(&[]);
+    let kernel = place.open();
+    let header = format!("-----BEGIN {}-----\n", "PRIVATE KEY");
+    let begin = Instant::now();
+    let arguments = json!({ "path": header.repeat(16_000) });
+    let _ = call(&kernel, "fs.read", arguments);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -398,3 +398,42 @@ fn a_wide_grant_never_reaches_what_a_built_in_rule_holds_for_review() {
     assert!(covers(&named, &request("fs.write", &[".envrc"])));
     assert!(!covers(&named, &request("fs.write", &[".git/config"])));
 }
+
+#[test]
+fn the_default_policy_keeps_usual_places_of_secrets_from_an_agent() {
+    let engine = engine(airlock_policy::DEFAULT_POLICY);
+    for path in [
+        ".env",
+        "prod.env",
+        ".ENV",
+        ".dev.vars",
+        "AuthKey_1.p8",
+        "putty.ppk",
+        "release.keystore",
+        "CERT.PEM",
+        ".aws/config",
+        ".aws/sso/cache/a.json",
+        ".config/gh/hosts.yml",
+        ".vault-token",
+        ".my.cnf",
+        "infra/terraform.tfstate.backup",
+        "infra/prod.tfvars",
+        ".m2/settings.xml",
+        ".claude/.credentials.json",
+        "gcp/service-account-prod.json",
+        ".bash_history",
+    ] {
+        let read = request("fs.read", &[path]);
+        assert_eq!(verdict(&engine, &read), Verdict::Deny, "{path}");
+    }
+    for path in [
+        "src/env.rs",
+        ".env.example",
+        "environment.yml",
+        "docs/keys.md",
+    ] {
+        let mut read = request("fs.read", &[path]);
+        read.tier = Tier::Kernel;
+        assert_eq!(verdict(&engine, &read), Verdict::Allow, "{path}");
+    }
+}

@@ -175,7 +175,9 @@ fn a_pattern_does_not_probe_the_names_of_withheld_files() {
         json!({ "pattern": pattern, "all": true }),
     ) {
         Outcome::Done(done) => done.hidden,
-        other => panic!("{other:?}"),
+        other @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+            panic!("{other:?}")
+        }
     };
     assert_eq!(hidden(".env.prod*"), hidden(".env.stag*"));
 }
@@ -219,7 +221,8 @@ fn a_token_cut_off_by_a_limit_is_replaced_too() {
     let kernel = place.open();
     let arguments = json!({ "path": "t.txt", "max_bytes": token.len() - 1 });
     let text = shown(&call(&kernel, "fs.read", arguments));
-    assert!(!text.contains(&token[..30]), "{text}");
+    let most: String = token.chars().take(30).collect();
+    assert!(!text.contains(&most), "{text}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::protected::{Leads, Protected, Shape, comparison};
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
-use airlock_core::{Effect, EffectSet, Mode, Request};
+use airlock_core::{Effect, EffectSet, Mode, Request, RequestPath};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ const AGENT_FILES: &[Shape] = &[
     Last(".vscode"),
 ];
 
-const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
+pub(crate) const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
 
 /// The built-in layer of an engine.
 #[derive(Debug, Default)]
@@ -283,6 +283,20 @@ impl BuiltIns {
         let same = comparison(path);
         self.leads.might_hold(path) && shapes.iter().any(|shape| shape.holds(path, same))
     }
+}
+
+/// Whether a built-in rule objects to changing `path` because of its name.
+pub(crate) fn is_guarded(path: &RequestPath) -> bool {
+    let text = PathText::new(path.as_str());
+    let same = comparison(text);
+    RULES.iter().any(|rule| match rule.when {
+        Trigger::Changes(shapes) => shapes.iter().any(|shape| shape.holds(text, same)),
+        Trigger::ChangesProtected
+        | Trigger::Syscall(_)
+        | Trigger::SyscallBy(..)
+        | Trigger::SyscallOutside(..)
+        | Trigger::EntersDebug => false,
+    })
 }
 
 fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {

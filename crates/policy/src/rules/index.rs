@@ -7,11 +7,10 @@
 //! Guarantee: every rule that matches is among the candidates; the candidates come sorted, so the
 //! rules are asked in file order, each once.
 
-use super::conditions::{Asked, HostPattern, Matcher, command_name, without_final_dot};
+use super::conditions::{Asked, HostPattern, Matcher, command_name};
 use super::path_index::PathIndex;
 use crate::glob::PathText;
-use airlock_core::{Request, SYSCALLS};
-use std::borrow::Cow;
+use airlock_core::{Request, SYSCALLS, canonical_host};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -157,7 +156,12 @@ impl Bucket {
         if self.hosts.is_empty() && self.domains.is_empty() {
             return;
         }
-        let host = lowercase(without_final_dot(host));
+        let Some(host) = canonical_host(host) else {
+            // It fits every denial that asks for a host.
+            let all = self.hosts.values().chain(self.domains.values());
+            found.extend(all.flatten());
+            return;
+        };
         if let Some(ids) = self.hosts.get(&*host) {
             found.extend_from_slice(ids);
         }
@@ -174,13 +178,5 @@ impl Bucket {
 fn file(index: &mut ByWord, words: &[Arc<str>], id: u32) {
     for word in words {
         index.entry(Arc::clone(word)).or_default().push(id);
-    }
-}
-
-fn lowercase(host: &str) -> Cow<'_, str> {
-    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        host.to_ascii_lowercase().into()
-    } else {
-        host.into()
     }
 }

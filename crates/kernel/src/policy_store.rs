@@ -12,7 +12,7 @@ use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    BuiltIns, Decision, Engine, Explanation, Generation, LoadError, Policy, Protected,
+    BuiltIns, Decision, Document, Engine, Explanation, Generation, LoadError, Policy, Protected,
 };
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
@@ -22,6 +22,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The role of the local user unless the policy gives another.
+const OWNER: &str = "owner";
 
 /// Most numbered backups of replaced policies; the oldest go first.
 const BACKUPS: usize = 100;
@@ -124,19 +127,7 @@ impl PolicyInForce {
         let set =
             |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
-        let user_allow = match document.users.get(user.as_str()) {
-            // The local user owns the machine's copy unless the policy says otherwise.
-            None => CapabilitySet::parse(["*"]).map_err(StartError::Manifest)?,
-            Some(roles) => {
-                let granted: Vec<Arc<str>> = roles
-                    .iter()
-                    .filter_map(|role| document.roles.get(role))
-                    .flatten()
-                    .cloned()
-                    .collect();
-                set(&granted)?
-            }
-        };
+        let user_allow = set(&permissions(document, user))?;
         let built_ins = BuiltIns::standard(protected(workspace)?);
         let extensions = crate::extensions::host(&policy);
         let engine = Engine::new(policy, built_ins, extensions);
@@ -214,6 +205,23 @@ impl fmt::Debug for PolicyInForce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PolicyInForce({}, {:?})", self.origin, self.generation())
     }
+}
+
+/// What the roles of `user` permit. The local user owns the machine's copy: without an entry of
+/// their own they have the role `owner`, which permits everything unless the policy says otherwise.
+fn permissions(document: &Document, user: &UserId) -> Vec<Arc<str>> {
+    let owner = [Arc::from(OWNER)];
+    let roles = document
+        .users
+        .get(user.as_str())
+        .map_or(&owner[..], Vec::as_slice);
+    let everything = [Arc::from("*")];
+    let of = |role: &Arc<str>| match document.roles.get(role) {
+        Some(granted) => granted.clone(),
+        None if **role == *OWNER => everything.to_vec(),
+        None => Vec::new(),
+    };
+    roles.iter().flat_map(of).collect()
 }
 
 /// What no request may write, whatever the policy: state, keys and our own binary.

@@ -1,7 +1,5 @@
 //! Attempts to get something past the road: trust nobody gave, content policy denies, secrets in
 //! results and records, calls that stall. Each test is one attempt that must fail.
-//!
-//! An ignored test is an attempt that works today; whoever closes the hole takes the mark away.
 
 #![expect(
     clippy::unwrap_used,
@@ -137,7 +135,6 @@ fn a_policy_update_approves_nothing_but_the_policy() {
 }
 
 #[test]
-#[ignore = "open: `roles.owner` is not looked at for a user that `users` does not list"]
 fn the_owner_role_a_policy_narrows_binds_the_local_user() {
     let policy =
         format!("version: 1\nroles: {{ owner: [audit.read, trust.manage] }}\nrules:\n{READ_ALL}");
@@ -147,7 +144,6 @@ fn the_owner_role_a_policy_narrows_binds_the_local_user() {
 }
 
 #[test]
-#[ignore = "open: a search judges files as `search.grep`, not as the reading it is"]
 fn what_may_not_be_read_cannot_be_searched() {
     let policy = format!(
         "version: 1\nrules:\n{READ_ALL}  - {{ name: d, match: {{ syscall: fs.read, path_glob: secret.txt }}, action: deny }}\n"
@@ -165,7 +161,6 @@ fn what_may_not_be_read_cannot_be_searched() {
 }
 
 #[test]
-#[ignore = "open: the number of withheld files follows the pattern asked for"]
 fn a_pattern_does_not_probe_the_names_of_withheld_files() {
     let place = Place::new(&[(".env.production", "x\n"), ("a.txt", "x\n")]);
     let kernel = place.open();
@@ -200,7 +195,6 @@ fn a_private_key_read_whole_is_replaced() {
 }
 
 #[test]
-#[ignore = "open: secrets are looked for in the lines shown, without those around them"]
 fn a_private_key_read_in_parts_is_replaced_too() {
     let place = Place::new(&[("deploy.sh", &key_file())]);
     let kernel = place.open();
@@ -214,7 +208,6 @@ fn a_private_key_read_in_parts_is_replaced_too() {
 }
 
 #[test]
-#[ignore = "open: a result is cut before secrets are looked for in it"]
 fn a_token_cut_off_by_a_limit_is_replaced_too() {
     let token = token();
     let place = Place::new(&[("t.txt", &format!("{token}\n"))]);
@@ -226,7 +219,6 @@ fn a_token_cut_off_by_a_limit_is_replaced_too() {
 }
 
 #[test]
-#[ignore = "open: a secret behind a letter, such as the n of an escaped newline, is not seen"]
 fn a_token_behind_an_escape_is_replaced() {
     for text in [
         format!(r#"{{"env":"A=1\n{}"}}"#, token()),
@@ -253,7 +245,6 @@ fn no_secret_reaches_the_log_by_way_of_a_path_or_an_escaped_argument() {
 }
 
 #[test]
-#[ignore = "open: the search for private keys is quadratic, and runs over unbounded arguments"]
 fn an_argument_full_of_key_headers_does_not_stall_the_road() {
     let header = format!("-----BEGIN {}-----\n", "PRIVATE KEY");
     let begin = Instant::now();
@@ -274,7 +265,6 @@ fn state_inside_the_workspace_is_refused_however_it_is_spelt() {
 }
 
 #[test]
-#[ignore = "open: `max_duration` of an allow is not imposed on a tool of the kernel tier"]
 fn a_limit_on_time_binds_a_search() {
     let policy = "version: 1\nrules:\n  - { name: r, match: { effect: read, path_glob: '**' }, action: allow, constraints: { max_duration: 1ms } }\n";
     let line = format!("{}\n", "a".repeat(200)).repeat(20_000);
@@ -334,7 +324,6 @@ fn an_agent_reaches_no_syscall_that_steers_airlock() {
 }
 
 #[test]
-#[ignore = "open: an outside path that sanitising makes too long or unnormalised cannot be sealed"]
 fn every_attempt_on_an_odd_path_outside_is_recorded() {
     let place = Place::new(&[]);
     let kernel = place.open();
@@ -350,7 +339,6 @@ fn every_attempt_on_an_odd_path_outside_is_recorded() {
 }
 
 #[test]
-#[ignore = "open: the search for private keys is quadratic, and runs over unbounded arguments"]
 fn a_call_full_of_key_headers_is_answered_quickly() {
     let place = Place::new(&[]);
     let kernel = place.open();

@@ -237,7 +237,7 @@ fn a_read_that_policy_denies_is_denied_by_every_way_to_it() {
         let text = result.value.to_string();
         assert!(text.contains("open.txt"), "{name}: {text}");
         assert!(!text.contains("key.txt"), "{name}: {text}");
-        assert!(result.hidden > 0, "{name}: {text}");
+        assert_eq!(result.hidden > 0, name != "search.glob", "{name}: {text}");
     }
 }
 

@@ -62,7 +62,11 @@ fn own_fix(code: &str) -> Option<String> {
 fn failed_failure(failed: Failed) -> Failure {
     let kind = match failed.code {
         "unknown_tool" | "invalid_arguments" => Kind::Usage,
-        "unsupported_platform" | "kernel_too_old" | "tier_unavailable" => Kind::Unenforceable,
+        "withheld" => Kind::Denied,
+        "limit_not_enforceable"
+        | "unsupported_platform"
+        | "kernel_too_old"
+        | "tier_unavailable" => Kind::Unenforceable,
         _ => Kind::Failed,
     };
     let fix = failed.fix.or_else(|| own_fix(failed.code));

@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
-use airlock_core::{Request, Timestamp, WorkspacePath};
+use airlock_core::{Request, Syscall, Timestamp, WorkspacePath};
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
     Opinion, Verdict,
@@ -133,6 +133,8 @@ pub(super) struct SearchFilter<'a> {
     /// Copies of the request, one a thread: copying its arguments for each of thousands of files
     /// would cost more than deciding.
     copies: Mutex<Vec<Request>>,
+    /// `fs.read`, where the search shows what it would show.
+    reading: Option<Syscall>,
 }
 
 impl<'a> SearchFilter<'a> {
@@ -144,6 +146,10 @@ impl<'a> SearchFilter<'a> {
         now: Timestamp,
     ) -> Self {
         let copies = Mutex::new(Vec::new());
+        let shows_content = request.syscall.name() == "search.grep";
+        let reading = shows_content
+            .then(|| Syscall::parse("fs.read").ok())
+            .flatten();
         Self {
             policy,
             enforcer,
@@ -151,6 +157,7 @@ impl<'a> SearchFilter<'a> {
             root,
             now,
             copies,
+            reading,
         }
     }
 
@@ -173,14 +180,40 @@ impl<'a> SearchFilter<'a> {
     }
 }
 
-impl ReadFilter for SearchFilter<'_> {
-    fn may_read(&self, path: &WorkspacePath) -> bool {
+impl SearchFilter<'_> {
+    /// Decides with a copy of the request that names `path` alone.
+    fn with<T>(&self, path: &WorkspacePath, decide: impl FnOnce(&mut Request) -> T) -> T {
         let copy = self.copies().pop();
         let mut request = copy.unwrap_or_else(|| self.request.clone());
         request.paths.clear();
         request.paths.push(path.clone().into());
-        let allowed = self.allows(&request);
+        let decided = decide(&mut request);
+        request.syscall = self.request.syscall;
         self.copies().push(request);
-        allowed
+        decided
+    }
+}
+
+impl ReadFilter for SearchFilter<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        self.with(path, |request| {
+            // What shows content is reading, whatever it is called.
+            let same = self.reading.is_none_or(|reading| {
+                request.syscall = reading;
+                self.allows(request)
+            });
+            request.syscall = self.request.syscall;
+            same && self.allows(request)
+        })
+    }
+
+    fn forbids_content(&self, path: &WorkspacePath) -> bool {
+        let Some(reading) = self.reading else {
+            return false;
+        };
+        self.with(path, |request| {
+            request.syscall = reading;
+            self.policy.decide(request, self.now).verdict == Verdict::Deny
+        })
     }
 }

@@ -319,7 +319,8 @@ fn shown(request: &Request) -> Request {
         let clean = sanitise_path(path.as_str());
         if clean != path.as_str() {
             *path = match path {
-                RequestPath::Outside(_) => RequestPath::Outside(clean.into()),
+                RequestPath::Outside(_) => RequestPath::parse(&clean, "/dev/null")
+                    .unwrap_or_else(|_| RequestPath::Outside("/[unprintable]".into())),
                 // Written out, control characters can make it longer than any path.
                 RequestPath::Inside(_) => WorkspacePath::new(&clean)
                     .or_else(|_| WorkspacePath::new("[unprintable]"))

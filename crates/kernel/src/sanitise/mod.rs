@@ -69,6 +69,9 @@ pub(crate) fn sanitise_path(path: &str) -> String {
 
 /// Sanitises one line of text for a log or an error message.
 pub fn sanitise_line(text: &str, limit: usize) -> String {
+    // Far more than is shown, so that nothing is cut before it was looked at as a whole.
+    let far = limit.saturating_mul(8).max(64 * 1024);
+    let text = text.get(..text.floor_char_boundary(far)).unwrap_or(text);
     let clean = strip_control(text);
     let clean = Redactor::new().redact(&clean).into_owned();
     let line: String = clean

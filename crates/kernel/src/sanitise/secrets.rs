@@ -33,50 +33,38 @@ const fn kind(name: &'static str, literal: &'static str, pattern: &'static str) 
 
 /// Kinds whose literals are prefixes of others' come after them: the longer one wins.
 const KINDS: &[SecretKind] = &[
-    kind(
-        "private-key",
-        "-----BEGIN ",
-        r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----(?:(?s:.)*?-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s]*)",
-    ),
+    kind("private-key", KEY_BEGIN, ""),
     kind(
         "github-token",
         "github_pat_",
-        r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
+        r"github_pat_[A-Za-z0-9_]{22,255}\b",
     ),
-    kind("github-token", "ghp_", r"\bghp_[A-Za-z0-9]{36,255}\b"),
-    kind("github-token", "gho_", r"\bgho_[A-Za-z0-9]{36,255}\b"),
-    kind("github-token", "ghu_", r"\bghu_[A-Za-z0-9]{36,255}\b"),
-    kind("github-token", "ghs_", r"\bghs_[A-Za-z0-9]{36,255}\b"),
-    kind("github-token", "ghr_", r"\bghr_[A-Za-z0-9]{36,255}\b"),
-    kind("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,64}\b"),
-    kind(
-        "slack-token",
-        "xox",
-        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,255}\b",
-    ),
+    kind("github-token", "ghp_", r"ghp_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "gho_", r"gho_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghu_", r"ghu_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghs_", r"ghs_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghr_", r"ghr_[A-Za-z0-9]{36,255}\b"),
+    kind("gitlab-token", "glpat-", r"glpat-[A-Za-z0-9_-]{20,64}\b"),
+    kind("slack-token", "xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,255}\b"),
     kind("aws-access-key", "AKIA", r"\bAKIA[A-Z2-7]{16}\b"),
     kind("aws-access-key", "ASIA", r"\bASIA[A-Z2-7]{16}\b"),
-    kind("google-api-key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}\b"),
-    kind(
-        "stripe-key",
-        "k_live_",
-        r"\b[rs]k_live_[A-Za-z0-9]{16,247}\b",
-    ),
+    kind("google-api-key", "AIza", r"AIza[A-Za-z0-9_-]{35}\b"),
+    kind("stripe-key", "k_live_", r"[rs]k_live_[A-Za-z0-9]{16,247}\b"),
     kind(
         "anthropic-key",
         "sk-ant-",
-        r"\bsk-ant-[A-Za-z0-9_-]{20,255}\b",
+        r"sk-ant-[A-Za-z0-9_-]{20,255}\b",
     ),
     kind(
         "openai-key",
         "sk-",
         r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,255}\b",
     ),
-    kind("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    kind("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,512}\b"),
+    kind("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}\b"),
+    kind("pypi-token", "pypi-", r"pypi-[A-Za-z0-9_-]{50,512}\b"),
     kind("crates-token", "cio", r"\bcio[A-Za-z0-9]{32}\b"),
     kind("huggingface-token", "hf_", r"\bhf_[A-Za-z0-9]{30,64}\b"),
-    kind("digitalocean-token", "dop_v1_", r"\bdop_v1_[a-f0-9]{64}\b"),
+    kind("digitalocean-token", "dop_v1_", r"dop_v1_[a-f0-9]{64}\b"),
     kind(
         "sendgrid-key",
         "SG.",
@@ -85,12 +73,12 @@ const KINDS: &[SecretKind] = &[
     kind(
         "age-key",
         "AGE-SECRET-KEY-1",
-        r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
+        r"AGE-SECRET-KEY-1[A-Z0-9]{58}\b",
     ),
     kind(
         "jwt",
         "eyJ",
-        r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+        r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     ),
     kind(
         "url-password",
@@ -98,6 +86,13 @@ const KINDS: &[SecretKind] = &[
         r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@'\x22]{1,64}:[^\s/@'\x22$<{]{3,128}@",
     ),
 ];
+
+/// What a private key block begins with.
+const KEY_BEGIN: &str = "-----BEGIN ";
+/// What it ends with.
+const KEY_END: &str = "-----END ";
+/// What its first and last line name.
+const KEY_NAME: &str = "PRIVATE KEY";
 
 /// Finds all literals in one pass, several bytes at a time.
 static LITERALS: LazyLock<Option<Searcher>> =
@@ -180,6 +175,60 @@ struct Hit {
     end: usize,
 }
 
+/// Private key blocks, whole or cut off, in one pass however many headers there are.
+fn private_keys(text: &str) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    let mut at = 0;
+    let mut ends_ahead = true;
+    while let Some((start, rest)) = next_from(text, at, KEY_BEGIN) {
+        let header = rest.lines().next().unwrap_or_default();
+        if !header.contains(KEY_NAME) {
+            at = start + KEY_BEGIN.len();
+            continue;
+        }
+        let end = ends_ahead
+            .then(|| next_from(text, start, KEY_END))
+            .flatten();
+        let end = if let Some((end, tail)) = end {
+            end + closing(tail)
+        } else {
+            // Cut off: what follows the header is key as long as it looks like one.
+            ends_ahead = false;
+            let body = rest.get(header.len()..).unwrap_or_default();
+            start + header.len() + key_like(body)
+        };
+        hits.push(Hit {
+            kind: "private-key",
+            start,
+            end,
+        });
+        at = end.max(start + KEY_BEGIN.len());
+    }
+    hits
+}
+
+/// Where `wanted` stands next, and the text from there.
+fn next_from<'t>(text: &'t str, at: usize, wanted: &str) -> Option<(usize, &'t str)> {
+    let start = at + text.get(at..)?.find(wanted)?;
+    Some((start, text.get(start..)?))
+}
+
+/// The length of the last line of a key, dashes included, of which `text` begins.
+fn closing(text: &str) -> usize {
+    let line = text.lines().next().unwrap_or_default();
+    let dashes = line
+        .get(KEY_END.len()..)
+        .and_then(|rest| rest.find("-----"));
+    dashes.map_or(line.len(), |at| KEY_END.len() + at + 5)
+}
+
+/// How many bytes at the beginning can belong to the body of a key.
+fn key_like(text: &str) -> usize {
+    let body =
+        |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "+/=:,-".contains(c);
+    text.find(|c: char| !body(c)).unwrap_or(text.len())
+}
+
 /// Which kinds the text may hold. Without a searcher for the literals, it may hold any.
 fn present(text: &str) -> [bool; KINDS.len()] {
     let Some(literals) = LITERALS.as_ref() else {
@@ -206,6 +255,10 @@ fn find(text: &str) -> Vec<Hit> {
         .zip(present)
         .filter(|(_, present)| *present)
     {
+        if kind.literal == KEY_BEGIN {
+            hits.extend(private_keys(text));
+            continue;
+        }
         let Some(pattern) = pattern.as_ref() else {
             continue;
         };

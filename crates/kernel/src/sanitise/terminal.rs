@@ -33,9 +33,14 @@ pub fn strip_control(text: &str) -> Cow<'_, str> {
 
 /// Whether nothing in `text` is dangerous, told by its bytes where they are plain text.
 fn is_clean(text: &str) -> bool {
-    // Only characters that begin with one of these two can be dangerous beyond ASCII: C1 controls
-    // are 0xC2 0x80..0x9F, direction marks are 0xE2 0x80.. and 0xE2 0x81...
-    let suspect = |byte: &u8| matches!(byte, 0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xe2);
+    // Only characters that begin with one of the last four can be dangerous beyond ASCII: C1
+    // controls, direction marks and line separators, and invisible tags.
+    let suspect = |byte: &u8| {
+        matches!(
+            byte,
+            0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xf3
+        )
+    };
     // A whole block at a time without leaving early, which the compiler turns into wide operations.
     let block_is_plain = |block: &[u8]| {
         !block
@@ -48,8 +53,16 @@ fn is_clean(text: &str) -> bool {
 pub(super) fn is_dangerous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Direction overrides make text read differently from what it is.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => true,
+        // Direction marks, line separators and invisible tags make text read differently from
+        // what it is.
+        '\u{202a}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{61c}'
+        | '\u{2028}'
+        | '\u{2029}'
+        | '\u{e0000}'..='\u{e007f}' => true,
         _ => c.is_control(),
     }
 }

@@ -113,7 +113,8 @@ impl Prepared for PreparedGlob {
                 "unreadable_names": totals.unreadable_names,
                 "unreadable_directories": totals.unreadable_directories,
             }),
-            hidden: allowed.hidden,
+            // Counted by name, what is withheld would tell which names there are.
+            hidden: 0,
         })
     }
 }
@@ -123,7 +124,6 @@ const BATCH: usize = 4_096;
 
 struct Allowed {
     paths: Vec<Box<str>>,
-    hidden: u64,
     truncated: bool,
 }
 
@@ -131,7 +131,6 @@ struct Allowed {
 fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> Allowed {
     let mut allowed = Allowed {
         paths: Vec::new(),
-        hidden: 0,
         truncated: false,
     };
     let mut size = 0u64;
@@ -144,7 +143,6 @@ fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> 
         let answers = may_read(&batch, context);
         for (path, may_read) in batch.into_iter().zip(answers) {
             if !may_read {
-                allowed.hidden += 1;
                 continue;
             }
             size = size.saturating_add(path.len() as u64);

@@ -261,6 +261,7 @@ impl BuiltIns {
                 Trigger::Syscall(names) => names.contains(&request.syscall.name()),
                 Trigger::SyscallBy(plugin, names) => {
                     request.caller.plugin.as_str() == plugin
+                        && request.caller.sandbox.is_none()
                         && names.contains(&request.syscall.name())
                 }
                 Trigger::SyscallOutside(name, mode) => {

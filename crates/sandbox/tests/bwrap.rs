@@ -64,10 +64,10 @@ fn read(arguments: &[OsString]) -> (Vec<Vec<OsString>>, Vec<OsString>) {
                 | "--tmpfs" | "--remount-ro" | "--chdir",
             ) => 1,
             Some("--ro-bind" | "--bind" | "--symlink") => 2,
-            _ => panic!("not an option: {first:?}"),
+            _ => panic!("not an option: {}", first.display()),
         };
         let (values, after) = after.split_at(values);
-        options.push([&[first.clone()], values].concat());
+        options.push([std::slice::from_ref(first), values].concat());
         rest = after;
     }
     panic!("no command");

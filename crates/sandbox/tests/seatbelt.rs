@@ -8,6 +8,7 @@
 use airlock_sandbox::generate::{SeatbeltError, SeatbeltFacts, seatbelt};
 use airlock_sandbox::{HostPath, Plan, PlanBuilder, Surroundings, Template, View};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +128,26 @@ fn a_denied_path_cannot_be_moved_away_with_its_directory() {
 }
 
 #[test]
+fn denials_in_the_workspace_hold_in_its_stage() {
+    let plan = begin("code-executor")
+        .workspace("/w", View::Staged)
+        .deny("/w/private")
+        .deny_pattern("/w/*/key")
+        .build()
+        .unwrap();
+    let forms = parse(&generate(&plan).unwrap());
+    for want in [
+        rule("deny", "file-read*", "subpath", "/stage/private"),
+        rule("deny", "file-write*", "subpath", "/stage/private"),
+        rule("deny", "file-write*", "subpath", "/stage/.airlock"),
+        rule("deny", "file-read*", "regex", "^/stage/[^/]*/key(/|$)"),
+        rule("deny", "file-write-unlink", "literal", "/stage"),
+    ] {
+        assert!(forms.contains(&want), "{want:?}");
+    }
+}
+
+#[test]
 fn what_is_missing_is_an_error() {
     let facts = SeatbeltFacts {
         system: &[],
@@ -186,7 +207,8 @@ proptest! {
             .iter()
             .map(|path| rule("allow", "file-read*", "subpath", &text(path)))
             .collect();
-        for path in denied.iter().map(|path| path.as_str()).map(path).collect::<std::collections::BTreeSet<_>>() {
+        let denied: BTreeSet<HostPath> = denied.iter().map(|text| path(text)).collect();
+        for path in denied {
             want.push(rule("deny", "file-read*", "subpath", &text(&path)));
             want.push(rule("deny", "file-write*", "subpath", &text(&path)));
         }

@@ -8,7 +8,9 @@
 //! else, newlines included, stands for itself. Hosts do not occur: the one address that can be
 //! reached is the proxy's port on this machine.
 //!
-//! Not guaranteed: never run on macOS by us. There is no seccomp and there are no namespaces there;
+//! Not guaranteed: metadata of files can be read, but for denied ones: programs resolve paths with
+//! it. Names are compared as written, so the launcher hands over paths without symlinks. Never run
+//! on macOS by us. There is no seccomp and there are no namespaces there;
 //! the profile and the limits the launcher sets are the walls.
 
 use crate::plan::{Access, HostPath, Network, Part, Pattern, Piece, Plan, Reach, Target};
@@ -79,7 +81,7 @@ pub fn seatbelt(plan: &Plan, facts: &SeatbeltFacts<'_>) -> Result<String, Seatbe
             &format!("remote ip \"localhost:{port}\""),
         );
     }
-    denials(&mut profile, plan)?;
+    denials(&mut profile, plan, facts.stage)?;
     Ok(profile.0)
 }
 
@@ -108,26 +110,21 @@ fn grants(
     Ok(())
 }
 
-fn denials(profile: &mut Profile, plan: &Plan) -> Result<(), SeatbeltError> {
+fn denials(
+    profile: &mut Profile,
+    plan: &Plan,
+    stage: Option<&HostPath>,
+) -> Result<(), SeatbeltError> {
+    let workspace = plan.workspace().map(|workspace| &workspace.path);
     for denial in plan.denials() {
-        let operations: &[&str] = match denial.reach {
-            Reach::Writing => &["file-write*"],
-            Reach::Everything => &["file-read*", "file-write*"],
-        };
-        for operation in operations {
-            match &denial.target {
-                Target::Path(path) => profile.path("deny", operation, "subpath", path)?,
-                Target::Pattern(pattern) => {
-                    profile.text("deny", operation, "regex", &expression(pattern)?);
-                }
-            }
-        }
-        // A directory above could be renamed, and the denied path with it.
-        let root = denial.target.root();
-        let mut above = root.parent();
-        while let Some(path) = above.filter(|path| plan.can_write(path)) {
-            profile.path("deny", "file-write-unlink", "literal", &path)?;
-            above = path.parent();
+        profile.denial(&denial.target, denial.reach, |path| plan.can_write(path))?;
+        // The workspace is worked on at another path, where the denials hold as well.
+        let moved = workspace
+            .zip(stage)
+            .map(|(from, to)| denial.target.moved(from, to));
+        for target in moved.into_iter().flatten() {
+            let inside = |path: &HostPath| stage.is_some_and(|stage| stage.holds(path));
+            profile.denial(&target, denial.reach, inside)?;
         }
     }
     Ok(())
@@ -146,6 +143,33 @@ impl Profile {
         let text = path.as_os_str().to_str();
         let text = text.ok_or_else(|| SeatbeltError::NotUtf8(path.clone()))?;
         self.text(effect, operation, filter, text);
+        Ok(())
+    }
+
+    fn denial(
+        &mut self,
+        target: &Target,
+        reach: Reach,
+        writable: impl Fn(&HostPath) -> bool,
+    ) -> Result<(), SeatbeltError> {
+        let operations: &[&str] = match reach {
+            Reach::Writing => &["file-write*"],
+            Reach::Everything => &["file-read*", "file-write*"],
+        };
+        for operation in operations {
+            match target {
+                Target::Path(path) => self.path("deny", operation, "subpath", path)?,
+                Target::Pattern(pattern) => {
+                    self.text("deny", operation, "regex", &expression(pattern)?);
+                }
+            }
+        }
+        // A directory above could be renamed, and the denied path with it.
+        let mut above = target.root().parent();
+        while let Some(path) = above.filter(|path| writable(path)) {
+            self.path("deny", "file-write-unlink", "literal", &path)?;
+            above = path.parent();
+        }
         Ok(())
     }
 

@@ -8,8 +8,9 @@
 //! Judging is lexical. Whoever enforces a denial judges the path of the file really opened, so
 //! that symlinks and renames lead nowhere; hard links that existed before are out of reach.
 
-use super::path::{HostPath, owned, shown};
+use super::path::{HostPath, shown};
 use airlock_core::limits::PATH_BYTES;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
@@ -91,6 +92,18 @@ impl Target {
         }
     }
 
+    /// The targets that mean in `to` what this one means in `from`.
+    pub(crate) fn moved(&self, from: &HostPath, to: &HostPath) -> Vec<Self> {
+        match self {
+            Self::Path(path) => path.moved(from, to).map(Self::Path).into_iter().collect(),
+            Self::Pattern(pattern) => pattern
+                .moved(from, to)
+                .into_iter()
+                .map(Self::Pattern)
+                .collect(),
+        }
+    }
+
     /// The deepest directory certain to hold everything denied.
     pub(crate) fn root(&self) -> HostPath {
         match self {
@@ -142,10 +155,7 @@ impl Pattern {
         let shown = || shown(OsStr::new(text));
         let (mut parts, below) = if let Some(below) = text.strip_prefix("~/") {
             let home = home.ok_or_else(|| PatternProblem::NoHome(shown()))?;
-            let names = home
-                .names()
-                .map(|name| Part::Name(vec![Piece::Literal(owned(name))]));
-            (names.collect(), below)
+            (literal_names(home), below)
         } else if let Some(below) = text.strip_prefix('/') {
             (Vec::new(), below)
         } else if text.starts_with("**/") {
@@ -154,9 +164,9 @@ impl Pattern {
             return Err(PatternProblem::Unanchored(shown()));
         };
         for name in below.split('/').filter(|name| !name.is_empty()) {
-            parts.push(part(name).ok_or(()).or_else(|()| match name {
-                "." | ".." => Err(PatternProblem::Dots(shown())),
-                _ => Err(PatternProblem::Stars(shown())),
+            parts.push(part(name).ok_or_else(|| match name {
+                "." | ".." => PatternProblem::Dots(shown()),
+                _ => PatternProblem::Stars(shown()),
             })?);
         }
         Ok(Self { parts })
@@ -196,6 +206,37 @@ impl Pattern {
                 Some(_) | None => return false,
             }
         }
+    }
+
+    /// The patterns that say of `to` what this one says of `from` and what lies in it.
+    pub(crate) fn moved(&self, from: &HostPath, to: &HostPath) -> Vec<Self> {
+        let mut places = self.reached(BTreeSet::from([0]));
+        for name in from.names() {
+            let next = places
+                .iter()
+                .filter_map(|place| match self.parts.get(*place)? {
+                    Part::Any => Some(*place),
+                    Part::Name(pieces) => name_matches(pieces, name).then_some(place + 1),
+                });
+            places = self.reached(next.collect());
+        }
+        let rests = places.iter().filter_map(|place| self.parts.get(*place..));
+        let front = literal_names(to);
+        rests
+            .map(|rest| Self {
+                parts: [&front, rest].concat(),
+            })
+            .collect()
+    }
+
+    /// The places with those after each `**`, which may stand for no name at all.
+    fn reached(&self, mut places: BTreeSet<usize>) -> BTreeSet<usize> {
+        for (place, part) in self.parts.iter().enumerate() {
+            if *part == Part::Any && places.contains(&place) {
+                places.insert(place + 1);
+            }
+        }
+        places
     }
 
     pub(crate) fn parts(&self) -> &[Part] {
@@ -242,6 +283,11 @@ impl fmt::Display for Target {
             Self::Pattern(pattern) => pattern.fmt(f),
         }
     }
+}
+
+fn literal_names(path: &HostPath) -> Vec<Part> {
+    let name = |name: &OsStr| Part::Name(vec![Piece::Literal(name.to_owned())]);
+    path.names().map(name).collect()
 }
 
 fn check_text(text: &str) -> Result<(), PatternProblem> {
@@ -409,6 +455,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_moved_pattern_denies_there_what_it_denies_here(
+            pattern in "(/|\\*\\*/)([ab*?]{1,2}/|\\*\\*/){0,3}[ab]{1,2}",
+            from in "(/[ab]{1,2}){1,2}", below in "(/[ab]{1,2}){0,3}",
+        ) {
+            if let Ok(pattern) = Pattern::new(&pattern, None) {
+                let (from_path, to) = (HostPath::new(&from).unwrap(), HostPath::new("/s/t").unwrap());
+                let here = HostPath::new(format!("{from}{below}")).unwrap();
+                let there = HostPath::new(format!("/s/t{below}")).unwrap();
+                let moved = pattern.moved(&from_path, &to);
+                // What denies a directory above `from` denies all of it, and no plan grants that.
+                if !pattern.covers(&from_path) {
+                    let denied = moved.iter().any(|pattern| pattern.covers(&there));
+                    prop_assert_eq!(denied, pattern.covers(&here));
+                }
+            }
+        }
+
         #[test]
         fn beneath_the_denied_all_is_denied(
             pattern in "(/|\\*\\*/)([ab*?]{1,3}/){0,2}[ab]{1,2}", path in "(/[ab]{1,2}){1,5}",

@@ -172,6 +172,17 @@ pub const HIJACKS: &[(Names, &str)] = {
     ]
 };
 
+/// Names a row of the table would take along, which only change how a program behaves.
+const HARMLESS: &[&str] = &[
+    "NODE_ENV",
+    "NODE_DISABLE_COLORS",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "PYTHONIOENCODING",
+    "PYTHONUNBUFFERED",
+    "PYTHONUTF8",
+];
+
 /// The variables Airlock sets itself, whatever the plan lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OwnVariable {
@@ -310,6 +321,9 @@ fn check_name(name: &OsStr) -> Result<(), VariableProblem> {
     if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
         return Err(VariableProblem::Name(shown(name)));
     }
+    if HARMLESS.iter().any(|harmless| name == *harmless) {
+        return Ok(());
+    }
     match HIJACKS.iter().find(|(names, _)| names.hold(bytes)) {
         Some((_, reason)) => Err(VariableProblem::Hijack {
             name: shown(name),
@@ -388,6 +402,7 @@ mod tests {
             "CARGO_HOME",
             "GOPATH",
             "ENVIRONMENT",
+            "NODE_ENV",
             "LDFLAGS",
         ] {
             environment.inherit(OsStr::new(name)).unwrap();

@@ -88,38 +88,55 @@ pub struct Limits {
 
 const MIB: u64 = 1 << 20;
 
+/// What one value may be.
+struct Range {
+    limit: &'static str,
+    of: fn(&Limits) -> u64,
+    least: u64,
+    most: u64,
+}
+
+const fn range(limit: &'static str, of: fn(&Limits) -> u64, least: u64, most: u64) -> Range {
+    Range {
+        limit,
+        of,
+        least,
+        most,
+    }
+}
+
 /// What a value may be at all, whatever the template: under the least nothing starts, over the
 /// most one sandbox takes the machine. Memory, time and processes have their most from the
 /// execution contract, which counts children: one more with the process itself. The least of time
 /// and processors is under the templates' own smallest.
-const RANGES: &[(&str, fn(&Limits) -> u64, u64, u64)] = &[
-    (
+const RANGES: &[Range] = &[
+    range(
         "memory",
         |limits| limits.memory.as_bytes(),
         64 * MIB,
         4096 * MIB,
     ),
-    ("cpus", |limits| limits.cpus as u64, 100, 4_000),
-    ("pids", |limits| limits.pids as u64, 1, 101),
-    (
+    range("cpus", |limits| u64::from(limits.cpus), 100, 4_000),
+    range("pids", |limits| u64::from(limits.pids), 1, 101),
+    range(
         "duration",
         |limits| limits.duration.as_millis(),
         10,
         600_000,
     ),
-    (
+    range(
         "stdout",
         |limits| limits.stdout.as_bytes(),
         1_024,
         1024 * MIB,
     ),
-    (
+    range(
         "stderr",
         |limits| limits.stderr.as_bytes(),
         1_024,
         1024 * MIB,
     ),
-    (
+    range(
         "file_size",
         |limits| limits.file_size.as_bytes(),
         MIB,
@@ -144,11 +161,11 @@ pub struct OutOfRange {
 impl Limits {
     /// Every value outside its range.
     pub(crate) fn problems(&self) -> Vec<OutOfRange> {
-        let rows = RANGES.iter().map(|(limit, value, least, most)| OutOfRange {
-            limit,
-            value: value(self),
-            least: *least,
-            most: *most,
+        let rows = RANGES.iter().map(|range| OutOfRange {
+            limit: range.limit,
+            value: (range.of)(self),
+            least: range.least,
+            most: range.most,
         });
         rows.filter(|row| !(row.least..=row.most).contains(&row.value))
             .collect()
@@ -158,8 +175,8 @@ impl Limits {
     pub fn above(&self, other: &Self) -> Vec<&'static str> {
         let rows = RANGES
             .iter()
-            .filter(|(_, value, ..)| value(self) > value(other));
-        rows.map(|(limit, ..)| *limit).collect()
+            .filter(|range| (range.of)(self) > (range.of)(other));
+        rows.map(|range| range.limit).collect()
     }
 
     /// The lower of each.

@@ -8,7 +8,7 @@
 
 use airlock_core::limits::PATH_BYTES;
 use serde::{Serialize, Serializer};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -109,6 +109,12 @@ impl HostPath {
         Self(self.0.join(name))
     }
 
+    /// This path with `from` replaced by `to`; none for a path outside `from`.
+    pub(crate) fn moved(&self, from: &Self, to: &Self) -> Option<Self> {
+        let below = self.0.strip_prefix(&from.0).ok()?;
+        Some(Self(to.0.join(below).components().collect()))
+    }
+
     /// The names from the top, none for `/`.
     pub(crate) fn names(&self) -> impl DoubleEndedIterator<Item = &OsStr> + Clone {
         self.0.components().filter_map(|part| match part {
@@ -121,7 +127,7 @@ impl HostPath {
     }
 }
 
-/// For people: quoted where it would otherwise deceive.
+/// For people: escaped where it would otherwise deceive.
 impl fmt::Display for HostPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(self.as_os_str()))
@@ -141,18 +147,21 @@ impl Serialize for HostPath {
     }
 }
 
-/// `text` on one line: control characters and bytes that are not UTF-8 escaped, and bounded.
+/// `text` on one line, bounded: escaped if anything in it is no text, or would deceive on a
+/// terminal.
 pub(crate) fn shown(text: &OsStr) -> String {
-    let plain = text
-        .to_str()
-        .filter(|text| !text.chars().any(char::is_control));
-    let whole = plain.map_or_else(|| format!("{text:?}"), str::to_owned);
+    let plain = text.to_str().filter(|text| !text.chars().any(deceives));
+    let whole = plain.map_or_else(
+        || text.as_encoded_bytes().escape_ascii().to_string(),
+        str::to_owned,
+    );
     whole.chars().take(200).collect()
 }
 
-/// The owned form, for names kept in maps.
-pub(crate) fn owned(text: impl AsRef<OsStr>) -> OsString {
-    text.as_ref().to_owned()
+/// Control characters, and those that change the direction of the text around them.
+fn deceives(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -206,7 +215,9 @@ mod tests {
         let name = OsStr::from_bytes(b"/w/\xff\xfe");
         let path = HostPath::new(name).unwrap();
         assert_eq!(path.as_os_str(), name);
-        assert_eq!(path.to_string(), r#""/w/\xFF\xFE""#);
+        assert_eq!(path.to_string(), r"/w/\xff\xfe");
+        let turned = HostPath::new("/w/\u{202e}txt.exe").unwrap();
+        assert_eq!(turned.to_string(), r"/w/\xe2\x80\xaetxt.exe");
     }
 
     proptest! {

@@ -17,6 +17,7 @@ const SETTINGS: &str = "holds the kernel's settings";
 const DEVICES: &str = "holds devices";
 const SERVICES: &str = "holds sockets of container engines and system services";
 const ENGINE: &str = "belongs to a container engine";
+const PASSWORDS: &str = "holds password hashes";
 const OWN: &str = "is Airlock's own";
 
 /// Absolute places.
@@ -27,6 +28,8 @@ const PLACES: &[(&str, &str)] = &[
     ("/run", SERVICES),
     ("/var/run", SERVICES),
     ("/private/var/run", SERVICES),
+    ("/etc/shadow", PASSWORDS),
+    ("/etc/gshadow", PASSWORDS),
     ("/var/lib/docker", ENGINE),
     ("/var/lib/containerd", ENGINE),
     ("/var/lib/containers", ENGINE),

@@ -40,7 +40,7 @@ fn generate(
     let facts = BwrapFacts {
         system: &system,
         masks,
-        home: &path("/home/u"),
+        home: &path("/home/alice"),
         stage,
         filter_descriptor: 7,
     };

@@ -15,6 +15,7 @@
 mod builder;
 mod denial;
 mod environment;
+mod hijack;
 mod limits;
 mod narrow;
 mod network;
@@ -25,7 +26,8 @@ mod protected;
 pub use builder::PlanBuilder;
 pub use denial::{Denial, Pattern, PatternProblem, Reach, Target};
 pub(crate) use denial::{Part, Piece};
-pub use environment::{Environment, HIJACKS, Names, OwnVariable, VariableProblem};
+pub use environment::{Environment, OwnVariable, VariableProblem};
+pub use hijack::{HIJACKS, Names};
 pub use limits::{Class, Classes, Limit, Limits, OutOfRange};
 pub use network::{Destination, Host, HostProblem, Network};
 pub use path::{HostPath, PathProblem};

@@ -6,7 +6,7 @@
 )]
 
 use airlock_sandbox::generate::{Bwrap, BwrapError, BwrapFacts, Mask, SystemEntry, bwrap};
-use airlock_sandbox::plan::{Reach, Target};
+use airlock_sandbox::plan::{Extent, Target};
 use airlock_sandbox::{HostPath, Plan, PlanBuilder, Surroundings, Template, View};
 use proptest::prelude::*;
 use std::ffi::OsString;
@@ -131,16 +131,16 @@ fn denials_that_mounts_cannot_express_are_left_to_the_launcher() {
         .build()
         .unwrap();
     let made = generate(&plan, &[Mask::Directory(path("/w/vendor"))], None, &["x"]).unwrap();
-    let left: Vec<(String, Reach)> = made
+    let left: Vec<(String, Extent)> = made
         .uncovered
         .iter()
-        .map(|denial| (denial.target.to_string(), denial.reach))
+        .map(|denial| (denial.target.to_string(), denial.extent))
         .collect();
     let want = [
-        ("/w/.airlock", Reach::Writing),
-        ("/w/not-yet", Reach::Everything),
+        ("/w/.airlock", Extent::Writing),
+        ("/w/not-yet", Extent::Everything),
     ];
-    assert_eq!(left, want.map(|(text, reach)| (text.to_owned(), reach)));
+    assert_eq!(left, want.map(|(text, extent)| (text.to_owned(), extent)));
     let mask = [Mask::File(path("/w/other"))];
     let error = generate(&plan, &mask, None, &["x"]).unwrap_err();
     assert_eq!(error, BwrapError::NotDenied(path("/w/other")));

@@ -9,7 +9,7 @@
 //! [`Bwrap::uncovered`] lists the denials left to the launcher, which must refuse to start unless it
 //! covers them otherwise.
 
-use crate::plan::{Access, Denial, HostPath, Plan, Reach, Target};
+use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target};
 use std::ffi::{OsStr, OsString};
 
 /// Something of the system that every sandbox sees, as it is on this machine.
@@ -199,15 +199,15 @@ fn masks(
         // The one that takes more away comes last in order.
         let denial = plan.denials().iter().rfind(exact);
         let denial = denial.ok_or_else(|| BwrapError::NotDenied(path.clone()))?;
-        match (denial.reach, mask) {
-            (Reach::Writing, _) => {
+        match (denial.extent, mask) {
+            (Extent::Writing, _) => {
                 arguments.option("--ro-bind", [path.as_os_str(), path.as_os_str()]);
             }
-            (Reach::Everything, Mask::Directory(_)) => {
+            (Extent::Everything, Mask::Directory(_)) => {
                 arguments.option("--tmpfs", [path.as_os_str()]);
                 arguments.option("--remount-ro", [path.as_os_str()]);
             }
-            (Reach::Everything, Mask::File(_)) => {
+            (Extent::Everything, Mask::File(_)) => {
                 arguments.option("--ro-bind", [OsStr::new("/dev/null"), path.as_os_str()]);
             }
         }

@@ -13,7 +13,7 @@
 //! on macOS by us. There is no seccomp and there are no namespaces there;
 //! the profile and the limits the launcher sets are the walls.
 
-use crate::plan::{Access, HostPath, Network, Part, Pattern, Piece, Plan, Reach, Target};
+use crate::plan::{Access, Extent, HostPath, Network, Part, Pattern, Piece, Plan, Target};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::num::NonZeroU16;
@@ -117,14 +117,14 @@ fn denials(
 ) -> Result<(), SeatbeltError> {
     let workspace = plan.workspace().map(|workspace| &workspace.path);
     for denial in plan.denials() {
-        profile.denial(&denial.target, denial.reach, |path| plan.can_write(path))?;
+        profile.denial(&denial.target, denial.extent, |path| plan.can_write(path))?;
         // The workspace is worked on at another path, where the denials hold as well.
         let moved = workspace
             .zip(stage)
             .map(|(from, to)| denial.target.moved(from, to));
         for target in moved.into_iter().flatten() {
             let inside = |path: &HostPath| stage.is_some_and(|stage| stage.holds(path));
-            profile.denial(&target, denial.reach, inside)?;
+            profile.denial(&target, denial.extent, inside)?;
         }
     }
     Ok(())
@@ -149,12 +149,12 @@ impl Profile {
     fn denial(
         &mut self,
         target: &Target,
-        reach: Reach,
+        extent: Extent,
         writable: impl Fn(&HostPath) -> bool,
     ) -> Result<(), SeatbeltError> {
-        let operations: &[&str] = match reach {
-            Reach::Writing => &["file-write*"],
-            Reach::Everything => &["file-read*", "file-write*"],
+        let operations: &[&str] = match extent {
+            Extent::Writing => &["file-write*"],
+            Extent::Everything => &["file-read*", "file-write*"],
         };
         for operation in operations {
             match target {

@@ -1,6 +1,6 @@
 //! Building a plan: each value is checked as it comes, the whole at the end.
 
-use super::denial::{Denial, Pattern, Reach, Target};
+use super::denial::{Denial, Extent, Pattern, Target};
 use super::environment::{Environment, OwnVariable};
 use super::limits::{Class, Classes, Limit, Limits};
 use super::network::{Destination, Host, Network};
@@ -9,7 +9,7 @@ use super::problem::{PlanError, Problem};
 use super::protected::Surroundings;
 use super::{Plan, View, Workspace};
 use crate::seccomp::Profile;
-use crate::template::{Reach as TemplateReach, Template};
+use crate::template::{Reach, Template};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::num::NonZeroU16;
@@ -28,7 +28,7 @@ pub struct PlanBuilder {
     writes: BTreeSet<HostPath>,
     denials: BTreeSet<Denial>,
     destinations: BTreeSet<Destination>,
-    network: TemplateReach,
+    network: Reach,
     environment: Environment,
     directory: Option<HostPath>,
     limits: Limits,
@@ -81,12 +81,12 @@ impl PlanBuilder {
 
     /// Denies a path and all beneath it.
     pub fn deny(self, path: impl AsRef<OsStr>) -> Self {
-        self.deny_path(path.as_ref(), Reach::Everything)
+        self.deny_path(path.as_ref(), Extent::Everything)
     }
 
     /// Keeps a path and all beneath it read-only.
     pub fn deny_writing(self, path: impl AsRef<OsStr>) -> Self {
-        self.deny_path(path.as_ref(), Reach::Writing)
+        self.deny_path(path.as_ref(), Extent::Writing)
     }
 
     /// Denies what matches a pattern such as `**/.env` or `~/.ssh/**`, and all beneath.
@@ -95,7 +95,7 @@ impl PlanBuilder {
             Ok(pattern) => {
                 self.denials.insert(Denial {
                     target: Target::Pattern(pattern),
-                    reach: Reach::Everything,
+                    extent: Extent::Everything,
                 });
             }
             Err(problem) => self.problems.push(Problem::Pattern(problem)),
@@ -105,7 +105,7 @@ impl PlanBuilder {
 
     /// Takes the network away.
     pub fn without_network(mut self) -> Self {
-        self.network = TemplateReach::None;
+        self.network = Reach::None;
         self
     }
 
@@ -174,8 +174,8 @@ impl PlanBuilder {
         let directory = self.start();
         self.protect();
         let network = match self.network {
-            TemplateReach::None => Network::None,
-            TemplateReach::Restricted => Network::Restricted(self.destinations),
+            Reach::None => Network::None,
+            Reach::Restricted => Network::Restricted(self.destinations),
         };
         let plan = Plan {
             template: self.template,
@@ -207,19 +207,19 @@ impl PlanBuilder {
             .ok()
     }
 
-    fn deny_path(mut self, path: &OsStr, reach: Reach) -> Self {
+    fn deny_path(mut self, path: &OsStr, extent: Extent) -> Self {
         let path = self.path("denial", path);
         self.denials.extend(path.map(|path| Denial {
             target: Target::Path(path),
-            reach,
+            extent,
         }));
         self
     }
 
     /// Every grant, with the word for it and the denials that take it away altogether.
-    fn grants(&self) -> Vec<(&'static str, &HostPath, &'static [Reach])> {
-        const READING: &[Reach] = &[Reach::Everything];
-        const WRITING: &[Reach] = &[Reach::Everything, Reach::Writing];
+    fn grants(&self) -> Vec<(&'static str, &HostPath, &'static [Extent])> {
+        const READING: &[Extent] = &[Extent::Everything];
+        const WRITING: &[Extent] = &[Extent::Everything, Extent::Writing];
         let workspace = self
             .workspace
             .iter()
@@ -232,7 +232,7 @@ impl PlanBuilder {
     fn grant_problems(&self) -> Vec<Problem> {
         let places = self.surroundings.places();
         let mut problems = Vec::new();
-        for (field, path, reaches) in self.grants() {
+        for (field, path, extents) in self.grants() {
             if path.is_root() {
                 problems.push(Problem::GrantsEverything { field });
             }
@@ -246,7 +246,7 @@ impl PlanBuilder {
             let mut denials = self
                 .denials
                 .iter()
-                .filter(|denial| reaches.contains(&denial.reach));
+                .filter(|denial| extents.contains(&denial.extent));
             let denial = denials.find(|denial| denial.target.covers(path));
             problems.extend(denial.map(|denial| Problem::GrantInsideDenial {
                 field,
@@ -291,7 +291,7 @@ impl PlanBuilder {
             let profile = self.profile.name();
             problems.push(Problem::Profile { profile, template });
         }
-        if !self.destinations.is_empty() && self.network == TemplateReach::None {
+        if !self.destinations.is_empty() && self.network == Reach::None {
             problems.push(Problem::NoNetwork { template });
         }
         problems
@@ -319,13 +319,13 @@ impl PlanBuilder {
             .workspace
             .iter()
             .map(|w| w.path.join(OsStr::new(POLICY_DIRECTORY)));
-        let denial = |path, reach| Denial {
+        let denial = |path, extent| Denial {
             target: Target::Path(path),
-            reach,
+            extent,
         };
         let added: Vec<Denial> = inside
-            .map(|path| denial(path, Reach::Everything))
-            .chain(policy.map(|path| denial(path, Reach::Writing)))
+            .map(|path| denial(path, Extent::Everything))
+            .chain(policy.map(|path| denial(path, Extent::Writing)))
             .collect();
         self.denials.extend(added);
     }

@@ -67,7 +67,7 @@ impl PatternProblem {
 
 /// What a denial takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reach {
+pub enum Extent {
     /// Writing, creating, renaming and deleting; reading stays.
     Writing,
     /// Everything.
@@ -119,7 +119,7 @@ pub struct Denial {
     /// Where.
     pub target: Target,
     /// What.
-    pub reach: Reach,
+    pub extent: Extent,
 }
 
 /// A name with wildcards, or any number of names.

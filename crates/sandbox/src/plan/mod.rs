@@ -24,7 +24,7 @@ mod problem;
 mod protected;
 
 pub use builder::PlanBuilder;
-pub use denial::{Denial, Pattern, PatternProblem, Reach, Target};
+pub use denial::{Denial, Extent, Pattern, PatternProblem, Target};
 pub(crate) use denial::{Part, Piece};
 pub use environment::{Environment, OwnVariable, VariableProblem};
 pub use hijack::{HIJACKS, Names};
@@ -174,7 +174,7 @@ impl Plan {
     /// Whether the plan lets `path` be read. The base is not looked at.
     pub fn can_read(&self, path: &HostPath) -> bool {
         self.mounts().keys().any(|root| root.holds(path))
-            && !self.denied(path, &[Reach::Everything])
+            && !self.denied(path, &[Extent::Everything])
     }
 
     /// Whether the plan lets `path` be written, to the host or into the stage.
@@ -182,14 +182,14 @@ impl Plan {
         let granted =
             |(root, access): (&&HostPath, &Access)| *access > Access::Read && root.holds(path);
         self.mounts().iter().any(granted)
-            && !self.denied(path, &[Reach::Writing, Reach::Everything])
+            && !self.denied(path, &[Extent::Writing, Extent::Everything])
     }
 
-    fn denied(&self, path: &HostPath, reaches: &[Reach]) -> bool {
+    fn denied(&self, path: &HostPath, extents: &[Extent]) -> bool {
         let mut denials = self
             .denials
             .iter()
-            .filter(|denial| reaches.contains(&denial.reach));
+            .filter(|denial| extents.contains(&denial.extent));
         denials.any(|denial| denial.target.covers(path))
     }
 }

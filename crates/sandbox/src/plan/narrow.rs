@@ -60,18 +60,18 @@ impl Plan {
     /// that could have been built.
     fn drop_denied(&mut self) {
         let denials = &self.denials;
-        let covered = |path: &HostPath, reach| {
-            let mut found = denials.iter().filter(|denial| denial.reach >= reach);
+        let covered = |path: &HostPath, extent| {
+            let mut found = denials.iter().filter(|denial| denial.extent >= extent);
             found.any(|denial| denial.target.covers(path))
         };
         self.reads
-            .retain(|path| !covered(path, super::Reach::Everything));
+            .retain(|path| !covered(path, super::Extent::Everything));
         self.writes
-            .retain(|path| !covered(path, super::Reach::Writing));
+            .retain(|path| !covered(path, super::Extent::Writing));
         self.workspace = self
             .workspace
             .take()
-            .filter(|workspace| !covered(&workspace.path, super::Reach::Everything));
+            .filter(|workspace| !covered(&workspace.path, super::Extent::Everything));
     }
 }
 

@@ -1,5 +1,4 @@
 //! Policies and sandboxes have the same templates: neither crate knows the other, the kernel both.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use airlock_sandbox::plan::Limit;
 

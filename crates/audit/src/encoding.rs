@@ -8,8 +8,10 @@
 //!
 //! Invariant: a layout never changes under its version number.
 
+mod check;
 mod decode;
 
+pub(crate) use check::Checker;
 pub use decode::{DecodeError, DecodeProblem};
 pub(crate) use decode::{decode, event_of};
 
@@ -22,6 +24,9 @@ pub const FORMAT_VERSION: u8 = 1;
 
 /// Longest encoding of one entry: 100,000 paths of a generous length fit.
 pub const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// Room for most entries, so that few of them move while they are written.
+const USUAL_BODY: usize = 1_024;
 
 /// Why an entry cannot be sealed. Nothing was written: the caller must not go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +71,7 @@ impl SealError {
 /// The canonical bytes of `entry`.
 pub(crate) fn encode(entry: &Entry) -> Result<Vec<u8>, SealError> {
     check(entry)?;
-    let mut to = Encoder(Vec::with_capacity(512));
+    let mut to = Encoder(Vec::with_capacity(USUAL_BODY));
     to.entry(entry);
     match to.0.len() {
         bytes if bytes > MAX_BODY => Err(SealError::TooLarge { bytes }),
@@ -82,7 +87,12 @@ fn check(entry: &Entry) -> Result<(), SealError> {
     }
     let paths = entry.request.iter().flat_map(|request| &request.paths);
     for path in paths {
-        if parse_path(path.as_str()).as_ref() != Some(path) {
+        let is_normal = match path {
+            // Normal by construction: there is no other way to make one.
+            RequestPath::Inside(_) => true,
+            RequestPath::Outside(text) => normal_absolute(text).is_some(),
+        };
+        if !is_normal {
             let path = path.as_str().chars().take(120).collect();
             return Err(SealError::Path { path });
         }
@@ -217,10 +227,14 @@ impl Encoder {
 
     /// A part with its own length in front, so that a reader may skip it.
     fn block(&mut self, write: impl FnOnce(&mut Self)) {
-        let mut inner = Self(Vec::new());
-        write(&mut inner);
-        self.length(inner.0.len());
-        self.bytes(&inner.0);
+        let place = self.0.len();
+        self.length(0);
+        let start = self.0.len();
+        write(self);
+        let length = u32::try_from(self.0.len() - start).unwrap_or(u32::MAX);
+        if let Some(place) = self.0.get_mut(place..start) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
     }
 }
 

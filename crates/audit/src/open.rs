@@ -25,6 +25,10 @@ const BUSY: Duration = Duration::from_secs(10);
 /// The chain's own limit on a record, as SQLite counts; keeps one hostile row from filling memory.
 const MAX_BODY_LIMIT: i32 = 8 * 1024 * 1024;
 
+/// The page size of every database made here. Larger than SQLite's 4,096, because a verification
+/// reads every page twice and pays by the page; smaller than would make a lone record expensive.
+pub(crate) const PAGE_SIZE: u16 = 8_192;
+
 const RECORDS: &str = "CREATE TABLE records(seq INTEGER PRIMARY KEY, stored BLOB NOT NULL) STRICT";
 const META: &str =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID, STRICT";
@@ -346,15 +350,13 @@ fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
 /// Refuses other people's databases and newer formats; makes the schema in an empty file.
 fn check_format(connection: &Connection, path: &Path, access: Access) -> Result<(), OpenError> {
     let fail = |source| OpenError::sqlite(path, source);
-    let (application, version) = marks(connection).map_err(fail)?;
-    if application == 0 && version == 0 && is_empty(connection).map_err(fail)? {
-        return match access {
-            Access::Write => create_schema(connection).map_err(fail),
-            Access::Read => Err(OpenError::Damaged {
-                path: path.to_owned(),
-                detail: "the file is empty".to_owned(),
-            }),
-        };
+    let (mut application, mut version) = marks(connection).map_err(fail)?;
+    if application == 0 && version == 0 {
+        if is_empty(connection).map_err(fail)? {
+            return begin(connection, path, access);
+        }
+        // Another process may have made the schema since: marks and tables come together.
+        (application, version) = marks(connection).map_err(fail)?;
     }
     if application != APPLICATION {
         return Err(OpenError::Foreign {
@@ -378,6 +380,19 @@ fn check_format(connection: &Connection, path: &Path, access: Access) -> Result<
     Ok(())
 }
 
+/// What an empty file becomes.
+fn begin(connection: &Connection, path: &Path, access: Access) -> Result<(), OpenError> {
+    match access {
+        Access::Write => {
+            create_schema(connection).map_err(|source| OpenError::sqlite(path, source))
+        }
+        Access::Read => Err(OpenError::Damaged {
+            path: path.to_owned(),
+            detail: "the file is empty".to_owned(),
+        }),
+    }
+}
+
 fn marks(connection: &Connection) -> rusqlite::Result<(u32, u32)> {
     let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -391,6 +406,8 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 fn create_schema(connection: &Connection) -> rusqlite::Result<()> {
+    // Only before the first page is written; in a file another process began it changes nothing.
+    connection.pragma_update(None, "page_size", PAGE_SIZE)?;
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
     // Another process may have been first while this one waited for the lock.

@@ -19,6 +19,9 @@ use rusqlite::Connection;
 use std::path::Path;
 use support::{Place, all, note};
 
+/// The page size of the log's database.
+const PAGE: usize = 8_192;
+
 /// A log of `records` records in one file, without a write-ahead log beside it.
 fn settled(records: usize, every: u64) -> Place {
     let place = Place::new();
@@ -135,19 +138,19 @@ fn garbage(file: &mut Vec<u8>) {
 }
 
 fn half(file: &mut Vec<u8>) {
-    file.truncate(file.len() / 2 / 4096 * 4096 + 100);
+    file.truncate(file.len() / 2 / PAGE * PAGE + 100);
 }
 
 fn header(file: &mut [u8]) {
-    file[..4096].fill(0);
+    file[..PAGE].fill(0);
 }
 
 fn random_pages(file: &mut [u8]) {
     let mut random = StdRng::seed_from_u64(7);
-    let pages = file.len() / 4096;
+    let pages = file.len() / PAGE;
     for _ in 0..pages / 5 {
         let page = random.random_range(1..pages);
-        file[page * 4096..(page + 1) * 4096].fill(0xa5);
+        file[page * PAGE..(page + 1) * PAGE].fill(0xa5);
     }
 }
 

@@ -121,7 +121,7 @@ fn a_full_disk_refuses_and_writing_goes_on_by_itself_once_there_is_room() {
     let place = Place::new();
     let mut config = place.config();
     config.buffering = airlock_audit::Buffering::WINDOW;
-    config.max_pages = Some(40);
+    config.max_pages = Some(20);
     let log = Log::open(config).expect("opens");
     let large = "x".repeat(3_000);
     let mut taken = 0;
@@ -150,7 +150,7 @@ fn buffered_records_that_meet_a_full_disk_wait_for_room() {
     let place = Place::new();
     let mut config = place.config();
     config.buffering = airlock_audit::Buffering::WINDOW;
-    config.max_pages = Some(20);
+    config.max_pages = Some(10);
     let log = Log::open(config).expect("opens");
     // Acknowledged before anybody knows that the disk is full.
     let large = "x".repeat(3_000);

@@ -12,11 +12,11 @@ use std::path::PathBuf;
     propagate_version = true
 )]
 #[command(after_help = "Examples:
-  airlock demo                                   the whole road on a sample project
-  airlock init                                   write a starter policy for this project
-  airlock policy explain fs.read --path .env     what would be decided, and why
-  airlock tool call fs.read path=README.md       read a file through the road
-  airlock audit verify                           prove that the log is whole
+  airlock demo
+  airlock init
+  airlock policy explain fs.read --path .env
+  airlock tool call fs.read path=README.md
+  airlock audit verify
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 denied, 4 needs review, 5 not enforceable here.")]
 pub(crate) struct Cli {
@@ -49,11 +49,13 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the whole road on a sample project, offline
+    #[command(after_help = "Example:
+  airlock demo             leaves nothing behind")]
     Demo,
     /// Write a starter policy that fits this project
     #[command(after_help = "Examples:
-  airlock init             detect the languages and write .airlock/policy.yaml
-  airlock init --print     show the policy without writing it")]
+  airlock init             write .airlock/policy.yaml
+  airlock init --print     show it without writing it")]
     Init {
         /// Print the policy instead of writing it
         #[arg(long)]
@@ -61,24 +63,46 @@ pub(crate) enum Command {
     },
     /// Approve this workspace's policy, config and plugins
     #[command(after_help = "Examples:
-  airlock trust            review .airlock/ and approve it, at a terminal
-  airlock trust show       what is approved, and what has changed since
+  airlock trust            review .airlock/ and approve it
+  airlock trust show       what is approved or has changed
   airlock trust revoke     back to the built-in defaults")]
     Trust {
         #[command(subcommand)]
         action: Option<TrustAction>,
     },
     /// Check, explain, test, compare and change policy
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock policy check
+  airlock policy explain fs.write --path .github/workflows/ci.yml
+  airlock policy test tests/policy.yaml"
+    )]
     Policy(PolicyCommand),
     /// Read, verify and export the audit log
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock audit log --decision deny --since 2h
+  airlock audit verify
+  airlock audit export > log.jsonl"
+    )]
     Audit(AuditCommand),
     /// List, describe and call tools on the road
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock tool list
+  airlock tool call fs.read path=README.md"
+    )]
     Tool(ToolCommand),
     /// Show and change configuration
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock config show
+  airlock config set color never"
+    )]
     Config(ConfigCommand),
     /// Print a shell completion script
     #[command(after_help = "Example:
@@ -95,14 +119,20 @@ pub(crate) enum Command {
         directory: PathBuf,
     },
     /// Print the version and what this build can do
+    #[command(after_help = "Example:
+  airlock version --json")]
     Version,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrustAction {
     /// What is approved, and what has changed since
+    #[command(after_help = "Example:
+  airlock trust show --json")]
     Show,
     /// Withdraw approval: built-in defaults hold again
+    #[command(after_help = "Example:
+  airlock trust revoke")]
     Revoke,
 }
 
@@ -120,7 +150,7 @@ pub(crate) enum PolicyCommand {
   airlock policy explain fs.write --path .github/workflows/ci.yml
   airlock policy explain net.connect --host example.org --port 443 --as agent
   airlock policy explain exec.run --command 'cargo test' --tier process")]
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Run a policy's examples and a file of table tests
     #[command(after_help = "Example:
   airlock policy test tests/policy.yaml")]
@@ -137,9 +167,9 @@ pub(crate) enum PolicyCommand {
     Diff {
         /// The new policy
         file: PathBuf,
-        /// How many of the last audited syscalls to replay
-        #[arg(long, default_value_t = 100, value_name = "N")]
-        last: usize,
+        /// How many of the last audited syscalls to replay; default: what the policy says, 100
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
     },
     /// Replace this workspace's policy, after review at a terminal
     #[command(after_help = "Example:
@@ -147,13 +177,17 @@ pub(crate) enum PolicyCommand {
     Update {
         /// The new policy
         file: PathBuf,
-        /// How many of the last audited syscalls to replay
-        #[arg(long, default_value_t = 100, value_name = "N")]
-        last: usize,
+        /// How many of the last audited syscalls to replay; default: what the policy says, 100
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
     },
     /// Print the JSON Schema of policy files
+    #[command(after_help = "Example:
+  airlock policy schema > policy.schema.json")]
     Schema,
     /// Print the policy in force
+    #[command(after_help = "Example:
+  airlock policy show > policy.yaml")]
     Show,
 }
 
@@ -216,15 +250,17 @@ pub(crate) enum AuditCommand {
   airlock audit log --follow --json")]
     Log(LogArgs),
     /// Show one record whole
+    #[command(after_help = "Example:
+  airlock audit show 12 --json")]
     Show {
         /// Its sequence number
         seq: u64,
     },
     /// Verify the log, or an export of it
     #[command(after_help = "Examples:
-  airlock audit verify                                  this workspace's log
-  airlock audit verify export.jsonl                     an export, offline
-  airlock audit verify --checkpoint pinned.jsonl        against pinned checkpoints")]
+  airlock audit verify
+  airlock audit verify export.jsonl
+  airlock audit verify --checkpoint pinned.jsonl")]
     Verify {
         /// An export; default: this workspace's log
         export: Option<PathBuf>,
@@ -245,8 +281,12 @@ pub(crate) enum AuditCommand {
         output: Option<PathBuf>,
     },
     /// Count records by event and decision; sizes and checkpoints
+    #[command(after_help = "Example:
+  airlock audit stats --json")]
     Stats,
     /// Sign the head of the log now, and print the checkpoint for pinning elsewhere
+    #[command(after_help = "Example:
+  airlock audit checkpoint >> pinned.jsonl")]
     Checkpoint,
 }
 
@@ -300,8 +340,12 @@ pub(crate) struct LogArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     /// List tools
+    #[command(after_help = "Example:
+  airlock tool list --json")]
     List,
     /// Describe one tool, with its argument schema
+    #[command(after_help = "Example:
+  airlock tool show search.grep")]
     Show {
         /// The tool, such as fs.read
         name: String,
@@ -325,14 +369,74 @@ pub(crate) enum ToolCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Show every setting, its value and where it came from
+    #[command(after_help = "Example:
+  airlock config show --json")]
     Show,
     /// Set a value in your own configuration
+    #[command(after_help = "Examples:
+  airlock config set color never
+  airlock config set output.max_tokens 8000")]
     Set {
         /// The setting
         key: String,
         /// Its value
+        #[arg(allow_negative_numbers = true)]
         value: String,
     },
     /// Print where configuration is read from
+    #[command(after_help = "Example:
+  airlock config path")]
     Path,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Every command below `command`, with the words that name it.
+    fn all(command: &clap::Command, words: &[String]) -> Vec<(Vec<String>, clap::Command)> {
+        let mut found = vec![(words.to_vec(), command.clone())];
+        for below in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            let mut words = words.to_vec();
+            words.push(below.get_name().to_owned());
+            found.extend(all(below, &words));
+        }
+        found
+    }
+
+    #[test]
+    fn every_command_has_examples_of_itself_that_parse() {
+        for (words, command) in all(&Cli::command(), &[]) {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_else(|| panic!("{words:?} has no examples"));
+            let prefix = format!("  airlock {}", words.join(" "));
+            let examples: Vec<&str> = help
+                .lines()
+                .filter(|line| line.starts_with(prefix.trim_end()))
+                .collect();
+            assert!(!examples.is_empty(), "{words:?}: {help}");
+            for example in examples {
+                // What follows two spaces is a remark; what follows `>` is for the shell.
+                let line = example.trim().split("  ").next().unwrap_or_default();
+                let line = line.split(" >").next().unwrap_or_default();
+                let parsed = Cli::try_parse_from(shell_words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    /// Words as a shell splits them, as far as the examples need.
+    fn shell_words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quoted = false;
+        for c in line.chars() {
+            match c {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words
+    }
 }

@@ -4,7 +4,7 @@
 //! workspace's trusted `.airlock/config.yaml`, the user's own file, defaults. Files are flat: one
 //! `key: value` a line.
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
 use airlock_core::closest;
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ impl Config {
             let name = variable_name(setting.key);
             if let Some(text) = variable(&name) {
                 let text = text.to_string_lossy().into_owned();
-                check(setting.key, &text, &format!("${name}"))?;
+                check(setting.key, &text, &format!("in ${name}"))?;
                 value = (text, Origin::Variable(name));
             }
             if let Some(text) = color.filter(|_| setting.key == "color") {
@@ -156,6 +156,9 @@ fn variable_name(key: &str) -> String {
     format!("AIRLOCK_{}", key.to_uppercase().replace('.', "_"))
 }
 
+/// How messages name what the person typed, as opposed to `in FILE:3`.
+pub(crate) const ON_THE_COMMAND_LINE: &str = "on the command line";
+
 /// The setting called `key`, or an error that suggests one.
 pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Failure> {
     SETTINGS
@@ -168,7 +171,7 @@ pub(crate) fn setting(key: &str, source: &str) -> Result<&'static Setting, Failu
             };
             Failure::new(
                 Kind::Usage,
-                format!("unknown setting `{}` in {source}", shorten(key)),
+                format!("unknown setting `{}` {source}", shorten(key)),
             )
             .fix(fix)
         })
@@ -179,7 +182,7 @@ fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
     if (setting.check)(value) {
         return Ok(());
     }
-    let what = format!("`{}` is no value for `{key}` in {source}", shorten(value));
+    let what = format!("`{}` is no value for `{key}` {source}", shorten(value));
     Err(Failure::new(Kind::Usage, what).fix(format!("use {}", setting.accepts)))
 }
 
@@ -205,7 +208,7 @@ fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure
             .ok_or_else(|| invalid(format!("line {} is not `key: value`", number + 1)))?;
         let value = value.split(" #").next().unwrap_or_default().trim();
         let value = value.trim_matches(|c| c == '"' || c == '\'');
-        check(key.trim(), value, &format!("{source}:{}", number + 1))?;
+        check(key.trim(), value, &format!("in {source}:{}", number + 1))?;
         if values
             .insert(key.trim().to_owned(), value.to_owned())
             .is_some()
@@ -222,10 +225,10 @@ fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure
 
 /// Sets `key` in the user's file, leaving every other line as it is.
 pub(crate) fn set(path: &Path, key: &str, value: &str) -> Result<(), Failure> {
-    check(key, value, "the command line")?;
+    check(key, value, ON_THE_COMMAND_LINE)?;
     let failed = |error: io::Error| {
         Failure::new(Kind::Failed, format!("cannot write {}", path.display()))
-            .why(error)
+            .why(cause(&error))
             .fix("make the directory writable, or set XDG_CONFIG_HOME to one that is")
     };
     let old = match std::fs::read_to_string(path) {

@@ -46,6 +46,12 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
+    // Every command returns one of these or a number: the number should not pay for it.
+    said: Box<Said>,
+}
+
+#[derive(Debug)]
+struct Said {
     what: String,
     why: Vec<String>,
     fix: Vec<String>,
@@ -59,11 +65,13 @@ impl Failure {
     pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self {
             kind,
-            what: what.into(),
-            why: Vec::new(),
-            fix: Vec::new(),
-            details: None,
-            json: serde_json::Map::new(),
+            said: Box::new(Said {
+                what: what.into(),
+                why: Vec::new(),
+                fix: Vec::new(),
+                details: None,
+                json: serde_json::Map::new(),
+            }),
         }
     }
 
@@ -72,21 +80,33 @@ impl Failure {
         let mut failure = Self::new(kind, error.to_string());
         let mut source = error.source();
         while let Some(cause) = source {
-            failure.why.push(cause.to_string());
+            failure = failure.why(cause);
             source = cause.source();
         }
         failure
     }
 
+    /// Says `what` instead; what was said so far becomes the first reason.
+    pub(crate) fn headed(mut self, what: &str) -> Self {
+        let cause = std::mem::replace(&mut self.said.what, what.to_owned());
+        self.said.why.insert(0, cause);
+        self
+    }
+
+    /// Adds a reason, unless what was said already ends with it: many errors quote their cause.
     pub(crate) fn why(mut self, why: impl Display) -> Self {
-        self.why.push(why.to_string());
+        let why = why.to_string();
+        let said = self.said.why.last().unwrap_or(&self.said.what);
+        if !said.ends_with(&why) {
+            self.said.why.push(why);
+        }
         self
     }
 
     pub(crate) fn fix(mut self, fix: impl Display) -> Self {
         let fix = fix.to_string();
         if !fix.is_empty() {
-            self.fix.push(fix);
+            self.said.fix.push(fix);
         }
         self
     }
@@ -99,50 +119,64 @@ impl Failure {
     }
 
     pub(crate) fn details(mut self, details: String) -> Self {
-        self.details = Some(details);
+        self.said.details = Some(details);
         self
     }
 
     pub(crate) fn json(mut self, key: &str, value: serde_json::Value) -> Self {
-        self.json.insert(key.to_owned(), value);
+        self.said.json.insert(key.to_owned(), value);
         self
     }
 
     pub(crate) fn what(&self) -> &str {
-        &self.what
+        &self.said.what
     }
 
     pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
-        self.why.iter().map(String::as_str)
+        self.said.why.iter().map(String::as_str)
     }
 
     pub(crate) fn fixes(&self) -> impl Iterator<Item = &str> {
-        self.fix.iter().map(String::as_str)
+        self.said.fix.iter().map(String::as_str)
     }
 
     /// Shows the failure where people, or programs, look for it.
     pub(crate) fn show(&self, output: &mut Output) {
-        if output.is_json() {
+        // A stdout that takes nothing can take no error either.
+        if output.is_json() && !output.is_closed() {
             let mut error = json!({
                 "kind": self.kind.word(),
-                "what": self.what,
-                "why": self.why,
-                "fix": self.fix,
+                "what": self.said.what,
+                "why": self.said.why,
+                "fix": self.said.fix,
             });
             if let Some(object) = error.as_object_mut() {
-                object.extend(self.json.clone());
+                object.extend(self.said.json.clone());
             }
             output.json(&json!({ "error": error }));
             return;
         }
-        if let Some(details) = &self.details {
+        if let Some(details) = &self.said.details {
             output.note(details.trim_end());
         }
-        output.error(&self.what);
-        self.why.iter().for_each(|why| output.labelled("why", why));
-        self.fix.iter().for_each(|fix| output.labelled("fix", fix));
+        output.error(&self.said.what);
+        self.said
+            .why
+            .iter()
+            .for_each(|why| output.labelled("why", why));
+        self.said
+            .fix
+            .iter()
+            .for_each(|fix| output.labelled("fix", fix));
     }
 }
 
 /// What a command returns: its exit code, or why it failed.
 pub(crate) type Ending = Result<u8, Failure>;
+
+/// Why an operation on a file failed, without the temporary name it was tried under.
+pub(crate) fn cause(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" at path ").unwrap_or(text.len());
+    text.get(..end).unwrap_or(&text).to_owned()
+}

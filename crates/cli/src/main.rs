@@ -7,32 +7,48 @@ mod failure;
 mod output;
 mod place;
 mod review;
+mod usage;
 
 use args::{Cli, Color};
 use clap::Parser;
+use failure::Failure;
 use output::Output;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not mistakes; clap knows which stream is which.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            return refuse(&error);
         }
     };
     if let Some(color) = cli.global.color {
         choose_color(color);
     }
     let mut output = Output::new(cli.global.json);
-    match commands::run(cli, &mut output) {
+    match commands::run(cli, &mut output).and_then(|code| output.finish().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            failure.show(&mut output);
-            ExitCode::from(failure.kind.code())
-        }
+        Err(failure) => end(&failure, &mut output),
     }
+}
+
+fn end(failure: &Failure, output: &mut Output) -> ExitCode {
+    failure.show(output);
+    ExitCode::from(failure.kind.code())
+}
+
+/// Ends a command line that clap did not turn into a command.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let line: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(failure) = usage::failure(error, &line) {
+        // The flags were not parsed, but a program that asked for JSON still reads only JSON.
+        let json = line.iter().any(|word| word == "--json");
+        return end(&failure, &mut Output::new(json));
+    }
+    // Help and version are answers, not mistakes; clap knows which stream is which.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn choose_color(color: Color) {

@@ -29,8 +29,8 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 )]
 pub(crate) fn current_directory() -> Result<PathBuf, Failure> {
     std::env::current_dir().map_err(|error| {
-        Failure::of(Kind::Failed, &error)
-            .why("the current directory cannot be read; it may have been deleted")
+        Failure::new(Kind::Failed, "cannot tell the current directory")
+            .why(format!("{error}; it may have been deleted"))
             .fix("change to an existing directory, or pass --workspace DIR")
     })
 }
@@ -39,7 +39,7 @@ impl Place {
     /// From the environment and `--workspace`.
     pub(crate) fn find(workspace: Option<&Path>) -> Result<Self, Failure> {
         let workspace = match workspace {
-            Some(path) => path.to_owned(),
+            Some(path) => existing(path)?,
             None => enclosing(&current_directory()?),
         };
         Ok(Self {
@@ -53,6 +53,19 @@ impl Place {
     pub(crate) fn user_config(&self) -> PathBuf {
         self.config_home.join("airlock/config.yaml")
     }
+}
+
+/// The directory the person named. A workspace they mistyped must not pass for an empty one.
+fn existing(path: &Path) -> Result<PathBuf, Failure> {
+    let why = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(path.to_owned()),
+        Ok(_) => "it is not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let what = format!("cannot open workspace `{}`", path.display());
+    Err(Failure::new(Kind::Failed, what)
+        .why(why)
+        .fix("name an existing directory with --workspace DIR"))
 }
 
 /// The nearest directory upwards that has a policy or is a repository; else the directory itself.

@@ -1,10 +1,11 @@
 //! A person answers a question of the kernel, at a terminal and nowhere else.
 //!
 //! The answer is read from the terminal itself, not from stdin, so that nothing piped into the
-//! command can answer for the person.
+//! command can answer for the person. What the question is about goes to stderr, which is that
+//! terminal, so that a redirected stdout cannot hide it.
 
 use crate::failure::{Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::Output;
 use airlock_kernel::{Kernel, Review};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -32,13 +33,22 @@ impl Terminal {
     }
 
     /// Asks `question` and reads one line.
+    ///
+    /// What was typed before the question is thrown away: a pasted block of commands must not
+    /// carry the answer to a question nobody has seen.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {
+        rustix::termios::tcflush(&self.writer, rustix::termios::QueueSelector::IFlush).ok()?;
         write!(self.writer, "{question} ")
             .and_then(|()| self.writer.flush())
             .ok()?;
         let mut line = String::new();
         let read = self.reader.read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim().to_owned())
+        if read == 0 {
+            // End of input leaves the cursor behind the question.
+            let _ = writeln!(self.writer);
+            return None;
+        }
+        Some(line.trim().to_owned())
     }
 }
 
@@ -72,7 +82,12 @@ pub(crate) fn answer(
         Some(word) => format!("{what}: type `{word}` to approve:"),
         None => format!("{what}: approve? [y/N]"),
     };
-    let reply = terminal.ask(&question).unwrap_or_default();
+    let answered = terminal.ask(&question);
+    let why = match &answered {
+        Some(_) => "the person at the terminal did not say yes",
+        None => "nobody at the terminal answered",
+    };
+    let reply = answered.unwrap_or_default();
     let approved = match typed {
         Some(word) => reply == word,
         None => matches!(reply.as_str(), "y" | "Y" | "yes"),
@@ -83,9 +98,9 @@ pub(crate) fn answer(
     if approved {
         return Ok(());
     }
-    output.note(styled(Tone::Faint, "not approved; nothing was changed"));
     Err(
         Failure::new(Kind::Denied, format!("{what} was not approved"))
-            .why("the person at the terminal said no"),
+            .why(why)
+            .fix("nothing was changed; run the same command again to decide anew"),
     )
 }

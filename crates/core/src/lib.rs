@@ -5,6 +5,7 @@
 
 mod caller;
 mod digest;
+mod host;
 mod ids;
 pub mod limits;
 mod path;
@@ -17,6 +18,7 @@ mod words;
 
 pub use caller::{Caller, Peer};
 pub use digest::{Digest, ParseDigestError};
+pub use host::canonical_host;
 pub use ids::{
     ActionId, IdError, PluginName, SandboxId, SessionId, TagName, TenantId, UserId, WorkspaceId,
 };

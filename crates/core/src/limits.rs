@@ -1,6 +1,6 @@
 //! Bounds on what Airlock reads before it trusts anything, in one place.
 
-/// Longest capability, in bytes (`01` §1).
+/// Longest capability, in bytes.
 pub const CAPABILITY_BYTES: usize = 1_024;
 /// Most segments of a capability.
 pub const CAPABILITY_SEGMENTS: usize = 32;

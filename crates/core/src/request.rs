@@ -88,7 +88,13 @@ impl Request {
                 .iter()
                 .map(|path| format!("{name}.{}", path.absolute(root)))
                 .collect(),
-            CapabilityForm::Host(name) => with(name, self.host.as_ref()),
+            CapabilityForm::Host(name) => self
+                .host
+                .as_deref()
+                .and_then(crate::canonical_host)
+                .map(|host| format!("{name}.{host}"))
+                .into_iter()
+                .collect(),
             CapabilityForm::Secret(name) => with(name, self.secret.as_ref()),
             CapabilityForm::Tool(name) => with(name, self.tool.as_ref()),
         }

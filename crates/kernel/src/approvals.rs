@@ -77,6 +77,7 @@ impl Kernel {
             ("gate", review.approval.gate.to_string()),
             ("answer", reply.to_owned()),
             ("channel", Channel::Terminal.to_string()),
+            ("answered_by", self.user().to_string()),
         ];
         entry
             .metadata

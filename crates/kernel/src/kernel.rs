@@ -11,7 +11,7 @@ use crate::road::Call;
 use crate::tools::Registry;
 use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
-use airlock_audit::{Health, Log, LogConfig};
+use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
 use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
 use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
@@ -72,6 +72,9 @@ pub enum StartError {
     /// The chain is broken, and policy says that nothing starts then.
     #[error("the audit log is broken, and the policy says `audit.stop_on_break`: {0}")]
     Broken(String),
+    /// The start could not be recorded, so there is none.
+    #[error("the audit log cannot record the start")]
+    Unrecorded(#[source] AppendError),
     /// The operating system's identity cannot be named.
     #[error("cannot tell who is asking")]
     Identity(#[source] IdError),
@@ -95,6 +98,7 @@ pub struct Kernel {
     output_bytes: usize,
     search_threads: usize,
     notice: Option<String>,
+    lifetime: Lifetime,
 }
 
 impl Kernel {
@@ -108,6 +112,9 @@ impl Kernel {
             refuse_broken(&log)?;
         }
         let notice = upkeep::daily(&log, store.workspace().state(), config.clock.now());
+        if config.lifetime == Lifetime::Long {
+            note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
+        }
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
@@ -122,6 +129,7 @@ impl Kernel {
             output_bytes: config.output_bytes,
             search_threads: config.search_threads,
             notice,
+            lifetime: config.lifetime,
         })
     }
 
@@ -156,7 +164,10 @@ impl Kernel {
     }
 
     /// Flushes the log. Dropping does the same but cannot report a failure.
-    pub fn close(self) -> Result<(), airlock_audit::AppendError> {
+    pub fn close(self) -> Result<(), AppendError> {
+        if self.lifetime == Lifetime::Long {
+            note(&self.log, &self.clock, EventType::KernelShutdown)?;
+        }
         self.log.close()
     }
 
@@ -245,4 +256,10 @@ fn refuse_broken(log: &Log) -> Result<(), StartError> {
             Err(StartError::Broken(detail))
         }
     }
+}
+
+/// Records the beginning or the end of a kernel that stays.
+fn note(log: &Log, clock: &Clock, event: EventType) -> Result<(), AppendError> {
+    let entry = Entry::new(clock.now(), event, Stage::Note);
+    log.append(&entry, Durability::Buffered).map(drop)
 }

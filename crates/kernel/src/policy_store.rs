@@ -5,20 +5,26 @@
 
 use crate::kernel::StartError;
 use crate::starter::Starter;
-use crate::workspace::{POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic};
+use crate::workspace::{
+    Existing, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
+};
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    BuiltIns, Decision, Engine, Explanation, Generation, LoadError, Policy, Protected,
+    BuiltIns, Decision, Document, Engine, Explanation, Generation, LoadError, Policy, Protected,
 };
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The role of the local user unless the policy gives another.
+const OWNER: &str = "owner";
 
 /// Most numbered backups of replaced policies; the oldest go first.
 const BACKUPS: usize = 100;
@@ -56,6 +62,9 @@ pub enum UpdateError {
     /// The files are not the ones a person looked at.
     #[error("the files changed while they were being reviewed")]
     Moved,
+    /// Something below `.airlock/` is not what can be approved or replaced.
+    #[error("the workspace's files cannot be used as they are")]
+    Unusable(#[source] Arc<TrustError>),
     /// Approvals cannot be read or recorded.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -79,6 +88,7 @@ impl UpdateError {
         match self {
             Self::Exists => "edit it and run `airlock policy update FILE`, or `airlock trust`",
             Self::Moved => "look at them again and answer again",
+            Self::Unusable(error) => error.hint(),
             Self::Trust(error) => error.hint(),
             Self::Load(_) => "check it with `airlock policy check FILE`",
             Self::Write { .. } => "make the directory writable, or free some space",
@@ -92,6 +102,8 @@ pub(crate) struct Updated {
     pub(crate) generation: Generation,
     /// The name of the backup of the policy it replaced.
     pub(crate) backup: Option<String>,
+    /// Whether it counts: other files of the workspace may still wait for approval.
+    pub(crate) in_force: bool,
 }
 
 /// One policy, with the sets and tags that follow from it for this user.
@@ -115,19 +127,7 @@ impl PolicyInForce {
         let set =
             |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
-        let user_allow = match document.users.get(user.as_str()) {
-            // The local user owns the machine's copy unless the policy says otherwise.
-            None => CapabilitySet::parse(["*"]).map_err(StartError::Manifest)?,
-            Some(roles) => {
-                let granted: Vec<Arc<str>> = roles
-                    .iter()
-                    .filter_map(|role| document.roles.get(role))
-                    .flatten()
-                    .cloned()
-                    .collect();
-                set(&granted)?
-            }
-        };
+        let user_allow = set(&permissions(document, user))?;
         let built_ins = BuiltIns::standard(protected(workspace)?);
         let extensions = crate::extensions::host(&policy);
         let engine = Engine::new(policy, built_ins, extensions);
@@ -207,6 +207,23 @@ impl fmt::Debug for PolicyInForce {
     }
 }
 
+/// What the roles of `user` permit. The local user owns the machine's copy: without an entry of
+/// their own they have the role `owner`, which permits everything unless the policy says otherwise.
+fn permissions(document: &Document, user: &UserId) -> Vec<Arc<str>> {
+    let owner = [Arc::from(OWNER)];
+    let roles = document
+        .users
+        .get(user.as_str())
+        .map_or(&owner[..], Vec::as_slice);
+    let everything = [Arc::from("*")];
+    let of = |role: &Arc<str>| match document.roles.get(role) {
+        Some(granted) => granted.clone(),
+        None if **role == *OWNER => everything.to_vec(),
+        None => Vec::new(),
+    };
+    roles.iter().flat_map(of).collect()
+}
+
 /// What no request may write, whatever the policy: state, keys and our own binary.
 fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
     let mut paths = vec![workspace.state().path().display().to_string()];
@@ -218,22 +235,39 @@ fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
         .map_err(StartError::Protected)
 }
 
+/// Which trust record there is: another process that approves, updates or revokes leaves another.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp(Option<(u64, u64, i64, i64)>);
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        let found = std::fs::metadata(path).ok();
+        Self(found.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec())))
+    }
+}
+
 /// The workspace with the policy in force in it.
 pub(crate) struct PolicyStore {
     workspace: Workspace,
     user: UserId,
     current: ArcSwap<PolicyInForce>,
+    stamp: ArcSwap<Stamp>,
+    loading: Mutex<()>,
 }
 
 impl PolicyStore {
     /// Loads the policy a person approved, or the built-in one. A policy that is approved and does
     /// not load stops the start.
     pub(crate) fn open(workspace: Workspace, user: &UserId) -> Result<Self, StartError> {
+        // Before loading: what changes meanwhile is noticed at the first call.
+        let stamp = Stamp::of(&workspace.state().trust());
         let current = load(&workspace, user)?;
         Ok(Self {
             workspace,
             user: user.clone(),
             current: ArcSwap::from_pointee(current),
+            stamp: ArcSwap::from_pointee(stamp),
+            loading: Mutex::new(()),
         })
     }
 
@@ -241,7 +275,17 @@ impl PolicyStore {
         &self.workspace
     }
 
+    /// The policy in force, also if another process changed what is approved.
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
+        let path = self.workspace.state().trust();
+        if Stamp::of(&path) != **self.stamp.load() {
+            // What cannot be loaded is not trusted: built-in defaults hold until it can.
+            if self.reload().is_err()
+                && let Ok(defaults) = defaults(&self.workspace, &self.user)
+            {
+                self.current.store(Arc::new(defaults));
+            }
+        }
         self.current.load_full()
     }
 
@@ -263,6 +307,7 @@ impl PolicyStore {
         if trust.digest() != shown {
             return Err(UpdateError::Moved);
         }
+        trust.check().map_err(UpdateError::Unusable)?;
         if let Some(bytes) = trust.untrusted_policy() {
             Policy::load(POLICY_FILE, bytes).map_err(|error| UpdateError::Load(Box::new(error)))?;
         }
@@ -281,39 +326,69 @@ impl PolicyStore {
     /// Writes and approves the starter policy, unless there is a policy.
     pub(crate) fn initialise(&self) -> Result<Starter, UpdateError> {
         let _held = self.lock()?;
-        if self.workspace.trust()?.untrusted_policy().is_some() {
+        let trust = self.workspace.trust()?;
+        trust
+            .check_file(POLICY_FILE)
+            .map_err(UpdateError::Unusable)?;
+        if trust.untrusted_policy().is_some() {
             return Err(UpdateError::Exists);
         }
         let starter = Starter::detect(self.workspace.root());
         let text = starter.policy();
-        Policy::load(POLICY_FILE, text.as_bytes())
-            .map_err(|error| UpdateError::Load(Box::new(error)))?;
-        self.write(text.as_bytes())?;
+        self.try_text(text.as_bytes())?;
+        self.write(text.as_bytes(), Existing::Keep)?;
         Ok(starter)
     }
 
-    /// Replaces the policy, keeping the old one as a numbered backup, and approves the new one.
-    pub(crate) fn update(&self, bytes: &[u8]) -> Result<Updated, UpdateError> {
+    /// Replaces the policy `replaced`, keeping it as a numbered backup, and approves the new one.
+    ///
+    /// If another process changed the policy meanwhile, what the person agreed to is no longer
+    /// what would happen.
+    pub(crate) fn update(
+        &self,
+        bytes: &[u8],
+        replaced: Generation,
+    ) -> Result<Updated, UpdateError> {
         let _held = self.lock()?;
-        let policy = Policy::load(POLICY_FILE, bytes)
-            .map_err(|error| UpdateError::Load(Box::new(error)))?
-            .policy;
-        let old = self
-            .workspace
-            .trust()?
+        if self.current().generation() != replaced {
+            return Err(UpdateError::Moved);
+        }
+        let generation = self.try_text(bytes)?;
+        let trust = self.workspace.trust()?;
+        // What cannot be backed up is not overwritten.
+        trust
+            .check_file(POLICY_FILE)
+            .map_err(UpdateError::Unusable)?;
+        let backup = trust
             .untrusted_policy()
-            .map(<[u8]>::to_vec);
-        let backup = old.map(|old| self.back_up(&old)).transpose()?;
-        self.write(bytes)?;
+            .map(|old| self.back_up(old))
+            .transpose()?;
+        self.write(bytes, Existing::Replace)?;
+        let current = self.current();
         Ok(Updated {
-            generation: policy.generation(),
+            generation,
             backup,
+            in_force: current.origin() == PolicyOrigin::Workspace
+                && current.generation() == generation,
         })
     }
 
-    /// Writes the file, approves it, loads it. A crash in between leaves a file that nobody
-    /// approved yet: built-in defaults hold until it is looked at.
-    fn write(&self, bytes: &[u8]) -> Result<(), UpdateError> {
+    /// Checks in memory that `bytes` could be in force here.
+    fn try_text(&self, bytes: &[u8]) -> Result<Generation, UpdateError> {
+        let loaded =
+            Policy::load(POLICY_FILE, bytes).map_err(|error| UpdateError::Load(Box::new(error)))?;
+        let tried = self
+            .try_on(loaded.policy)
+            .map_err(|error| self.not_loaded(error))?;
+        Ok(tried.generation())
+    }
+
+    /// Writes the file, approves those very bytes, loads it. A crash in between leaves a file that
+    /// nobody approved yet: built-in defaults hold until it is looked at.
+    ///
+    /// Nothing else is approved: a configuration or plugins that came along, or a file swapped in
+    /// meanwhile, are for a person to look at.
+    fn write(&self, bytes: &[u8], existing: Existing) -> Result<(), UpdateError> {
         let path = Path::new(self.workspace.root().path()).join(POLICY_FILE);
         let failed = |source| UpdateError::Write {
             path: path.clone(),
@@ -332,27 +407,42 @@ impl PolicyStore {
             .root()
             .open_directory(".airlock")
             .map_err(|error| failed(io::Error::other(error)))?;
-        write_atomic(&directory.path_of("policy.yaml"), bytes, 0o644).map_err(failed)?;
-        TrustStore::new(&self.workspace).approve(&self.workspace.trust()?)?;
+        write_with(&directory.path_of("policy.yaml"), bytes, 0o644, existing).map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                UpdateError::Exists
+            } else {
+                failed(error)
+            }
+        })?;
+        TrustStore::new(&self.workspace).approve_file(POLICY_FILE, bytes)?;
         self.reload()
     }
 
     fn reload(&self) -> Result<(), UpdateError> {
-        let next = load(&self.workspace, &self.user).map_err(|error| match error {
+        // One at a time, or an older policy could replace a newer one.
+        let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.workspace.state().trust());
+        let next = load(&self.workspace, &self.user).map_err(|error| self.not_loaded(error))?;
+        self.current.store(Arc::new(next));
+        self.stamp.store(Arc::new(stamp));
+        Ok(())
+    }
+
+    fn not_loaded(&self, error: StartError) -> UpdateError {
+        match error {
             StartError::Policy { error, .. } => UpdateError::Load(Box::new(error)),
             StartError::Trust(error) => UpdateError::Trust(error),
             other @ (StartError::Workspace(_)
             | StartError::Audit(_)
             | StartError::Broken(_)
+            | StartError::Unrecorded(_)
             | StartError::Identity(_)
             | StartError::Protected(_)
             | StartError::Manifest(_)) => UpdateError::Write {
                 path: self.workspace.state().path().to_owned(),
                 source: io::Error::other(other.to_string()),
             },
-        })?;
-        self.current.store(Arc::new(next));
-        Ok(())
+        }
     }
 
     fn back_up(&self, bytes: &[u8]) -> Result<String, UpdateError> {
@@ -363,7 +453,7 @@ impl PolicyStore {
         };
         let mut numbers = backup_numbers(&directory).map_err(failed)?;
         numbers.sort_unstable();
-        let next = numbers.last().map_or(1, |last| last + 1);
+        let next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let name = format!("policy-{next:04}.yaml");
         write_atomic(&directory.join(&name), bytes, 0o600).map_err(failed)?;
         for old in numbers
@@ -409,6 +499,22 @@ fn load(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartErro
         source_text: String::from_utf8_lossy(bytes).into_owned(),
     })?;
     PolicyInForce::new(loaded.policy, origin, bytes, workspace, user)
+}
+
+/// The built-in policy, where the workspace's own cannot be told to be trusted.
+fn defaults(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartError> {
+    let bytes = airlock_policy::DEFAULT_POLICY.as_bytes();
+    let loaded = Policy::load("default", bytes).map_err(|error| StartError::Policy {
+        error,
+        source_text: airlock_policy::DEFAULT_POLICY.to_owned(),
+    })?;
+    PolicyInForce::new(
+        loaded.policy,
+        PolicyOrigin::Untrusted,
+        bytes,
+        workspace,
+        user,
+    )
 }
 
 fn backup_numbers(directory: &Path) -> io::Result<Vec<u32>> {

@@ -1,4 +1,4 @@
-//! Capability patterns and sets against the specification's table, against an obvious reference
+//! Capability patterns and sets against the table of the guide, against an obvious reference
 //! matcher, and against input made to hurt.
 #![expect(
     clippy::unwrap_used,

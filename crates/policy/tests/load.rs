@@ -188,7 +188,7 @@ fn a_full_file_decodes_to_what_it_says() {
 }
 
 #[test]
-fn the_specifications_own_example_loads() {
+fn the_guides_example_loads() {
     let text = r#"
 version: 1
 rules:

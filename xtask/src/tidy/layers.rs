@@ -8,6 +8,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-core", 0),
     ("airlock-policy", 1),
     ("airlock-audit", 1),
+    ("airlock-sandbox", 1),
     ("airlock-kernel", 2),
     ("airlock-cli", 3),
 ];
@@ -95,6 +96,7 @@ mod tests {
             ("airlock-cli", "airlock-kernel", true),
             ("airlock-core", "airlock-policy", false),
             ("airlock-policy", "airlock-audit", false),
+            ("airlock-sandbox", "airlock-policy", false),
             ("airlock-kernel", "airlock-cli", false),
             ("airlock-kernel", "airlock-fuzz", false),
             ("airlock-kernel", "airlock-core", true),

@@ -12,8 +12,7 @@ pub(super) use search::run as search;
 pub(super) use start::run as start;
 
 use crate::failure::Failure;
-use airlock_audit::Buffering;
-use airlock_kernel::{Call, Clock, Done, Front, Kernel, KernelConfig, Outcome};
+use airlock_kernel::{Call, Clock, Done, Front, Kernel, KernelConfig, Lifetime, Outcome};
 use std::path::Path;
 
 /// More text than any result here holds: both sides of a search shall return everything.
@@ -25,7 +24,7 @@ fn config(workspace: &Path, state: &Path, output_bytes: usize) -> KernelConfig {
         workspace: workspace.to_owned(),
         state_home: state.to_owned(),
         clock: Clock::system(),
-        buffering: Buffering::WINDOW,
+        lifetime: Lifetime::Long,
         output_bytes,
         search_threads: crate::machine::cores(),
     }

@@ -72,27 +72,31 @@ pub(crate) fn event_of(body: &[u8]) -> Option<EventType> {
 
 /// The entry `body` is the canonical encoding of.
 pub(crate) fn decode(body: &[u8]) -> Result<Entry, DecodeError> {
-    if body.len() > MAX_BODY {
-        let problem = DecodeProblem::TooLong;
-        return Err(DecodeError { offset: 0, problem });
-    }
-    let mut from = Decoder {
-        rest: body,
-        offset: 0,
-    };
+    let mut from = Decoder::new(body)?;
     let entry = from.entry()?;
     from.end()?;
     Ok(entry)
 }
 
-struct Decoder<'a> {
+pub(super) struct Decoder<'a> {
     rest: &'a [u8],
     offset: usize,
 }
 
-type Decoded<T> = Result<T, DecodeError>;
+pub(super) type Decoded<T> = Result<T, DecodeError>;
 
 impl<'a> Decoder<'a> {
+    pub(super) fn new(body: &'a [u8]) -> Decoded<Self> {
+        let from = Self {
+            rest: body,
+            offset: 0,
+        };
+        if body.len() > MAX_BODY {
+            return from.fail(DecodeProblem::TooLong);
+        }
+        Ok(from)
+    }
+
     fn entry(&mut self) -> Decoded<Entry> {
         Ok(Entry {
             time: self.time()?,
@@ -122,7 +126,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    fn caller(&mut self) -> Decoded<Caller> {
+    pub(super) fn caller(&mut self) -> Decoded<Caller> {
         Ok(Caller {
             tenant: self.parsed()?,
             user: self.parsed()?,
@@ -166,7 +170,7 @@ impl<'a> Decoder<'a> {
         Err(DecodeError { offset, problem })
     }
 
-    fn end(&self) -> Decoded<()> {
+    pub(super) fn end(&self) -> Decoded<()> {
         if self.rest.is_empty() {
             Ok(())
         } else {
@@ -192,24 +196,24 @@ impl<'a> Decoder<'a> {
         Ok(*taken)
     }
 
-    fn u8(&mut self) -> Decoded<u8> {
+    pub(super) fn u8(&mut self) -> Decoded<u8> {
         self.array().map(u8::from_be_bytes)
     }
 
-    fn u16(&mut self) -> Decoded<u16> {
+    pub(super) fn u16(&mut self) -> Decoded<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    fn u32(&mut self) -> Decoded<u32> {
+    pub(super) fn u32(&mut self) -> Decoded<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    fn u64(&mut self) -> Decoded<u64> {
+    pub(super) fn u64(&mut self) -> Decoded<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// Reads a value and, if it is refused, blames the place where it began.
-    fn judged<T>(
+    pub(super) fn judged<T>(
         &mut self,
         problem: DecodeProblem,
         read: impl FnOnce(&mut Self) -> Decoded<Option<T>>,
@@ -218,18 +222,21 @@ impl<'a> Decoder<'a> {
         read(self)?.ok_or(DecodeError { offset, problem })
     }
 
-    fn coded<T>(&mut self, read: impl FnOnce(&mut Self) -> Decoded<Option<T>>) -> Decoded<T> {
+    pub(super) fn coded<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Decoded<Option<T>>,
+    ) -> Decoded<T> {
         self.judged(DecodeProblem::Unknown, read)
     }
 
-    fn time(&mut self) -> Decoded<Timestamp> {
+    pub(super) fn time(&mut self) -> Decoded<Timestamp> {
         self.judged(DecodeProblem::Invalid, |from| {
             let time = Timestamp::from_micros(from.array().map(i64::from_be_bytes)?);
             Ok(time_text::is_representable(time).then_some(time))
         })
     }
 
-    fn text(&mut self) -> Decoded<&'a str> {
+    pub(super) fn text(&mut self) -> Decoded<&'a str> {
         let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
         self.judged(DecodeProblem::NotText, |from| {
             Ok(std::str::from_utf8(from.take(length)?).ok())
@@ -245,12 +252,12 @@ impl<'a> Decoder<'a> {
     }
 
     /// An identifier: checked text.
-    fn parsed<T: FromStr>(&mut self) -> Decoded<T> {
+    pub(super) fn parsed<T: FromStr>(&mut self) -> Decoded<T> {
         self.judged(DecodeProblem::Invalid, |from| Ok(from.text()?.parse().ok()))
     }
 
     /// A word out of a closed list.
-    fn word<T: FromStr>(&mut self) -> Decoded<T> {
+    pub(super) fn word<T: FromStr>(&mut self) -> Decoded<T> {
         self.judged(DecodeProblem::Unknown, |from| Ok(from.text()?.parse().ok()))
     }
 
@@ -258,7 +265,10 @@ impl<'a> Decoder<'a> {
         self.judged(DecodeProblem::Invalid, |from| Ok(parse_path(from.text()?)))
     }
 
-    fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Decoded<T>) -> Decoded<Option<T>> {
+    pub(super) fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Decoded<T>,
+    ) -> Decoded<Option<T>> {
         let present = self.judged(DecodeProblem::Presence, |from| {
             Ok(match from.u8()? {
                 0 => Some(false),
@@ -309,13 +319,31 @@ impl<'a> Decoder<'a> {
     }
 
     /// A part with its own length: its fields must use exactly that many bytes.
-    fn block<T>(&mut self, read: impl FnOnce(&mut Decoder<'a>) -> Decoded<T>) -> Decoded<T> {
-        let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
-        let offset = self.offset;
-        let rest = self.take(length)?;
-        let mut inner = Decoder { rest, offset };
+    pub(super) fn block<T>(
+        &mut self,
+        read: impl FnOnce(&mut Decoder<'a>) -> Decoded<T>,
+    ) -> Decoded<T> {
+        let mut inner = self.open_block()?;
         let value = read(&mut inner)?;
         inner.end()?;
         Ok(value)
+    }
+
+    fn open_block(&mut self) -> Decoded<Decoder<'a>> {
+        let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+        let offset = self.offset;
+        let rest = self.take(length)?;
+        Ok(Decoder { rest, offset })
+    }
+
+    /// What is left to read.
+    pub(super) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Passes over everything that is left, because it is known to be right.
+    pub(super) const fn skip_rest(&mut self) {
+        self.offset += self.rest.len();
+        self.rest = &[];
     }
 }

@@ -174,6 +174,28 @@ proptest! {
     }
 
     #[test]
+    fn the_checker_says_what_the_decoder_says(
+        entry in entry().boxed(),
+        edits in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        cut in of(any::<prop::sample::Index>()),
+    ) {
+        let mut body = encode(&entry).unwrap();
+        // It knows the callers already: what it remembers must not hide an edit.
+        let mut checker = Checker::default();
+        prop_assert_eq!(checker.check(&body), Ok(()));
+        for (at, value) in edits {
+            let at = at.index(body.len());
+            body[at] = value;
+        }
+        if let Some(cut) = cut {
+            body.truncate(cut.index(body.len()));
+        }
+        let decoded = decode(&body).map(drop);
+        prop_assert_eq!(checker.check(&body), decoded);
+        prop_assert_eq!(Checker::default().check(&body), decoded);
+    }
+
+    #[test]
     fn no_bytes_panic_the_decoder(body in vec(any::<u8>(), 0..256)) {
         if let Ok(entry) = decode(&body) {
             prop_assert_eq!(encode(&entry).unwrap(), body);
@@ -262,6 +284,23 @@ fn every_kind_of_damage_is_refused_where_it_is() {
             Err(DecodeError { offset, problem }),
             "{case}"
         );
+    }
+}
+
+#[test]
+fn the_checker_forgets_callers_and_finds_bytes_behind_one() {
+    let mut checker = Checker::default();
+    let mut runner = TestRunner::deterministic();
+    let strategy = entry().boxed();
+    for _ in 0..200 {
+        let body = encode(&strategy.new_tree(&mut runner).unwrap().current()).unwrap();
+        assert_eq!(checker.check(&body), Ok(()));
+        // One more byte in each block that could be a caller's, and at the end.
+        for at in 0..body.len() {
+            let mut longer = body.clone();
+            longer.insert(at, 1);
+            assert_eq!(checker.check(&longer), decode(&longer).map(drop), "{at}");
+        }
     }
 }
 

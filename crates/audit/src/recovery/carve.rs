@@ -12,8 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The page size of every database this crate makes.
-const PAGE: usize = 4_096;
+const PAGE: usize = crate::open::PAGE_SIZE as usize;
 /// The largest part of a payload that stays in its leaf page, as SQLite's format defines it.
 const MAX_LOCAL: usize = PAGE - 35;
 const MIN_LOCAL: usize = (PAGE - 12) * 32 / 255 - 23;

@@ -1,6 +1,7 @@
 //! Verifies a log on disk: archives, database, checkpoints. Reads only, with flat memory.
 
 use super::checkpoints::{KeptCheckpoints, public_key, read_checkpoints, read_last_checkpoints};
+use super::judges::{Batch, Judges};
 use super::{Layout, log_id};
 use crate::chain::{Head, LogId, Stored};
 use crate::encoding;
@@ -15,6 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Complaints of SQLite that are kept; one is enough to know.
 const COMPLAINTS: usize = 20;
+
+/// Pages SQLite keeps in memory during a verification.
+const CACHE_PAGES: i32 = 32;
 
 /// What a verification may rely on, and how closely it looks.
 #[derive(Debug, Clone)]
@@ -117,6 +121,7 @@ pub(super) fn verify_layout(
     let path = layout.database();
     let db = open_database(&path, Access::Read)?;
     let sqlite = |source| OpenError::sqlite(&path, source);
+    small_cache(&db).map_err(sqlite)?;
     let kept = kept_checkpoints(layout)?;
     // One snapshot for everything: rows may be archived while this runs, and the archives are
     // listed after the snapshot began, so nothing falls between.
@@ -128,7 +133,10 @@ pub(super) fn verify_layout(
         let structure = scope.spawn(|| check_structure(&path));
         walk.archives();
         walk.copies(&db, &layout.segments());
-        walk.rows(&db);
+        let mut judges = Judges::start(scope, options.depth);
+        walk.rows(&db, &mut judges);
+        // The judges end when nobody can hand in any more.
+        drop(judges);
         structure.join()
     });
     let panicked = |_| vec!["the check of the database's structure did not finish".to_owned()];
@@ -168,7 +176,8 @@ pub(super) fn verify_tail(
     } else {
         walk.archives();
     }
-    walk.rows(&db);
+    // A tail is short: threads would cost more than they save.
+    walk.rows(&db, &mut Judges::none());
     if cancel.load(Ordering::Relaxed) {
         return Err(VerifyError::Cancelled);
     }
@@ -280,10 +289,20 @@ impl<'a> Walk<'a> {
 
     /// Checks one record; false once nothing more can be learnt.
     fn push(&mut self, stored: &[u8]) -> bool {
+        self.push_judged(stored, false)
+    }
+
+    /// The same, for a record whose contents a judge may have found sound already.
+    fn push_judged(&mut self, stored: &[u8], sound: bool) -> bool {
         let Some(verifier) = &mut self.verifier else {
             return false;
         };
-        if let Err(broken) = verifier.push(stored) {
+        let pushed = match Stored::parse(stored) {
+            Ok(record) if sound => verifier.push_sound(&record),
+            // The verifier says what is wrong with it.
+            _ => verifier.push(stored),
+        };
+        if let Err(broken) = pushed {
             self.broken = Some(broken);
             return false;
         }
@@ -345,12 +364,20 @@ impl<'a> Walk<'a> {
         self.report.unreadable = Some(self.expected());
     }
 
-    fn rows(&mut self, db: &Connection) {
+    fn rows(&mut self, db: &Connection, judges: &mut Judges) {
         if self.is_over() || self.report.unreadable.is_some() {
             return;
         }
         let after = self.expected() - 1;
-        if let Err(error) = self.walk_rows(db, after) {
+        let read = self.read_rows(db, after, judges);
+        // Whatever was read before a failure is judged first: a break there comes earlier.
+        while let Some(batch) = judges.take_back() {
+            self.push_batch(&batch);
+        }
+        if self.is_over() || self.report.unreadable.is_some() {
+            return;
+        }
+        if let Err(error) = read {
             let word = if is_damage(&error) {
                 "damaged"
             } else {
@@ -360,28 +387,67 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn walk_rows(&mut self, db: &Connection, after: u64) -> rusqlite::Result<()> {
+    /// Reads on until the end or the first break; what is still with the judges is not pushed yet.
+    fn read_rows(
+        &mut self,
+        db: &Connection,
+        after: u64,
+        judges: &mut Judges,
+    ) -> rusqlite::Result<()> {
         let mut statement =
             db.prepare("SELECT seq, stored FROM records WHERE seq > ?1 ORDER BY seq")?;
         let mut rows = statement.query([after.cast_signed()])?;
-        while let Some(row) = rows.next()? {
-            let seq = row.get::<_, i64>(0)?.cast_unsigned();
-            let expected = self.expected();
-            if !self.push(row.get_ref(1)?.as_blob()?) {
-                break;
+        let mut batch = judges.empty();
+        let mut goes_on = true;
+        let read = loop {
+            match next_row(&mut rows, &mut batch) {
+                Ok(true) if !batch.is_full() => {}
+                Ok(true) => {
+                    if let Some(judged) = judges.hand_in(batch) {
+                        goes_on = self.push_batch(&judged);
+                        judges.recycle(judged);
+                    }
+                    batch = judges.empty();
+                    if !goes_on {
+                        break Ok(());
+                    }
+                }
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
             }
-            if seq != expected {
-                // The chain holds, but the table finds the record under another number.
-                let text = format!("row {seq} holds record {expected}");
-                self.report.structure.push(text);
-                self.report.unreadable = Some(expected);
-                break;
-            }
-            if seq % 1_024 == 0 && self.is_over() {
-                break;
-            }
+        };
+        if goes_on
+            && !batch.is_empty()
+            && let Some(judged) = judges.hand_in(batch)
+        {
+            self.push_batch(&judged);
         }
-        Ok(())
+        read
+    }
+
+    /// Checks the records of a batch in order; false once nothing more can be learnt.
+    fn push_batch(&mut self, batch: &Batch) -> bool {
+        if self.is_over() || self.report.unreadable.is_some() {
+            return false;
+        }
+        batch
+            .records()
+            .all(|(seq, stored, sound)| self.push_row(seq, stored, sound))
+    }
+
+    fn push_row(&mut self, seq: u64, stored: &[u8], sound: bool) -> bool {
+        let expected = self.expected();
+        if !self.push_judged(stored, sound) {
+            return false;
+        }
+        if seq != expected {
+            // The chain holds, but the table finds the record under another number.
+            let text = format!("row {seq} holds record {expected}");
+            self.report.structure.push(text);
+            self.report.unreadable = Some(expected);
+            return false;
+        }
+        true
     }
 
     fn finish(mut self) -> VerifyReport {
@@ -403,6 +469,16 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Adds the next row to `batch`; false at the end.
+fn next_row(rows: &mut rusqlite::Rows<'_>, batch: &mut Batch) -> rusqlite::Result<bool> {
+    let Some(row) = rows.next()? else {
+        return Ok(false);
+    };
+    let seq = row.get::<_, i64>(0)?.cast_unsigned();
+    batch.push(seq, row.get_ref(1)?.as_blob()?);
+    Ok(true)
+}
+
 /// What SQLite says of the file's structure, if it is not well.
 fn check_structure(path: &Path) -> Vec<String> {
     let complaints = open_database(path, Access::Read)
@@ -414,7 +490,13 @@ fn check_structure(path: &Path) -> Vec<String> {
     }
 }
 
+/// Each page is read once and in order: more than a processor's cache holds only slows that down.
+fn small_cache(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "cache_size", CACHE_PAGES)
+}
+
 fn complaints(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    small_cache(db)?;
     let mut statement = db.prepare("PRAGMA integrity_check(20)")?;
     let answers = statement.query_map([], |row| row.get::<_, String>(0))?;
     let answers: Vec<_> = answers.collect::<rusqlite::Result<_>>()?;

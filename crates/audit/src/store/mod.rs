@@ -10,6 +10,7 @@ mod checkpoints;
 mod examine;
 mod export;
 mod health;
+mod judges;
 mod layout;
 mod marker;
 mod report;
@@ -437,8 +438,12 @@ fn stats_layout(layout: &Layout) -> Result<Stats, ReadError> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let archives = segment::list_segments(&layout.segments())?;
     stats.archives = archives.len();
-    stats.disk_bytes =
-        size(&layout.database()) + archives.iter().map(|name| size(&name.path)).sum::<u64>();
+    let log = layout.database();
+    let mut ahead = log.clone().into_os_string();
+    ahead.push("-wal");
+    stats.disk_bytes = size(&log)
+        + size(Path::new(&ahead))
+        + archives.iter().map(|name| size(&name.path)).sum::<u64>();
     stats.checkpoints = read_checkpoints(&layout.checkpoints()).map_or(0, |kept| kept.valid.len());
     Ok(stats)
 }

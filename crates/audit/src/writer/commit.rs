@@ -6,6 +6,7 @@
 use super::{Append, AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
+use crate::open::PAGE_SIZE;
 use crate::store::CheckpointFile;
 use crate::{Entry, EventType, SignedCheckpoint, Stage};
 use airlock_core::Timestamp;
@@ -123,6 +124,15 @@ pub(crate) struct CommitState {
     bytes: u64,
     appended: bool,
     stored: Vec<u8>,
+    unpublished: Option<Unpublished>,
+}
+
+/// A committed checkpoint that is not in the file beside the key yet.
+#[derive(Debug)]
+struct Unpublished {
+    checkpoint: SignedCheckpoint,
+    /// Whether the records it vouches for are known to be on disk.
+    synced: bool,
 }
 
 /// What a transaction wrote.
@@ -174,7 +184,7 @@ impl Committer {
         });
         match result {
             Ok(mut committed) => {
-                let pages = self.state.bytes / 4_096;
+                let pages = self.state.bytes / u64::from(PAGE_SIZE);
                 self.state.since_upkeep += pages + PAGES_PER_COMMIT;
                 self.state.appended |= !committed.written.is_empty();
                 self.publish(&mut committed);
@@ -275,22 +285,39 @@ impl Committer {
         Ok(())
     }
 
-    /// Puts a committed checkpoint into the file beside the key, once its records are on disk.
+    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
+    /// that could not be put there is tried again with every commit: the file is what shows a
+    /// chain that was cut short.
     fn publish(&mut self, committed: &mut Committed) {
-        let Some(checkpoint) = committed.checkpoint else {
-            return;
+        if let Some(checkpoint) = committed.checkpoint {
+            // The newest vouches for everything an older one did.
+            self.state.unpublished = Some(Unpublished {
+                checkpoint,
+                synced: false,
+            });
+        }
+        committed.checkpoint_error = self.publish_pending().err();
+    }
+
+    fn publish_pending(&mut self) -> Result<(), AppendError> {
+        let Some(mut pending) = self.state.unpublished.take() else {
+            return Ok(());
         };
-        let synced = if self.state.full_sync == Some(true) {
-            Ok(())
-        } else {
-            self.sync()
-        };
-        let kept = synced.and_then(|()| {
-            self.checkpoints
-                .append(&checkpoint)
-                .map_err(|error| AppendError::Checkpoint(error.to_string()))
-        });
-        committed.checkpoint_error = kept.err();
+        let kept = self.keep(&mut pending);
+        if kept.is_err() {
+            self.state.unpublished = Some(pending);
+        }
+        kept
+    }
+
+    fn keep(&mut self, pending: &mut Unpublished) -> Result<(), AppendError> {
+        if !pending.synced && self.state.full_sync != Some(true) {
+            self.sync()?;
+        }
+        pending.synced = true;
+        self.checkpoints
+            .append(&pending.checkpoint)
+            .map_err(|error| AppendError::Checkpoint(error.to_string()))
     }
 
     /// Makes everything committed so far durable.
@@ -345,6 +372,7 @@ impl Committer {
         if !self.state.appended {
             return Ok(());
         }
+        let published = self.publish_pending();
         if self.on_close {
             let (reply, _) = std::sync::mpsc::sync_channel(1);
             let job = Queued {
@@ -359,7 +387,10 @@ impl Committer {
         if self.on_close || self.wal_bytes() > WAL_BYTES {
             self.upkeep();
         }
-        Ok(())
+        if self.state.unpublished.is_none() {
+            return Ok(());
+        }
+        published
     }
 
     fn wal_bytes(&self) -> u64 {

@@ -4,7 +4,7 @@ use super::open;
 use crate::args::{ConfigCommand, Global};
 use crate::config::{SETTINGS, set};
 use crate::failure::Ending;
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use serde_json::json;
 
@@ -14,15 +14,23 @@ pub(super) fn run(global: &Global, command: ConfigCommand, output: &mut Output) 
         ConfigCommand::Show => show(global, &place, output),
         ConfigCommand::Set { key, value } => {
             let path = place.user_config();
-            crate::config::setting(&key, "the command line")?;
             set(&path, &key, &value)?;
-            output.note(format!("{key} set to {value} in {}", path.display()));
+            if output.is_json() {
+                output.json(&json!({ "key": key, "value": value, "file": shown(&path) }));
+            } else {
+                output.note(format!("{key} set to {value} in {}", shown(&path)));
+            }
             Ok(0)
         }
         ConfigCommand::Path => {
-            output.line(place.user_config().display().to_string());
-            let workspace = place.workspace.join(airlock_kernel::CONFIG_FILE);
-            output.line(workspace.display().to_string());
+            let user = shown(&place.user_config());
+            let workspace = shown(&place.workspace.join(airlock_kernel::CONFIG_FILE));
+            if output.is_json() {
+                output.json(&json!({ "user": user, "workspace": workspace }));
+            } else {
+                output.line(user);
+                output.line(workspace);
+            }
             Ok(0)
         }
     }

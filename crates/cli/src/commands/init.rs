@@ -2,7 +2,7 @@
 
 use super::{open, outcome};
 use crate::args::Global;
-use crate::failure::Ending;
+use crate::failure::{Ending, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::{Call, Front, POLICY_FILE, Starter};
 use serde_json::json;
@@ -13,7 +13,11 @@ pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
         output.data(Starter::of(kernel.workspace()).policy().as_bytes());
         return Ok(0);
     }
-    let done = outcome::done(kernel.submit(Front::Cli, &Call::new("policy.init", json!({}))))?;
+    let outcome = kernel.submit(Front::Cli, &Call::new("policy.init", json!({})));
+    let done = outcome::done(outcome).map_err(|failure| match failure.kind {
+        Kind::Failed => failure.headed("cannot write a starter policy"),
+        Kind::Usage | Kind::Denied | Kind::NeedsReview | Kind::Unenforceable => failure,
+    })?;
     if output.is_json() {
         output.json(&json!({
             "policy": POLICY_FILE,

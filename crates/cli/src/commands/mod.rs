@@ -12,7 +12,7 @@ mod trust;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, shown};
 use clap::CommandFactory;
 use serde_json::json;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     match cli.command {
         Command::Demo => demo::run(output),
         Command::Init { print } => init::run(global, print, output),
-        Command::Trust { action } => trust::run(global, action, output),
+        Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),
         Command::Audit(command) => audit::run(global, command, output),
         Command::Tool(command) => tool::run(global, command, output),
@@ -34,7 +34,10 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
             Ok(0)
         }
         Command::Man { directory } => man(&directory, output),
-        Command::Version => version(output),
+        Command::Version => {
+            version(output);
+            Ok(0)
+        }
     }
 }
 
@@ -47,11 +50,15 @@ fn man(directory: &Path, output: &mut Output) -> Ending {
         .why(error)
         .fix("name an existing directory you can write")
     })?;
-    output.note(format!("manual pages written to {}", directory.display()));
+    if output.is_json() {
+        output.json(&json!({ "directory": shown(directory) }));
+    } else {
+        output.note(format!("manual pages written to {}", shown(directory)));
+    }
     Ok(0)
 }
 
-fn version(output: &mut Output) -> Ending {
+fn version(output: &mut Output) {
     let version = env!("CARGO_PKG_VERSION");
     if output.is_json() {
         output.json(&json!({
@@ -65,5 +72,4 @@ fn version(output: &mut Output) -> Ending {
         let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
         output.line(format!("airlock {version} ({os} {arch})"));
     }
-    Ok(0)
 }

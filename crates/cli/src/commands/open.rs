@@ -3,12 +3,26 @@
 use crate::args::{Color, Global};
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, count};
 use crate::place::Place;
+use airlock_audit::Health;
 use airlock_kernel::{Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, StartError, Workspace};
+use std::time::Duration;
 
 /// Opens the kernel of the workspace this command stands in.
 pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
+    let kernel = unannounced(global, output)?;
+    if let PolicyOrigin::Untrusted = kernel.policy().origin() {
+        output.warning(
+            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
+             review it with `airlock trust`",
+        );
+    }
+    Ok(kernel)
+}
+
+/// The same for a command that says itself whether the workspace is trusted.
+pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -65,20 +79,23 @@ pub(super) fn start_failure(error: StartError) -> Failure {
             .why(found)
             .why("the policy says `audit.stop_on_break`, so nothing was done")
             .fix("`airlock audit verify` shows where; keep the files, and approve a policy without that setting to go on"),
+        StartError::Unrecorded(error) => {
+            let failure = Failure::of(Kind::Failed, &error).maybe_fix(error.hint());
+            failure.why("a start that cannot be recorded does not happen")
+        }
         error @ (StartError::Identity(_) | StartError::Manifest(_) | StartError::Protected(_)) => {
             Failure::of(Kind::Failed, &error)
         }
     }
 }
 
+/// How long a command waits to hear whether the newest part of the log holds.
+const HEALTH_PATIENCE: Duration = Duration::from_millis(20);
+/// Attempts without outcome that are named; the log has the rest.
+const NAMED_ATTEMPTS: usize = 5;
+
 /// Says once, on stderr, what the person would want to know before reading results.
 fn tell(kernel: &Kernel, output: &mut Output) {
-    if let PolicyOrigin::Untrusted = kernel.policy().origin() {
-        output.warning(
-            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
-             review it with `airlock trust`",
-        );
-    }
     if let Some(notice) = kernel.notice() {
         output.warning(notice);
     }
@@ -86,11 +103,24 @@ fn tell(kernel: &Kernel, output: &mut Output) {
     if let Some(recovery) = &report.recovery {
         output.warning(&recovery.message());
     }
+    if let Health::Broken { detail, .. } = kernel.log().wait_for_health(HEALTH_PATIENCE) {
+        output.warning(&format!(
+            "the audit log is broken: {detail}; `airlock audit verify` shows where"
+        ));
+    }
     if !report.unclean.is_empty() {
         output.warning(&format!(
-            "{} earlier command(s) died without closing the log; {} attempt(s) have no outcome",
-            report.unclean.len(),
-            report.unfinished.len()
+            "{} died without closing the log; {} without an outcome",
+            count(report.unclean.len() as u64, "earlier command"),
+            count(report.unfinished.len() as u64, "attempt")
         ));
+        for attempt in report.unfinished.iter().take(NAMED_ATTEMPTS) {
+            let what = attempt.syscall.as_deref().unwrap_or(attempt.event.as_str());
+            output.note(format!(
+                "  record {}: {} may or may not have happened",
+                attempt.seq,
+                airlock_kernel::sanitise_line(what, 60)
+            ));
+        }
     }
 }

@@ -49,14 +49,29 @@ pub(super) fn review_failure(review: &Review) -> Failure {
         .json("approval", json!(review.approval))
 }
 
+/// What to do at a command line about a failure for which the road itself has no advice.
+fn own_fix(code: &str) -> Option<String> {
+    let fix = match code {
+        "not_found" => "see what there is: airlock tool call fs.list",
+        "permission_denied" => "make it readable for the user who runs airlock",
+        _ => return None,
+    };
+    Some(fix.to_owned())
+}
+
 fn failed_failure(failed: Failed) -> Failure {
     let kind = match failed.code {
         "unknown_tool" | "invalid_arguments" => Kind::Usage,
-        "unsupported_platform" | "kernel_too_old" | "tier_unavailable" => Kind::Unenforceable,
+        "withheld" => Kind::Denied,
+        "limit_not_enforceable"
+        | "unsupported_platform"
+        | "kernel_too_old"
+        | "tier_unavailable" => Kind::Unenforceable,
         _ => Kind::Failed,
     };
+    let fix = failed.fix.or_else(|| own_fix(failed.code));
     Failure::new(kind, failed.what)
-        .maybe_fix(failed.fix)
+        .maybe_fix(fix)
         .json("action", json!(failed.action))
         .json("code", json!(failed.code))
         .json("retryable", json!(failed.retryable))

@@ -3,7 +3,7 @@
 use super::{open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, styled};
 use airlock_core::closest;
 use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
     match command {
-        ToolCommand::List => list(output),
+        ToolCommand::List => {
+            list(output);
+            Ok(0)
+        }
         ToolCommand::Show { name } => show(&name, output),
         ToolCommand::Call {
             name,
@@ -31,7 +34,7 @@ fn describe(spec: &ToolSpec) -> Value {
     })
 }
 
-fn list(output: &mut Output) -> Ending {
+fn list(output: &mut Output) {
     let registry = Registry::built_in();
     for spec in registry.list().map(Tool::spec) {
         if output.is_json() {
@@ -41,7 +44,6 @@ fn list(output: &mut Output) -> Ending {
             output.line(format!("{name}  {:<7}  {}", spec.tier, spec.summary));
         }
     }
-    Ok(0)
 }
 
 fn show(name: &str, output: &mut Output) -> Ending {
@@ -108,10 +110,14 @@ fn arguments(schema: &Value) -> Vec<String> {
             } else {
                 ""
             };
-            format!("{:<14}{about}{mark}", styled(Tone::Label, name))
+            let name = styled(Tone::Label, &format!("{name:<14}"));
+            format!("{name} {about}{mark}")
         })
         .collect()
 }
+
+/// Arguments that say how much is wanted: whoever gives one knows that there may be more.
+const LIMITS: [&str; 4] = ["limit_lines", "max_bytes", "limit", "max_matches"];
 
 fn call(
     global: &Global,
@@ -123,9 +129,14 @@ fn call(
     let front = parse_front(front)?;
     let arguments = parse_arguments(arguments)?;
     let kernel = open::kernel(global, output)?;
+    let limited = LIMITS.iter().any(|name| arguments.get(name).is_some());
     let outcome = kernel.submit(front, &Call::new(name, arguments));
     let done = outcome::done(outcome)?;
     present(&done, output);
+    let truncated = done.value.get("truncated").and_then(Value::as_bool);
+    if !output.is_json() && (done.cut || (truncated == Some(true) && !limited)) {
+        output.note("the result was cut; ask for a narrower part to see the rest");
+    }
     Ok(0)
 }
 
@@ -150,7 +161,9 @@ fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
         && only.trim_start().starts_with('{')
     {
         return serde_json::from_str(only).map_err(|error| {
-            Failure::new(Kind::Usage, "the arguments are not a JSON object").why(error)
+            Failure::new(Kind::Usage, "the arguments are not a JSON object")
+                .why(error)
+                .fix("write them as '{\"path\": \"README.md\"}', or as path=README.md")
         });
     }
     let mut object = serde_json::Map::new();
@@ -166,10 +179,10 @@ fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
         };
         if object.insert(name.to_owned(), parsed).is_some() {
             let name = airlock_kernel::sanitise_line(name, 60);
-            return Err(Failure::new(
-                Kind::Usage,
-                format!("`{name}` is given twice"),
-            ));
+            return Err(
+                Failure::new(Kind::Usage, format!("argument `{name}` is given twice"))
+                    .fix("keep one of them"),
+            );
         }
     }
     Ok(Value::Object(object))
@@ -199,17 +212,6 @@ fn present(done: &Done, output: &mut Output) {
             "{} replaced by a placeholder",
             count(done.secrets as u64, "secret")
         ));
-    }
-    if done.cut {
-        output.note("the result was cut; ask for a narrower part to see the rest");
-    }
-}
-
-fn count(number: u64, noun: &str) -> String {
-    if number == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{number} {noun}s")
     }
 }
 

@@ -5,16 +5,20 @@ use crate::args::{Global, TrustAction};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
-use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange};
+use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange, TrustReport};
 use serde_json::json;
 
-pub(super) fn run(global: &Global, action: Option<TrustAction>, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
+pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
+    let kernel = open::unannounced(global, output)?;
     match action {
         Some(TrustAction::Show) => show(&kernel, output),
         Some(TrustAction::Revoke) => {
             outcome::done(kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
-            output.note("nothing in .airlock/ counts any more; built-in defaults hold");
+            if output.is_json() {
+                output.json(&json!({ "trusted": false }));
+            } else {
+                output.note("nothing in .airlock/ counts any more; built-in defaults hold");
+            }
             Ok(0)
         }
         None => approve(&kernel, output),
@@ -40,14 +44,15 @@ fn word(change: TrustChange) -> &'static str {
 fn show(kernel: &Kernel, output: &mut Output) -> Ending {
     let trust = load(kernel)?;
     if output.is_json() {
-        output.json(&json!({
-            "trusted": trust.holds() && !trust.is_empty(),
-            "files": trust.report(),
-            "policy": kernel.policy().origin().to_string(),
-        }));
+        report(kernel, &trust, output);
         return Ok(0);
     }
-    files(&trust, output);
+    for line in files(&trust) {
+        output.line(line);
+    }
+    for problem in trust.problems() {
+        output.warning(&problem.to_string());
+    }
     let verdict = match (trust.is_empty(), trust.holds()) {
         (true, _) => "nothing to trust: this workspace has no .airlock/ files",
         (false, true) => "trusted: every file is as approved",
@@ -57,20 +62,34 @@ fn show(kernel: &Kernel, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-fn files(trust: &Trust, output: &mut Output) {
-    for file in trust.report() {
+fn report(kernel: &Kernel, trust: &Trust, output: &mut Output) {
+    output.json(&json!({
+        "trusted": trust.holds() && !trust.is_empty(),
+        "files": trust.report(),
+        "policy": kernel.policy().origin().to_string(),
+    }));
+}
+
+/// One line a file.
+fn files(trust: &Trust) -> Vec<String> {
+    let line = |file: &TrustReport| {
         let tone = if file.change == TrustChange::Same {
             Tone::Good
         } else {
             Tone::Warn
         };
         let state = styled(tone, &format!("{:<8}", word(file.change)));
-        let digest = file
-            .digest
-            .map_or_else(String::new, |digest| digest.short());
+        let digest = match (file.digest, file.change) {
+            (Some(digest), _) => digest.short(),
+            (None, TrustChange::Missing) => "gone".to_owned(),
+            (None, TrustChange::New | TrustChange::Changed | TrustChange::Same) => {
+                "cannot be read".to_owned()
+            }
+        };
         let path = airlock_kernel::sanitise_line(&file.path, 200);
-        output.line(format!("{state}  {path}  {} bytes  {digest}", file.bytes));
-    }
+        format!("{state}  {path}  {} bytes  {digest}", file.bytes)
+    };
+    trust.report().iter().map(line).collect()
 }
 
 fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
@@ -81,20 +100,34 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
             .fix("write a starter policy: airlock init"));
     }
     if trust.holds() {
-        files(&trust, output);
+        if output.is_json() {
+            report(kernel, &trust, output);
+            return Ok(0);
+        }
+        for line in files(&trust) {
+            output.line(line);
+        }
         output.note("already trusted: every file is as approved");
         return Ok(0);
     }
-    files(&trust, output);
+    for line in files(&trust) {
+        output.note(line);
+    }
     summary(&trust, output)?;
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
-        other => return outcome::done(other).map(|_| 0),
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
+            return outcome::done(other).map(|_| 0);
+        }
     };
     review::answer(kernel, &mut review, "trusting these files", None, output)?;
     outcome::done(kernel.submit(Front::Cli, &call))?;
-    output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    if output.is_json() {
+        report(kernel, &load(kernel)?, output);
+    } else {
+        output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    }
     Ok(0)
 }
 

@@ -46,13 +46,15 @@ impl Tool for PolicyUpdate {
             fix: Some("check it with `airlock policy check FILE`".to_owned()),
         })?;
         let store = Arc::clone(&self.0);
+        let replaced = store.current().generation();
         Ok(Box::new(Ready(move || {
             let updated = store
-                .update(text.as_bytes())
+                .update(text.as_bytes(), replaced)
                 .map_err(|error| ToolFailure::control(&error))?;
             let value = json!({
                 "generation": updated.generation.to_string(),
                 "backup": updated.backup,
+                "in_force": updated.in_force,
             });
             Ok(ToolOutput { value, hidden: 0 })
         })))

@@ -3,13 +3,14 @@
 use super::record::Trail;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
-use airlock_core::{Request, Timestamp, WorkspacePath};
+use airlock_core::{Request, Syscall, Timestamp, WorkspacePath};
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
     Opinion, Verdict,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A decision, and the view of the enforcer it was taken on.
 pub(super) struct Ruling {
@@ -74,6 +75,7 @@ impl Kernel {
             match enforcer.check(&query, sink) {
                 CheckResult::Allowed => None,
                 CheckResult::Denied(gate) => {
+                    let capability = sanitise_path(capability);
                     let reason = format!("capability `{capability}` is not granted: {gate}");
                     Some(denial(gate.as_str(), reason))
                 }
@@ -123,17 +125,47 @@ fn refused(policy: &PolicyInForce, contribution: Contribution) -> Decision {
 
 /// Asks policy about each file a search or a listing comes across.
 pub(super) struct SearchFilter<'a> {
-    pub(super) policy: &'a PolicyInForce,
-    pub(super) enforcer: &'a EnforcerSnapshot,
-    pub(super) request: &'a Request,
-    pub(super) root: &'a str,
-    pub(super) now: Timestamp,
+    policy: &'a PolicyInForce,
+    enforcer: &'a EnforcerSnapshot,
+    request: &'a Request,
+    root: &'a str,
+    now: Timestamp,
+    /// Copies of the request, one a thread: copying its arguments for each of thousands of files
+    /// would cost more than deciding.
+    copies: Mutex<Vec<Request>>,
+    /// `fs.read`, where the search shows what it would show.
+    reading: Option<Syscall>,
 }
 
-impl ReadFilter for SearchFilter<'_> {
-    fn may_read(&self, path: &WorkspacePath) -> bool {
-        let mut request = self.request.clone();
-        request.paths = vec![path.clone().into()];
+impl<'a> SearchFilter<'a> {
+    pub(super) fn new(
+        policy: &'a PolicyInForce,
+        enforcer: &'a EnforcerSnapshot,
+        request: &'a Request,
+        root: &'a str,
+        now: Timestamp,
+    ) -> Self {
+        let copies = Mutex::new(Vec::new());
+        let shows_content = request.syscall.name() == "search.grep";
+        let reading = shows_content
+            .then(|| Syscall::parse("fs.read").ok())
+            .flatten();
+        Self {
+            policy,
+            enforcer,
+            request,
+            root,
+            now,
+            copies,
+            reading,
+        }
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allows(&self, request: &Request) -> bool {
         let granted = request.needs(self.root).iter().all(|capability| {
             self.enforcer.would_grant(&CheckQuery {
                 plugin: &request.caller.plugin,
@@ -144,6 +176,44 @@ impl ReadFilter for SearchFilter<'_> {
                 user_id: &request.caller.user,
             })
         });
-        granted && self.policy.decide(&request, self.now).verdict == Verdict::Allow
+        granted && self.policy.decide(request, self.now).verdict == Verdict::Allow
+    }
+}
+
+impl SearchFilter<'_> {
+    /// Decides with a copy of the request that names `path` alone.
+    fn with<T>(&self, path: &WorkspacePath, decide: impl FnOnce(&mut Request) -> T) -> T {
+        let copy = self.copies().pop();
+        let mut request = copy.unwrap_or_else(|| self.request.clone());
+        request.paths.clear();
+        request.paths.push(path.clone().into());
+        let decided = decide(&mut request);
+        request.syscall = self.request.syscall;
+        self.copies().push(request);
+        decided
+    }
+}
+
+impl ReadFilter for SearchFilter<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        self.with(path, |request| {
+            // What shows content is reading, whatever it is called.
+            let same = self.reading.is_none_or(|reading| {
+                request.syscall = reading;
+                self.allows(request)
+            });
+            request.syscall = self.request.syscall;
+            same && self.allows(request)
+        })
+    }
+
+    fn forbids_content(&self, path: &WorkspacePath) -> bool {
+        let Some(reading) = self.reading else {
+            return false;
+        };
+        self.with(path, |request| {
+            request.syscall = reading;
+            self.policy.decide(request, self.now).verdict == Verdict::Deny
+        })
     }
 }

@@ -5,9 +5,12 @@ use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::{Sanitised, sanitise};
-use crate::tools::{RunContext, ToolFailure};
+use crate::tools::{RunContext, ToolFailure, ToolOutput};
 use airlock_core::Tier;
-use std::sync::atomic::AtomicBool;
+use airlock_policy::Imposed;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// A sanitised result.
 pub(super) struct Executed {
@@ -30,24 +33,61 @@ impl Kernel {
             }
         }
         let budget = self.output_budget(&ruling.decision.imposed);
-        let filter = SearchFilter {
-            policy,
-            enforcer: &ruling.enforcer,
-            request: &valid.request,
-            root: self.workspace().root().path(),
-            now: self.clock().now(),
-        };
+        let root = self.workspace().root().path();
+        let now = self.clock().now();
+        let filter = SearchFilter::new(policy, &ruling.enforcer, &valid.request, root, now);
+        let cancelled = AtomicBool::new(false);
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,
-            cancelled: &AtomicBool::new(false),
+            cancelled: &cancelled,
             threads: self.search_threads(),
         };
-        let output = valid.prepared.run(&context)?;
+        let run = || valid.prepared.run(&context);
+        let output = within(&ruling.decision.imposed, &cancelled, run)?;
         let sanitised = sanitise(output.value, valid.spec.keep, budget);
         Ok(Executed {
             sanitised,
             hidden: output.hidden,
         })
     }
+}
+
+/// The least memory a limit can promise: built-in tools keep within fixed buffers below this.
+const LEAST_MEMORY: u64 = 64 * 1024 * 1024;
+
+/// Runs `run` within the limits policy imposes.
+fn within(
+    imposed: &Imposed,
+    cancelled: &AtomicBool,
+    run: impl FnOnce() -> Result<ToolOutput, ToolFailure>,
+) -> Result<ToolOutput, ToolFailure> {
+    if let Some(limit) = imposed
+        .max_memory
+        .filter(|limit| limit.as_bytes() < LEAST_MEMORY)
+    {
+        return Err(ToolFailure::MemoryLimit { limit });
+    }
+    let Some(limit) = imposed.max_duration else {
+        return run();
+    };
+    let (done, waiting) = mpsc::channel::<()>();
+    let begun = Instant::now();
+    let allowed = Duration::from_millis(limit.as_millis());
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Woken at once when the run ends and the sender is dropped.
+            if waiting.recv_timeout(allowed) == Err(mpsc::RecvTimeoutError::Timeout) {
+                cancelled.store(true, Ordering::Relaxed);
+            }
+        });
+        let result = run();
+        drop(done);
+        result
+    });
+    // A result that came too late is none: what took longer is not what was allowed.
+    if begun.elapsed() > allowed {
+        return Err(ToolFailure::TimedOut { limit });
+    }
+    result
 }

@@ -6,10 +6,12 @@ use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::sanitise::sanitise_line;
-use crate::tools::ToolFailure;
+use crate::sanitise::{sanitise, sanitise_line, sanitise_path};
+use crate::tools::{Keep, ToolFailure};
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
-use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits};
+use airlock_core::{
+    ActionId, Caller, Effect, EffectSet, Request, RequestPath, Timestamp, WorkspacePath, limits,
+};
 use airlock_policy::{CapabilityCheck, CheckResult, CheckSink, Decision};
 use std::time::Instant;
 
@@ -33,6 +35,10 @@ pub(super) struct Trail<'k> {
     clock: Instant,
     caller: Option<Caller>,
     checks: Vec<Entry>,
+    /// What the outcome is called if it succeeds.
+    event: EventType,
+    /// Whether more than reading was begun.
+    effect: bool,
 }
 
 impl<'k> Trail<'k> {
@@ -41,11 +47,13 @@ impl<'k> Trail<'k> {
             kernel,
             action: Kernel::next_action(),
             name: sanitise_line(&call.name, 60),
-            input: sanitise_line(&call.arguments.to_string(), limits::SUMMARY_CHARS),
+            input: summary(&call.arguments),
             started: kernel.clock().now(),
             clock: Instant::now(),
             caller: None,
             checks: Vec::new(),
+            event: EventType::Syscall,
+            effect: false,
         }
     }
 
@@ -82,7 +90,7 @@ impl<'k> Trail<'k> {
         let failed = Failed {
             action: self.action.clone(),
             code: "identity",
-            what: error.to_string(),
+            what: sanitise_line(&error.to_string(), limits::SUMMARY_CHARS),
             fix: None,
             retryable: false,
         };
@@ -101,7 +109,7 @@ impl<'k> Trail<'k> {
             action: self.action.clone(),
             code: invalid.code(),
             what: sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS),
-            fix: Some(invalid.hint()),
+            fix: Some(sanitise_line(&invalid.hint(), limits::SUMMARY_CHARS)),
             retryable: false,
         };
         self.closing(entry, Outcome::Failed(failed))
@@ -115,10 +123,11 @@ impl<'k> Trail<'k> {
         ruling: Ruling,
     ) -> Outcome {
         let entry = self.decided(request, &ruling.decision);
-        let explanation = policy.explain(request, &ruling.decision);
+        let request = shown(request);
+        let explanation = policy.explain(&request, &ruling.decision);
         let denied = Denied {
             action: self.action.clone(),
-            request: request.clone(),
+            request,
             decision: ruling.decision,
             explanation,
         };
@@ -163,13 +172,21 @@ impl<'k> Trail<'k> {
         decision: &Decision,
     ) -> Result<(), Outcome> {
         let entry = self.decided(request, decision);
-        let durability = if request.effects.intersects(DURABLE) {
+        let effect = request.effects.intersects(DURABLE);
+        let durability = if effect {
             Durability::Durable
         } else {
             Durability::Buffered
         };
         self.write(entry, durability)
-            .map_err(|error| self.unrecorded(&error))
+            .map_err(|error| self.unrecorded(&error))?;
+        self.effect = effect;
+        self.event = match request.syscall.name() {
+            "policy.init" | "policy.update" => EventType::PolicyUpdate,
+            "trust.approve" | "trust.revoke" => EventType::TrustChange,
+            _ => EventType::Syscall,
+        };
+        Ok(())
     }
 
     /// Writes the outcome and hands it over.
@@ -177,8 +194,8 @@ impl<'k> Trail<'k> {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         let outcome = match result {
             Ok(executed) => {
-                let text = executed.sanitised.value.to_string();
-                entry.output = Some(sanitise_line(&text, limits::SUMMARY_CHARS));
+                entry.event = self.event;
+                entry.output = Some(beginning(&executed.sanitised.value));
                 note(&mut entry, "hidden", executed.hidden);
                 note(&mut entry, "secrets", executed.sanitised.secrets as u64);
                 Outcome::Done(Done {
@@ -204,7 +221,7 @@ impl<'k> Trail<'k> {
         let mut entry = self.entry(EventType::Syscall, Stage::Attempt);
         entry.tool = request.tool.as_deref().map(str::to_owned);
         entry.input = Some(self.input.clone());
-        entry.request = Some(Box::new(request.clone()));
+        entry.request = Some(Box::new(shown(request)));
         entry.decision = Some(DecisionSummary {
             verdict: decision.verdict.to_string(),
             rules: decision
@@ -226,19 +243,93 @@ impl<'k> Trail<'k> {
         entry.duration = Some(u64::try_from(micros).unwrap_or(u64::MAX));
         match self.write(entry, Durability::Buffered) {
             Ok(()) => outcome,
+            Err(error) if self.effect => self.unfinished(&error),
             Err(error) => self.unrecorded(&error),
         }
+    }
+
+    /// The attempt is on disk and was carried out; only what came of it could not be kept.
+    fn unfinished(&self, error: &AppendError) -> Outcome {
+        Outcome::Failed(Failed {
+            action: self.action.clone(),
+            code: "outcome_unrecorded",
+            what: format!(
+                "it was carried out, but the audit log cannot record how it ended: {error}"
+            ),
+            fix: error.hint().map(str::to_owned),
+            retryable: false,
+        })
     }
 
     fn unrecorded(&self, error: &AppendError) -> Outcome {
         Outcome::Failed(Failed {
             action: self.action.clone(),
             code: "audit_unavailable",
-            what: format!("nothing was done, because the audit log cannot record it: {error}"),
+            what: format!(
+                "nothing was done or returned, because the audit log cannot record it: {error}"
+            ),
             fix: error.hint().map(str::to_owned),
             retryable: true,
         })
     }
+}
+
+/// Arguments for the log. Each string is sanitised before it is written as JSON, where an escaped
+/// newline would stand as a letter in front of a secret and hide it.
+fn summary(arguments: &serde_json::Value) -> String {
+    let clean = sanitise(arguments.clone(), Keep::Head, 4 * limits::SUMMARY_CHARS);
+    sanitise_line(&clean.value.to_string(), limits::SUMMARY_CHARS)
+}
+
+/// The first characters of a sanitised value as JSON, without writing out the rest.
+fn beginning(value: &serde_json::Value) -> String {
+    let mut kept = Beginning(Vec::new());
+    // It stops with an error once it has enough.
+    let _ = serde_json::to_writer(&mut kept, value);
+    let text = String::from_utf8_lossy(&kept.0);
+    if text.chars().nth(limits::SUMMARY_CHARS).is_none() {
+        return text.into_owned();
+    }
+    let mut short: String = text.chars().take(limits::SUMMARY_CHARS - 1).collect();
+    short.push('…');
+    short
+}
+
+/// Keeps enough bytes for a summary, whatever characters they are.
+struct Beginning(Vec<u8>);
+
+impl std::io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() > 4 * limits::SUMMARY_CHARS {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `request` with paths that can be shown and kept.
+fn shown(request: &Request) -> Request {
+    let mut shown = request.clone();
+    for path in &mut shown.paths {
+        let clean = sanitise_path(path.as_str());
+        if clean != path.as_str() {
+            *path = match path {
+                RequestPath::Outside(_) => RequestPath::parse(&clean, "/dev/null")
+                    .unwrap_or_else(|_| RequestPath::Outside("/[unprintable]".into())),
+                // Written out, control characters can make it longer than any path.
+                RequestPath::Inside(_) => WorkspacePath::new(&clean)
+                    .or_else(|_| WorkspacePath::new("[unprintable]"))
+                    .unwrap_or_else(|_| WorkspacePath::root())
+                    .into(),
+            };
+        }
+    }
+    shown
 }
 
 fn note(entry: &mut Entry, name: &str, count: u64) {

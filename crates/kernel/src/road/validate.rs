@@ -3,7 +3,7 @@
 use super::Call;
 use super::outcome::Invalid;
 use crate::kernel::Kernel;
-use crate::tools::{Prepared, ToolSpec};
+use crate::tools::{InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, Syscall};
 
 /// A call that is well formed, with everything it will read already open.
@@ -29,12 +29,21 @@ impl Kernel {
             name: spec.name.to_owned(),
             suggestion: None,
         })?;
+        let refused = |source| Invalid::Arguments {
+            tool: spec.name,
+            source,
+        };
+        // A list would pass for an object with its fields in order, and no schema says that.
+        if !call.arguments.is_object() {
+            return Err(refused(InvalidArguments {
+                at: String::new(),
+                what: "the arguments are not an object".to_owned(),
+                fix: None,
+            }));
+        }
         let prepared = tool
             .prepare(&call.arguments, self.workspace().root())
-            .map_err(|source| Invalid::Arguments {
-                tool: spec.name,
-                source,
-            })?;
+            .map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());

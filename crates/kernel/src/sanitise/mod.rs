@@ -47,8 +47,31 @@ pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
     }
 }
 
+/// A path as logs and answers show it: control characters are written out rather than dropped, so
+/// that no two paths look alike, unless they only served to hide a secret.
+pub(crate) fn sanitise_path(path: &str) -> String {
+    let odd = |c: char| c == '\n' || c == '\t' || terminal::is_dangerous(c);
+    let stripped = strip_control(path);
+    let clean = Redactor::new().redact(&stripped).into_owned();
+    if clean != stripped || !path.contains(odd) {
+        return clean;
+    }
+    let mut shown = String::with_capacity(path.len() + 8);
+    for c in path.chars() {
+        if odd(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Sanitises one line of text for a log or an error message.
 pub fn sanitise_line(text: &str, limit: usize) -> String {
+    // Far more than is shown, so that nothing is cut before it was looked at as a whole.
+    let far = limit.saturating_mul(8).max(64 * 1024);
+    let text = text.get(..text.floor_char_boundary(far)).unwrap_or(text);
     let clean = strip_control(text);
     let clean = Redactor::new().redact(&clean).into_owned();
     let line: String = clean
@@ -106,8 +129,9 @@ impl State<'_> {
     fn text(&mut self, text: &str) -> String {
         let clean = strip_control(text);
         let clean = self.redactor.redact(&clean);
+        // The marker can be longer than a short text that it stands for.
+        self.cut |= clean.len() > self.left;
         let bounded = bound(&clean, self.keep, self.left);
-        self.cut |= bounded.len() < clean.len();
         self.left = self.left.saturating_sub(bounded.len());
         bounded.into_owned()
     }
@@ -135,6 +159,35 @@ mod tests {
             "{}",
             out.value.to_string().len()
         );
+    }
+
+    #[test]
+    fn a_short_text_that_no_longer_fits_counts_as_cut() {
+        let out = sanitise(
+            json!({ "a": "x".repeat(100), "b": "tiny" }),
+            Keep::Head,
+            100,
+        );
+        assert!(out.cut, "{}", out.value);
+        assert_eq!(out.value["b"], "[… 4 bytes cut …]");
+    }
+
+    #[test]
+    fn paths_that_differ_in_control_characters_stay_different() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        for (path, want) in [
+            ("src/main.rs", "src/main.rs".to_owned()),
+            ("a\u{7}b", "a\\u{7}b".to_owned()),
+            ("a\nb", "a\\u{a}b".to_owned()),
+            (".\u{1b}[0m.", ".\\u{1b}[0m.".to_owned()),
+            (&token, "[secret:github-token#1]".to_owned()),
+            (
+                &token.replace("a1", "a\u{7}1"),
+                "[secret:github-token#1]".to_owned(),
+            ),
+        ] {
+            assert_eq!(sanitise_path(path), want, "{path:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! reader can follow it without ever seeing it. Hashes, UUIDs and lock files have no such literal
 //! and are left alone.
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::Span;
+use aho_corasick::packed::Searcher;
 use regex::Regex;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -32,46 +33,38 @@ const fn kind(name: &'static str, literal: &'static str, pattern: &'static str) 
 
 /// Kinds whose literals are prefixes of others' come after them: the longer one wins.
 const KINDS: &[SecretKind] = &[
-    kind(
-        "private-key",
-        "-----BEGIN ",
-        r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----(?:(?s:.)*?-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----|[A-Za-z0-9+/=\s]*)",
-    ),
+    kind("private-key", KEY_BEGIN, ""),
     kind(
         "github-token",
         "github_pat_",
-        r"\bgithub_pat_[A-Za-z0-9_]{22,255}\b",
+        r"github_pat_[A-Za-z0-9_]{22,255}\b",
     ),
-    kind("github-token", "gh", r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b"),
-    kind("gitlab-token", "glpat-", r"\bglpat-[A-Za-z0-9_-]{20,64}\b"),
-    kind(
-        "slack-token",
-        "xox",
-        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,255}\b",
-    ),
+    kind("github-token", "ghp_", r"ghp_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "gho_", r"gho_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghu_", r"ghu_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghs_", r"ghs_[A-Za-z0-9]{36,255}\b"),
+    kind("github-token", "ghr_", r"ghr_[A-Za-z0-9]{36,255}\b"),
+    kind("gitlab-token", "glpat-", r"glpat-[A-Za-z0-9_-]{20,64}\b"),
+    kind("slack-token", "xox", r"xox[abeoprs]-[A-Za-z0-9-]{10,255}\b"),
     kind("aws-access-key", "AKIA", r"\bAKIA[A-Z2-7]{16}\b"),
     kind("aws-access-key", "ASIA", r"\bASIA[A-Z2-7]{16}\b"),
-    kind("google-api-key", "AIza", r"\bAIza[A-Za-z0-9_-]{35}\b"),
-    kind(
-        "stripe-key",
-        "k_live_",
-        r"\b[rs]k_live_[A-Za-z0-9]{16,247}\b",
-    ),
+    kind("google-api-key", "AIza", r"AIza[A-Za-z0-9_-]{35}\b"),
+    kind("stripe-key", "k_live_", r"[rs]k_live_[A-Za-z0-9]{16,247}\b"),
     kind(
         "anthropic-key",
         "sk-ant-",
-        r"\bsk-ant-[A-Za-z0-9_-]{20,255}\b",
+        r"sk-ant-[A-Za-z0-9_-]{20,255}\b",
     ),
     kind(
         "openai-key",
         "sk-",
         r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,255}\b",
     ),
-    kind("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}\b"),
-    kind("pypi-token", "pypi-", r"\bpypi-[A-Za-z0-9_-]{50,512}\b"),
+    kind("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}\b"),
+    kind("pypi-token", "pypi-", r"pypi-[A-Za-z0-9_-]{50,512}\b"),
     kind("crates-token", "cio", r"\bcio[A-Za-z0-9]{32}\b"),
     kind("huggingface-token", "hf_", r"\bhf_[A-Za-z0-9]{30,64}\b"),
-    kind("digitalocean-token", "dop_v1_", r"\bdop_v1_[a-f0-9]{64}\b"),
+    kind("digitalocean-token", "dop_v1_", r"dop_v1_[a-f0-9]{64}\b"),
     kind(
         "sendgrid-key",
         "SG.",
@@ -80,12 +73,12 @@ const KINDS: &[SecretKind] = &[
     kind(
         "age-key",
         "AGE-SECRET-KEY-1",
-        r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b",
+        r"AGE-SECRET-KEY-1[A-Z0-9]{58}\b",
     ),
     kind(
         "jwt",
         "eyJ",
-        r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+        r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
     ),
     kind(
         "url-password",
@@ -94,8 +87,16 @@ const KINDS: &[SecretKind] = &[
     ),
 ];
 
-static LITERALS: LazyLock<Option<AhoCorasick>> =
-    LazyLock::new(|| AhoCorasick::new(KINDS.iter().map(|kind| kind.literal)).ok());
+/// What a private key block begins with.
+const KEY_BEGIN: &str = "-----BEGIN ";
+/// What it ends with.
+const KEY_END: &str = "-----END ";
+/// What its first and last line name.
+const KEY_NAME: &str = "PRIVATE KEY";
+
+/// Finds all literals in one pass, several bytes at a time.
+static LITERALS: LazyLock<Option<Searcher>> =
+    LazyLock::new(|| Searcher::new(KINDS.iter().map(|kind| kind.literal)));
 
 /// A regular expression compiled when it is first needed.
 type Pattern = LazyLock<Option<Regex>, Box<dyn Fn() -> Option<Regex> + Send>>;
@@ -174,16 +175,79 @@ struct Hit {
     end: usize,
 }
 
-fn find(text: &str) -> Vec<Hit> {
+/// Private key blocks, whole or cut off, in one pass however many headers there are.
+fn private_keys(text: &str) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    let mut at = 0;
+    let mut ends_ahead = true;
+    while let Some((start, rest)) = next_from(text, at, KEY_BEGIN) {
+        let header = rest.lines().next().unwrap_or_default();
+        if !header.contains(KEY_NAME) {
+            at = start + KEY_BEGIN.len();
+            continue;
+        }
+        let end = ends_ahead
+            .then(|| next_from(text, start, KEY_END))
+            .flatten();
+        let end = if let Some((end, tail)) = end {
+            end + closing(tail)
+        } else {
+            // Cut off: what follows the header is key as long as it looks like one.
+            ends_ahead = false;
+            let body = rest.get(header.len()..).unwrap_or_default();
+            start + header.len() + key_like(body)
+        };
+        hits.push(Hit {
+            kind: "private-key",
+            start,
+            end,
+        });
+        at = end.max(start + KEY_BEGIN.len());
+    }
+    hits
+}
+
+/// Where `wanted` stands next, and the text from there.
+fn next_from<'t>(text: &'t str, at: usize, wanted: &str) -> Option<(usize, &'t str)> {
+    let start = at + text.get(at..)?.find(wanted)?;
+    Some((start, text.get(start..)?))
+}
+
+/// The length of the last line of a key, dashes included, of which `text` begins.
+fn closing(text: &str) -> usize {
+    let line = text.lines().next().unwrap_or_default();
+    let dashes = line
+        .get(KEY_END.len()..)
+        .and_then(|rest| rest.find("-----"));
+    dashes.map_or(line.len(), |at| KEY_END.len() + at + 5)
+}
+
+/// How many bytes at the beginning can belong to the body of a key.
+fn key_like(text: &str) -> usize {
+    let body =
+        |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "+/=:,-".contains(c);
+    text.find(|c: char| !body(c)).unwrap_or(text.len())
+}
+
+/// Which kinds the text may hold. Without a searcher for the literals, it may hold any.
+fn present(text: &str) -> [bool; KINDS.len()] {
     let Some(literals) = LITERALS.as_ref() else {
-        return Vec::new();
+        return [true; KINDS.len()];
     };
     let mut present = [false; KINDS.len()];
-    for hit in literals.find_overlapping_iter(text) {
+    let mut at = 0;
+    // One past each start, so that a literal cannot hide in the tail of another.
+    while let Some(hit) = literals.find_in(text, Span::from(at..text.len())) {
         if let Some(seen) = present.get_mut(hit.pattern().as_usize()) {
             *seen = true;
         }
+        at = hit.start() + 1;
     }
+    present
+}
+
+fn find(text: &str) -> Vec<Hit> {
+    let present = present(text);
     let mut hits = Vec::new();
     for ((kind, pattern), _) in KINDS
         .iter()
@@ -191,6 +255,10 @@ fn find(text: &str) -> Vec<Hit> {
         .zip(present)
         .filter(|(_, present)| *present)
     {
+        if kind.literal == KEY_BEGIN {
+            hits.extend(private_keys(text));
+            continue;
+        }
         let Some(pattern) = pattern.as_ref() else {
             continue;
         };
@@ -240,7 +308,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles_and_every_sample_is_caught_whole() {
-        assert!(PATTERNS.iter().all(|pattern| pattern.is_some()));
+        assert!(LITERALS.is_some() && PATTERNS.iter().all(|pattern| pattern.is_some()));
         for (kind, secret) in samples() {
             let text = format!("token = \"{secret}\" # end");
             let out = Redactor::new().redact(&text).into_owned();
@@ -250,6 +318,15 @@ mod tests {
                 "{secret}"
             );
         }
+    }
+
+    #[test]
+    fn a_literal_does_not_hide_in_the_tail_of_another() {
+        let key = format!(
+            "sk-----BEGIN {0} KEY-----\nMIIE\n-----END {0} KEY-----",
+            "PRIVATE"
+        );
+        assert_eq!(Redactor::new().redact(&key), "sk[secret:private-key#1]");
     }
 
     #[test]

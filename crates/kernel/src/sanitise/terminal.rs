@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// `text` without control sequences, control characters and direction overrides.
 pub fn strip_control(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_dangerous) {
+    if is_clean(text) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -31,11 +31,38 @@ pub fn strip_control(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn is_dangerous(c: char) -> bool {
+/// Whether nothing in `text` is dangerous, told by its bytes where they are plain text.
+fn is_clean(text: &str) -> bool {
+    // Only characters that begin with one of the last four can be dangerous beyond ASCII: C1
+    // controls, direction marks and line separators, and invisible tags.
+    let suspect = |byte: &u8| {
+        matches!(
+            byte,
+            0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xf3
+        )
+    };
+    // A whole block at a time without leaving early, which the compiler turns into wide operations.
+    let block_is_plain = |block: &[u8]| {
+        !block
+            .iter()
+            .fold(false, |found, byte| found | suspect(byte))
+    };
+    text.as_bytes().chunks(256).all(block_is_plain) || !text.chars().any(is_dangerous)
+}
+
+pub(super) fn is_dangerous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Direction overrides make text read differently from what it is.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => true,
+        // Direction marks, line separators and invisible tags make text read differently from
+        // what it is.
+        '\u{202a}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{61c}'
+        | '\u{2028}'
+        | '\u{2029}'
+        | '\u{e0000}'..='\u{e007f}' => true,
         _ => c.is_control(),
     }
 }

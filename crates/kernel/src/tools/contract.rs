@@ -7,7 +7,7 @@
 
 use crate::beneath::{OpenError, Root};
 use crate::policy_store::UpdateError;
-use airlock_core::{RequestPath, Tier, WorkspacePath};
+use airlock_core::{ByteSize, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 
 /// Which part of an over-long result is worth keeping.
@@ -71,6 +71,12 @@ pub trait Prepared: Send {
 pub trait ReadFilter: Sync {
     /// Whether policy lets this caller read `path`.
     fn may_read(&self, path: &WorkspacePath) -> bool;
+
+    /// Whether policy denies this caller the content of `path`, however it asks for it.
+    fn forbids_content(&self, path: &WorkspacePath) -> bool {
+        let _ = path;
+        false
+    }
 }
 
 /// What a run may use.
@@ -83,6 +89,16 @@ pub struct RunContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Threads a search may use; zero means as many as there are processors.
     pub threads: usize,
+}
+
+impl RunContext<'_> {
+    /// How many threads that is.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
 }
 
 /// The result of a run.
@@ -151,6 +167,24 @@ pub enum ToolFailure {
     /// The caller took the request back.
     #[error("the call was cancelled")]
     Cancelled,
+    /// It took longer than policy lets it.
+    #[error("it took longer than the {limit} that policy allows")]
+    TimedOut {
+        /// How long it might take.
+        limit: Span,
+    },
+    /// A limit that policy imposes cannot be kept here.
+    #[error("policy limits it to {limit} of memory, which cannot be promised here")]
+    MemoryLimit {
+        /// How much it might use.
+        limit: ByteSize,
+    },
+    /// Policy denies the content of a file by another name of the same reading.
+    #[error("policy does not let this caller read `{path}`")]
+    Withheld {
+        /// The path as asked.
+        path: String,
+    },
     /// Nothing here can run code in that tier.
     #[error("nothing here runs code in the `{tier}` tier")]
     TierUnavailable {
@@ -189,6 +223,9 @@ impl ToolFailure {
             Self::Outside { .. } => "outside_workspace",
             Self::Io { .. } => "io",
             Self::Cancelled => "cancelled",
+            Self::TimedOut { .. } => "timed_out",
+            Self::MemoryLimit { .. } => "limit_not_enforceable",
+            Self::Withheld { .. } => "withheld",
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Control { .. } => "control_failed",
         }
@@ -201,6 +238,9 @@ impl ToolFailure {
             Self::Io { .. } => true,
             Self::Outside { .. }
             | Self::Cancelled
+            | Self::TimedOut { .. }
+            | Self::MemoryLimit { .. }
+            | Self::Withheld { .. }
             | Self::TierUnavailable { .. }
             | Self::Control { .. } => false,
         }
@@ -211,6 +251,9 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
+            Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),
+            Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
+            Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only read-only tools run yet"),
             Self::Control { fix, .. } => Some(fix),
             Self::Io { .. } | Self::Cancelled => None,

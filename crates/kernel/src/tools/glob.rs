@@ -113,38 +113,73 @@ impl Prepared for PreparedGlob {
                 "unreadable_names": totals.unreadable_names,
                 "unreadable_directories": totals.unreadable_directories,
             }),
-            hidden: allowed.hidden,
+            // Counted by name, what is withheld would tell which names there are.
+            hidden: 0,
         })
     }
 }
 
+/// Paths put to policy in one go by all threads.
+const BATCH: usize = 4_096;
+
 struct Allowed {
     paths: Vec<Box<str>>,
-    hidden: u64,
     truncated: bool,
 }
 
+/// The first paths policy lets the caller see, in order, until the limit or the room is used up.
 fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> Allowed {
     let mut allowed = Allowed {
         paths: Vec::new(),
-        hidden: 0,
         truncated: false,
     };
     let mut size = 0u64;
-    for path in paths {
-        let may_read = WorkspacePath::new(&path).is_ok_and(|path| context.filter.may_read(&path));
-        if !may_read {
-            allowed.hidden += 1;
-            continue;
+    let mut paths = paths.into_iter();
+    loop {
+        let batch: Vec<Box<str>> = paths.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            return allowed;
         }
-        size = size.saturating_add(path.len() as u64);
-        if allowed.paths.len() as u64 >= limit || size > context.max_output {
-            allowed.truncated = true;
-            break;
+        let answers = may_read(&batch, context);
+        for (path, may_read) in batch.into_iter().zip(answers) {
+            if !may_read {
+                continue;
+            }
+            size = size.saturating_add(path.len() as u64);
+            if allowed.paths.len() as u64 >= limit || size > context.max_output {
+                allowed.truncated = true;
+                return allowed;
+            }
+            allowed.paths.push(path);
         }
-        allowed.paths.push(path);
     }
-    allowed
+}
+
+/// Policy's answer for each path.
+fn may_read(paths: &[Box<str>], context: &RunContext<'_>) -> Vec<bool> {
+    let ask =
+        |path: &str| WorkspacePath::new(path).is_ok_and(|path| context.filter.may_read(&path));
+    let threads = context.thread_count();
+    if threads < 2 || paths.len() < BATCH / 2 {
+        return paths.iter().map(|path| ask(path)).collect();
+    }
+    let share = paths.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = paths
+            .chunks(share)
+            .map(|part| {
+                (
+                    part.len(),
+                    scope.spawn(move || part.iter().map(|path| ask(path)).collect::<Vec<_>>()),
+                )
+            })
+            .collect();
+        // A thread that died gave no answer, and no answer is a no.
+        let answers = |(length, part): (usize, std::thread::ScopedJoinHandle<'_, Vec<bool>>)| {
+            part.join().unwrap_or_else(|_| vec![false; length])
+        };
+        parts.into_iter().flat_map(answers).collect()
+    })
 }
 
 struct Matching<'a> {

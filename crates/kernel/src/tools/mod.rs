@@ -10,6 +10,7 @@ mod contract;
 mod exists;
 mod glob;
 mod grep;
+mod keys;
 mod list;
 mod pattern;
 mod read;

@@ -7,6 +7,7 @@ use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
+use super::keys;
 use super::target::Target;
 use crate::beneath::Root;
 use airlock_core::{Digest, RequestPath, Tier};
@@ -31,6 +32,13 @@ const SCAN_BYTES: u64 = 1024 * 1024 * 1024;
 /// Largest binary file whose digest is worth computing.
 const DIGEST_BYTES: u64 = 16 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
+
+/// As much of a line as its key header can be in.
+const KEY_LINE_BYTES: usize = 256;
+/// Words shorter than this are shown although they are cut.
+const SHORT_WORD: usize = 16;
+/// So are words of at least this length.
+const LONG_WORD: usize = 4_096;
 
 static SPEC: ToolSpec = ToolSpec {
     name: "fs.read",
@@ -154,13 +162,18 @@ fn read(
     cancelled: &AtomicBool,
 ) -> io::Result<Option<Value>> {
     let total_bytes = file.metadata()?.len();
-    let (mut bytes, truncated) = match scan(file, window, cancelled)? {
+    let mut skipped = Skipped::default();
+    let (mut bytes, truncated) = match scan(file, window, cancelled, &mut skipped)? {
         Scanned::Text { bytes, truncated } => (bytes, truncated),
         Scanned::Binary => return binary(file, path, total_bytes).map(Some),
         Scanned::Cancelled => return Ok(None),
     };
     if truncated {
         drop_half_character(&mut bytes);
+        drop_half_word(&mut bytes);
+    }
+    if skipped.inside_key {
+        hide_rest_of_key(&mut bytes);
     }
     let Ok(text) = String::from_utf8(bytes) else {
         return binary(file, path, total_bytes).map(Some);
@@ -177,7 +190,12 @@ fn read(
 }
 
 /// Skips to the window's first line and takes what fits into it.
-fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<Scanned> {
+fn scan(
+    file: &mut File,
+    window: Window,
+    cancelled: &AtomicBool,
+    skipped: &mut Skipped,
+) -> io::Result<Scanned> {
     let mut line = 1;
     let mut scanned = 0u64;
     let mut kept = Vec::new();
@@ -202,7 +220,7 @@ fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<S
             return Ok(Scanned::Binary);
         }
         scanned = scanned.saturating_add(data.len() as u64);
-        let full = take(data, &mut line, window, &mut kept);
+        let full = take(data, &mut line, window, &mut kept, skipped);
         if full || scanned >= SCAN_BYTES {
             return Ok(Scanned::Text {
                 bytes: kept,
@@ -213,7 +231,13 @@ fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<S
 }
 
 /// Moves what belongs to the window from `data` to `kept`; true if something did not fit.
-fn take(data: &[u8], line: &mut u64, window: Window, kept: &mut Vec<u8>) -> bool {
+fn take(
+    data: &[u8],
+    line: &mut u64,
+    window: Window,
+    kept: &mut Vec<u8>,
+    skipped: &mut Skipped,
+) -> bool {
     let end = window.first.saturating_add(window.lines);
     for piece in data.split_inclusive(|byte| *byte == b'\n') {
         if *line >= end {
@@ -227,12 +251,56 @@ fn take(data: &[u8], line: &mut u64, window: Window, kept: &mut Vec<u8>) -> bool
             if piece.len() > room {
                 return true;
             }
+        } else {
+            skipped.pass(piece);
         }
         if piece.ends_with(b"\n") {
             *line = line.saturating_add(1);
         }
     }
     false
+}
+
+/// What was passed over on the way to the window: whether a private key began there.
+#[derive(Default)]
+struct Skipped {
+    line: Vec<u8>,
+    inside_key: bool,
+}
+
+impl Skipped {
+    fn pass(&mut self, piece: &[u8]) {
+        let room = KEY_LINE_BYTES.saturating_sub(self.line.len());
+        self.line
+            .extend_from_slice(piece.get(..room).unwrap_or(piece));
+        if piece.ends_with(b"\n") {
+            self.inside_key = keys::inside_after(&self.line, self.inside_key);
+            self.line.clear();
+        }
+    }
+}
+
+/// A window that begins within a private key shows nothing of it.
+fn hide_rest_of_key(bytes: &mut Vec<u8>) {
+    let mut end = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        end += line.len();
+        if !keys::inside_after(line, true) {
+            break;
+        }
+    }
+    let rest = bytes.split_off(end);
+    *bytes = [keys::PLACEHOLDER.as_bytes(), b"\n", &rest].concat();
+}
+
+/// A cut may fall inside a word; half a secret would no longer be known for one. A few letters
+/// give nothing away, and an endless word is not a secret.
+fn drop_half_word(bytes: &mut Vec<u8>) {
+    let blank = bytes.iter().rposition(u8::is_ascii_whitespace);
+    let word = blank.map_or(0, |blank| blank + 1);
+    if (SHORT_WORD..LONG_WORD).contains(&(bytes.len() - word)) {
+        bytes.truncate(word);
+    }
 }
 
 /// A cut may fall inside a character; that does not make a file binary.

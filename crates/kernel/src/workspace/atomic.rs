@@ -7,6 +7,25 @@ use std::path::Path;
 
 /// Writes `bytes` to `path` so that a crash leaves the old file or the new one.
 pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    write_with(path, bytes, mode, Existing::Replace)
+}
+
+/// What becomes of a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It is replaced.
+    Replace,
+    /// It stays, and writing fails.
+    Keep,
+}
+
+/// As [`write_atomic`], with a say over a file that is there already.
+pub(crate) fn write_with(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    existing: Existing,
+) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::Builder::new()
         .prefix(".airlock-")
@@ -14,7 +33,11 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<(
         .tempfile_in(directory)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
+    match existing {
+        Existing::Replace => file.persist(path),
+        Existing::Keep => file.persist_noclobber(path),
+    }
+    .map_err(|error| error.error)?;
     File::open(directory)?.sync_all()
 }
 

@@ -6,14 +6,15 @@ mod atomic;
 mod state;
 mod trust;
 
-pub(crate) use atomic::{read_bounded, write_atomic};
+pub(crate) use atomic::{Existing, read_bounded, write_atomic, write_with};
 pub use state::{StateDir, StateError};
 pub(crate) use trust::TrustStore;
 pub use trust::{FileDigest, Trust, TrustChange, TrustError, TrustReport};
 
 use crate::beneath::{Root, RootError};
 use airlock_core::{Digest, IdError, WorkspaceId};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 /// Where the policy of a workspace stands, beneath its root.
 pub const POLICY_FILE: &str = ".airlock/policy.yaml";
@@ -77,11 +78,9 @@ impl Workspace {
     /// Opens the workspace at `root`, with its state below `state_home`.
     pub fn open(root: &Path, state_home: &Path) -> Result<Self, WorkspaceError> {
         let (root, id, state) = locate(root, state_home)?;
-        let inside = |path: &Path| path.starts_with(root.path());
-        let resolved = state_home
-            .canonicalize()
-            .unwrap_or_else(|_| state_home.to_owned());
-        if inside(&state) || inside(&resolved) {
+        if resolve(&state)?.starts_with(root.path())
+            || resolve(state_home)?.starts_with(root.path())
+        {
             return Err(WorkspaceError::StateInside {
                 state,
                 root: root.path().to_owned(),
@@ -125,6 +124,32 @@ fn locate(root: &Path, state_home: &Path) -> Result<(Root, WorkspaceId, PathBuf)
     let id = workspace_id(root.path())?;
     let state = state_home.join("airlock").join(id.as_str());
     Ok((root, id, state))
+}
+
+/// Where `path` really is, also if its last components do not exist yet: symlinks on the way and
+/// the directory a relative path starts from count.
+fn resolve(path: &Path) -> Result<PathBuf, StateError> {
+    let failed = |source| StateError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    for existing in absolute.ancestors() {
+        match existing.canonicalize() {
+            Ok(real) => {
+                let missing = absolute.strip_prefix(existing).unwrap_or(Path::new(""));
+                // What does not exist cannot be climbed out of.
+                return if missing.components().any(|c| c == Component::ParentDir) {
+                    Err(failed(io::ErrorKind::NotFound.into()))
+                } else {
+                    Ok(real.join(missing))
+                };
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(failed(io::ErrorKind::NotFound.into()))
 }
 
 /// A readable, unique name for the workspace at the absolute path `root`.

@@ -4,20 +4,26 @@
 //! digest that was approved. One unknown, changed or missing file, and none of them counts.
 //!
 //! Guarantee: bytes are judged and used from one read; a file that changes in between is the one
-//! that was judged. Symlinks, special files and oversized trees are refused, never followed.
+//! that was judged. Symlinks, special files and oversized trees are never followed or read: with
+//! one of them there, nothing counts and nothing can be approved, but the kernel starts.
 
 use super::{CONFIG_FILE, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, write_atomic};
 use crate::beneath::{Kind, Listing, OpenError, Root};
 use airlock_core::{Digest, limits};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Largest configuration or plugin file that can be trusted.
 const FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Most files below `.airlock/plugins`.
 const PLUGIN_FILES: usize = 10_000;
+/// Most bytes of all plugin files together: they are read at every start.
+const PLUGIN_BYTES: u64 = 256 * 1024 * 1024;
+/// The version of the record this code reads and writes.
+const RECORD_VERSION: u32 = 1;
 
 /// Why trust cannot be established or recorded.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +44,7 @@ pub enum TrustError {
         path: String,
     },
     /// There is too much to review.
-    #[error("`{PLUGINS_DIR}` holds more than {PLUGIN_FILES} files")]
+    #[error("`{PLUGINS_DIR}` holds more than {PLUGIN_FILES} files or {PLUGIN_BYTES} bytes")]
     TooMany,
     /// The record of approvals cannot be read or written.
     #[error("cannot use the trust record `{path}`")]
@@ -110,6 +116,14 @@ pub struct Trust {
     report: Vec<TrustReport>,
     policy: Option<Vec<u8>>,
     config: Option<Vec<u8>>,
+    problems: Vec<Problem>,
+}
+
+/// Something below `.airlock/` that cannot be judged.
+#[derive(Debug, Clone)]
+struct Problem {
+    path: String,
+    error: Arc<TrustError>,
 }
 
 impl Trust {
@@ -120,9 +134,32 @@ impl Trust {
 
     /// Whether every file is as approved.
     pub fn holds(&self) -> bool {
-        self.report
-            .iter()
-            .all(|file| file.change == TrustChange::Same)
+        self.problems.is_empty()
+            && self
+                .report
+                .iter()
+                .all(|file| file.change == TrustChange::Same)
+    }
+
+    /// What cannot be judged, and so keeps everything else from being approved.
+    pub fn problems(&self) -> impl Iterator<Item = &TrustError> {
+        self.problems.iter().map(|problem| &*problem.error)
+    }
+
+    /// Fails if something here cannot be judged.
+    pub(crate) fn check(&self) -> Result<(), Arc<TrustError>> {
+        match self.problems.first() {
+            Some(problem) => Err(Arc::clone(&problem.error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if what stands at `path` cannot be judged.
+    pub(crate) fn check_file(&self, path: &str) -> Result<(), Arc<TrustError>> {
+        match self.problems.iter().find(|problem| problem.path == path) {
+            Some(problem) => Err(Arc::clone(&problem.error)),
+            None => Ok(()),
+        }
     }
 
     /// Each file with how it compares.
@@ -132,10 +169,11 @@ impl Trust {
 
     /// One digest over all files as they are now: what an approval is bound to.
     pub fn digest(&self) -> Digest {
-        let text: Vec<String> = self
-            .files
-            .iter()
+        let files = self.files.iter();
+        let problems = self.problems.iter();
+        let text: Vec<String> = files
             .map(|file| format!("{}\0{}", file.digest, file.path))
+            .chain(problems.map(|problem| format!("unusable\0{}", problem.path)))
             .collect();
         Digest::of(text.join("\n").as_bytes())
     }
@@ -157,7 +195,7 @@ impl Trust {
 
     fn pins(&self) -> Pins {
         Pins {
-            version: 1,
+            version: RECORD_VERSION,
             files: self
                 .files
                 .iter()
@@ -187,29 +225,20 @@ impl<'w> TrustStore<'w> {
 
     /// Reads the files and compares them with the record.
     pub(crate) fn load(&self) -> Result<Trust, TrustError> {
+        let pins = self.pins()?;
+        let mut judged = Judged::default();
         let root = self.workspace.root();
-        let (mut files, mut contents) = (Vec::new(), Vec::new());
-        for path in [POLICY_FILE, CONFIG_FILE] {
-            let limit = limits::POLICY_BYTES as u64;
-            let bytes = read_plain(root, path, limit)?;
-            if let Some(bytes) = &bytes {
-                files.push(digest_of(path, bytes));
-            }
-            contents.push(bytes);
+        let policy = judged.settings(root, POLICY_FILE);
+        let config = judged.settings(root, CONFIG_FILE);
+        if let Err(error) = judged.plugins(root) {
+            judged.problem(PLUGINS_DIR, error);
         }
-        for path in plugin_files(root)? {
-            if let Some(bytes) = read_plain(root, &path, FILE_BYTES)? {
-                files.push(digest_of(&path, &bytes));
-            }
-        }
-        let report = compare(&files, &self.pins()?);
-        let config = contents.pop().flatten();
-        let policy = contents.pop().flatten();
         Ok(Trust {
-            files,
-            report,
+            report: compare(&judged, &pins),
+            files: judged.files,
             policy,
             config,
+            problems: judged.problems,
         })
     }
 
@@ -218,10 +247,19 @@ impl<'w> TrustStore<'w> {
         self.save(&trust.pins())
     }
 
-    /// Withdraws every approval.
+    /// Approves `bytes` at `path` and leaves every other approval as it is.
+    pub(crate) fn approve_file(&self, path: &str, bytes: &[u8]) -> Result<(), TrustError> {
+        let mut pins = self.pins()?;
+        pins.version = RECORD_VERSION;
+        pins.files.insert(path.to_owned(), Digest::of(bytes));
+        self.save(&pins)
+    }
+
+    /// Withdraws every approval. A record that cannot be read is replaced as well: nothing is
+    /// approved by it.
     pub(crate) fn revoke(&self) -> Result<(), TrustError> {
         self.save(&Pins {
-            version: 1,
+            version: RECORD_VERSION,
             files: BTreeMap::new(),
         })
     }
@@ -233,7 +271,16 @@ impl<'w> TrustStore<'w> {
             source,
         };
         match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| failed(error.into())),
+            Ok(bytes) => {
+                let pins: Pins =
+                    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))?;
+                if pins.version == RECORD_VERSION {
+                    Ok(pins)
+                } else {
+                    let what = format!("version {} is not known", pins.version);
+                    Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)))
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Pins::default()),
             Err(error) => Err(failed(error)),
         }
@@ -259,7 +306,65 @@ fn digest_of(path: &str, bytes: &[u8]) -> FileDigest {
     }
 }
 
-fn compare(files: &[FileDigest], pins: &Pins) -> Vec<TrustReport> {
+/// What was found, in the making.
+#[derive(Default)]
+struct Judged {
+    files: Vec<FileDigest>,
+    problems: Vec<Problem>,
+}
+
+impl Judged {
+    /// A policy or configuration file: its bytes, if it can be judged.
+    fn settings(&mut self, root: &Root, path: &str) -> Option<Vec<u8>> {
+        match read_plain(root, path, limits::POLICY_BYTES as u64) {
+            Ok(Some(bytes)) => {
+                self.files.push(digest_of(path, &bytes));
+                Some(bytes)
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.problem(path, error);
+                None
+            }
+        }
+    }
+
+    fn plugins(&mut self, root: &Root) -> Result<(), TrustError> {
+        let mut left = PLUGIN_BYTES;
+        for path in plugin_files(root)? {
+            match read_plain(root, &path, FILE_BYTES.min(left)) {
+                Ok(Some(bytes)) => {
+                    left = left.saturating_sub(bytes.len() as u64);
+                    self.files.push(digest_of(&path, &bytes));
+                }
+                Ok(None) => {}
+                Err(_) if left < FILE_BYTES => return Err(TrustError::TooMany),
+                Err(error) => self.problem(&path, error),
+            }
+        }
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &str, error: TrustError) {
+        self.problems.push(Problem {
+            path: path.to_owned(),
+            error: Arc::new(error),
+        });
+    }
+}
+
+fn compare(judged: &Judged, pins: &Pins) -> Vec<TrustReport> {
+    let files = &judged.files;
+    let unusable = judged.problems.iter().map(|problem| TrustReport {
+        path: problem.path.clone(),
+        change: if pins.files.contains_key(&problem.path) {
+            TrustChange::Changed
+        } else {
+            TrustChange::New
+        },
+        digest: None,
+        bytes: 0,
+    });
     let present = files.iter().map(|file| TrustReport {
         path: file.path.clone(),
         change: match pins.files.get(&file.path) {
@@ -270,17 +375,22 @@ fn compare(files: &[FileDigest], pins: &Pins) -> Vec<TrustReport> {
         digest: Some(file.digest),
         bytes: file.bytes,
     });
+    let known: HashSet<&str> = files
+        .iter()
+        .map(|file| file.path.as_str())
+        .chain(judged.problems.iter().map(|problem| problem.path.as_str()))
+        .collect();
     let gone = pins
         .files
         .keys()
-        .filter(|path| !files.iter().any(|file| file.path == **path));
+        .filter(|path| !known.contains(path.as_str()));
     let missing = gone.map(|path| TrustReport {
         path: path.clone(),
         change: TrustChange::Missing,
         digest: None,
         bytes: 0,
     });
-    present.chain(missing).collect()
+    present.chain(unusable).chain(missing).collect()
 }
 
 /// Reads a file that must be where it seems to be: no symlink anywhere on its path.

@@ -4,6 +4,7 @@ use super::action::Binding;
 use super::gate::{Gate, MayAnswer};
 use super::grant::Grant;
 use super::request::ApprovalRequest;
+use crate::decision::{Contribution, Layer};
 use crate::document::{Approvals, Headless};
 use airlock_core::{RequestPath, Syscall, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
@@ -248,6 +249,14 @@ impl ApprovalRequest {
         now: Timestamp,
     ) -> Result<Option<Grant>, AnswerError> {
         may_answer(self.gate, &answer.channel, rules)?;
+        // What Airlock itself wants a person for, no policy can answer in their place.
+        let built_in = |why: &Contribution| why.layer == Layer::BuiltIn;
+        if answer.channel == Channel::Policy && self.why.iter().any(built_in) {
+            return Err(AnswerError::Never {
+                gate: self.gate,
+                channel: Channel::Policy,
+            });
+        }
         check_author(&answer)?;
         if self.answered.as_ref().is_some_and(Answered::settles) {
             return Err(AnswerError::Settled);

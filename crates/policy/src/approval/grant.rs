@@ -9,6 +9,7 @@ use super::answer::{Answer, AnswerError, Answerer, Channel, Condition};
 use super::gate::{Gate, MayAnswer};
 use super::request::{ApprovalId, ApprovalRequest};
 use crate::decision::Generation;
+use crate::rules::built_in::{CHANGES, is_guarded};
 use airlock_core::{Digest, Request, RequestPath, Span, Syscall, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -191,7 +192,17 @@ impl Grant {
                     .all(|host| request.host.as_ref() == Some(*host))
         };
         let command = any || request.command == self.action.command;
-        paths && host && command
+        paths && host && command && !self.stretches_over_guarded(request)
+    }
+
+    /// Whether the request changes a path nobody was shown and a built-in rule holds for review: a
+    /// yes to a directory is no yes to the hooks and the policy in it.
+    fn stretches_over_guarded(&self, request: &Request) -> bool {
+        request.effects.intersects(CHANGES)
+            && request
+                .paths
+                .iter()
+                .any(|path| is_guarded(path) && !self.action.paths.contains(path))
     }
 }
 

@@ -11,7 +11,7 @@ use super::text::{glob, quoted, yaml, yaml_list};
 use crate::decision::{Generation, Imposed, Opinion};
 use crate::document::{Conditions, Document, Place, Rule};
 use crate::load::DEFAULT_POLICY;
-use crate::rules::conditions::{Asked, Field, command_name, without_final_dot};
+use crate::rules::conditions::{Asked, Field, command_name};
 use crate::rules::constraint::{TokenUse, unmet};
 use crate::rules::{CompiledRule, Policy, generation};
 use airlock_core::{CapabilityForm, Request, RequestPath, WorkspacePath};
@@ -112,10 +112,7 @@ fn missing_values(rule: &CompiledRule, request: &Request, field: Field) -> Optio
 /// What a request is about, in one field other than its paths.
 fn value(request: &Request, field: Field) -> Option<String> {
     match field {
-        Field::Host => {
-            let host = without_final_dot(request.host.as_deref()?);
-            Some(host.to_ascii_lowercase())
-        }
+        Field::Host => airlock_core::canonical_host(request.host.as_deref()?),
         Field::Port => request.port.map(|port| port.to_string()),
         Field::Command => command_name(request).map(str::to_owned),
         Field::Tool => request.tool.as_deref().map(str::to_owned),

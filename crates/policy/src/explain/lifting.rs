@@ -7,7 +7,7 @@ use super::allowing::{add_values, alone, loads, whereabouts, words};
 use super::fix::{Fix, Remedy};
 use super::text::glob;
 use crate::document::{Constraints, Rule};
-use crate::rules::conditions::{Asked, Coverage, Field, command_name, without_final_dot};
+use crate::rules::conditions::{Asked, Coverage, Field, command_name};
 use crate::rules::constraint::{TokenUse, unmet};
 use crate::rules::{CompiledRule, Policy};
 use airlock_core::{ByteSize, Request, RequestPath, Tier};
@@ -99,7 +99,7 @@ fn exclude(rule: &Rule, compiled: &CompiledRule, request: &Request) -> Option<Ve
 
 fn host(request: &Request) -> Option<String> {
     let host = request.host.as_deref()?;
-    Some(without_final_dot(host).to_ascii_lowercase())
+    airlock_core::canonical_host(host)
 }
 
 /// Whether the denial no longer applies once `value` is out of a list that holds others too.

@@ -278,6 +278,11 @@ impl PathGlobs {
                 .any(|glob| glob.matches(path, leaf.opposite()))
     }
 
+    /// How many globs there are.
+    pub(crate) fn len(&self) -> usize {
+        self.includes.len() + self.excludes.len()
+    }
+
     /// The including globs.
     pub(crate) fn includes(&self) -> &[Glob] {
         &self.includes

@@ -6,6 +6,7 @@ use super::problems::{Problems, shown};
 use super::rule::{entry, scalar, unique_names};
 use super::tree::{Node, Value};
 use crate::document::{Narrowing, Template};
+use std::collections::HashSet;
 
 /// Roles that exist without being written.
 const BUILT_IN_ROLES: &[&str] = &["owner"];
@@ -31,13 +32,14 @@ pub(super) fn check(root: &Node, problems: &mut Problems) {
 fn roles(root: &Node, problems: &mut Problems) {
     let mut known = keys(root, &["roles"]);
     known.extend(BUILT_IN_ROLES);
+    let defined: HashSet<&str> = known.iter().copied().collect();
     let Some(Value::Mapping(users)) = entry(root, "users").map(|entry| &entry.value.value) else {
         return;
     };
     for user in users {
         for role in items(&user.value) {
             if let Some(text) = scalar(role)
-                && !known.contains(&text)
+                && !defined.contains(text)
             {
                 problems.unknown(code::UNKNOWN_ROLE, role.spot, ("role", text), &known);
             }
@@ -47,6 +49,7 @@ fn roles(root: &Node, problems: &mut Problems) {
 
 fn templates(root: &Node, problems: &mut Problems) {
     let groups = keys(root, &["network", "whitelist"]);
+    let defined: HashSet<&str> = groups.iter().copied().collect();
     let Some(Value::Mapping(entries)) = entry(root, "templates").map(|entry| &entry.value.value)
     else {
         return;
@@ -58,7 +61,7 @@ fn templates(root: &Node, problems: &mut Problems) {
         };
         for group in items(&list.value) {
             if let Some(text) = scalar(group)
-                && !groups.contains(&text)
+                && !defined.contains(text)
             {
                 problems.unknown(
                     code::UNKNOWN_GROUP,

@@ -12,8 +12,11 @@ pub(crate) fn host(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     let text = line(node, "a host", problems)?;
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_prefix("*.").unwrap_or(&lower);
-    if is_host_name(name) || lower.parse::<IpAddr>().is_ok() {
+    if is_host_name(name) {
         return Some(Arc::from(lower));
+    }
+    if let Ok(address) = lower.parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string().into());
     }
     let fix = if text == "*" {
         "name the hosts; every host at once cannot be granted"

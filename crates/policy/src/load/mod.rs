@@ -35,6 +35,7 @@ mod tree;
 mod words;
 
 pub use code::CODES;
+pub(crate) use code::TOO_MANY_PROBLEMS;
 pub use diagnostic::{Diagnostic, Severity};
 pub use render::render;
 pub use schema::json_schema;

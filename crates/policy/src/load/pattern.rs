@@ -8,30 +8,37 @@ use super::tree::Node;
 use std::sync::Arc;
 
 /// Largest compiled regular expression, in bytes.
-const REGEX: usize = 512 * 1024;
+const LARGEST: usize = 512 * 1024;
+/// What an ordinary one takes at most; a larger one counts as [`LARGEST`].
+const ORDINARY: usize = 64 * 1024;
 /// Longest regular expression as written, in bytes.
 const REGEX_TEXT: usize = 2_000;
 
 /// A regular expression that compiles within its limits.
 pub(crate) fn regex(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     let text = line(node, "a regular expression", problems)?;
-    if !problems.another_pattern() {
-        problems.error(
-            code::TOO_MANY_PATTERNS,
-            node.spot,
-            "the file holds more regular expressions than the limit",
-            "join some with `|`, or use `one_of`",
-        );
-        return None;
+    if !problems.room_for_pattern(ORDINARY) {
+        return too_many(node, problems);
     }
     let built = if text.len() > REGEX_TEXT {
         Err(format!("it is longer than {REGEX_TEXT} bytes"))
     } else {
         // Alone first: `a)|(b` must not pass by pairing with the brackets around it.
-        compile(text).and_then(|()| compile(&format!("^(?:{text})$")))
+        let whole = format!("^(?:{text})$");
+        let both = |limit| compile(text, limit).and_then(|()| compile(&whole, limit));
+        both(ORDINARY).map(|()| true).or_else(|_| {
+            // Compiling costs time as it costs memory: no room left, nothing compiled.
+            let room = problems.room_for_pattern(LARGEST - ORDINARY);
+            if room {
+                both(LARGEST).map(|()| true)
+            } else {
+                Ok(false)
+            }
+        })
     };
     match built {
-        Ok(()) => Some(Arc::from(text)),
+        Ok(true) => Some(Arc::from(text)),
+        Ok(false) => too_many(node, problems),
         Err(reason) => {
             problems.error(
                 code::REGEX,
@@ -47,9 +54,19 @@ pub(crate) fn regex(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     }
 }
 
-fn compile(pattern: &str) -> Result<(), String> {
+fn too_many(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
+    problems.error(
+        code::TOO_MANY_PATTERNS,
+        node.spot,
+        "the regular expressions of the file need more memory than the limit",
+        "use fewer or smaller ones: `one_of`, or ASCII classes such as `[a-z]`",
+    );
+    None
+}
+
+fn compile(pattern: &str, limit: usize) -> Result<(), String> {
     regex::RegexBuilder::new(pattern)
-        .size_limit(REGEX)
+        .size_limit(limit)
         .nest_limit(50)
         .build()
         .map(|_| ())

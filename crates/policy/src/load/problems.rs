@@ -10,8 +10,10 @@ use airlock_core::closest;
 
 /// Most problems that are kept: more than anybody reads in one go.
 const KEPT: usize = 100;
-/// Most regular expressions compiled for one file: each may take a millisecond.
-const PATTERNS: usize = 1_000;
+/// Most bytes that the compiled regular expressions of one file may take together.
+const PATTERN_BYTES: usize = 1_000 * 64 * 1024;
+/// Most known words that are searched for the one that was meant.
+const SUGGESTED: usize = 256;
 /// Most characters of the author's text repeated in a message.
 const SHOWN: usize = 60;
 
@@ -31,7 +33,7 @@ pub(crate) struct Problems {
     errors: usize,
     unlisted: usize,
     last: Place,
-    patterns: usize,
+    pattern_bytes: usize,
 }
 
 impl Problems {
@@ -83,6 +85,8 @@ impl Problems {
             self.unlisted += 1;
             return;
         }
+        // Names the author chose may be many; nobody reads a list of thousands.
+        let known = known.get(..SUGGESTED).unwrap_or(known);
         let fix = match closest(word, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if known.is_empty() => "nothing is defined that could stand here".to_owned(),
@@ -98,10 +102,10 @@ impl Problems {
         self.errors
     }
 
-    /// Counts one more regular expression; false once there are too many.
-    pub(crate) fn another_pattern(&mut self) -> bool {
-        self.patterns += 1;
-        self.patterns <= PATTERNS
+    /// Takes room for a compiled regular expression; false once there is none left.
+    pub(crate) fn room_for_pattern(&mut self, bytes: usize) -> bool {
+        self.pattern_bytes = self.pattern_bytes.saturating_add(bytes);
+        self.pattern_bytes <= PATTERN_BYTES
     }
 
     /// Every problem, in the order of the file.
@@ -179,8 +183,19 @@ pub(crate) fn is_harmless(c: char) -> bool {
 /// Whether a character is invisible, or changes the order in which others are shown.
 pub(crate) fn is_hidden(c: char) -> bool {
     matches!(c,
-        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{61c}' | '\u{e0000}'..='\u{e007f}')
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
+}
+
+/// Whether a character is fine where people read, but in a name or a pattern looks like nothing or
+/// like a space: joiners, variants of the character before, blanks of other widths.
+pub(crate) fn is_blurred(c: char) -> bool {
+    matches!(c,
+        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' | '\u{2800}')
+        || (c.is_whitespace() && !c.is_ascii())
 }
 
 /// `` `a`, `b` or `c` ``.

@@ -1,7 +1,7 @@
 //! Decoders for single values. Each reports at the value's own place and guesses nothing.
 
 use super::code;
-use super::problems::{Problems, brief, shown};
+use super::problems::{Problems, brief, is_blurred, shown};
 use super::shape::{is_null, wrong_type};
 use super::tree::{Node, Value};
 use super::words::Word;
@@ -58,6 +58,11 @@ fn line_or_empty<'a>(node: &'a Node, wanted: &str, problems: &mut Problems) -> O
         )
     } else if text.contains(['\n', '\t']) {
         format!("{wanted} must be on one line, without tabs")
+    } else if let Some(c) = text.chars().find(|c| is_blurred(*c)) {
+        let what = format!("{wanted} holds U+{:04X}, which nobody sees", u32::from(c));
+        let fix = "remove it; a space is the plain one";
+        problems.error(code::HIDDEN_CHARACTER, node.spot, what, fix);
+        return None;
     } else {
         return Some(text);
     };

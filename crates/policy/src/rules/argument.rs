@@ -46,6 +46,14 @@ impl Argument {
         }
     }
 
+    /// How many values it holds.
+    pub(super) fn weight(&self) -> usize {
+        match &self.test {
+            Test::OneOf(values) => values.len(),
+            Test::Matches(_) => 1,
+        }
+    }
+
     /// Whether whatever meets `other` certainly meets this.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.path == other.path

@@ -10,7 +10,7 @@ use super::syscalls::SyscallSet;
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
-use airlock_core::{Effect, EffectSet, Mode, Request};
+use airlock_core::{Effect, EffectSet, Mode, Request, RequestPath};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -187,7 +187,7 @@ const AGENT_FILES: &[Shape] = &[
     Last(".vscode"),
 ];
 
-const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
+pub(crate) const CHANGES: EffectSet = EffectSet::of(&[Effect::Write, Effect::Delete]);
 
 /// The built-in layer of an engine.
 #[derive(Debug, Default)]
@@ -273,6 +273,7 @@ impl BuiltIns {
                 Trigger::Syscall(names) => names.contains(&request.syscall.name()),
                 Trigger::SyscallBy(plugin, names) => {
                     request.caller.plugin.as_str() == plugin
+                        && request.caller.sandbox.is_none()
                         && names.contains(&request.syscall.name())
                 }
                 Trigger::SyscallOutside(name, mode) => {
@@ -309,6 +310,20 @@ fn watched(rule: &BuiltInRule) -> SyscallSet {
         Trigger::SyscallOutside(name, _) => SyscallSet::named(name),
         Trigger::EntersDebug => SyscallSet::named("session.*"),
     }
+}
+
+/// Whether a built-in rule objects to changing `path` because of its name.
+pub(crate) fn is_guarded(path: &RequestPath) -> bool {
+    let text = PathText::new(path.as_str());
+    let same = comparison(text);
+    RULES.iter().any(|rule| match rule.when {
+        Trigger::Changes(shapes) => shapes.iter().any(|shape| shape.holds(text, same)),
+        Trigger::ChangesProtected
+        | Trigger::Syscall(_)
+        | Trigger::SyscallBy(..)
+        | Trigger::SyscallOutside(..)
+        | Trigger::EntersDebug => false,
+    })
 }
 
 fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {

@@ -7,7 +7,7 @@ use super::argument::Argument;
 use super::syscalls::{SyscallSet, position};
 use crate::document::Conditions;
 use crate::glob::{GlobError, Leaf, PathGlobs, PathText};
-use airlock_core::{EffectSet, Mode, Phase, Request, RequestPath, Tier};
+use airlock_core::{EffectSet, Mode, Phase, Request, RequestPath, Tier, canonical_host};
 use std::sync::Arc;
 
 /// How many of a request's paths and effects must fit for conditions to be met.
@@ -268,7 +268,7 @@ impl Matcher {
             Field::User => word(self.user.as_deref(), Some(caller.user.as_str())),
             Field::Workspace => word(self.workspace.as_deref(), Some(caller.workspace.as_str())),
             Field::CallerTag => self.tagged(request),
-            Field::Host => self.reaches(request),
+            Field::Host => self.reaches(request, coverage),
             Field::Port => one_of(self.port.as_deref(), request.port),
             Field::Command => word(self.command.as_deref(), command_name(request)),
             Field::Arg => self.arg.iter().all(|arg| arg.matches(&request.arguments)),
@@ -283,12 +283,15 @@ impl Matcher {
             .is_none_or(|tags| tags.iter().any(held))
     }
 
-    fn reaches(&self, request: &Request) -> bool {
-        let Some(patterns) = &self.host else {
-            return true;
+    fn reaches(&self, request: &Request, coverage: Coverage) -> bool {
+        let (Some(patterns), Some(host)) = (&self.host, request.host.as_deref()) else {
+            return self.host.is_none();
         };
-        let host = request.host.as_deref().map(without_final_dot);
-        host.is_some_and(|host| patterns.iter().any(|pattern| pattern.matches(host)))
+        match canonical_host(host) {
+            Some(host) => patterns.iter().any(|pattern| pattern.matches(&host)),
+            // Nobody can say which host that is, so it might be a denied one.
+            None => coverage == Coverage::Any && !patterns.is_empty(),
+        }
     }
 
     fn touches(&self, paths: &[RequestPath], coverage: Coverage) -> bool {
@@ -337,7 +340,7 @@ pub(crate) fn command_name(request: &Request) -> Option<&str> {
     request.command.first()?.rsplit('/').next()
 }
 
-/// A host pattern: exact, `*.suffix`, or `*`; ASCII letters in either case.
+/// A host pattern: exact, `*.suffix`, or `*`, over hosts in their canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum HostPattern {
     /// This host.
@@ -350,24 +353,24 @@ pub(crate) enum HostPattern {
 
 impl HostPattern {
     fn parse(text: &str) -> Self {
-        let text = without_final_dot(text).to_ascii_lowercase();
+        let canonical = |text: &str| canonical_host(text).unwrap_or_else(|| text.to_owned());
         match text.strip_prefix("*.") {
-            Some(suffix) => Self::Below(suffix.into()),
+            Some(suffix) => Self::Below(canonical(suffix).into()),
             None if text == "*" => Self::Any,
-            None => Self::Exact(text.into()),
+            None => Self::Exact(canonical(text).into()),
         }
     }
 
     fn matches(&self, host: &str) -> bool {
         match self {
-            Self::Exact(wanted) => wanted.eq_ignore_ascii_case(host),
+            Self::Exact(wanted) => **wanted == *host,
             Self::Below(suffix) => host
                 .len()
                 .checked_sub(suffix.len() + 1)
                 .filter(|labels| *labels > 0)
                 .and_then(|labels| host.split_at_checked(labels))
                 .and_then(|(_, end)| end.strip_prefix('.'))
-                .is_some_and(|end| end.eq_ignore_ascii_case(suffix)),
+                .is_some_and(|end| *end == **suffix),
             Self::Any => true,
         }
     }
@@ -375,9 +378,4 @@ impl HostPattern {
 
 fn hosts(texts: &[Arc<str>]) -> Box<[HostPattern]> {
     texts.iter().map(|text| HostPattern::parse(text)).collect()
-}
-
-/// `example.org.` is `example.org`, written in full.
-pub(crate) fn without_final_dot(host: &str) -> &str {
-    host.trim_end_matches('.')
 }

@@ -7,12 +7,11 @@
 //! Guarantee: every rule that matches is among the candidates.
 
 use super::candidates::Candidates;
-use super::conditions::{Asked, HostPattern, Matcher, command_name, without_final_dot};
+use super::conditions::{Asked, HostPattern, Matcher, command_name};
 use super::path_index::PathIndex;
 use crate::glob::PathText;
 use crate::hash::Seeded;
-use airlock_core::{Request, SYSCALLS};
-use std::borrow::Cow;
+use airlock_core::{Request, SYSCALLS, canonical_host};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -154,7 +153,13 @@ impl Bucket {
         if self.hosts.is_empty() && self.domains.is_empty() {
             return;
         }
-        let host = lowercase(without_final_dot(host));
+        let Some(host) = canonical_host(host) else {
+            // It fits every denial that asks for a host.
+            for ids in self.hosts.values().chain(self.domains.values()) {
+                found.extend(ids);
+            }
+            return;
+        };
         if let Some(ids) = self.hosts.get(&*host) {
             found.extend(ids);
         }
@@ -171,13 +176,5 @@ impl Bucket {
 fn file(index: &mut ByWord, words: &[Arc<str>], id: u32) {
     for word in words {
         index.entry(Arc::clone(word)).or_default().push(id);
-    }
-}
-
-fn lowercase(host: &str) -> Cow<'_, str> {
-    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        host.to_ascii_lowercase().into()
-    } else {
-        host.into()
     }
 }

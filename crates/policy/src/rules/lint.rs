@@ -1,9 +1,10 @@
 //! What only compiled rules show: examples that contradict their rule, rules a denial shadows.
 
+use super::argument::Argument;
 use super::conditions::{Asked, Field, HostPattern, Matcher};
 use super::rule::CompiledRule;
 use crate::document::{Action, Place, Rule};
-use crate::glob::Glob;
+use crate::glob::{Glob, PathGlobs};
 use crate::load::{Diagnostic, Severity};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,8 +67,79 @@ pub(super) fn sensitive(error: &crate::glob::GlobError) -> Diagnostic {
     )
 }
 
+/// Most problems that are kept: more than anybody reads in one go.
+const KEPT: usize = 100;
+
+/// How much may be compared while a file is looked over: a hostile one is made of long lists, and
+/// comparing each with each would take for ever.
+#[derive(Debug)]
+pub(super) struct Effort(usize);
+
+impl Effort {
+    /// About a second of comparing.
+    pub(super) const fn new() -> Self {
+        Self(20_000_000)
+    }
+
+    fn spend(&mut self, steps: usize) -> bool {
+        let left = self.0.checked_sub(steps);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// How many values conditions hold, about.
+fn weight(when: &Matcher) -> usize {
+    let words = word_lists(when).map(|(_, words)| words.len());
+    let more = [&when.template, &when.user, &when.workspace];
+    let more = more.into_iter().flatten().map(|words| words.len());
+    let hosts = when.host.as_ref().map_or(0, |hosts| hosts.len());
+    let ports = when.port.as_ref().map_or(0, |ports| ports.len());
+    let paths = when.paths.as_ref().map_or(0, PathGlobs::len);
+    let arguments: usize = when.arg.iter().map(Argument::weight).sum();
+    1 + words.chain(more).sum::<usize>() + hosts + ports + paths + arguments
+}
+
+/// The first problems, errors before warnings, and how many more there are.
+pub(super) fn bounded(mut problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let more = problems.len().saturating_sub(KEPT);
+    if more == 0 {
+        return problems;
+    }
+    problems.sort_by_key(|problem| (problem.severity, problem.place));
+    let severity = problems
+        .get(KEPT)
+        .map_or(Severity::Warning, |one| one.severity);
+    problems.truncate(KEPT);
+    let place = problems.last().map_or(Place::default(), |last| last.place);
+    let what = format!("{more} more problems are not listed");
+    let fix = "mend the ones above and check again".to_owned();
+    let code = crate::load::TOO_MANY_PROBLEMS;
+    problems.push(diagnostic(severity, code, place, what, fix));
+    problems
+}
+
 /// An error for each example that `compiled` contradicts.
-pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<Diagnostic>) {
+pub(super) fn examples(
+    rule: &Rule,
+    compiled: &CompiledRule,
+    effort: &mut Effort,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let conditions = compiled.except.iter().chain([&compiled.when]);
+    let each: usize = conditions.map(weight).sum();
+    let paths = |one: &crate::document::Example| 1 + one.fields.path.len();
+    let asked: usize = rule.examples.iter().map(paths).sum();
+    if !effort.spend(each.saturating_mul(asked)) {
+        problems.push(diagnostic(
+            Severity::Error,
+            EXAMPLE,
+            rule.place,
+            format!("rule `{}` is too long for so many examples", rule.name),
+            "give it fewer examples, or shorten its lists with globs".to_owned(),
+        ));
+        return;
+    }
     for given in &rule.examples {
         let error = |what: String, fix: &str| {
             diagnostic(Severity::Error, EXAMPLE, given.place, what, fix.to_owned())
@@ -111,13 +183,15 @@ pub(super) fn examples(rule: &Rule, compiled: &CompiledRule, problems: &mut Vec<
 }
 
 /// A warning for each rule that some denial always overrules.
-pub(super) fn shadows(rules: &[CompiledRule], problems: &mut Vec<Diagnostic>) {
+///
+/// Gives up, without a word, where looking would cost more than a hint is worth.
+pub(super) fn shadows(rules: &[CompiledRule], effort: &mut Effort, problems: &mut Vec<Diagnostic>) {
     let denials = Denials::of(rules);
     for rule in rules.iter().filter(|rule| rule.action != Action::Deny) {
         if never_applies(&rule.when) {
             continue;
         }
-        if let Some(deny) = denials.covering(&rule.when) {
+        if let Some(deny) = denials.covering(&rule.when, effort) {
             let what = format!(
                 "rule `{}` never decides: `{}` denies all it matches",
                 rule.name, deny.name
@@ -151,11 +225,14 @@ enum Key<'a> {
     Word(Field, &'a str),
 }
 
+/// A denial and how much it costs to compare.
+type Weighed<'a> = (&'a CompiledRule, usize);
+
 /// Denials by key, so that not every pair of rules has to be compared.
 #[derive(Default)]
 struct Denials<'a> {
-    by_key: HashMap<Key<'a>, Vec<&'a CompiledRule>>,
-    rest: Vec<&'a CompiledRule>,
+    by_key: HashMap<Key<'a>, Vec<Weighed<'a>>>,
+    rest: Vec<Weighed<'a>>,
 }
 
 impl<'a> Denials<'a> {
@@ -163,10 +240,11 @@ impl<'a> Denials<'a> {
         let mut denials = Self::default();
         for rule in rules.iter().filter(|rule| rule.action == Action::Deny) {
             match keys(&rule.when) {
-                None => denials.rest.push(rule),
+                None => denials.rest.push((rule, weight(&rule.when))),
                 Some(keys) => {
+                    let weighed = (rule, weight(&rule.when));
                     for key in keys {
-                        denials.by_key.entry(key).or_default().push(rule);
+                        denials.by_key.entry(key).or_default().push(weighed);
                     }
                 }
             }
@@ -174,15 +252,17 @@ impl<'a> Denials<'a> {
         denials
     }
 
-    fn covering(&self, when: &'a Matcher) -> Option<&'a CompiledRule> {
+    fn covering(&self, when: &'a Matcher, effort: &mut Effort) -> Option<&'a CompiledRule> {
+        let own = weight(when);
         let filed = shared(when)
             .into_iter()
             .filter_map(|key| self.by_key.get(&key));
         filed
             .flatten()
             .chain(&self.rest)
-            .copied()
-            .find(|deny| covers(&deny.when, when))
+            .take_while(|(_, weight)| effort.spend(own.saturating_mul(*weight)))
+            .find(|(deny, _)| covers(&deny.when, when))
+            .map(|(deny, _)| *deny)
     }
 }
 

@@ -115,21 +115,22 @@ impl Policy {
     /// problem if one of them is an error: there is no half-loaded policy.
     pub fn compile(document: Document, generation: Generation) -> Result<Loaded, Vec<Diagnostic>> {
         let (mut rules, mut problems) = (Vec::with_capacity(document.rules.len()), Vec::new());
+        let mut effort = lint::Effort::new();
         for rule in &document.rules {
             match CompiledRule::compile(rule) {
                 Ok(ready) => {
-                    lint::examples(rule, &ready, &mut problems);
+                    lint::examples(rule, &ready, &mut effort, &mut problems);
                     rules.push(ready);
                 }
                 Err(error) => problems.push(lint::condition(rule, &error)),
             }
         }
-        lint::shadows(&rules, &mut problems);
+        lint::shadows(&rules, &mut lint::Effort::new(), &mut problems);
         let sensitive = PathGlobs::parse(&document.approvals.sensitive_paths)
             .map_err(|error| problems.push(lint::sensitive(&error)))
             .unwrap_or_default();
         if has_error(&problems) {
-            return Err(problems);
+            return Err(lint::bounded(problems));
         }
         let policy = Self {
             sensitive,
@@ -141,7 +142,7 @@ impl Policy {
         };
         Ok(Loaded {
             policy,
-            warnings: problems,
+            warnings: lint::bounded(problems),
         })
     }
 

@@ -1,4 +1,4 @@
-//! What the specification says about matching, as the plainest recursion there is, and random
+//! What the rules of matching say, as the plainest recursion there is, and random
 //! texts to compare it with the real thing.
 
 #[derive(Debug, Clone, PartialEq)]

@@ -82,9 +82,10 @@ fn event(name: &str) -> Result<EventType, Failure> {
 
 fn verdict(name: &str) -> Result<String, Failure> {
     let known = ["allow", "deny", "require_review"];
-    match known.contains(&name) {
-        true => Ok(name.to_owned()),
-        false => Err(unknown("decision", name, known)),
+    if known.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        Err(unknown("decision", name, known))
     }
 }
 
@@ -121,11 +122,14 @@ fn line(record: &Record) -> String {
         Stage::Outcome => "<",
         Stage::Note => "-",
     };
+    // A log somebody else wrote to is still shown on this person's terminal.
+    let syscall = entry.syscall.as_deref().unwrap_or("-");
+    let syscall = airlock_kernel::sanitise_line(syscall, 40);
     let mut parts = vec![
         seq,
         when::show(entry.time),
         format!("{stage} {:<16}", entry.event.as_str()),
-        format!("{:<12}", entry.syscall.as_deref().unwrap_or("-")),
+        format!("{:<12}", syscall),
     ];
     if let Some(decision) = &entry.decision {
         let tone = match decision.verdict.as_str() {
@@ -142,7 +146,8 @@ fn line(record: &Record) -> String {
             .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)),
     );
     for name in ["capability", "result", "failed", "refused", "answer"] {
-        parts.extend(entry.metadata.get(name).cloned());
+        let value = entry.metadata.get(name);
+        parts.extend(value.map(|value| airlock_kernel::sanitise_line(value, 80)));
     }
-    parts.join("  ")
+    parts.join("  ").trim_end().to_owned()
 }

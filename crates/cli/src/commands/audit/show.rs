@@ -4,7 +4,7 @@ use super::{read_failure, when};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_audit::{Filter, Record};
-use airlock_kernel::Kernel;
+use airlock_kernel::{Kernel, strip_control};
 use serde_json::{Value, json};
 
 pub(super) fn run(kernel: &Kernel, seq: u64, output: &mut Output) -> Ending {
@@ -38,10 +38,11 @@ pub(super) fn run(kernel: &Kernel, seq: u64, output: &mut Output) -> Ending {
     ));
     if let Value::Object(fields) = json(&record) {
         for (name, value) in fields {
-            let text = match &value {
-                Value::String(text) => text.clone(),
-                other => serde_json::to_string_pretty(other).unwrap_or_default(),
+            let text = match value.as_str() {
+                Some(text) => text.to_owned(),
+                None => serde_json::to_string_pretty(&value).unwrap_or_default(),
             };
+            let text = strip_control(&text);
             let text = text.lines().collect::<Vec<_>>().join("\n    ");
             output.line(format!("  {}: {text}", styled(Tone::Label, &name)));
         }

@@ -2,7 +2,7 @@
 
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use airlock_audit::{
     Depth, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport, verify_database,
@@ -12,18 +12,27 @@ use airlock_kernel::Workspace;
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 /// Verifies an export. Nothing but the file, and the pins if given, is needed.
 pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> Ending {
     let pins = read_pins(pins)?;
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    if path.is_dir() {
+        return Err(unreadable(path, &ErrorKind::IsADirectory.into()));
+    }
     let trust = Trust::new(Vec::new(), pins)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
-        Ok((header, verified)) => held(&path.display().to_string(), &header.log, &verified, output),
-        Err(error) => Err(broken(error.seq(), &[chain_text(&error)]).fix(error.hint())),
+        Ok((header, verified)) => {
+            held(&shown(path), &header.log, &verified, output);
+            Ok(0)
+        }
+        Err(error) => {
+            let what = format!("the export {}", shown(path));
+            Err(broken(&what, error.seq(), &[chain_text(&error)]).fix(error.hint()))
+        }
     }
 }
 
@@ -44,16 +53,24 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
                 .fix("do something first: airlock tool call fs.list"),
         );
     }
-    let report = verify_database(&state, &state.join("keys"), &options)
-        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let report = verify_database(&state, &state.join("keys"), &options).map_err(|error| {
+        Failure::of(Kind::Failed, &error)
+            .headed("cannot verify the audit log")
+            .maybe_fix(error.hint())
+    })?;
     match &report.chain {
-        Ok(verified) if report.is_intact() => held("the audit log", &report.log, verified, output),
-        _ => Err(broken(report.first_bad(), &findings(&report))
-            .fix("keep the files as they are, and compare with an export or a backup")),
+        Ok(verified) if report.is_intact() => {
+            held("the audit log", &report.log, verified, output);
+            Ok(0)
+        }
+        _ => Err(
+            broken("the audit log", report.first_bad(), &findings(&report))
+                .fix("keep the files as they are, and compare with an export or a backup"),
+        ),
     }
 }
 
-fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Output) -> Ending {
+fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Output) {
     let attested = verified.attested.map(|checkpoint| checkpoint.seq);
     if output.is_json() {
         output.json(&json!({
@@ -66,7 +83,7 @@ fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Outpu
             "checkpoints": verified.checkpoints,
             "attested": attested,
         }));
-        return Ok(0);
+        return;
     }
     output.line(format!(
         "{}: {what} is whole: {} records, head {} at {}",
@@ -83,13 +100,12 @@ fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Outpu
             "no signed checkpoint yet, so a cut-off tail would go unnoticed: airlock audit checkpoint",
         ),
     }
-    Ok(0)
 }
 
-fn broken(first: Option<u64>, findings: &[String]) -> Failure {
+fn broken(what: &str, first: Option<u64>, findings: &[String]) -> Failure {
     let what = match first {
-        Some(seq) => format!("the log is not intact: record {seq} is the first that is wrong"),
-        None => "the log is not intact".to_owned(),
+        Some(seq) => format!("{what} is not intact: record {seq} is the first that is wrong"),
+        None => format!("{what} is not intact"),
     };
     let mut failure = Failure::new(Kind::Failed, what);
     for finding in findings {

@@ -31,9 +31,9 @@ pub(super) fn run(output: &mut Output) -> Ending {
 
     scene.title("airlock init: a policy that fits the project, deny by default");
     let kernel = open(&workspace, &state)?;
-    scene.call(&kernel, Front::Cli, "policy.init", json!({}), Expect::Done)?;
-    reading(&mut scene, &kernel)?;
-    steering(&mut scene, &kernel)?;
+    scene.call(&kernel, Front::Cli, "policy.init", json!({}), Expect::Done);
+    reading(&mut scene, &kernel);
+    steering(&mut scene, &kernel);
 
     scene.title("Every one of these calls is in the log, attempts and outcomes");
     scene.log(&kernel)?;
@@ -53,7 +53,6 @@ pub(super) fn run(output: &mut Output) -> Ending {
     tampering::show(&mut scene, &state_dir, &export, &checkpoint, room.path())?;
 
     let surprises = scene.surprises();
-    drop(scene);
     if surprises > 0 {
         return Err(Failure::new(
             Kind::Failed,
@@ -61,12 +60,16 @@ pub(super) fn run(output: &mut Output) -> Ending {
         )
         .fix("please report this with the text above"));
     }
-    output.line("");
-    output.line(styled(
+    if output.is_json() {
+        output.json(&json!({ "surprises": surprises }));
+        return Ok(0);
+    }
+    output.say("");
+    output.say(styled(
         Tone::Good,
         "That is the road: decided, recorded, verified.",
     ));
-    output.line(
+    output.say(
         "Next, in a project of yours:  airlock init && airlock policy explain fs.read --path .env",
     );
     Ok(0)
@@ -101,14 +104,14 @@ fn untrusted(scene: &mut Scene<'_>, workspace: &Path, state: &Path) -> Result<()
         "fs.read",
         json!({ "path": ".env" }),
         Expect::Denied,
-    )?;
+    );
     kernel
         .close()
         .map_err(|error| Failure::of(Kind::Failed, &error))?;
     std::fs::remove_dir_all(workspace.join(".airlock")).map_err(failed)
 }
 
-fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
+fn reading(scene: &mut Scene<'_>, kernel: &Kernel) {
     scene.title("An agent reads through the road");
     let agent = Front::Agent;
     scene.call(
@@ -117,7 +120,7 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "fs.read",
         json!({ "path": "src/lib.rs" }),
         Expect::Done,
-    )?;
+    );
     scene.say("a token pasted into a source file comes back as a placeholder:");
     scene.call(
         kernel,
@@ -125,7 +128,7 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "fs.read",
         json!({ "path": "src/client.rs" }),
         Expect::Redacted,
-    )?;
+    );
     scene.say("a search shows what may be read and withholds what may not:");
     scene.call(
         kernel,
@@ -133,7 +136,7 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "search.grep",
         json!({ "pattern": "token|SECRET" }),
         Expect::Hidden,
-    )?;
+    );
 
     scene.title("and tries what it should not");
     scene.call(
@@ -142,7 +145,7 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "fs.read",
         json!({ "path": ".env" }),
         Expect::Denied,
-    )?;
+    );
     scene.say("notes.txt is a symlink to .env; the file really reached is judged:");
     scene.call(
         kernel,
@@ -150,14 +153,14 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "fs.read",
         json!({ "path": "notes.txt" }),
         Expect::Denied,
-    )?;
+    );
     scene.call(
         kernel,
         agent,
         "fs.read",
         json!({ "path": "/etc/shadow" }),
         Expect::Denied,
-    )?;
+    );
     scene.say("keys is a symlink out of the workspace:");
     scene.call(
         kernel,
@@ -165,10 +168,10 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "fs.read",
         json!({ "path": "keys/id_ed25519" }),
         Expect::NotDone,
-    )
+    );
 }
 
-fn steering(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
+fn steering(scene: &mut Scene<'_>, kernel: &Kernel) {
     scene.title("It cannot steer Airlock itself");
     let text = "version: 1\nrules:\n  - { name: all, match: { syscall: \"*\" }, action: allow }\n";
     let arguments = json!({ "text": text });
@@ -178,7 +181,7 @@ fn steering(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "policy.update",
         arguments.clone(),
         Expect::Denied,
-    )?;
+    );
     scene.say("even at the command line a policy changes only after a person's review:");
     scene.call(
         kernel,
@@ -186,12 +189,12 @@ fn steering(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
         "policy.update",
         arguments,
         Expect::Review,
-    )?;
+    );
     scene.call(
         kernel,
         Front::Agent,
         "fs.raed",
         json!({ "path": "x" }),
         Expect::NotDone,
-    )
+    );
 }

@@ -38,14 +38,14 @@ impl<'o> Scene<'o> {
     }
 
     pub(super) fn title(&mut self, text: &str) {
-        self.output.line(format!(
+        self.output.say(format!(
             "\n{}",
             styled(Tone::Heading, &format!("== {text}"))
         ));
     }
 
     pub(super) fn say(&mut self, text: &str) {
-        self.output.line(styled(Tone::Faint, &format!("   {text}")));
+        self.output.say(styled(Tone::Faint, &format!("   {text}")));
     }
 
     /// A step that is not a call on the road.
@@ -56,7 +56,7 @@ impl<'o> Scene<'o> {
         } else {
             styled(Tone::Bad, "UNEXPECTED")
         };
-        self.output.line(format!("   {mark}: {text}"));
+        self.output.say(format!("   {mark}: {text}"));
     }
 
     pub(super) fn call(
@@ -66,9 +66,9 @@ impl<'o> Scene<'o> {
         name: &str,
         arguments: Value,
         expect: Expect,
-    ) -> Result<(), Failure> {
+    ) {
         let shown = sanitise_line(&shorten(&arguments), 70);
-        self.output.line(format!(
+        self.output.say(format!(
             " {} {name} {shown}",
             styled(Tone::Label, &format!("{front}>"))
         ));
@@ -76,12 +76,11 @@ impl<'o> Scene<'o> {
         let expected = self.show(outcome, expect);
         if !expected {
             self.surprises += 1;
-            self.output.line(format!(
+            self.output.say(format!(
                 "   {}",
                 styled(Tone::Bad, "this is not what should happen")
             ));
         }
-        Ok(())
     }
 
     fn show(&mut self, outcome: Outcome, expect: Expect) -> bool {
@@ -113,10 +112,10 @@ impl<'o> Scene<'o> {
 
     fn done(&mut self, done: &Done) {
         self.output
-            .line(format!("   {}", styled(Tone::Good, "done")));
+            .say(format!("   {}", styled(Tone::Good, "done")));
         let text = super::super::tool::render(&done.value).unwrap_or_default();
         for line in text.lines().take(6) {
-            self.output.line(format!("   | {line}"));
+            self.output.say(format!("   | {line}"));
         }
         if done.hidden > 0 {
             self.say(&format!("{} withheld by policy", done.hidden));
@@ -133,15 +132,15 @@ impl<'o> Scene<'o> {
             Tone::Bad
         };
         self.output
-            .line(format!("   {}: {}", styled(tone, word), failure.what()));
+            .say(format!("   {}: {}", styled(tone, word), failure.what()));
         for why in failure.reasons().take(2) {
             self.output
-                .line(format!("      {}: {why}", styled(Tone::Label, "why")));
+                .say(format!("      {}: {why}", styled(Tone::Label, "why")));
         }
         for fix in failure.fixes().take(1) {
             let fix = fix.lines().collect::<Vec<_>>().join("\n           ");
             self.output
-                .line(format!("      {}: {fix}", styled(Tone::Label, "fix")));
+                .say(format!("      {}: {fix}", styled(Tone::Label, "fix")));
         }
     }
 
@@ -156,7 +155,7 @@ impl<'o> Scene<'o> {
             .iter()
             .map(|(verdict, count)| format!("{count} {verdict}"))
             .collect();
-        self.output.line(format!(
+        self.output.say(format!(
             "   {} records; decisions: {}",
             stats.records,
             counts.join(", ")
@@ -166,14 +165,12 @@ impl<'o> Scene<'o> {
 }
 
 fn shorten(arguments: &Value) -> String {
-    match arguments {
-        Value::Object(fields) => {
-            let pair = |(name, value): (&String, &Value)| match value {
-                Value::String(text) => format!("{name}={text}"),
-                other => format!("{name}={other}"),
-            };
-            fields.iter().map(pair).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    }
+    let Some(fields) = arguments.as_object() else {
+        return arguments.to_string();
+    };
+    let pair = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
+    };
+    fields.iter().map(pair).collect::<Vec<_>>().join(" ")
 }

@@ -3,15 +3,16 @@
 use super::read;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, shown, styled};
 use crate::place::Place;
+use airlock_kernel::strip_control;
 use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
 use serde_json::{Value, json};
 use std::path::Path;
 
 pub(super) fn run(global: &Global, file: Option<&Path>, output: &mut Output) -> Ending {
     let (bytes, name) = match file {
-        Some(path) => (read(path)?, path.display().to_string()),
+        Some(path) => (read(path, "policy")?, shown(path)),
         None => workspace_policy(global)?,
     };
     let text = String::from_utf8_lossy(&bytes);
@@ -31,7 +32,10 @@ fn workspace_policy(global: &Global) -> Result<(Vec<u8>, String), Failure> {
                 .fix("name a file, or write a starter policy: airlock init"),
         );
     }
-    Ok((read(&path)?, airlock_kernel::POLICY_FILE.to_owned()))
+    Ok((
+        read(&path, "policy")?,
+        airlock_kernel::POLICY_FILE.to_owned(),
+    ))
 }
 
 fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
@@ -50,14 +54,9 @@ fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
     }
     let warnings = match loaded.warnings.len() {
         0 => "no warnings".to_owned(),
-        1 => "1 warning".to_owned(),
-        many => format!("{many} warnings"),
+        some => count(some as u64, "warning"),
     };
-    let rules = if rules == 1 {
-        "1 rule".to_owned()
-    } else {
-        format!("{rules} rules")
-    };
+    let rules = count(rules as u64, "rule");
     output.line(format!(
         "{}: {name} loads: {rules}, {warnings}",
         styled(Tone::Good, "ok")
@@ -70,14 +69,13 @@ fn problems(all: &[Diagnostic]) -> Value {
 
 /// A policy that does not load, with every problem shown.
 pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
-    let count = error.diagnostics.len();
-    let noun = if count == 1 { "problem" } else { "problems" };
+    let problems_found = count(error.diagnostics.len() as u64, "problem");
     Failure::new(
         Kind::Usage,
-        format!("{} does not load: {count} {noun}", error.name),
+        format!("{} does not load: {problems_found}", error.name),
     )
     .details(render(text, &error.name, &error.diagnostics))
-    .fix("mend what is shown above, then: airlock policy check FILE")
+    .fix("mend each problem, then: airlock policy check FILE")
     .json("problems", problems(&error.diagnostics))
 }
 
@@ -85,7 +83,7 @@ pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
 pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(bytes);
     let loaded = Policy::load(name, bytes).map_err(|error| load_failure(&error, &text))?;
-    output.line(styled(Tone::Heading, &format!("{name} says")));
+    output.note(styled(Tone::Heading, &format!("{name} says")));
     for rule in loaded.policy.summary() {
         let tone = match rule.action {
             "allow" => Tone::Good,
@@ -95,10 +93,10 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
         let action = styled(tone, &format!("{:<14}", rule.action));
         let line = format!(
             "  {action} {}  {}",
-            rule.name,
+            strip_control(&rule.name),
             styled(Tone::Faint, &rule.when)
         );
-        output.line(line);
+        output.note(line);
     }
     if !loaded.warnings.is_empty() {
         output.note(render(&text, name, &loaded.warnings).trim_end());

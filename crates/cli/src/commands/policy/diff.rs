@@ -4,7 +4,7 @@ use super::super::audit;
 use super::load;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, styled};
 use airlock_audit::Filter;
 use airlock_core::Request;
 use airlock_kernel::{Kernel, PolicyInForce};
@@ -13,7 +13,12 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+pub(super) fn run(
+    global: &Global,
+    file: &Path,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Ending {
     let (_, loaded) = load(file)?;
     let kernel = audit::reader(global, "replay", output)?;
     let next = tried(&kernel, loaded.policy)?;
@@ -32,9 +37,11 @@ pub(super) fn tried(kernel: &Kernel, policy: Policy) -> Result<Arc<PolicyInForce
 pub(super) fn replayed(
     kernel: &Kernel,
     next: &PolicyInForce,
-    last: usize,
+    last: Option<usize>,
 ) -> Result<Replay, Failure> {
-    let requests = audited(kernel, last)?;
+    let configured = kernel.policy().policy().document().audit.replay;
+    let count = last.unwrap_or_else(|| usize::try_from(configured).unwrap_or(usize::MAX));
+    let requests = audited(kernel, count)?;
     Ok(kernel.replay(&requests, next))
 }
 
@@ -61,7 +68,7 @@ fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure
 }
 
 /// Only the differences, and how many there were to compare.
-pub(super) fn show(replay: &Replay, output: &mut Output) {
+fn show(replay: &Replay, output: &mut Output) {
     if output.is_json() {
         output.json(&json!({
             "replayed": replay.replayed,
@@ -72,22 +79,28 @@ pub(super) fn show(replay: &Replay, output: &mut Output) {
         }));
         return;
     }
-    for difference in &replay.differences {
-        output.line(line(difference));
+    for line in lines(replay) {
+        output.line(line);
     }
-    output.line(format!(
-        "{} audited syscalls replayed: {} differ, {} breaking, {} widening",
-        replay.replayed,
-        replay.differences.len(),
+}
+
+/// The differences, one a line, and how many there were to compare.
+pub(super) fn lines(replay: &Replay) -> Vec<String> {
+    let mut lines: Vec<String> = replay.differences.iter().map(line).collect();
+    lines.push(format!(
+        "{} replayed: {}, {} breaking, {} widening",
+        count(replay.replayed as u64, "audited syscall"),
+        count(replay.differences.len() as u64, "difference"),
         replay.breaking(),
         replay.widening()
     ));
     if replay.undecided > 0 {
-        output.note(format!(
+        lines.push(format!(
             "{} could not be decided again: a rule asks for arguments, which the log does not keep",
             replay.undecided
         ));
     }
+    lines
 }
 
 fn line(difference: &Difference) -> String {

@@ -69,7 +69,7 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
         let failure = Failure::new(Kind::Usage, unknown.to_string());
         return Err(match unknown.suggestion() {
             Some(near) => failure.fix(format!("did you mean `{near}`?")),
-            None => failure.fix("syscalls are listed in docs/policy.md"),
+            None => failure.fix(format!("syscalls begin with one of {}", areas().join(", "))),
         });
     }
     let text = |value: &Option<String>| value.as_deref().map(Arc::from);
@@ -106,6 +106,16 @@ fn fields(args: &ExplainArgs) -> Result<ExampleFields, Failure> {
     })
 }
 
+/// The first words of all syscalls.
+fn areas() -> Vec<&'static str> {
+    let mut areas: Vec<&str> = airlock_core::Syscall::all()
+        .map(airlock_core::Syscall::area)
+        .collect();
+    areas.sort_unstable();
+    areas.dedup();
+    areas
+}
+
 /// A word of one of the closed lists, or the nearest one suggested.
 fn word<T>(text: Option<&str>, flag: &str) -> Result<Option<T>, Failure>
 where
@@ -138,6 +148,7 @@ fn arguments(pairs: &[String]) -> Result<Value, Failure> {
         let (name, value) = pair.split_once('=').ok_or_else(|| {
             let pair = airlock_kernel::sanitise_line(pair, 60);
             Failure::new(Kind::Usage, format!("`{pair}` is not NAME=VALUE"))
+                .fix("write it as --arg depth=2")
         })?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         object.insert(name.to_owned(), value);

@@ -9,9 +9,10 @@ mod update;
 use super::open;
 use crate::args::{Global, PolicyCommand};
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, shown};
 use airlock_policy::{LoadError, Loaded, Policy};
 use serde_json::json;
+use std::io::Read;
 use std::path::Path;
 
 pub(crate) use check::{load_failure, summarise};
@@ -54,34 +55,39 @@ fn show(global: &Global, output: &mut Output) -> Ending {
             policy.origin(),
             policy.generation()
         ));
-        output.data(text.as_bytes());
+        output.data(airlock_kernel::strip_control(&text).as_bytes());
     }
     Ok(0)
 }
 
-/// Reads a policy file the person named.
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads a file the person named as `kind`, such as a policy.
+fn read(path: &Path, kind: &str) -> Result<Vec<u8>, Failure> {
     let limit = airlock_core::limits::POLICY_BYTES;
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
             .why(error)
-            .fix("name an existing policy file that you may read")
+            .fix(format!("name an existing {kind} file that you may read"))
     };
     let size = std::fs::metadata(path).map_err(|error| failed(&error))?;
     if size.is_dir() {
         return Err(failed(&"it is a directory"));
     }
-    if size.len() > limit as u64 {
-        return Err(failed(&format!("it is larger than {limit} bytes"))
-            .fix("split what is not policy out of it"));
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    let mut bytes = Vec::new();
+    // A device or a pipe has no size to ask for, and may have no end.
+    file.take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed(&error))?;
+    if bytes.len() > limit {
+        return Err(failed(&format!("it is larger than {limit} bytes")));
     }
-    std::fs::read(path).map_err(|error| failed(&error))
+    Ok(bytes)
 }
 
 /// Loads a policy file the person named.
 fn load(path: &Path) -> Result<(Vec<u8>, Loaded), Failure> {
-    let bytes = read(path)?;
-    let name = path.display().to_string();
+    let bytes = read(path, "policy")?;
+    let name = shown(path);
     let loaded = Policy::load(&name, &bytes)
         .map_err(|error: LoadError| load_failure(&error, &String::from_utf8_lossy(&bytes)))?;
     Ok((bytes, loaded))

@@ -4,7 +4,7 @@ use super::super::open;
 use super::{load, read};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::{Output, Tone, count, shown, styled};
 use airlock_policy::{PolicyTest, parse_tests, render};
 use serde_json::json;
 use std::path::Path;
@@ -36,24 +36,24 @@ pub(super) fn run(
         output.json(&json!({ "examples": examples, "passed": passed, "failed": failed }));
     } else {
         output.line(format!(
-            "{examples} examples hold; {passed} tests passed, {failed} failed"
+            "{} hold; {} passed, {failed} failed",
+            count(examples as u64, "example"),
+            count(passed as u64, "test"),
         ));
     }
     Ok(u8::from(failed > 0))
 }
 
 fn read_tests(path: &Path) -> Result<Vec<PolicyTest>, Failure> {
-    let bytes = read(path)?;
+    let bytes = read(path, "test")?;
     parse_tests(&bytes).map_err(|problems| {
-        let name = path.display().to_string();
+        let name = shown(path);
         let text = String::from_utf8_lossy(&bytes);
-        let count = problems.len();
-        Failure::new(
-            Kind::Usage,
-            format!("{name} cannot be read: {count} problems"),
-        )
-        .details(render(&text, &name, &problems))
-        .json("problems", json!(problems))
+        let found = count(problems.len() as u64, "problem");
+        Failure::new(Kind::Usage, format!("{name} does not load: {found}"))
+            .fix("mend each problem, then run the tests again")
+            .details(render(&text, &name, &problems))
+            .json("problems", json!(problems))
     })
 }
 
@@ -65,7 +65,7 @@ fn one(
 ) -> Result<bool, Failure> {
     let place = format!(
         "{}:{}",
-        file.map_or_else(String::new, |path| path.display().to_string()),
+        file.map_or_else(String::new, shown),
         test.place.line
     );
     let request = test
@@ -79,8 +79,9 @@ fn one(
     let name = test
         .name
         .as_deref()
-        .unwrap_or(&request.syscall.name())
+        .unwrap_or(request.syscall.name())
         .to_owned();
+    let name = airlock_kernel::sanitise_line(&name, 120);
     if output.is_json() {
         output.json(&json!({
             "test": name,

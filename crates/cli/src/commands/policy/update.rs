@@ -12,10 +12,15 @@ use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
 
-/// More breaking changes than this need a typed confirmation (`01` §6).
+/// More breaking changes than this need a typed confirmation.
 const BREAKING_LIMIT: usize = 5;
 
-pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output) -> Ending {
+pub(super) fn run(
+    global: &Global,
+    file: &Path,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Ending {
     let (bytes, loaded) = load(file)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if !loaded.warnings.is_empty() {
@@ -23,7 +28,11 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
     }
     let kernel = audit::reader(global, "replay", output)?;
     if kernel.policy().source() == bytes {
-        output.note("this is the policy in force already; nothing to do");
+        if output.is_json() {
+            output.json(&json!({ "changed": false }));
+        } else {
+            output.note("this is the policy in force already; nothing to do");
+        }
         return Ok(0);
     }
     let next = diff::tried(&kernel, loaded.policy)?;
@@ -33,13 +42,15 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
         &text,
         output,
     );
-    diff::show(&replayed, output);
+    for line in diff::lines(&replayed) {
+        output.note(line);
+    }
 
     let call = Call::new("policy.update", json!({ "text": text }));
     let mut review = match kernel.submit(Front::Cli, &call) {
         Outcome::NeedsReview(review) => review,
         // Never without review: an allow here would be a bug of ours, and the file stays.
-        other => {
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
             outcome::done(other)?;
             return Err(Failure::new(
                 Kind::Failed,
@@ -62,7 +73,14 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
         return Ok(0);
     }
     let backup = done.value.get("backup").and_then(|name| name.as_str());
-    output.note(styled(Tone::Good, "the new policy is in force"));
+    if done.value.get("in_force") == Some(&json!(false)) {
+        output.warning(
+            "the policy is written, but other files of .airlock/ are not approved, so built-in \
+             defaults hold until `airlock trust`",
+        );
+    } else {
+        output.note(styled(Tone::Good, "the new policy is in force"));
+    }
     if let Some(name) = backup {
         let path = kernel.workspace().state().backups().join(name);
         output.note(format!("the old one is kept as {}", path.display()));
@@ -71,17 +89,14 @@ pub(super) fn run(global: &Global, file: &Path, last: usize, output: &mut Output
 }
 
 fn text_diff(old: &str, new: &str, output: &mut Output) {
-    if output.is_json() {
-        return;
-    }
     let diff = TextDiff::from_lines(old, new);
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
-        output.line(styled(Tone::Label, hunk.header().to_string().trim_end()));
+        output.note(styled(Tone::Label, hunk.header().to_string().trim_end()));
         for change in hunk.iter_changes() {
             let text = airlock_kernel::strip_control(change.value())
                 .trim_end()
                 .to_owned();
-            output.line(match change.tag() {
+            output.note(match change.tag() {
                 ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
                 ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),
                 ChangeTag::Equal => format!(" {text}"),

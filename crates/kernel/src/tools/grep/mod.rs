@@ -15,6 +15,7 @@ use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
+use super::keys;
 use super::pattern::Pattern;
 use super::target::Target;
 use super::walk::{Totals, Visitor, Walk};
@@ -28,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sink::Lines;
 use std::fs::File;
+use std::io::Seek;
 use std::sync::atomic::Ordering;
 
 /// The tool.
@@ -188,6 +190,9 @@ impl Prepared for PreparedGrep {
             }
             .run(&search)?,
             Kind::File => {
+                if context.filter.forbids_content(&opened.real) {
+                    return Err(ToolFailure::Withheld { path: shown });
+                }
                 let mut local = search.local();
                 let file = opened.read().map_err(failed)?;
                 search.file(&mut local, opened.real.as_str(), &file);
@@ -216,10 +221,14 @@ impl Prepared for PreparedGrep {
             object.remove("binary_files");
             object.remove("unreadable_files");
         }
-        Ok(ToolOutput {
-            value,
-            hidden: count(|local| local.hidden),
-        })
+        // Counted by name, what is withheld would tell which names there are.
+        let by_name = self.glob.is_some();
+        let hidden = if by_name {
+            0
+        } else {
+            count(|local| local.hidden)
+        };
+        Ok(ToolOutput { value, hidden })
     }
 }
 
@@ -293,6 +302,17 @@ impl Visitor for Search<'_> {
     }
 }
 
+/// Puts placeholders where shown lines are part of a private key. A file that cannot be read
+/// again shows none of its lines.
+fn hide_keys(mut file: &File, lines: &mut Lines) {
+    if lines.shown.is_empty() {
+        return;
+    }
+    let keys = file.rewind().and_then(|()| keys::lines(file));
+    let keys = keys.unwrap_or_else(|_| vec![(0, u64::MAX)]);
+    lines.hide(&keys);
+}
+
 impl Search<'_> {
     fn file(&self, local: &mut Local, path: &str, file: &File) {
         let mut lines = Lines::new(self.collected.bounds, self.files_only);
@@ -308,6 +328,7 @@ impl Search<'_> {
         } else if lines.binary {
             local.binary += 1;
         } else if lines.matches > 0 {
+            hide_keys(file, &mut lines);
             self.collected.add(path, lines);
         }
     }

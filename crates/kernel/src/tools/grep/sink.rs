@@ -1,5 +1,6 @@
 //! What the search of one file gives.
 
+use super::super::keys::PLACEHOLDER;
 use super::collect::Bounds;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::{Value, json};
@@ -91,6 +92,18 @@ impl Lines {
         self.bytes = self.bytes.saturating_add(line.size());
         self.shown.push(line);
         self.bytes <= self.bounds.bytes
+    }
+
+    /// Puts a placeholder for the text of each line within one of `ranges`.
+    pub(super) fn hide(&mut self, ranges: &[(u64, u64)]) {
+        let within = |number: u64| {
+            ranges
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&number))
+        };
+        for line in self.shown.iter_mut().filter(|line| within(line.number)) {
+            PLACEHOLDER.clone_into(&mut line.text);
+        }
     }
 
     /// Whether only the file counts.

@@ -116,7 +116,7 @@ impl Walk<'_> {
             self.step(visitor, queue, &mut first, work);
         }
         thread::scope(|scope| {
-            let helpers: Vec<_> = (1..self.threads())
+            let helpers: Vec<_> = (1..self.context.thread_count())
                 .map(|_| {
                     scope.spawn(|| {
                         let mut worker = Worker::new(visitor);
@@ -135,13 +135,6 @@ impl Walk<'_> {
             }
             workers
         })
-    }
-
-    fn threads(&self) -> usize {
-        match self.context.threads {
-            0 => thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        }
     }
 
     fn cancelled(&self) -> bool {

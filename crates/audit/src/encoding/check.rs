@@ -1,0 +1,193 @@
+//! Says whether bytes are a canonical encoding without building the entry: what a verification of
+//! millions of records needs to know, at a fraction of the cost.
+//!
+//! INVARIANT: [`Checker::check`] gives the answer of [`super::decode`], error and offset included;
+//! a property test holds the two against each other.
+
+use super::decode::{DecodeError, DecodeProblem, Decoded, Decoder};
+use super::parse_path;
+use crate::{EventType, Stage};
+use airlock_core::{ActionId, Effect, SandboxId, Syscall, Tier};
+
+/// Parts of one kind that are remembered: a log has many records, and few callers at a time.
+const REMEMBERED: usize = 8;
+/// Paths that are remembered, each in the one place its bytes point to.
+const PATHS: usize = 256;
+/// A part longer than this is read anew each time, so that memory stays small.
+const PART_BYTES: usize = 1_024;
+
+/// Checks encodings one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    callers: Known,
+    decisions: Known,
+    paths: Paths,
+}
+
+/// Bytes that were found right as one kind of part: the same bytes are right again.
+#[derive(Debug, Default)]
+struct Known {
+    parts: Vec<Vec<u8>>,
+    oldest: usize,
+}
+
+impl Known {
+    fn holds(&self, bytes: &[u8]) -> bool {
+        self.parts.iter().any(|known| known == bytes)
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        if bytes.len() > PART_BYTES {
+            return;
+        }
+        match self.parts.get_mut(self.oldest) {
+            Some(place) => bytes.clone_into(place),
+            None => self.parts.push(bytes.to_owned()),
+        }
+        self.oldest = (self.oldest + 1) % REMEMBERED;
+    }
+
+    /// Checks all that is left in a block, unless it is known.
+    fn check<'a>(
+        &mut self,
+        from: &mut Decoder<'a>,
+        check: impl FnOnce(&mut Decoder<'a>) -> Decoded<()>,
+    ) -> Decoded<()> {
+        let bytes = from.rest();
+        if self.holds(bytes) {
+            from.skip_rest();
+            return Ok(());
+        }
+        check(from)?;
+        // Bytes left over make it wrong, which only the block around it can see.
+        if from.rest().is_empty() {
+            self.remember(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Paths that were found right: too many to compare one after another.
+#[derive(Debug, Default)]
+struct Paths(Vec<Vec<u8>>);
+
+impl Paths {
+    fn is_path(&mut self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        self.0.resize_with(PATHS, Vec::new);
+        let place = self.0.get_mut(place_of(bytes));
+        if place.as_ref().is_some_and(|known| *known == bytes) && !bytes.is_empty() {
+            return true;
+        }
+        let is_path = parse_path(text).is_some();
+        if let Some(place) = place
+            && is_path
+            && bytes.len() <= PART_BYTES
+        {
+            bytes.clone_into(place);
+        }
+        is_path
+    }
+}
+
+/// Any spread will do: a wrong place costs a second look, never a wrong answer.
+fn place_of(bytes: &[u8]) -> usize {
+    let mix = |sum: usize, byte: &u8| sum.wrapping_mul(31).wrapping_add(usize::from(*byte));
+    bytes.iter().fold(0, mix) % PATHS
+}
+
+impl Checker {
+    /// Whether [`super::decode`] would take `body`.
+    pub(crate) fn check(&mut self, body: &[u8]) -> Result<(), DecodeError> {
+        let mut from = Decoder::new(body)?;
+        self.entry(&mut from)?;
+        from.end()
+    }
+
+    fn entry(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
+        from.time()?;
+        from.coded(|from| Ok(EventType::from_code(from.u16()?)))?;
+        from.coded(|from| Ok(Stage::from_code(from.u8()?)))?;
+        from.optional(Decoder::parsed::<ActionId>)?;
+        // Syscall and tool.
+        texts(from, 2)?;
+        from.optional(|from| from.block(|from| self.caller(from)))?;
+        from.optional(|from| from.block(|from| self.decisions.check(from, decision)))?;
+        // Token, reason, input and output.
+        texts(from, 4)?;
+        from.optional(Decoder::u64)?;
+        from.optional(Decoder::parsed::<SandboxId>)?;
+        from.optional(|from| from.block(|from| self.request(from)))?;
+        map(from)
+    }
+
+    fn request(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
+        from.word::<Syscall>()?;
+        effects(from)?;
+        items(from, |from| self.path(from))?;
+        from.optional(Decoder::text)?;
+        from.optional(Decoder::u16)?;
+        items(from, |from| from.text().map(drop))?;
+        // Tool and secret.
+        texts(from, 2)?;
+        from.word::<Tier>()?;
+        from.optional(Decoder::text)?;
+        from.optional(Decoder::u64)?;
+        from.block(|from| self.caller(from))
+    }
+
+    fn caller(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
+        self.callers.check(from, |from| from.caller().map(drop))
+    }
+
+    fn path(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
+        from.judged(DecodeProblem::Invalid, |from| {
+            Ok(self.paths.is_path(from.text()?).then_some(()))
+        })
+    }
+}
+
+fn decision(from: &mut Decoder<'_>) -> Decoded<()> {
+    from.text()?;
+    items(from, |from| from.text().map(drop))?;
+    from.text().map(drop)
+}
+
+/// In ascending order, each once.
+fn effects(from: &mut Decoder<'_>) -> Decoded<()> {
+    let mut last = None;
+    let mut ascend = true;
+    from.judged(DecodeProblem::Order, |from| {
+        items(from, |from| {
+            let effect: Effect = from.word()?;
+            ascend &= last.is_none_or(|last| last < effect);
+            last = Some(effect);
+            Ok(())
+        })?;
+        Ok(ascend.then_some(()))
+    })
+}
+
+fn texts(from: &mut Decoder<'_>, count: usize) -> Decoded<()> {
+    (0..count).try_for_each(|_| from.optional(Decoder::text).map(drop))
+}
+
+fn items<'a>(
+    from: &mut Decoder<'a>,
+    mut check: impl FnMut(&mut Decoder<'a>) -> Decoded<()>,
+) -> Decoded<()> {
+    let count = from.u32()?;
+    (0..count).try_for_each(|_| check(from))
+}
+
+fn map(from: &mut Decoder<'_>) -> Decoded<()> {
+    let mut last: Option<&str> = None;
+    items(from, |from| {
+        let name = from.judged(DecodeProblem::Order, |from| {
+            let name = from.text()?;
+            Ok(last.is_none_or(|last| last < name).then_some(name))
+        })?;
+        last = Some(name);
+        from.text().map(drop)
+    })
+}

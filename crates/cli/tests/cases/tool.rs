@@ -1,0 +1,95 @@
+//! `airlock tool`: what there is, and calling it.
+
+use crate::support::World;
+
+#[test]
+fn tools_are_listed_and_described() {
+    let mut world = World::new();
+    world.run_all(&["tool list", "tool list --json"]);
+    for tool in [
+        "fs.exists",
+        "fs.list",
+        "fs.read",
+        "search.glob",
+        "search.grep",
+    ] {
+        world.run(&["tool", "show", tool]);
+    }
+    world.run(&["tool", "show", "fs.exists", "--json"]);
+    world.compare("tool_show");
+}
+
+#[test]
+fn every_tool_answers_in_text_and_json() {
+    let mut world = World::governed();
+    for line in [
+        "tool call fs.read path=README.md",
+        "tool call fs.list",
+        "tool call fs.exists path=src",
+        "tool call search.glob pattern=**/*.rs",
+        "tool call search.grep pattern=TODO",
+    ] {
+        world.run_all(&[line, &format!("{line} --json")]);
+    }
+    world.run(&[
+        "tool",
+        "call",
+        "fs.read",
+        "{\"path\": \"src/main.rs\", \"offset_line\": 2}",
+    ]);
+    world.compare("tool_call");
+}
+
+#[test]
+fn wrong_arguments_say_which_and_how_to_mend_them() {
+    let mut world = World::governed();
+    world.run_all(&[
+        "tool call fs.read",
+        "tool call fs.read pth=README.md",
+        "tool call fs.read README.md",
+        "tool call fs.read path=README.md path=src",
+        "tool call fs.read path=README.md offset_line=-1",
+        "tool call search.grep pattern=(",
+        "tool call fs.read path=missing.md",
+        "tool call fs.read path=src",
+        "tool call fs.list path=README.md",
+        "tool call fs.read {\"path",
+        "tool call fs.read {\"path\":1}",
+        "tool call fs.read path=missing.md --json",
+    ]);
+    world.compare("tool_wrong");
+}
+
+#[test]
+fn denials_say_which_rule_and_what_would_help() {
+    let mut world = World::governed();
+    world.run_all(&[
+        "tool call fs.read path=.env --as agent",
+        "tool call fs.read path=.env --as agent --json",
+        "tool call fs.read path=/etc/hostname",
+        "tool call fs.list --as agent",
+    ]);
+    world.compare("tool_denied");
+}
+
+#[test]
+fn long_results_are_cut_and_say_so() {
+    let mut world = World::governed();
+    world.write("long.txt", "a line of text\n".repeat(200));
+    let mut command = world.command(&["tool", "call", "fs.read", "path=long.txt"]);
+    command.env("AIRLOCK_OUTPUT_MAX_TOKENS", "100");
+    let ran = world.record("tool call fs.read path=long.txt (100 tokens)", &mut command);
+    assert!(ran.stdout.len() < 1_000);
+    world.write("longer.txt", "\n".repeat(2_001));
+    let cut = |args: &[&str]| world.quiet(args).stderr.contains("the result was cut");
+    assert!(cut(&["tool", "call", "fs.read", "path=longer.txt"]));
+    // Whoever asks for two lines knows that there are more.
+    assert!(!cut(&[
+        "tool",
+        "call",
+        "fs.read",
+        "path=longer.txt",
+        "limit_lines=2"
+    ]));
+    world.compare("tool_cut");
+}

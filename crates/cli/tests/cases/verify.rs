@@ -1,0 +1,101 @@
+//! `airlock audit verify` on logs that are not what they were.
+
+use super::audit::logged;
+use crate::support::World;
+
+#[test]
+fn edited_and_truncated_exports_are_caught() {
+    let mut world = logged();
+    let export = world.quiet(&["audit", "export"]).stdout;
+    world.write("whole.jsonl", &export);
+    world.write("edited.jsonl", export.replace(".env", ".txt"));
+    let lines: Vec<&str> = export.lines().collect();
+    let without = |gone: usize| -> String {
+        let mut kept = lines.clone();
+        kept.remove(gone);
+        kept.join("\n") + "\n"
+    };
+    world.write("gap.jsonl", without(4));
+    world.write("garbage.jsonl", "hello\n");
+    world.write("empty.jsonl", "");
+    world.run_all(&[
+        "audit verify whole.jsonl",
+        "audit verify whole.jsonl --json",
+        "audit verify edited.jsonl",
+        "audit verify edited.jsonl --json",
+        "audit verify gap.jsonl",
+        "audit verify garbage.jsonl",
+        "audit verify empty.jsonl",
+        "audit verify missing.jsonl",
+        "audit verify src",
+    ]);
+    world.compare("verify_export");
+}
+
+#[test]
+fn a_truncated_export_is_caught_by_a_checkpoint_kept_elsewhere() {
+    let mut world = logged();
+    let early = world.quiet(&["audit", "export"]).stdout;
+    let pin = world.quiet(&["audit", "checkpoint"]).stdout;
+    world.write("early.jsonl", early);
+    world.write("pinned.jsonl", &pin);
+    world.write("forged.jsonl", pin.replace("\"seq\":", "\"seq\":1"));
+    world.write("blank.jsonl", "\n\n");
+    world.run_all(&[
+        "audit verify early.jsonl",
+        "audit verify early.jsonl --checkpoint pinned.jsonl",
+        "audit verify early.jsonl --checkpoint pinned.jsonl --json",
+        "audit verify --checkpoint forged.jsonl",
+        "audit verify --checkpoint blank.jsonl",
+        "audit verify --checkpoint README.md",
+        "audit verify --checkpoint missing.jsonl",
+    ]);
+    world.compare("verify_pinned");
+}
+
+#[test]
+fn a_workspace_without_a_log_says_so() {
+    let mut world = World::new();
+    world.run_all(&["audit verify", "audit verify --json"]);
+    assert!(
+        !world.path("state/airlock").exists(),
+        "verifying writes nothing"
+    );
+    world.compare("verify_none");
+}
+
+#[test]
+fn a_database_of_a_newer_format_is_left_alone() {
+    let mut world = logged();
+    // Without its write-ahead log the file is what its header says.
+    for name in ["audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(world.state().join(name));
+    }
+    let database = world.state().join("audit.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    // In an SQLite file, `user_version` is at 60 and `application_id` at 68.
+    bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
+    bytes[68..72].copy_from_slice(b"ALog");
+    std::fs::write(&database, &bytes).unwrap();
+    let before = std::fs::read(&database).unwrap();
+    world.run_all(&[
+        "tool call fs.read path=README.md",
+        "tool call fs.read path=README.md --json",
+        "audit log",
+        "audit verify",
+    ]);
+    assert_eq!(before, std::fs::read(&database).unwrap());
+    world.compare("verify_newer");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_put_aside_and_said_so() {
+    let mut world = logged();
+    let database = world.state().join("audit.db");
+    for name in ["audit.db", "audit.db-wal", "audit.db-shm"] {
+        let _ = std::fs::remove_file(world.state().join(name));
+    }
+    std::fs::write(&database, "this is no database\n".repeat(300)).unwrap();
+    world.run_all(&["tool call fs.read path=README.md", "audit verify"]);
+    world.compare("verify_no_database");
+}

@@ -1,0 +1,30 @@
+//! The `airlock` command as people and programs meet it: every command, every way it fails.
+//!
+//! Snapshots are transcripts; read them as documentation of what the command says. After a wanted
+//! change, `INSTA_UPDATE=always cargo test -p airlock-cli --test cli` writes them anew.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+mod cases {
+    mod audit;
+    mod color;
+    mod config;
+    mod help;
+    mod hostile;
+    mod init;
+    mod machine;
+    mod policy;
+    mod review;
+    mod streams;
+    mod tool;
+    mod trust;
+    mod usage;
+    mod verify;
+}

@@ -11,6 +11,7 @@
 //! Invariant: a plugin's allow and deny sets are one value and are swapped together.
 
 use crate::capability::{Capability, CapabilitySet};
+use crate::hash::Seeded;
 use airlock_core::{PluginName, UserId, WorkspaceId};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -156,7 +157,7 @@ impl NotRegistered {
     }
 }
 
-type Registrations = HashMap<PluginName, Arc<CapabilityGrants>>;
+type Registrations = HashMap<PluginName, Arc<CapabilityGrants>, Seeded>;
 
 /// The registrations of all plugins.
 #[derive(Debug, Default)]

@@ -14,6 +14,7 @@ use crate::decision::{
 use crate::extension::ExtensionHost;
 use crate::rules::Policy;
 use crate::rules::built_in::BuiltIns;
+use crate::rules::conditions::Asked;
 use crate::rules::constraint::{self, TokenUse};
 use crate::token::Redeemed;
 use airlock_core::{Request, Timestamp, UnknownSyscall};
@@ -83,11 +84,12 @@ impl Engine {
         let policy = self.policy.load();
         let mut contributions = Vec::with_capacity(4);
         let mut imposed = Imposed::default();
-        self.built_ins.evaluate(request, &mut contributions);
+        let asked = Asked::new(request);
+        self.built_ins.evaluate(asked, &mut contributions);
         if let Some(token) = token {
             contributions.push(self.honour(token, request, &mut imposed));
         } else {
-            policy.evaluate(request, &mut contributions, &mut imposed);
+            policy.evaluate(asked, &mut contributions, &mut imposed);
             if !denied(&contributions) {
                 self.extensions.evaluate(request, now, &mut contributions);
             }
@@ -116,7 +118,7 @@ impl Engine {
         constraint::impose(imposed, &token.constraints);
         Contribution {
             layer: Layer::Token,
-            rule: token.id.to_string().into(),
+            rule: Arc::clone(&token.name),
             opinion,
             reason,
         }

@@ -17,6 +17,7 @@ mod engine;
 mod explain;
 mod extension;
 mod glob;
+mod hash;
 mod load;
 mod replay;
 mod rules;

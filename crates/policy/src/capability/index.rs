@@ -3,13 +3,14 @@
 //! Patterns with a common beginning share nodes, so a walk touches only what agrees with the
 //! capability so far. Every node has one parent, and a node under a [`Token::Deep`] is noted once:
 //! no node is visited twice for one token. The work is at most nodes times tokens, and in practice
-//! a lookup a token: as long as one node is in play, no set of them is kept.
+//! a lookup a token: as long as one node is in play, no set of them is kept, and a run of nodes with
+//! a single literal child each is passed in one comparison.
 
-use super::hash::Seeded;
-use super::text::{Anchor, Path};
+use super::text::{Anchor, Parts, Path};
 use super::token::{Glob, Token};
 use super::walk::Walk;
 use super::{Capability, Pattern};
+use crate::hash::Seeded;
 use std::collections::HashMap;
 
 /// A trie of patterns.
@@ -45,6 +46,16 @@ pub(super) struct Node {
     pub(super) end: bool,
     /// A pattern ends here in a [`Token::Deep`]: whatever follows matches.
     pub(super) open: bool,
+    /// Tokens from here on are path components.
+    in_path: bool,
+    /// The one way down from here, as far as it goes without a choice.
+    run: Option<Run>,
+}
+
+/// Literals in a row, and where they lead.
+struct Run {
+    text: Box<str>,
+    to: NodeId,
 }
 
 /// A node that stays in play whatever comes, once it was reached.
@@ -76,6 +87,21 @@ impl Node {
             Err(Several)
         } else {
             Ok(first)
+        }
+    }
+
+    /// The literal child and its text, if nothing else could take a token here.
+    fn sole_literal(&self) -> Option<(&str, NodeId)> {
+        let choice = self.open
+            || self.deep.is_some()
+            || self.one.is_some()
+            || !self.globs.lengths.is_empty();
+        match &self.literals {
+            Literals::Few(few) if !choice => match few.as_slice() {
+                [(text, id)] => Some((text, *id)),
+                _ => None,
+            },
+            Literals::Few(_) | Literals::Many(_) => None,
         }
     }
 
@@ -192,6 +218,7 @@ impl Index {
         for pattern in patterns {
             index.insert(pattern);
         }
+        index.note_runs();
         index
     }
 
@@ -231,11 +258,7 @@ impl Index {
     }
 
     /// Takes tokens for as long as a single node is in play, which is nearly always to the end.
-    fn descend<'n, 't>(
-        &'n self,
-        from: Option<&'n Node>,
-        tokens: &mut (impl Iterator<Item = &'t str> + Clone),
-    ) -> Descent<'n> {
+    fn descend<'n>(&'n self, from: Option<&'n Node>, tokens: &mut Parts<'_>) -> Descent<'n> {
         let mut next = from;
         while let Some(node) = next {
             if node.open {
@@ -243,6 +266,13 @@ impl Index {
             }
             if node.deep.is_some() {
                 return Descent::Forked(node);
+            }
+            // Where a run ends early or differs, its nodes say what that means.
+            if let Some(run) = &node.run
+                && tokens.pass(&run.text)
+            {
+                next = self.node(run.to);
+                continue;
             }
             let mut ahead = tokens.clone();
             let Some(token) = ahead.next() else {
@@ -328,7 +358,11 @@ impl Index {
                 self.deep += 1;
             }
         }
-        self.nodes.push(Node::default());
+        let in_path = node.in_path;
+        self.nodes.push(Node {
+            in_path,
+            ..Node::default()
+        });
         new
     }
 
@@ -343,8 +377,45 @@ impl Index {
         };
         let id = *known.get_or_insert(new);
         if id == new {
-            self.nodes.push(Node::default());
+            self.nodes.push(Node {
+                in_path: true,
+                ..Node::default()
+            });
         }
         id
+    }
+
+    /// Notes a run at every node that begins one; the nodes within it need none.
+    fn note_runs(&mut self) {
+        let mut within = vec![false; self.nodes.len()];
+        for (_, child) in self.nodes.iter().filter_map(Node::sole_literal) {
+            if let Some(within) = within.get_mut(child) {
+                *within = true;
+            }
+        }
+        let begun = within.into_iter().enumerate();
+        let runs: Vec<_> = begun
+            .map(|(id, within)| if within { None } else { self.run(id) })
+            .collect();
+        for (node, run) in self.nodes.iter_mut().zip(runs) {
+            node.run = run;
+        }
+    }
+
+    fn run(&self, from: NodeId) -> Option<Run> {
+        let separator = if self.node(from)?.in_path { '/' } else { '.' };
+        let mut text = String::new();
+        let mut to = from;
+        while let Some((literal, child)) = self.node(to).and_then(Node::sole_literal) {
+            if to != from {
+                text.push(separator);
+            }
+            text.push_str(literal);
+            to = child;
+        }
+        (to != from).then(|| Run {
+            text: text.into(),
+            to,
+        })
     }
 }

@@ -26,7 +26,6 @@
 
 mod error;
 mod families;
-mod hash;
 mod index;
 mod pattern;
 mod set;

@@ -327,9 +327,11 @@ fn tried(yaml: &str, request: &Request) -> bool {
         return false;
     };
     let mut contributions = Vec::new();
-    loaded
-        .policy
-        .evaluate(request, &mut contributions, &mut Imposed::default());
+    loaded.policy.evaluate(
+        Asked::new(request),
+        &mut contributions,
+        &mut Imposed::default(),
+    );
     contributions
         .iter()
         .any(|one| one.opinion == Opinion::Allow)

@@ -77,6 +77,7 @@ impl Component {
     }
 
     /// Whether `name` looks like this.
+    #[inline]
     pub(super) fn matches(&self, name: &str) -> bool {
         match self {
             Self::Literal(literal) => &**literal == name,

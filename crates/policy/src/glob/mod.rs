@@ -190,12 +190,19 @@ pub(crate) struct PathText<'a>(&'a str);
 
 impl<'a> PathText<'a> {
     /// A workspace path, or an absolute one as if it lay below the root.
+    #[inline]
     pub(crate) fn new(text: &'a str) -> Self {
         let text = text.strip_prefix('/').unwrap_or(text);
         Self(if text == "." { "" } else { text })
     }
 
+    /// The whole of it.
+    pub(crate) const fn as_bytes(self) -> &'a [u8] {
+        self.0.as_bytes()
+    }
+
     /// Its names from the top.
+    #[inline]
     pub(crate) fn components(self) -> Names<'a> {
         Names(Some(self.0).filter(|text| !text.is_empty()))
     }
@@ -208,13 +215,16 @@ pub(crate) struct Names<'a>(Option<&'a str>);
 impl<'a> Iterator for Names<'a> {
     type Item = &'a str;
 
+    #[inline]
     fn next(&mut self) -> Option<&'a str> {
         let rest = self.0?;
-        let (name, rest) = match rest.split_once('/') {
-            Some((name, rest)) => (name, Some(rest)),
-            None => (rest, None),
+        // Names are short, where a plain loop beats the standard search.
+        let end = rest.bytes().position(|byte| byte == b'/');
+        let Some((name, after)) = end.and_then(|end| rest.split_at_checked(end)) else {
+            self.0 = None;
+            return Some(rest);
         };
-        self.0 = rest;
+        self.0 = after.get(1..);
         Some(name)
     }
 }

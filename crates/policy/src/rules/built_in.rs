@@ -4,7 +4,9 @@
 //! They look at effects, so a write, a patch, a move, a delete and a merge are all the same to
 //! them, and at every path of a request. They never allow anything by themselves.
 
+use super::conditions::Asked;
 use super::protected::{Leads, Protected, Shape, comparison};
+use super::syscalls::SyscallSet;
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
@@ -193,6 +195,8 @@ pub struct BuiltIns {
     rules: Vec<Ready>,
     leads: Leads,
     protected: Protected,
+    /// The syscalls that alone may trigger a rule.
+    watched: SyscallSet,
 }
 
 #[derive(Debug)]
@@ -233,6 +237,10 @@ impl BuiltIns {
             rules: rules.iter().map(ready).collect(),
             leads,
             protected,
+            watched: rules
+                .iter()
+                .map(watched)
+                .fold(SyscallSet::default(), SyscallSet::union),
         }
     }
 
@@ -242,22 +250,26 @@ impl BuiltIns {
         request.syscall.area() == "session" && self.rules.iter().any(asks)
     }
 
-    /// Adds the opinion of every rule that applies to `request`.
-    pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Vec<Contribution>) {
+    /// Adds the opinion of every rule that applies.
+    pub(crate) fn evaluate(&self, asked: Asked<'_>, contributions: &mut Vec<Contribution>) {
+        let request = asked.request;
         let changes = request.effects.intersects(CHANGES);
         let suspicious = changes && any_path(request, |path| self.leads.might_hold(path));
+        let protected = changes
+            && request
+                .paths
+                .iter()
+                .any(|path| self.protected.touches(path));
+        let watched = asked.position().is_none_or(|at| self.watched.contains(at));
+        if !(suspicious || protected || watched) {
+            return;
+        }
         for ready in &self.rules {
             let applies = match ready.rule.when {
                 Trigger::Changes(shapes) => {
                     suspicious && any_path(request, |path| self.holds(shapes, path))
                 }
-                Trigger::ChangesProtected => {
-                    changes
-                        && request
-                            .paths
-                            .iter()
-                            .any(|path| self.protected.touches(path))
-                }
+                Trigger::ChangesProtected => protected,
                 Trigger::Syscall(names) => names.contains(&request.syscall.name()),
                 Trigger::SyscallBy(plugin, names) => {
                     request.caller.plugin.as_str() == plugin
@@ -300,6 +312,20 @@ pub(crate) fn is_guarded(path: &RequestPath) -> bool {
     })
 }
 
+/// The syscalls that trigger `rule`, whatever else a request holds.
+fn watched(rule: &BuiltInRule) -> SyscallSet {
+    let all = |words: &[&str]| {
+        let sets = words.iter().map(|word| SyscallSet::named(word));
+        sets.fold(SyscallSet::default(), SyscallSet::union)
+    };
+    match rule.when {
+        Trigger::Changes(_) | Trigger::ChangesProtected => SyscallSet::default(),
+        Trigger::Syscall(names) | Trigger::SyscallBy(_, names) => all(names),
+        Trigger::SyscallOutside(name, _) => SyscallSet::named(name),
+        Trigger::EntersDebug => SyscallSet::named("session.*"),
+    }
+}
+
 fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {
     request
         .paths
@@ -309,7 +335,7 @@ fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {
 
 /// Anything but a mode known to be harmless counts as debug, so that no spelling slips through.
 fn enters_debug(request: &Request) -> bool {
-    if request.syscall.area() != "session" {
+    if !request.syscall.name().starts_with("session.") {
         return false;
     }
     let harmless = |mode: &Value| {

@@ -120,6 +120,8 @@ type Words = Option<Box<[Arc<str>]>>;
 /// Compiled conditions.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
+    /// The fields that ask for something, in the order of [`Field::ALL`]. All others are met.
+    fields: Box<[Field]>,
     pub(super) syscalls: SyscallSet,
     pub(super) effect: Option<EffectSet>,
     pub(super) paths: Option<PathGlobs>,
@@ -171,7 +173,8 @@ impl Matcher {
             return Err(ConditionError::OnlyExcludes);
         }
         let arg = when.arg.as_deref().unwrap_or_default();
-        Ok(Self {
+        let mut matcher = Self {
+            fields: Box::default(),
             syscalls: syscalls(when),
             effect: when.effect,
             paths,
@@ -191,7 +194,32 @@ impl Matcher {
                 .iter()
                 .map(Argument::compile)
                 .collect::<Result<_, _>>()?,
-        })
+        };
+        let asked = Field::ALL.into_iter().filter(|field| matcher.asks(*field));
+        matcher.fields = asked.collect();
+        Ok(matcher)
+    }
+
+    fn asks(&self, field: Field) -> bool {
+        match field {
+            // Even one that takes every syscall does not take a syscall that does not exist.
+            Field::Syscall => true,
+            Field::Effect => self.effect.is_some(),
+            Field::Mode => self.mode.is_some(),
+            Field::State => self.state.is_some(),
+            Field::Tier => self.tier.is_some(),
+            Field::Plugin => self.plugin.is_some(),
+            Field::Tool => self.tool.is_some(),
+            Field::Template => self.template.is_some(),
+            Field::User => self.user.is_some(),
+            Field::Workspace => self.workspace.is_some(),
+            Field::CallerTag => self.caller_tag.is_some(),
+            Field::Host => self.host.is_some(),
+            Field::Port => self.port.is_some(),
+            Field::Command => self.command.is_some(),
+            Field::Arg => !self.arg.is_empty(),
+            Field::PathGlob => self.paths.is_some(),
+        }
     }
 
     /// Whether the request meets every condition.
@@ -202,7 +230,7 @@ impl Matcher {
     /// The first field the request fails, if it fails one.
     pub(crate) fn failing(&self, asked: Asked<'_>, coverage: Coverage) -> Option<Field> {
         let fails = |field: &Field| !self.meets(*field, asked, coverage);
-        Field::ALL.iter().copied().find(fails)
+        self.fields.iter().copied().find(fails)
     }
 
     /// Every field the request fails.
@@ -212,7 +240,7 @@ impl Matcher {
         coverage: Coverage,
     ) -> impl Iterator<Item = Field> {
         let fails = move |field: &Field| !self.meets(*field, asked, coverage);
-        Field::ALL.into_iter().filter(fails)
+        self.fields.iter().copied().filter(fails)
     }
 
     /// Whether `path` alone fits the globs, if there are any.

@@ -4,12 +4,13 @@
 //! host, command, tool, plugin, tag, or none. A rule for many syscalls is filed once, in a bucket
 //! every request looks into.
 //!
-//! Guarantee: every rule that matches is among the candidates; the candidates come sorted, so the
-//! rules are asked in file order, each once.
+//! Guarantee: every rule that matches is among the candidates.
 
+use super::candidates::Candidates;
 use super::conditions::{Asked, HostPattern, Matcher, command_name};
 use super::path_index::PathIndex;
 use crate::glob::PathText;
+use crate::hash::Seeded;
 use airlock_core::{Request, SYSCALLS, canonical_host};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use std::sync::Arc;
 /// A rule for more syscalls than this is filed once instead of under each: the largest area has
 /// six.
 const FEW_SYSCALLS: u32 = 8;
-/// Candidates beyond this many (and twice the rules) are sorted and deduplicated along the way, so
-/// that a request with very many paths needs no more memory than the rules do.
+/// Candidates beyond this many (and twice the rules) are told apart along the way, so that a
+/// request with very many paths needs no more memory than the rules do.
 const MANY_CANDIDATES: usize = 4_096;
 
 type Ids = Vec<u32>;
-type ByWord = HashMap<Arc<str>, Ids>;
+type ByWord = HashMap<Arc<str>, Ids, Seeded>;
+type ByHost = HashMap<Box<str>, Ids, Seeded>;
 
 /// Rules by what they ask for.
 #[derive(Debug)]
@@ -35,8 +37,8 @@ pub(super) struct Index {
 #[derive(Debug, Default)]
 struct Bucket {
     paths: PathIndex,
-    hosts: HashMap<Box<str>, Ids>,
-    domains: HashMap<Box<str>, Ids>,
+    hosts: ByHost,
+    domains: ByHost,
     commands: ByWord,
     tools: ByWord,
     plugins: ByWord,
@@ -71,12 +73,12 @@ impl Index {
         }
     }
 
-    /// Every rule that might apply to the request, ascending, each once.
-    pub(super) fn candidates(&self, asked: Asked<'_>) -> Vec<u32> {
+    /// Every rule that might apply to the request.
+    pub(super) fn candidates(&self, asked: Asked<'_>) -> Candidates {
         let own = asked
             .position()
             .and_then(|at| self.by_syscall.get(at as usize));
-        let mut found = Vec::with_capacity(16);
+        let mut found = Candidates::default();
         for bucket in own.into_iter().chain([&self.wide]) {
             bucket.collect(
                 asked.request,
@@ -84,8 +86,6 @@ impl Index {
                 MANY_CANDIDATES.max(2 * self.rules),
             );
         }
-        found.sort_unstable();
-        found.dedup();
         found
     }
 }
@@ -121,23 +121,20 @@ impl Bucket {
         }
     }
 
-    fn collect(&self, request: &Request, found: &mut Ids, many: usize) {
-        found.extend_from_slice(&self.always);
+    fn collect(&self, request: &Request, found: &mut Candidates, many: usize) {
+        found.extend(&self.always);
         for path in &request.paths {
             self.paths.visit(PathText::new(path.as_str()), |ids| {
-                found.extend_from_slice(ids);
+                found.extend(ids);
             });
-            if found.len() > many {
-                found.sort_unstable();
-                found.dedup();
-            }
+            found.condense_beyond(many);
         }
         if let Some(host) = request.host.as_deref() {
             self.collect_host(host, found);
         }
         let mut look = |index: &ByWord, word: &str| {
             if let Some(ids) = index.get(word) {
-                found.extend_from_slice(ids);
+                found.extend(ids);
             }
         };
         if let Some(name) = command_name(request) {
@@ -152,23 +149,24 @@ impl Bucket {
         }
     }
 
-    fn collect_host(&self, host: &str, found: &mut Ids) {
+    fn collect_host(&self, host: &str, found: &mut Candidates) {
         if self.hosts.is_empty() && self.domains.is_empty() {
             return;
         }
         let Some(host) = canonical_host(host) else {
             // It fits every denial that asks for a host.
-            let all = self.hosts.values().chain(self.domains.values());
-            found.extend(all.flatten());
+            for ids in self.hosts.values().chain(self.domains.values()) {
+                found.extend(ids);
+            }
             return;
         };
         if let Some(ids) = self.hosts.get(&*host) {
-            found.extend_from_slice(ids);
+            found.extend(ids);
         }
         let mut below: &str = &host;
         while let Some((_, domain)) = below.split_once('.') {
             if let Some(ids) = self.domains.get(domain) {
-                found.extend_from_slice(ids);
+                found.extend(ids);
             }
             below = domain;
         }

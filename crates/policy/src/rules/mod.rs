@@ -8,6 +8,7 @@
 
 mod argument;
 pub(crate) mod built_in;
+mod candidates;
 pub(crate) mod conditions;
 pub(crate) mod constraint;
 mod index;
@@ -175,20 +176,19 @@ impl Policy {
             })
     }
 
-    /// Adds the opinion of every rule that applies to `request`.
+    /// Adds the opinion of every rule that applies.
     pub(crate) fn evaluate(
         &self,
-        request: &Request,
+        asked: Asked<'_>,
         contributions: &mut Vec<Contribution>,
         imposed: &mut Imposed,
     ) {
-        let asked = Asked::new(request);
-        for id in self.index.candidates(asked) {
+        for id in self.index.candidates(asked).ascending() {
             if let Some(rule) = self.rules.get(id as usize) {
                 contributions.extend(ask(rule, asked, imposed));
             }
         }
-        if self.touches_sensitive(request) {
+        if self.touches_sensitive(asked.request) {
             contributions.push(Contribution {
                 layer: Layer::Rules,
                 rule: SENSITIVE_RULE.into(),

@@ -8,23 +8,25 @@
 //! says nothing about matching.
 
 use crate::glob::{Component, Glob, PathText};
+use crate::hash::Seeded;
 use std::collections::HashMap;
 
 type Ids = Vec<u32>;
+type ByName<T> = HashMap<Box<str>, T, Seeded>;
 
 /// Rules by the paths they might match.
 #[derive(Debug, Default)]
 pub(super) struct PathIndex {
     /// A tree of names; the first node is the root.
     nodes: Vec<Node>,
-    names: HashMap<Box<str>, Ids>,
-    extensions: HashMap<Box<str>, Ids>,
+    names: ByName<Ids>,
+    extensions: ByName<Ids>,
     always: Ids,
 }
 
 #[derive(Debug, Default)]
 struct Node {
-    children: HashMap<Box<str>, u32>,
+    children: ByName<u32>,
     ids: Ids,
 }
 
@@ -60,12 +62,18 @@ impl PathIndex {
                 None if !floating => return,
                 None => {}
             }
-            if let Some(ids) = self.names.get(name) {
-                visit(ids);
+            if floating {
+                self.visit_floating(name, &mut visit);
             }
-            if let Some(ids) = extension(name).and_then(|end| self.extensions.get(end)) {
-                visit(ids);
-            }
+        }
+    }
+
+    fn visit_floating(&self, name: &str, mut visit: impl FnMut(&[u32])) {
+        if let Some(ids) = self.names.get(name) {
+            visit(ids);
+        }
+        if let Some(ids) = extension(name).and_then(|end| self.extensions.get(end)) {
+            visit(ids);
         }
     }
 

@@ -7,7 +7,6 @@
 
 use crate::glob::PathText;
 use airlock_core::{PathError, RequestPath};
-use std::collections::HashSet;
 
 /// A place in a tree, at any depth, inside the workspace or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,34 +102,42 @@ impl Protected {
     }
 }
 
-/// The first names of many shapes, to dismiss a harmless path with one lookup a name.
+/// The first names of many shapes, by the byte they begin with in lowercase: most names of a
+/// harmless path begin like none of them.
 #[derive(Debug, Default)]
-pub(super) struct Leads(HashSet<Box<[u8]>>);
-
-/// Longer than any protected name.
-const LONGEST_LEAD: usize = 40;
+pub(super) struct Leads(Vec<Vec<&'static str>>);
 
 impl Leads {
     pub(super) fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
-        let lower = |shape: &Shape| shape.lead().to_ascii_lowercase().into_bytes();
-        Self(shapes.map(|shape| lower(shape).into()).collect())
+        let mut leads = vec![Vec::new(); 256];
+        for shape in shapes {
+            if let Some(same) = leads.get_mut(initial(shape.lead()))
+                && !same.contains(&shape.lead())
+            {
+                same.push(shape.lead());
+            }
+        }
+        Self(leads)
     }
 
     /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
     pub(super) fn might_hold(&self, path: PathText<'_>) -> bool {
-        path.components()
-            .any(|name| !is_plain(name) || self.has(name))
+        !has_plain_bytes(path.as_bytes())
+            || path
+                .components()
+                .any(|name| ends_faded(name) || self.has(name))
     }
 
     fn has(&self, name: &str) -> bool {
-        let mut buffer = [0; LONGEST_LEAD];
-        let Some(folded) = buffer.get_mut(..name.len()) else {
-            return false;
-        };
-        folded.copy_from_slice(name.as_bytes());
-        folded.make_ascii_lowercase();
-        self.0.contains(&*folded)
+        let same = self.0.get(initial(name)).map_or(&[][..], Vec::as_slice);
+        same.iter().any(|lead| lead.eq_ignore_ascii_case(name))
     }
+}
+
+/// What a name begins with, in lowercase.
+fn initial(name: &str) -> usize {
+    let first = name.bytes().next().unwrap_or_default();
+    first.to_ascii_lowercase().into()
 }
 
 /// Compares a name with a protected one.
@@ -138,18 +145,47 @@ pub(super) type SameName = fn(&str, &str) -> bool;
 
 /// The comparison `path` needs: the cheap one if every name in it is plain.
 pub(super) fn comparison(path: PathText<'_>) -> SameName {
-    if path.components().all(is_plain) {
+    if has_plain_names(path) {
         str::eq_ignore_ascii_case
     } else {
         same_name
     }
 }
 
+/// Whether every name of `path` is plain.
+fn has_plain_names(path: PathText<'_>) -> bool {
+    has_plain_bytes(path.as_bytes()) && !path.components().any(ends_faded)
+}
+
+/// Whether all of `bytes` are ASCII, but for `~` and `:`. Looks at eight at a time.
+fn has_plain_bytes(bytes: &[u8]) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Taking one from a byte that is zero, and from no other ASCII one, sets its highest bit.
+    let has = |word: u64, byte: u8| {
+        let same_is_zero = word ^ (ONES * u64::from(byte));
+        same_is_zero.wrapping_sub(ONES) & !same_is_zero & HIGHS != 0
+    };
+    let (words, rest) = bytes.as_chunks();
+    let plain = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        !((word & HIGHS != 0) | has(word, b'~') | has(word, b':'))
+    };
+    words.iter().all(plain) && rest.iter().all(|byte| is_plain_byte(*byte))
+}
+
+/// Whether a name ends in what some file systems drop there.
+fn ends_faded(name: &str) -> bool {
+    matches!(name.as_bytes().last(), Some(b'.' | b' '))
+}
+
+const fn is_plain_byte(byte: u8) -> bool {
+    byte.is_ascii() && byte != b'~' && byte != b':'
+}
+
 /// Whether a name has only one spelling but for the case of its letters.
 fn is_plain(name: &str) -> bool {
-    name.bytes()
-        .all(|byte| byte.is_ascii() && byte != b'~' && byte != b':')
-        && !name.ends_with(['.', ' '])
+    has_plain_bytes(name.as_bytes()) && !ends_faded(name)
 }
 
 /// Whether some file system opens `name` as `wanted`.
@@ -226,6 +262,41 @@ mod tests {
             "",
         ] {
             assert!(!same_name(name, ".airlock"), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_byte_that_is_not_plain_is_found_wherever_it_stands() {
+        for byte in 0..=u8::MAX {
+            for length in 1..=17 {
+                for at in 0..length {
+                    let mut bytes = vec![b'a'; length];
+                    bytes[at] = byte;
+                    let plain = byte < 128 && byte != b'~' && byte != b':';
+                    assert_eq!(has_plain_bytes(&bytes), plain, "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_plain_if_all_its_names_are() {
+        for (path, plain) in [
+            ("", true),
+            ("src/main.rs", true),
+            (".git/hooks", true),
+            ("a/b.c/d", true),
+            ("a/.b/ c", true),
+            ("a./b", false),
+            ("a /b", false),
+            ("a/b.", false),
+            ("a/b ", false),
+            ("a/.../b", false),
+            ("src/deep/GIT~1/hooks", false),
+            ("a:b", false),
+            ("a/\u{17f}", false),
+        ] {
+            assert_eq!(has_plain_names(PathText::new(path)), plain, "{path:?}");
         }
     }
 

@@ -1,11 +1,12 @@
 //! Sets of syscalls as bits, and the position of a syscall in the table.
 
+use crate::hash::Seeded;
 use airlock_core::{SYSCALLS, Syscall};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Positions by name: one lookup, whichever copy of the table a [`Syscall`] points into.
-static POSITIONS: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
+static POSITIONS: LazyLock<HashMap<&'static str, u32, Seeded>> = LazyLock::new(|| {
     (0..)
         .zip(SYSCALLS)
         .map(|(at, spec)| (spec.name, at))

@@ -2,17 +2,16 @@
 
 use super::event::{ScopeEvent, TokenEvent};
 use super::ledger::{DEPTH, Entry, Ledger, Part, Pool, Source};
+use super::mac::{Key, MESSAGE, Tag};
 use super::refusal::{NarrowError, NoToken};
 use super::scope::{Bearer, Compiled, Holder, IssueError, Scope, Terms};
 use super::wire::{Token, TokenId};
 use crate::decision::Generation;
 use crate::document::Constraints;
 use airlock_core::{Caller, Digest, Request, Timestamp};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Sets these signatures apart from any other use of the same secret.
@@ -26,6 +25,8 @@ const DOMAIN: &[u8; 15] = b"airlock token 1";
 pub struct Redeemed {
     /// The token, for the log.
     pub id: TokenId,
+    /// The same as text, made once for all uses.
+    pub(crate) name: Arc<str>,
     /// What this use is held to.
     pub constraints: Constraints,
 }
@@ -73,8 +74,7 @@ impl fmt::Debug for Pending<'_> {
 
 /// Signs tokens and knows which are live. One per start of the kernel.
 pub struct TokenAuthority {
-    /// Keyed once; wiped on drop by the `zeroize` features of `hmac` and `sha2`.
-    keyed: Hmac<Sha256>,
+    key: Key,
     ledger: Mutex<Ledger>,
 }
 
@@ -87,14 +87,8 @@ impl fmt::Debug for TokenAuthority {
 impl TokenAuthority {
     /// An authority with no tokens. `secret` must be fresh random bytes at each start.
     pub fn new(secret: [u8; 32]) -> Self {
-        // HMAC pads a key with zeros to a whole block; a whole block is a key that always fits.
-        let secret = Zeroizing::new(secret);
-        let mut block = Zeroizing::new([0; 64]);
-        for (slot, byte) in block.iter_mut().zip(secret.iter()) {
-            *slot = *byte;
-        }
         Self {
-            keyed: Hmac::new((&*block).into()),
+            key: Key::new(&Zeroizing::new(secret)),
             ledger: Mutex::default(),
         }
     }
@@ -158,32 +152,28 @@ impl TokenAuthority {
         now: Timestamp,
     ) -> Result<Redeemed, NoToken> {
         self.verify(token)?;
-        let source = Source {
-            id: token.id,
-            part: Part::Own,
-        };
-        // Matching a long list of paths must not hold up other threads, so the lock is let go
-        // in between; drawing looks at everything that may have changed once more.
-        let (scopes, constraints) = {
-            let ledger = self.ledger();
-            let entry = held(&ledger, token)?;
-            entry.bearer.is_caller(&request.caller, generation)?;
-            if now < entry.issued {
-                return Err(NoToken::BeforeIssue);
-            }
-            if now >= entry.own.expires {
-                return Err(NoToken::Expired);
-            }
-            let chain = ledger.chain(source)?;
-            let scopes: Vec<_> = chain.iter().map(|(_, pool)| pool.scope.clone()).collect();
-            (scopes, entry.own.scope.scope.constraints)
-        };
+        let ledger = self.ledger();
+        let entry = held(&ledger, token)?;
+        entry.bearer.is_caller(&request.caller, generation)?;
+        if now < entry.issued {
+            return Err(NoToken::BeforeIssue);
+        }
+        if now >= entry.own.expires {
+            return Err(NoToken::Expired);
+        }
+        ledger.check(entry, Part::Own)?;
+        let scopes = || ledger.pools(entry, Part::Own).map(|pool| &pool.scope);
+        if scopes().all(|scope| scope.is_quick_for(request)) {
+            scopes().try_for_each(|scope| scope.permits(request))?;
+            return used(&ledger, entry, token.id);
+        }
+        // Matching a long list of paths must not hold up other threads, so the lock is let go in
+        // between; drawing looks at everything that may have changed once more.
+        let scopes: Vec<_> = scopes().cloned().collect();
+        drop(ledger);
         scopes.iter().try_for_each(|scope| scope.permits(request))?;
-        self.ledger().draw(source)?;
-        Ok(Redeemed {
-            id: token.id,
-            constraints,
-        })
+        let ledger = self.ledger();
+        used(&ledger, held(&ledger, token)?, token.id)
     }
 
     /// Voids a token and everything narrowed from it. False if it is not live.
@@ -212,7 +202,7 @@ impl TokenAuthority {
         delegable: Option<Pool>,
         now: Timestamp,
     ) -> Result<Pending<'_>, IssueError> {
-        let nothing = |pool: &Pool| pool.left == 0;
+        let nothing = |pool: &Pool| pool.left.get() == 0;
         if nothing(&own) && delegable.as_ref().is_none_or(nothing) {
             return Err(IssueError::NoOperations);
         }
@@ -230,6 +220,7 @@ impl TokenAuthority {
         let claims = event.digest();
         let entry = Entry {
             claims,
+            name: id.to_string().into(),
             bearer: Arc::new(bearer),
             issued: now,
             active: false,
@@ -244,23 +235,24 @@ impl TokenAuthority {
             token: Token {
                 id,
                 claims,
-                tag: self.sign(id, &claims),
+                tag: self.sign(id, &claims).to_bytes(),
             },
             activated: false,
         })
     }
 
-    fn sign(&self, id: TokenId, claims: &Digest) -> Zeroizing<[u8; 32]> {
-        let mut mac = self.keyed.clone();
-        mac.update(DOMAIN);
-        mac.update(&id.0.to_be_bytes());
-        mac.update(claims.as_bytes());
-        Zeroizing::new(mac.finalize().into_bytes().into())
+    fn sign(&self, id: TokenId, claims: &Digest) -> Tag {
+        let mut message = [0; MESSAGE];
+        let (domain, rest) = message.split_at_mut(DOMAIN.len());
+        let (number, digest) = rest.split_at_mut(size_of::<u64>());
+        domain.copy_from_slice(DOMAIN);
+        number.copy_from_slice(&id.0.to_be_bytes());
+        digest.copy_from_slice(claims.as_bytes());
+        self.key.sign(&message)
     }
 
     fn verify(&self, token: &Token) -> Result<(), NoToken> {
-        let expected = self.sign(token.id, &token.claims);
-        if bool::from(expected.ct_eq(token.tag.as_slice())) {
+        if self.sign(token.id, &token.claims).is(&token.tag) {
             Ok(())
         } else {
             Err(NoToken::Altered)
@@ -284,11 +276,21 @@ fn held<'a>(ledger: &'a Ledger, token: &Token) -> Result<&'a Entry, NoToken> {
     }
 }
 
+/// Counts one use of `entry`, the token `id`.
+fn used(ledger: &Ledger, entry: &Entry, id: TokenId) -> Result<Redeemed, NoToken> {
+    ledger.draw(entry, Part::Own)?;
+    Ok(Redeemed {
+        id,
+        name: Arc::clone(&entry.name),
+        constraints: entry.own.scope.scope.constraints,
+    })
+}
+
 fn fresh(scope: Scope, now: Timestamp) -> Result<Pool, IssueError> {
     let scope = Compiled::new(scope)?;
     Ok(Pool {
         expires: now.plus(scope.scope.lifetime),
-        left: scope.scope.operations,
+        left: Cell::new(scope.scope.operations),
         scope: Arc::new(scope),
         from: None,
     })
@@ -318,12 +320,14 @@ fn drawn_from(
     child: Scope,
     now: Timestamp,
 ) -> Result<Pool, NarrowError> {
-    let chain = ledger.chain(source)?;
+    let entry = ledger.get(source.id).ok_or(NoToken::Unknown)?;
+    ledger.check(entry, source.part)?;
+    let chain: Vec<&Pool> = ledger.pools(entry, source.part).collect();
     if chain.len() >= DEPTH {
         return Err(NarrowError::TooDeep);
     }
-    let left = chain.iter().map(|(_, pool)| pool.left).min().unwrap_or(0);
-    let (_, pool) = chain.first().ok_or(NoToken::Unknown)?;
+    let left = chain.iter().map(|pool| pool.left.get()).min().unwrap_or(0);
+    let pool = chain.first().ok_or(NoToken::Unknown)?;
     if now >= pool.expires {
         return Err(NoToken::Expired.into());
     }

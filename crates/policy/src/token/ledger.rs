@@ -6,7 +6,9 @@
 use super::refusal::NoToken;
 use super::scope::{Bearer, Compiled, IssueError};
 use super::wire::TokenId;
+use crate::hash::Seeded;
 use airlock_core::{Digest, Span, Timestamp};
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -38,7 +40,8 @@ pub(super) struct Source {
 pub(super) struct Pool {
     pub(super) scope: Arc<Compiled>,
     pub(super) expires: Timestamp,
-    pub(super) left: u32,
+    /// A cell, because counting a chain of uses holds on to all of its entries.
+    pub(super) left: Cell<u32>,
     pub(super) from: Option<Source>,
 }
 
@@ -46,6 +49,8 @@ pub(super) struct Pool {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) claims: Digest,
+    /// Its number as text.
+    pub(super) name: Arc<str>,
     pub(super) bearer: Arc<Bearer>,
     pub(super) issued: Timestamp,
     pub(super) active: bool,
@@ -62,13 +67,6 @@ impl Entry {
         }
     }
 
-    fn pool_mut(&mut self, part: Part) -> Option<&mut Pool> {
-        match part {
-            Part::Own => Some(&mut self.own),
-            Part::Delegable => self.delegable.as_mut(),
-        }
-    }
-
     fn expires(&self) -> Timestamp {
         let own = self.own.expires;
         self.delegable
@@ -80,7 +78,7 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     last: u64,
-    entries: HashMap<TokenId, Entry>,
+    entries: HashMap<TokenId, Entry, Seeded>,
     ends: BTreeSet<(Timestamp, TokenId)>,
     /// Forgotten and not reported yet.
     ended: Vec<TokenId>,
@@ -147,39 +145,46 @@ impl Ledger {
         self.entries.len()
     }
 
-    /// The scope at `source` and all it was narrowed from, if none is revoked or used up.
-    pub(super) fn chain(&self, source: Source) -> Result<Vec<(Source, &Pool)>, NoToken> {
-        let mut chain = Vec::with_capacity(1);
-        let mut next = Some(source);
-        while let Some(source) = next {
-            let entry = self.entries.get(&source.id).ok_or(NoToken::Unknown)?;
+    /// Checks that neither this scope of `entry` nor any it was narrowed from is revoked or used up.
+    pub(super) fn check(&self, entry: &Entry, part: Part) -> Result<(), NoToken> {
+        let (mut entry, mut part) = (entry, part);
+        loop {
             if entry.revoked {
                 return Err(NoToken::Revoked);
             }
             if !entry.active {
                 return Err(NoToken::Unrecorded);
             }
-            let pool = entry.pool(source.part).ok_or(NoToken::Unknown)?;
-            if pool.left == 0 {
+            let pool = entry.pool(part).ok_or(NoToken::Unknown)?;
+            if pool.left.get() == 0 {
                 return Err(NoToken::UsedUp);
             }
-            chain.push((source, pool));
-            next = pool.from;
+            let Some(from) = pool.from else {
+                return Ok(());
+            };
+            entry = self.entries.get(&from.id).ok_or(NoToken::Unknown)?;
+            part = from.part;
         }
-        Ok(chain)
     }
 
-    /// Counts one use of `source` and of all it was narrowed from, or of none.
-    pub(super) fn draw(&mut self, source: Source) -> Result<(), NoToken> {
-        let chain: Vec<Source> = self.chain(source)?.into_iter().map(|(s, _)| s).collect();
-        for source in chain {
-            if let Some(pool) = self
-                .entries
-                .get_mut(&source.id)
-                .and_then(|entry| entry.pool_mut(source.part))
-            {
-                pool.left = pool.left.saturating_sub(1);
-            }
+    /// What is left of this scope of `entry`, and of all it was narrowed from. Whole once they were
+    /// [checked](Ledger::check).
+    pub(super) fn pools<'l>(
+        &'l self,
+        entry: &'l Entry,
+        part: Part,
+    ) -> impl Iterator<Item = &'l Pool> {
+        std::iter::successors(entry.pool(part), |below| {
+            let from = below.from?;
+            self.entries.get(&from.id)?.pool(from.part)
+        })
+    }
+
+    /// Counts one use of this scope of `entry` and of all it was narrowed from, or of none.
+    pub(super) fn draw(&self, entry: &Entry, part: Part) -> Result<(), NoToken> {
+        self.check(entry, part)?;
+        for pool in self.pools(entry, part) {
+            pool.left.set(pool.left.get().saturating_sub(1));
         }
         Ok(())
     }

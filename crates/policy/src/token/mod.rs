@@ -20,6 +20,7 @@
 mod authority;
 mod event;
 mod ledger;
+mod mac;
 mod refusal;
 mod scope;
 mod wire;

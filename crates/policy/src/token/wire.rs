@@ -1,5 +1,6 @@
 //! A token as its holder carries it: opaque text, parsed strictly.
 
+use super::mac::TAG;
 use airlock_core::Digest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,7 +10,6 @@ use zeroize::Zeroizing;
 const PREFIX: &str = "alt1_";
 const NUMBER: usize = 8;
 const CLAIMS: usize = 32;
-const TAG: usize = 32;
 const BYTES: usize = NUMBER + CLAIMS + TAG;
 
 /// The number of a token: grows with each issue, names it in the log, opens nothing.

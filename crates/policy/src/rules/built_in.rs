@@ -298,20 +298,6 @@ impl BuiltIns {
     }
 }
 
-/// The syscalls that trigger `rule`, whatever else a request holds.
-fn watched(rule: &BuiltInRule) -> SyscallSet {
-    let all = |words: &[&str]| {
-        let sets = words.iter().map(|word| SyscallSet::named(word));
-        sets.fold(SyscallSet::default(), SyscallSet::union)
-    };
-    match rule.when {
-        Trigger::Changes(_) | Trigger::ChangesProtected => SyscallSet::default(),
-        Trigger::Syscall(names) | Trigger::SyscallBy(_, names) => all(names),
-        Trigger::SyscallOutside(name, _) => SyscallSet::named(name),
-        Trigger::EntersDebug => SyscallSet::named("session.*"),
-    }
-}
-
 /// Whether a built-in rule objects to changing `path` because of its name.
 pub(crate) fn is_guarded(path: &RequestPath) -> bool {
     let text = PathText::new(path.as_str());
@@ -324,6 +310,20 @@ pub(crate) fn is_guarded(path: &RequestPath) -> bool {
         | Trigger::SyscallOutside(..)
         | Trigger::EntersDebug => false,
     })
+}
+
+/// The syscalls that trigger `rule`, whatever else a request holds.
+fn watched(rule: &BuiltInRule) -> SyscallSet {
+    let all = |words: &[&str]| {
+        let sets = words.iter().map(|word| SyscallSet::named(word));
+        sets.fold(SyscallSet::default(), SyscallSet::union)
+    };
+    match rule.when {
+        Trigger::Changes(_) | Trigger::ChangesProtected => SyscallSet::default(),
+        Trigger::Syscall(names) | Trigger::SyscallBy(_, names) => all(names),
+        Trigger::SyscallOutside(name, _) => SyscallSet::named(name),
+        Trigger::EntersDebug => SyscallSet::named("session.*"),
+    }
 }
 
 fn any_path(request: &Request, holds: impl Fn(PathText<'_>) -> bool) -> bool {

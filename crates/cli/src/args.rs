@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+use airlock_audit::PublicKey;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -260,13 +261,17 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:
   airlock audit verify
   airlock audit verify export.jsonl
-  airlock audit verify --checkpoint pinned.jsonl")]
+  airlock audit verify --checkpoint pinned.jsonl
+  airlock audit verify export.jsonl --key 1f0e...c9")]
     Verify {
         /// An export; default: this workspace's log
         export: Option<PathBuf>,
         /// A file of checkpoints pinned elsewhere
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
+        /// A public key that must have signed; repeatable
+        #[arg(long = "key", value_name = "HEX")]
+        keys: Vec<PublicKey>,
     },
     /// Write records for other tools or for offline verification
     #[command(after_help = "Examples:

@@ -142,6 +142,22 @@ impl OpenError {
         Self::Io { path, source }
     }
 
+    /// The same failure of another file.
+    fn about(mut self, other: &Path) -> Self {
+        let (Self::NotRegular(path)
+        | Self::LooseDirectory { path, .. }
+        | Self::Newer { path, .. }
+        | Self::Foreign { path, .. }
+        | Self::Missing(path)
+        | Self::Damaged { path, .. }
+        | Self::InUse(path)
+        | Self::Io { path, .. }
+        | Self::Checkpoints { path, .. }
+        | Self::Database { path, .. }) = &mut self;
+        other.clone_into(path);
+        self
+    }
+
     /// Sorts SQLite's failures into damage and the rest.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -255,8 +271,11 @@ fn make_file(path: &Path, new: bool) -> Result<(), OpenError> {
 /// is being made sees no file or all of it, and of several makers the first wins.
 fn make_database(path: &Path) -> Result<(), OpenError> {
     let draft = beside(path, &format!(".new-{}", uuid::Uuid::new_v4().simple()));
-    make_file(&draft, true)?;
-    let made = write_draft(&draft).and_then(|()| publish(&draft, path));
+    let made = make_file(&draft, true)
+        .and_then(|()| write_draft(&draft))
+        // Nobody knows the draft; it is the log that cannot be made.
+        .map_err(|error| error.about(path))
+        .and_then(|()| publish(&draft, path));
     for rest in ["", "-wal", "-shm"] {
         // A draft that stays behind is a file nobody opens.
         let _ = fs::remove_file(beside(&draft, rest));

@@ -1,8 +1,9 @@
 //! Many open a log that is only just being made; each must find it whole.
 
 #![expect(
+    clippy::expect_used,
     clippy::disallowed_methods,
-    reason = "this test starts itself as a child process"
+    reason = "a test fails by panicking, and this one starts itself as a child process"
 )]
 
 mod support;
@@ -110,4 +111,23 @@ fn a_reader_sees_no_log_or_a_whole_one_never_half() {
         let records = read_log(&place.directory, airlock_audit::Filter::default());
         assert_eq!(records.expect("readable").count(), 2);
     }
+}
+
+#[test]
+fn a_write_ahead_log_without_its_database_is_no_part_of_a_new_log() {
+    let place = Place::new();
+    let log = place.open();
+    log.append(&note("old"), Durability::Durable)
+        .expect("appended");
+    let old = log.id();
+    log.close().expect("closes");
+    let ahead = place.directory.join("audit.db-wal");
+    let length = std::fs::metadata(&ahead).map_or(0, |file| file.len());
+    assert_ne!(length, 0, "the records are still in the write-ahead log");
+    std::fs::remove_file(place.database()).expect("removed");
+    let log = place.open();
+    assert_ne!(log.id(), old);
+    assert_eq!(support::all(&log).len(), 0);
+    log.close().expect("closes");
+    assert!(place.verify().is_intact());
 }

@@ -190,7 +190,8 @@ fn pins_around(place: &Place, start: u64) -> (SignedCheckpoint, SignedCheckpoint
         .lines()
         .map(|line| line.parse().expect("valid"))
         .collect();
-    let (first, last) = (pins[0], pins[pins.len() - 1]);
+    let first = *pins.first().expect("signed");
+    let last = *pins.last().expect("signed");
     assert!(first.head().seq < start && start < last.head().seq);
     (first, last)
 }
@@ -210,6 +211,8 @@ fn a_checkpoint_by_neither_the_logs_key_nor_a_pins_is_a_break() {
     log.close().expect("closes");
     let chain = place.verify().chain.expect("whole");
     let own = chain.attested.expect("signed").key;
+    let kept = std::fs::read_to_string(place.keys.join("checkpoints.jsonl")).expect("readable");
+    let pin = kept.lines().next().expect("signed").parse().expect("valid");
     // Somebody puts another key in place of the log's, and takes its checkpoints away.
     let stranger = SigningKey::from_secret(&[9; 32]);
     std::fs::write(place.keys.join("audit.key"), [9; 32]).expect("replaced");
@@ -226,6 +229,7 @@ fn a_checkpoint_by_neither_the_logs_key_nor_a_pins_is_a_break() {
         verify_database(&place.directory, &place.keys, &options(keys)).expect("verifiable")
     };
     assert!(verify(&[own]).is_intact());
+    assert!(verify_pinned(&place, &[pin]).is_intact());
     assert!(!verify(&[stranger.public()]).is_intact());
 }
 

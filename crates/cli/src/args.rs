@@ -261,8 +261,7 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Examples:
   airlock audit verify
   airlock audit verify export.jsonl
-  airlock audit verify --checkpoint pinned.jsonl
-  airlock audit verify export.jsonl --key 1f0e...c9")]
+  airlock audit verify --checkpoint pinned.jsonl")]
     Verify {
         /// An export; default: this workspace's log
         export: Option<PathBuf>,

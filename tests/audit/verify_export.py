@@ -264,11 +264,20 @@ entry = record_of(
 # --- lines --------------------------------------------------------------------------------------
 
 
+# Characters that JSON could hold as they are, but a terminal would obey.
+ESCAPED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def spell(value):
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", plain).encode("utf-8")
+
+
 def load(line, keys):
     """The object a line spells, if it is the one spelling, with exactly these keys in order."""
     try:
         value = json.loads(line.decode("utf-8"))
-        again = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        again = spell(value)
     except (ValueError, RecursionError) as error:
         raise Form from error
     # Repeated keys, spaces, other escapes and other number forms do not survive the round trip.
@@ -306,7 +315,7 @@ def read_header(line):
     )
     check(seen == stated and last >= seq)
     check(len(key) == 1 or of_full_order(decompress(key[1:])))
-    return log, seq, digest, last
+    return log, seq, digest, last, key[1:]
 
 
 def read_checkpoint(line):
@@ -361,7 +370,9 @@ class Chain:
         for pin in pins:
             if pin["log"] != log:
                 raise Broken("other_log", pin["seq"])
-        self.pins = [pin for pin in pins if pin["seq"] >= seq]
+        if pins and pins[0]["seq"] < seq:
+            raise Broken("unmet", pins[0]["seq"])
+        self.pins = pins
         self.meet_pins()
 
     def attest(self, at, checkpoint):
@@ -418,10 +429,12 @@ class Export:
         line = self.next()
         try:
             check(line.endswith(b"\n"))
-            log, seq, digest, last = read_header(line[:-1])
+            log, seq, digest, last, key = read_header(line[:-1])
         except ValueError as error:
             raise Broken("header") from error
-        chain = Chain(log, seq, digest, self.keys, self.pins)
+        # Whom to expect: whoever was named, or else signed a pin, or else is named in the header.
+        keys = self.keys or [pin["key"] for pin in self.pins] or ([key] if key else [])
+        chain = Chain(log, seq, digest, keys, self.pins)
         while line := self.next():
             self.take(chain, last, line)
         chain.finish(last)

@@ -103,6 +103,11 @@ impl PublicKey {
         &self.0
     }
 
+    /// The first 16 hex digits: enough for a person to compare, never for the machine.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(16).collect()
+    }
+
     fn verify(&self, message: &[u8], signature: &Signature) -> bool {
         VerifyingKey::from_bytes(&self.0)
             .is_ok_and(|key| key.verify_strict(message, signature).is_ok())

@@ -8,6 +8,7 @@ mod csv;
 mod jsonl;
 mod ocsf;
 mod read;
+mod spelling;
 mod write;
 
 pub use jsonl::ExportHeader;

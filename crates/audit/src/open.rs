@@ -142,6 +142,22 @@ impl OpenError {
         Self::Io { path, source }
     }
 
+    /// The same failure of another file.
+    fn about(mut self, other: &Path) -> Self {
+        let (Self::NotRegular(path)
+        | Self::LooseDirectory { path, .. }
+        | Self::Newer { path, .. }
+        | Self::Foreign { path, .. }
+        | Self::Missing(path)
+        | Self::Damaged { path, .. }
+        | Self::InUse(path)
+        | Self::Io { path, .. }
+        | Self::Checkpoints { path, .. }
+        | Self::Database { path, .. }) = &mut self;
+        other.clone_into(path);
+        self
+    }
+
     /// Sorts SQLite's failures into damage and the rest.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
@@ -226,21 +242,91 @@ fn prepare_file(path: &Path, access: Access) -> Result<(), OpenError> {
         Ok(_) => Err(OpenError::NotRegular(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match access {
             Access::Read => Err(OpenError::Missing(path.to_owned())),
-            Access::Write => OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(nofollow())
-                .open(path)
-                .map(drop)
-                .map_err(|source| OpenError::Io {
-                    path: path.to_owned(),
-                    source,
-                }),
+            // A write-ahead log without its database: SQLite drops it if it finds an empty file,
+            // but would take its pages for those of a new one.
+            Access::Write if beside(path, "-wal").exists() => make_file(path, false),
+            Access::Write => make_database(path),
         },
         Err(source) => Err(OpenError::io(path, source)),
     }
+}
+
+fn make_file(path: &Path, new: bool) -> Result<(), OpenError> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .create_new(new)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(nofollow())
+        .open(path)
+        .map(drop)
+        .map_err(|source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// Makes the database whole under another name and then links it: whoever opens the log while it
+/// is being made sees no file or all of it, and of several makers the first wins.
+fn make_database(path: &Path) -> Result<(), OpenError> {
+    let draft = beside(path, &format!(".new-{}", uuid::Uuid::new_v4().simple()));
+    let made = make_file(&draft, true)
+        .and_then(|()| write_draft(&draft))
+        // Nobody knows the draft; it is the log that cannot be made.
+        .map_err(|error| error.about(path))
+        .and_then(|()| publish(&draft, path));
+    for rest in ["", "-wal", "-shm"] {
+        // A draft that stays behind is a file nobody opens.
+        let _ = fs::remove_file(beside(&draft, rest));
+    }
+    made
+}
+
+fn write_draft(draft: &Path) -> Result<(), OpenError> {
+    let fail = |source| OpenError::sqlite(draft, source);
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW
+        | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let connection = bare(draft, flags).map_err(fail)?;
+    create_schema(&connection).map_err(fail)?;
+    // One file to link: nothing of it may stay in the write-ahead log.
+    let busy: i64 = connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(fail)?;
+    if busy != 0 {
+        let locked = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        return Err(fail(rusqlite::Error::SqliteFailure(locked, None)));
+    }
+    Ok(())
+}
+
+fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
+    match fs::hard_link(draft, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // A file system without hard links: the schema is made in place.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+            ) =>
+        {
+            make_file(path, false)
+        }
+        linked => linked
+            .and_then(|()| fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all())
+            .map_err(|source| OpenError::Io {
+                path: path.to_owned(),
+                source,
+            }),
+    }
+}
+
+/// The path with `end` added to its last name.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 pub(crate) fn nofollow() -> i32 {
@@ -266,9 +352,7 @@ fn needs_immutable(error: &rusqlite::Error) -> bool {
 
 /// Whether committed records may still be only in the write-ahead log.
 fn has_wal(path: &Path) -> bool {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    fs::metadata(name).is_ok_and(|metadata| metadata.len() > 0)
+    fs::metadata(beside(path, "-wal")).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 fn connect(path: &Path, access: Access, immutable: bool) -> Result<Connection, OpenError> {
@@ -350,13 +434,9 @@ fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
 /// Refuses other people's databases and newer formats; makes the schema in an empty file.
 fn check_format(connection: &Connection, path: &Path, access: Access) -> Result<(), OpenError> {
     let fail = |source| OpenError::sqlite(path, source);
-    let (mut application, mut version) = marks(connection).map_err(fail)?;
-    if application == 0 && version == 0 {
-        if is_empty(connection).map_err(fail)? {
-            return begin(connection, path, access);
-        }
-        // Another process may have made the schema since: marks and tables come together.
-        (application, version) = marks(connection).map_err(fail)?;
+    let (application, version, empty) = marks(connection).map_err(fail)?;
+    if application == 0 && version == 0 && empty {
+        return begin(connection, path, access);
     }
     if application != APPLICATION {
         return Err(OpenError::Foreign {
@@ -393,10 +473,14 @@ fn begin(connection: &Connection, path: &Path, access: Access) -> Result<(), Ope
     }
 }
 
-fn marks(connection: &Connection) -> rusqlite::Result<(u32, u32)> {
-    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    Ok((application.cast_unsigned(), version.cast_unsigned()))
+/// Application id, format version, and whether there is no table: of one moment, because another
+/// process may be making the schema, which brings all three together.
+fn marks(connection: &Connection) -> rusqlite::Result<(u32, u32, bool)> {
+    let moment = connection.unchecked_transaction()?;
+    let application: i32 = moment.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let version: i32 = moment.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let empty = is_empty(&moment)?;
+    Ok((application.cast_unsigned(), version.cast_unsigned(), empty))
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {

@@ -5,6 +5,10 @@
 //! because such a log is whole in itself. Checkpoints recorded in the chain are checked as they
 //! pass, but somebody who rewrites a chain leaves them out: only pins show that.
 //!
+//! A checkpoint attests something only if its signer is expected: named by the caller, or the
+//! signer of a pin. By anybody else it is a break; where nobody is expected it must still agree
+//! with the chain, but attests nothing.
+//!
 //! Invariant: after the first [`Break`] a [`Verifier`] gives no other answer.
 
 use crate::chain::{Head, LogId, Stored, StoredError};
@@ -78,6 +82,16 @@ pub enum Break {
         /// The record the checkpoint is about.
         checkpoint: u64,
     },
+    /// The chain begins after a record that a pin vouches for, so it cannot be held against it.
+    #[error(
+        "the chain begins after record {start}; a pinned checkpoint is about record {checkpoint}"
+    )]
+    Unmet {
+        /// The record before the first.
+        start: u64,
+        /// The record the pin is about.
+        checkpoint: u64,
+    },
     /// A checkpoint states another head: this is not the chain that was signed.
     #[error("the chain was rewritten: a signed checkpoint states another record {checkpoint}")]
     Rewritten {
@@ -116,7 +130,7 @@ impl Break {
             | Self::OtherLog { seq, .. } => *seq,
             Self::Gap { expected, .. } | Self::Reordered { expected, .. } => *expected,
             Self::Truncated { last, .. } => last.saturating_add(1),
-            Self::Rewritten { checkpoint } => *checkpoint,
+            Self::Rewritten { checkpoint } | Self::Unmet { checkpoint, .. } => *checkpoint,
         }
     }
 
@@ -131,6 +145,7 @@ impl Break {
             Self::Reordered { .. } => "reordered",
             Self::Unlinked { .. } => "unlinked",
             Self::Truncated { .. } => "truncated",
+            Self::Unmet { .. } => "unmet",
             Self::Rewritten { .. } => "rewritten",
             Self::BadCheckpoint { .. } => "bad_checkpoint",
             Self::OtherLog { .. } => "other_log",
@@ -154,6 +169,9 @@ impl Break {
             Self::Truncated { .. } | Self::Rewritten { .. } => {
                 "trust nothing in this log; compare with an archive or a backup"
             }
+            Self::Unmet { .. } => {
+                "verify an export that begins before the pin, or pin a later checkpoint"
+            }
             Self::BadCheckpoint { .. } => "check which key you expect, and who could use it",
         }
     }
@@ -176,17 +194,28 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Expects signatures by one of `keys` (by anybody, if there are none) and the chain to agree
-    /// with every one of `pins`. Fails if a pin is itself signed by an unexpected key.
+    /// Expects signatures by one of `keys` (by a signer of `pins`, if there are none) and the chain
+    /// to agree with every one of `pins`. Fails if a pin is itself signed by an unexpected key.
     pub fn new(
-        keys: Vec<PublicKey>,
+        mut keys: Vec<PublicKey>,
         mut pins: Vec<SignedCheckpoint>,
     ) -> Result<Self, CheckpointError> {
         for pin in &pins {
             pin.check_signer(&keys)?;
         }
+        if keys.is_empty() {
+            keys.extend(pins.iter().map(|pin| pin.checkpoint().key));
+        }
         pins.sort_by_key(|pin| pin.checkpoint().seq);
         Ok(Self { keys, pins })
+    }
+
+    /// The same, but if nobody is expected yet, expects `key`.
+    pub(crate) fn or_key(mut self, key: Option<PublicKey>) -> Self {
+        if self.keys.is_empty() {
+            self.keys.extend(key);
+        }
+        self
     }
 }
 
@@ -202,10 +231,10 @@ pub struct Verified {
     pub records: u64,
     /// Checkpoints that agreed with the chain, pinned, recorded and appended ones together.
     pub checkpoints: u64,
-    /// The last of these: the tail after it could be cut off unnoticed. Without expected keys
-    /// anybody may have signed it.
+    /// The last of these by an expected key: the tail after it could be cut off unnoticed.
     pub attested: Option<Checkpoint>,
-    /// Pins over records before the start: nothing here could be held against them.
+    /// Pins over records before the start: nothing here could be held against them. Only a log on
+    /// disk may have such, its own from before records were deleted.
     pub pins_before_start: u64,
 }
 
@@ -226,12 +255,30 @@ pub struct Verifier {
 
 impl Verifier {
     /// A verifier of `log` for the records after `start`, which is [`Head::genesis`] or the head
-    /// of the part verified before.
+    /// of the part verified before. A pin over an earlier record is a break.
     pub fn new(log: LogId, start: Head, depth: Depth, trust: Trust) -> Result<Self, Break> {
+        let verifier = Self::begin(log, start, depth, trust)?;
+        verifier.check_pins_reach_start()?;
+        verifier.meeting_pins()
+    }
+
+    /// The same, but passes over pins before `start`: whether they may be is for the caller to say.
+    pub(crate) fn resume(
+        log: LogId,
+        start: Head,
+        depth: Depth,
+        trust: Trust,
+    ) -> Result<Self, Break> {
+        let mut verifier = Self::begin(log, start, depth, trust)?;
+        verifier.skip_pins_before_start();
+        verifier.meeting_pins()
+    }
+
+    fn begin(log: LogId, start: Head, depth: Depth, trust: Trust) -> Result<Self, Break> {
         if start.seq == 0 && start != Head::genesis(&log) {
             return Err(Break::Origin { log });
         }
-        let mut verifier = Self {
+        let verifier = Self {
             log,
             depth,
             keys: trust.keys,
@@ -249,9 +296,12 @@ impl Verifier {
             broken: None,
         };
         verifier.check_pinned_logs()?;
-        verifier.skip_pins_before_start();
-        verifier.meet_pins()?;
         Ok(verifier)
+    }
+
+    fn meeting_pins(mut self) -> Result<Self, Break> {
+        self.meet_pins()?;
+        Ok(self)
     }
 
     /// The head so far.
@@ -398,7 +448,9 @@ impl Verifier {
             });
         }
         self.so_far.checkpoints += 1;
-        self.so_far.attested = Some(checkpoint);
+        if !self.keys.is_empty() {
+            self.so_far.attested = Some(checkpoint);
+        }
         Ok(())
     }
 
@@ -407,6 +459,14 @@ impl Verifier {
         match pinned.find(|checkpoint| checkpoint.log != self.log) {
             Some(&Checkpoint { seq, log, .. }) => Err(Break::OtherLog { seq, log }),
             None => Ok(()),
+        }
+    }
+
+    fn check_pins_reach_start(&self) -> Result<(), Break> {
+        let start = self.so_far.start.seq;
+        match self.pins.front().map(|pin| pin.checkpoint().seq) {
+            Some(checkpoint) if checkpoint < start => Err(Break::Unmet { start, checkpoint }),
+            Some(_) | None => Ok(()),
         }
     }
 

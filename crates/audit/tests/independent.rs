@@ -192,6 +192,8 @@ fn edited_vectors() -> Vec<Vector> {
             r#""a":"1","":"""#,
         ),
         ("edited-spelling", "quote", "q\\u0075ote"),
+        ("raw-control", "\\u009b", "\u{9b}"),
+        ("raw-direction", "\\u202e", "\u{202e}"),
         ("unknown-key", r#""stage":"#, r#""extra":1,"stage":"#),
         ("repeated-key", r#""tool":"#, r#""tool":"exec","tool":"#),
         ("null-for-a-value", r#""token":"tok-1""#, r#""token":null"#),
@@ -380,6 +382,73 @@ fn both_verifiers_hold_exports_against_a_pinned_checkpoint() {
         let bytes = fs::read(file).unwrap();
         assert_eq!(ours(&bytes, &[], &pins), want, "{name}");
         assert_eq!(theirs, want, "{name} in Python");
+    }
+}
+
+#[test]
+fn both_verifiers_refuse_an_export_that_begins_after_the_pin() {
+    let folder = tempfile::tempdir().unwrap();
+    let signed = sign(log(3)[2].head());
+    let pin = folder.path().join("pin-3");
+    fs::write(&pin, format!("{signed}\n")).unwrap();
+    let names = ["good", "good-part"];
+    let files = names.map(vector_path);
+    let want = [holds(12, 3), broken("unmet", Some(3), 1)];
+    let theirs = theirs(&files, &[], &[pin]);
+    for ((file, want), theirs) in files.iter().zip(want).zip(theirs) {
+        assert_eq!(ours(&fs::read(file).unwrap(), &[], &[signed]), want);
+        assert_eq!(theirs, want, "in Python");
+    }
+}
+
+/// Without named keys the signers of the pins are expected, and without pins the header's key.
+#[test]
+fn both_verifiers_take_checkpoints_by_expected_keys_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = log(5);
+    let head = records[4].head();
+    let foreign = other_key().sign(LOG, head, common::at(5)).unwrap();
+    let mut recorded = records.clone();
+    recorded.push(seal(&head, &common::checkpoint_entry(&foreign)).unwrap());
+    let files = [
+        ("line", export(genesis(), &records, Some(&foreign))),
+        ("record", export(genesis(), &recorded, None)),
+    ]
+    .map(|(name, bytes)| {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        file
+    });
+    let pin = |name: &str, signed: &SignedCheckpoint| {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("{signed}\n")).unwrap();
+        (*signed, file)
+    };
+    let own = pin("own", &sign(records[1].head()));
+    let other = other_key().sign(LOG, records[1].head(), common::at(2));
+    let other = pin("other", &other.unwrap());
+    let refused = || {
+        [
+            broken("bad_checkpoint", Some(5), 7),
+            broken("bad_checkpoint", Some(6), 7),
+        ]
+    };
+    let (mine, strange) = (key().public(), other_key().public());
+    for (keys, pin, want) in [
+        (vec![], None, refused()),
+        (vec![], Some(&own), refused()),
+        (vec![], Some(&other), [holds(5, 2), holds(6, 2)]),
+        (vec![mine], None, refused()),
+        (vec![strange], None, [holds(5, 1), holds(6, 1)]),
+        (vec![mine, strange], Some(&own), [holds(5, 2), holds(6, 2)]),
+    ] {
+        let pins: Vec<_> = pin.iter().map(|pin| pin.0).collect();
+        let pin_files: Vec<_> = pin.iter().map(|pin| pin.1.clone()).collect();
+        let theirs = theirs(&files, &keys, &pin_files);
+        for ((file, want), theirs) in files.iter().zip(want).zip(theirs) {
+            assert_eq!(ours(&fs::read(file).unwrap(), &keys, &pins), want);
+            assert_eq!(theirs, want, "in Python");
+        }
     }
 }
 

@@ -8,7 +8,10 @@
 
 mod support;
 
-use airlock_audit::{Durability, EventType, Filter, Log, MaintenanceReport, Retention};
+use airlock_audit::{
+    Break, Durability, EventType, Filter, Log, MaintenanceReport, PublicKey, Retention,
+    SignedCheckpoint, SigningKey, VerifyOptions, VerifyReport, verify_database,
+};
 use airlock_core::Timestamp;
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -161,10 +164,73 @@ fn old_archives_are_deleted_with_a_record_that_verification_can_start_from() {
     log.close().expect("closes");
     let verified = place.verify();
     assert!(verified.is_intact(), "{verified:?}");
+    // A pin over what was deleted is reported, one over what is kept is met.
+    let (old, kept) = pins_around(&place, verified.chain.expect("whole").start.seq);
+    let report = verify_pinned(&place, &[kept, old]);
+    assert_eq!((report.is_intact(), report.deleted_pins), (true, 1));
+    assert_eq!(verify_pinned(&place, &[kept]).deleted_pins, 0);
     // Deleting one more by hand is not covered by any record.
     std::fs::remove_file(&archives(&place)[0]).expect("deleted");
     let report = place.verify();
     assert!(report.unexplained_start.is_some() && !report.is_intact());
+    let start = report.chain.expect("whole").start.seq;
+    let report = verify_pinned(&place, &[old]);
+    let checkpoint = old.head().seq;
+    assert_eq!(report.chain, Err(Break::Unmet { start, checkpoint }));
+    assert_eq!(
+        (report.first_bad(), report.deleted_pins),
+        (Some(checkpoint), 0)
+    );
+}
+
+/// The log's own first and last checkpoint: before and after `start`.
+fn pins_around(place: &Place, start: u64) -> (SignedCheckpoint, SignedCheckpoint) {
+    let kept = std::fs::read_to_string(place.keys.join("checkpoints.jsonl")).expect("readable");
+    let pins: Vec<SignedCheckpoint> = kept
+        .lines()
+        .map(|line| line.parse().expect("valid"))
+        .collect();
+    let first = *pins.first().expect("signed");
+    let last = *pins.last().expect("signed");
+    assert!(first.head().seq < start && start < last.head().seq);
+    (first, last)
+}
+
+fn verify_pinned(place: &Place, pins: &[SignedCheckpoint]) -> VerifyReport {
+    let options = VerifyOptions {
+        pins: pins.to_vec(),
+        ..VerifyOptions::default()
+    };
+    verify_database(&place.directory, &place.keys, &options).expect("verifiable")
+}
+
+#[test]
+fn a_checkpoint_by_neither_the_logs_key_nor_a_pins_is_a_break() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 1);
+    log.close().expect("closes");
+    let chain = place.verify().chain.expect("whole");
+    let own = chain.attested.expect("signed").key;
+    let kept = std::fs::read_to_string(place.keys.join("checkpoints.jsonl")).expect("readable");
+    let pin = kept.lines().next().expect("signed").parse().expect("valid");
+    // Somebody puts another key in place of the log's, and takes its checkpoints away.
+    let stranger = SigningKey::from_secret(&[9; 32]);
+    std::fs::write(place.keys.join("audit.key"), [9; 32]).expect("replaced");
+    std::fs::remove_file(place.keys.join("checkpoints.jsonl")).expect("removed");
+    let report = place.verify();
+    let broken = report.chain.expect_err("signed by another");
+    assert_eq!(broken.kind(), "bad_checkpoint");
+    // Whoever knows the right key, or has a pin by it, sees the log as it is.
+    let options = |keys: &[PublicKey]| VerifyOptions {
+        keys: keys.to_vec(),
+        ..VerifyOptions::default()
+    };
+    let verify = |keys: &[PublicKey]| {
+        verify_database(&place.directory, &place.keys, &options(keys)).expect("verifiable")
+    };
+    assert!(verify(&[own]).is_intact());
+    assert!(verify_pinned(&place, &[pin]).is_intact());
+    assert!(!verify(&[stranger.public()]).is_intact());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+use airlock_audit::PublicKey;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -267,6 +268,9 @@ pub(crate) enum AuditCommand {
         /// A file of checkpoints pinned elsewhere
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
+        /// A public key that must have signed; repeatable
+        #[arg(long = "key", value_name = "HEX")]
+        keys: Vec<PublicKey>,
     },
     /// Write records for other tools or for offline verification
     #[command(after_help = "Examples:

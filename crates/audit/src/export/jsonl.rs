@@ -4,6 +4,7 @@ use crate::Entry;
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::PublicKey;
 use crate::encoding::{FORMAT_VERSION, MAX_BODY};
+use crate::export::spelling::spell;
 use airlock_core::Digest;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,7 @@ impl ExportHeader {
 
     /// The header's line, without the newline.
     pub(super) fn to_line(self) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&HeaderLine {
+        spell(&HeaderLine {
             r#type: "header".to_owned(),
             format: FORMAT.to_owned(),
             version: EXPORT_VERSION,
@@ -155,7 +156,7 @@ impl RecordLine {
 /// other order of keys, no unknown or repeated key, no space and no other escape gets through.
 fn parse<T: DeserializeOwned + Serialize>(line: &[u8]) -> Result<T, String> {
     let value: T = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    match serde_json::to_vec(&value) {
+    match spell(&value) {
         Ok(again) if again == line => Ok(value),
         Ok(_) | Err(_) => Err("the line is not spelled the one way it can be".to_owned()),
     }

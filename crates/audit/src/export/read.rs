@@ -112,7 +112,8 @@ impl ExportBreak {
     }
 }
 
-/// Verifies the export `from` against `trust`; gives back its header and what held.
+/// Verifies the export `from` against `trust`; gives back its header and what held. If `trust`
+/// names no key and no pin, checkpoints must be by the key the header names.
 pub fn verify_export(
     from: impl BufRead,
     trust: Trust,
@@ -125,6 +126,7 @@ pub fn verify_export(
     };
     let header = header.map_err(|reason| ExportBreak::Header { reason })?;
     let chain = |line| move |error| ExportBreak::Chain { line, error };
+    let trust = trust.or_key(header.key);
     let mut verifier = Verifier::new(header.log, header.start, Depth::Entries, trust)
         .map_err(chain(lines.number))?;
     loop {

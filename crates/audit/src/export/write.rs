@@ -4,6 +4,7 @@ use crate::chain::{Head, Stored, StoredError};
 use crate::checkpoint::SignedCheckpoint;
 use crate::encoding::{self, DecodeError};
 use crate::export::jsonl::{ExportHeader, RecordLine};
+use crate::export::spelling::spell;
 use crate::export::{csv, ocsf};
 use std::io::{self, Write};
 
@@ -93,14 +94,14 @@ impl<W: Write> Exporter<W> {
             .map_err(|error| ExportError::Undecodable { seq, error })?;
         match self.format {
             ExportFormat::Jsonl => {
-                let line = serde_json::to_vec(&RecordLine::new(&record, entry));
+                let line = spell(&RecordLine::new(&record, entry));
                 self.line(&line.map_err(|error| ExportError::Io(error.into()))?)?;
             }
             ExportFormat::Csv => {
                 csv::write_record(&mut self.to, &record, &entry).map_err(ExportError::Io)?;
             }
             ExportFormat::Ocsf => {
-                let line = serde_json::to_vec(&ocsf::event(&record, &entry, &self.header.log));
+                let line = spell(&ocsf::event(&record, &entry, &self.header.log));
                 self.line(&line.map_err(|error| ExportError::Io(error.into()))?)?;
             }
         }

@@ -23,7 +23,8 @@ const CACHE_PAGES: i32 = 32;
 /// What a verification may rely on, and how closely it looks.
 #[derive(Debug, Clone)]
 pub struct VerifyOptions {
-    /// Keys that may have signed; none means the log's own key, if it is there.
+    /// Keys that may have signed; none means the log's own key, if it is there, and the signers of
+    /// the pins.
     pub keys: Vec<PublicKey>,
     /// Checkpoints kept elsewhere.
     pub pins: Vec<SignedCheckpoint>,
@@ -82,6 +83,9 @@ pub struct VerifyReport {
     pub unexplained_start: Option<Head>,
     /// Lines of the checkpoints file that are no valid checkpoint.
     pub bad_checkpoints: Vec<String>,
+    /// Pins given that are about records which retention deleted, as a record in the chain says:
+    /// nothing here could be held against them. Without such a record they are a [`Break::Unmet`].
+    pub deleted_pins: u64,
     /// Archives read.
     pub archives: usize,
 }
@@ -200,6 +204,8 @@ struct Walk<'a> {
     segments: Vec<Segment>,
     start: Head,
     explained: bool,
+    /// The records that the given pins are about, ascending.
+    given: Vec<u64>,
     newest_attested: Option<Head>,
     cancel: &'a AtomicBool,
     report: Findings,
@@ -228,6 +234,7 @@ impl<'a> Walk<'a> {
                 Ok(key) => keys.extend(key),
                 Err(error) => report.bad_checkpoints.push(error.to_string()),
             }
+            keys.extend(options.pins.iter().map(|pin| pin.checkpoint().key));
         }
         for (line, problem) in kept.bad_lines {
             report
@@ -235,6 +242,8 @@ impl<'a> Walk<'a> {
                 .push(format!("line {line}: {problem}"));
         }
         let mut pins = options.pins.clone();
+        let mut given: Vec<_> = pins.iter().map(|pin| pin.checkpoint().seq).collect();
+        given.sort_unstable();
         for signed in kept.valid {
             match signed.check_signer(&keys) {
                 Ok(()) => pins.push(signed),
@@ -265,6 +274,7 @@ impl<'a> Walk<'a> {
             segments,
             start,
             explained: false,
+            given,
             newest_attested,
             cancel,
             report,
@@ -275,7 +285,7 @@ impl<'a> Walk<'a> {
 
     fn restart_at(&mut self, start: Head) {
         self.start = start;
-        match Verifier::new(self.log, start, self.depth, self.trust.clone()) {
+        match Verifier::resume(self.log, start, self.depth, self.trust.clone()) {
             Ok(verifier) => self.verifier = Some(verifier),
             Err(broken) => self.broken = Some(broken),
         }
@@ -457,6 +467,15 @@ impl<'a> Walk<'a> {
             (None, None) => Err(Break::Origin { log: self.log }),
         };
         let unexplained = self.start.seq > 0 && !self.explained;
+        let start = self.start.seq;
+        let early = self.given.partition_point(|seq| *seq < start);
+        // Where the start is explained, the pins are merely older than what is kept.
+        let chain = match self.given.first() {
+            Some(&checkpoint) if early > 0 && unexplained => {
+                chain.and(Err(Break::Unmet { start, checkpoint }))
+            }
+            Some(_) | None => chain,
+        };
         VerifyReport {
             log: self.log,
             chain,
@@ -464,6 +483,7 @@ impl<'a> Walk<'a> {
             unreadable: self.report.unreadable,
             unexplained_start: unexplained.then_some(self.start),
             bad_checkpoints: self.report.bad_checkpoints,
+            deleted_pins: if unexplained { 0 } else { early as u64 },
             archives: self.report.archives,
         }
     }

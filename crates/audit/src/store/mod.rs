@@ -543,9 +543,16 @@ pub(crate) fn log_id(db: &Connection) -> rusqlite::Result<LogId> {
 fn begin_log(db: &Connection, layout: &Layout) -> Result<LogId, OpenError> {
     let path = layout.database();
     let fail = |source| OpenError::sqlite(&path, source);
+    // Under the lock, because another process may be first, and have signed something already.
+    let transaction =
+        rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)
+            .map_err(fail)?;
+    if read_meta(&transaction, Meta::Log).map_err(fail)?.is_some() {
+        return log_id(&transaction).map_err(fail);
+    }
     let kept = read_checkpoints(&layout.checkpoints())
         .map_err(|source| OpenError::io(&layout.checkpoints(), source))?;
-    let records: i64 = db
+    let records: i64 = transaction
         .query_row(
             "SELECT count(*) FROM (SELECT 1 FROM records LIMIT 1)",
             [],
@@ -559,14 +566,8 @@ fn begin_log(db: &Connection, layout: &Layout) -> Result<LogId, OpenError> {
             detail: "it is empty, but checkpoints or archives of it exist".to_owned(),
         });
     }
-    let transaction =
-        rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)
-            .map_err(fail)?;
-    // Another process may have been first.
-    if read_meta(&transaction, Meta::Log).map_err(fail)?.is_none() {
-        let id: [u8; 16] = rand::random();
-        write_meta(&transaction, Meta::Log, &id).map_err(fail)?;
-    }
+    let id: [u8; 16] = rand::random();
+    write_meta(&transaction, Meta::Log, &id).map_err(fail)?;
     let id = log_id(&transaction).map_err(fail)?;
     transaction.commit().map_err(fail)?;
     Ok(id)

@@ -228,7 +228,7 @@ fn a_checkpoint_record_must_hold_a_valid_checkpoint_of_this_log_by_an_expected_k
 }
 
 #[test]
-fn a_pin_of_another_log_or_signer_is_refused_and_one_before_the_start_is_reported() {
+fn a_pin_of_another_log_or_signer_or_from_before_the_start_is_refused() {
     let records = log(12);
     let head = records[4].head();
     let log = LogId::from_bytes([9; 16]);
@@ -243,11 +243,20 @@ fn a_pin_of_another_log_or_signer_is_refused_and_one_before_the_start_is_reporte
         refused,
         CheckpointError::UnexpectedKey { seq: 5, .. }
     ));
-    let trust = pinned(&[sign(records[2].head()), sign(head)]);
-    let mut verifier = Verifier::new(LOG, head, Depth::Digests, trust).unwrap();
+    let early = pinned(&[sign(head), sign(records[2].head())]);
+    let unmet = Verifier::new(LOG, head, Depth::Digests, early).unwrap_err();
+    let (start, checkpoint) = (5, 3);
+    assert_eq!(unmet, Break::Unmet { start, checkpoint });
+    let mut verifier = Verifier::new(LOG, head, Depth::Digests, pinned(&[sign(head)])).unwrap();
     verifier.push(records[5].stored()).unwrap();
-    let result = verifier.finish().unwrap();
-    assert_eq!((result.pins_before_start, result.checkpoints), (1, 1));
+    assert_eq!(verifier.finish().unwrap().checkpoints, 1);
+}
+
+#[test]
+fn where_no_key_is_expected_a_checkpoint_must_agree_but_attests_nothing() {
+    let records = log(12);
+    let verified = verify(&records, Depth::Digests, Trust::default()).unwrap();
+    assert_eq!((verified.checkpoints, verified.attested), (1, None));
 }
 
 #[test]

@@ -94,7 +94,9 @@ pub(crate) fn entry(number: u64) -> Entry {
     });
     entry.token = Some("tok-1".to_owned());
     entry.reason = Some("quote \" backslash \\ slash / tab \t nul \0 escape \u{1b}[2J".to_owned());
-    entry.input = Some("line one\nline two\r\u{8}\u{c} délétère \u{2028} 🔒 \u{7f}".to_owned());
+    entry.input = Some(
+        "line one\nline two\r\u{8}\u{c} délétère \u{2028} 🔒 \u{7f} \u{9b}2J \u{202e}".to_owned(),
+    );
     entry.output = Some(String::new());
     entry.duration = Some(u64::MAX);
     entry.sandbox = Some("box-1".parse().unwrap());

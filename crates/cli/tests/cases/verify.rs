@@ -54,6 +54,58 @@ fn a_truncated_export_is_caught_by_a_checkpoint_kept_elsewhere() {
 }
 
 #[test]
+fn a_log_or_an_export_by_another_key_than_demanded_is_refused() {
+    let mut world = logged();
+    let unsigned = world.quiet(&["audit", "export"]).stdout;
+    let pin = world.quiet(&["audit", "checkpoint"]).stdout;
+    let export = world.quiet(&["audit", "export"]).stdout;
+    let pin: serde_json::Value = serde_json::from_str(&pin).unwrap();
+    let own = pin["key"].as_str().unwrap();
+    // The key of the first test vector of RFC 8032.
+    let other = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    world.write("unsigned.jsonl", unsigned);
+    world.write("export.jsonl", export);
+    for target in [
+        &["audit", "verify"][..],
+        &["audit", "verify", "export.jsonl"],
+    ] {
+        for keys in [&[own][..], &[other], &[other, own], &["abc"]] {
+            let mut arguments = target.to_vec();
+            for key in keys {
+                arguments.extend(["--key", key]);
+            }
+            world.run(&arguments);
+        }
+    }
+    world.run(&["audit", "verify", "unsigned.jsonl", "--key", own]);
+    world.run(&["audit", "verify", "unsigned.jsonl", "--key", own, "--json"]);
+    world.run(&["audit", "verify", "export.jsonl", "--key", own, "--json"]);
+    world.compare("verify_key");
+}
+
+#[test]
+fn an_export_that_begins_after_the_pin_is_refused() {
+    // A log whose first records were deleted is exported from where it begins; the pin is older.
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../audit/tests/vectors");
+    let mut world = World::new();
+    let part = std::fs::read_to_string(format!("{vectors}/good-part.jsonl")).unwrap();
+    let key = airlock_audit::SigningKey::from_secret(&[7; 32]);
+    let header: serde_json::Value = serde_json::from_str(part.lines().next().unwrap()).unwrap();
+    let log = header["log"].as_str().unwrap().parse().unwrap();
+    let head = airlock_audit::Head::genesis(&log);
+    let time = airlock_core::Timestamp::from_micros(1_769_860_800_000_000);
+    let pin = key.sign(log, head, time).unwrap();
+    world.write("part.jsonl", part);
+    world.write("pinned.jsonl", format!("{pin}\n"));
+    world.run_all(&[
+        "audit verify part.jsonl",
+        "audit verify part.jsonl --checkpoint pinned.jsonl",
+        "audit verify part.jsonl --checkpoint pinned.jsonl --json",
+    ]);
+    world.compare("verify_unmet");
+}
+
+#[test]
 fn a_workspace_without_a_log_says_so() {
     let mut world = World::new();
     world.run_all(&["audit verify", "audit verify --json"]);

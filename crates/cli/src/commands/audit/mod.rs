@@ -26,11 +26,13 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
         AuditCommand::Verify {
             export: Some(path),
             checkpoint,
-        } => verify::export(&path, checkpoint.as_deref(), output),
+            keys,
+        } => verify::export(&path, checkpoint.as_deref(), keys, output),
         AuditCommand::Verify {
             export: None,
             checkpoint,
-        } => verify::database(global, checkpoint.as_deref(), output),
+            keys,
+        } => verify::database(global, checkpoint.as_deref(), keys, output),
         AuditCommand::Export {
             format,
             output: path,

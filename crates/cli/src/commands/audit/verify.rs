@@ -5,8 +5,8 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use airlock_audit::{
-    Depth, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport, verify_database,
-    verify_export,
+    Depth, LogId, PublicKey, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport,
+    verify_database, verify_export,
 };
 use airlock_kernel::Workspace;
 use serde_json::json;
@@ -16,18 +16,29 @@ use std::io::{BufReader, ErrorKind};
 use std::path::Path;
 
 /// Verifies an export. Nothing but the file, and the pins if given, is needed.
-pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> Ending {
+pub(super) fn export(
+    path: &Path,
+    pins: Option<&Path>,
+    keys: Vec<PublicKey>,
+    output: &mut Output,
+) -> Ending {
+    let demanded = !keys.is_empty();
     let pins = read_pins(pins)?;
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     if path.is_dir() {
         return Err(unreadable(path, &ErrorKind::IsADirectory.into()));
     }
-    let trust = Trust::new(Vec::new(), pins)
+    let trust = Trust::new(keys, pins)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
         Ok((header, verified)) => {
-            held(&shown(path), &header.log, &verified, output);
-            Ok(0)
+            let held = Held {
+                what: &shown(path),
+                log: header.log,
+                verified,
+                deleted_pins: 0,
+            };
+            held.tell(demanded, output)
         }
         Err(error) => {
             let what = format!("the export {}", shown(path));
@@ -37,10 +48,16 @@ pub(super) fn export(path: &Path, pins: Option<&Path>, output: &mut Output) -> E
 }
 
 /// Verifies this workspace's log, read-only.
-pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output) -> Ending {
+pub(super) fn database(
+    global: &Global,
+    pins: Option<&Path>,
+    keys: Vec<PublicKey>,
+    output: &mut Output,
+) -> Ending {
+    let demanded = !keys.is_empty();
     let place = Place::find(global.workspace.as_deref())?;
     let options = VerifyOptions {
-        keys: Vec::new(),
+        keys,
         pins: read_pins(pins)?,
         depth: Depth::Entries,
     };
@@ -60,8 +77,13 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
     })?;
     match &report.chain {
         Ok(verified) if report.is_intact() => {
-            held("the audit log", &report.log, verified, output);
-            Ok(0)
+            let held = Held {
+                what: "the audit log",
+                log: report.log,
+                verified: *verified,
+                deleted_pins: report.deleted_pins,
+            };
+            held.tell(demanded, output)
         }
         _ => Err(
             broken("the audit log", report.first_bad(), &findings(&report))
@@ -70,35 +92,78 @@ pub(super) fn database(global: &Global, pins: Option<&Path>, output: &mut Output
     }
 }
 
-fn held(what: &str, log: &impl ToString, verified: &Verified, output: &mut Output) {
-    let attested = verified.attested.map(|checkpoint| checkpoint.seq);
-    if output.is_json() {
+/// What held.
+struct Held<'a> {
+    what: &'a str,
+    log: LogId,
+    verified: Verified,
+    deleted_pins: u64,
+}
+
+impl Held<'_> {
+    /// Says so, unless a signer was demanded and none of the demanded ones signed anything.
+    fn tell(&self, demanded: bool, output: &mut Output) -> Ending {
+        if demanded && self.verified.attested.is_none() {
+            let what = format!("{} is not signed by a key you named", self.what);
+            return Err(Failure::new(Kind::Failed, what)
+                .why("the chain is whole, but it holds no checkpoint: anybody could have made it")
+                .fix("sign it with `airlock audit checkpoint`, or leave out --key")
+                .json("intact", json!(true))
+                .json("signed", json!(false)));
+        }
+        if output.is_json() {
+            self.json(output);
+        } else {
+            self.text(output);
+        }
+        Ok(0)
+    }
+
+    fn json(&self, output: &mut Output) {
+        let verified = &self.verified;
         output.json(&json!({
             "intact": true,
-            "log": log.to_string(),
+            "log": self.log.to_string(),
             "records": verified.records,
             "first": verified.start.seq + 1,
             "last": verified.head.seq,
             "head": verified.head.digest,
             "checkpoints": verified.checkpoints,
-            "attested": attested,
+            "attested": verified.attested.map(|checkpoint| checkpoint.seq),
+            "key": verified.attested.map(|checkpoint| checkpoint.key),
+            "deleted_pins": self.deleted_pins,
         }));
-        return;
     }
-    output.line(format!(
-        "{}: {what} is whole: {} records, head {} at {}",
-        styled(Tone::Good, "intact"),
-        verified.records,
-        verified.head.seq,
-        verified.head.digest.short()
-    ));
-    match attested {
-        Some(seq) => output.line(format!(
-            "signed checkpoints agree up to record {seq}; records after it could be cut off unnoticed"
-        )),
-        None => output.line(
-            "no signed checkpoint yet, so a cut-off tail would go unnoticed: airlock audit checkpoint",
-        ),
+
+    fn text(&self, output: &mut Output) {
+        let verified = &self.verified;
+        output.line(format!(
+            "{}: {} is whole: {} records, head {} at {}",
+            styled(Tone::Good, "intact"),
+            self.what,
+            verified.records,
+            verified.head.seq,
+            verified.head.digest.short()
+        ));
+        match verified.attested {
+            Some(checkpoint) => output.line(format!(
+                "checkpoints signed by key {} agree up to record {}; records after it could be cut off unnoticed",
+                checkpoint.key.short(),
+                checkpoint.seq
+            )),
+            None if verified.checkpoints > 0 => output.line(
+                "its checkpoints agree, but nothing says whose they should be: name the key with --key",
+            ),
+            None => output.line(
+                "no signed checkpoint yet, so a cut-off tail would go unnoticed: airlock audit checkpoint",
+            ),
+        }
+        if self.deleted_pins > 0 {
+            output.line(format!(
+                "{} of the pinned checkpoints are about records that were deleted since, as the log says: they prove nothing here",
+                self.deleted_pins
+            ));
+        }
     }
 }
 

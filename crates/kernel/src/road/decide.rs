@@ -149,7 +149,8 @@ impl<'a> SearchFilter<'a> {
         let shows_content = request.syscall.name() == "search.grep";
         let reading = shows_content
             .then(|| Syscall::parse("fs.read").ok())
-            .flatten();
+            .flatten()
+            .filter(|reading| policy.policy().tells_apart(request.syscall, *reading));
         Self {
             policy,
             enforcer,
@@ -181,6 +182,14 @@ impl<'a> SearchFilter<'a> {
 }
 
 impl SearchFilter<'_> {
+    /// Makes `request` one for `syscall`, and for the tool of that name.
+    fn name(&self, request: &mut Request, syscall: Syscall) {
+        if self.reading.is_some() {
+            request.syscall = syscall;
+            request.tool = Some(syscall.name().into());
+        }
+    }
+
     /// Decides with a copy of the request that names `path` alone.
     fn with<T>(&self, path: &WorkspacePath, decide: impl FnOnce(&mut Request) -> T) -> T {
         let copy = self.copies().pop();
@@ -188,7 +197,7 @@ impl SearchFilter<'_> {
         request.paths.clear();
         request.paths.push(path.clone().into());
         let decided = decide(&mut request);
-        request.syscall = self.request.syscall;
+        self.name(&mut request, self.request.syscall);
         self.copies().push(request);
         decided
     }
@@ -199,10 +208,10 @@ impl ReadFilter for SearchFilter<'_> {
         self.with(path, |request| {
             // What shows content is reading, whatever it is called.
             let same = self.reading.is_none_or(|reading| {
-                request.syscall = reading;
+                self.name(request, reading);
                 self.allows(request)
             });
-            request.syscall = self.request.syscall;
+            self.name(request, self.request.syscall);
             same && self.allows(request)
         })
     }
@@ -212,7 +221,7 @@ impl ReadFilter for SearchFilter<'_> {
             return false;
         };
         self.with(path, |request| {
-            request.syscall = reading;
+            self.name(request, reading);
             self.policy.decide(request, self.now).verdict == Verdict::Deny
         })
     }

@@ -14,12 +14,14 @@
 
 mod component;
 mod error;
+mod leads;
 
 pub(crate) use component::Component;
 pub use error::GlobError;
 
 use airlock_core::limits;
 use component::shown;
+use leads::Leads;
 
 /// What to assume of a path's last component where a glob asks for a directory: nobody looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,6 +254,7 @@ fn find<'a>(mut names: Names<'a>, segment: &[Component]) -> Option<Names<'a>> {
 pub(crate) struct PathGlobs {
     includes: Vec<Glob>,
     excludes: Vec<Glob>,
+    leads: Option<Box<Leads>>,
 }
 
 impl PathGlobs {
@@ -266,12 +269,21 @@ impl PathGlobs {
                 includes.push(glob);
             }
         }
-        Ok(Self { includes, excludes })
+        let leads = Leads::of(&includes);
+        Ok(Self {
+            includes,
+            excludes,
+            leads,
+        })
     }
 
     /// Whether an including glob matches and no excluding one does.
     pub(crate) fn matches(&self, path: PathText<'_>, leaf: Leaf) -> bool {
-        self.includes.iter().any(|glob| glob.matches(path, leaf))
+        let included = match &self.leads {
+            Some(leads) => leads.any(&self.includes, path, leaf),
+            None => self.includes.iter().any(|glob| glob.matches(path, leaf)),
+        };
+        included
             && !self
                 .excludes
                 .iter()

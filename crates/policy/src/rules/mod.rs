@@ -26,8 +26,8 @@ use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
 use crate::document::Document;
 use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
-use airlock_core::{Digest, Effect, EffectSet, Request};
-use conditions::Asked;
+use airlock_core::{Digest, Effect, EffectSet, Request, Syscall};
+use conditions::{Asked, Matcher};
 use constraint::TokenUse;
 use index::Index;
 use std::sync::Arc;
@@ -164,6 +164,21 @@ impl Policy {
     /// How many rules it has.
     pub const fn rule_count(&self) -> usize {
         self.rules.len()
+    }
+
+    /// Whether some rule could say one thing of a request for `one` and another of the same
+    /// request for `other`, two syscalls of one effect.
+    pub fn tells_apart(&self, one: Syscall, other: Syscall) -> bool {
+        let (one, other) = (syscalls::position(one), syscalls::position(other));
+        let takes =
+            |matcher: &Matcher, at: Option<u32>| at.is_some_and(|at| matcher.syscalls.contains(at));
+        // A tool is named after its syscall, so a rule on tools may tell them apart as well.
+        let differs = |matcher: &Matcher| {
+            matcher.tool.is_some() || takes(matcher, one) != takes(matcher, other)
+        };
+        let matchers =
+            |rule: &'_ CompiledRule| differs(&rule.when) || rule.except.iter().any(differs);
+        !self.document.extensions.is_empty() || self.rules.iter().any(matchers)
     }
 
     /// Whether `request` changes a path that `approvals.sensitive_paths` names.

@@ -50,7 +50,7 @@ pub enum RiskFactor {
     Writes,
     /// Removes files.
     Deletes,
-    /// Touches more than [`MANY`] paths.
+    /// Touches very many paths.
     ManyPaths,
     /// Runs code.
     Executes,

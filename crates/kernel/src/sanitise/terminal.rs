@@ -2,6 +2,7 @@
 //! goes, in both its 7-bit and 8-bit forms, terminated or not.
 
 use std::borrow::Cow;
+use std::str::Chars;
 
 /// `text` without control sequences, control characters and direction overrides.
 pub fn strip_control(text: &str) -> Cow<'_, str> {
@@ -9,45 +10,60 @@ pub fn strip_control(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => match chars.next() {
-                Some('[') => skip_csi(&mut chars),
-                Some(']' | 'P' | 'X' | '^' | '_') => skip_string(&mut chars),
-                // Two-character sequences; an intermediate byte takes one more.
-                Some(' '..='/') => {
-                    chars.next();
-                }
-                Some(_) | None => {}
-            },
-            '\u{9b}' => skip_csi(&mut chars),
-            '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
+    let mut rest = text;
+    loop {
+        // Whole stretches of plain text at a time; suspect bytes begin characters.
+        let plain = rest.bytes().position(|byte| is_suspect(byte));
+        let (before, after) = rest
+            .split_at_checked(plain.unwrap_or(rest.len()))
+            .unwrap_or((rest, ""));
+        out.push_str(before);
+        let mut chars = after.chars();
+        let Some(c) = chars.next() else {
+            return Cow::Owned(out);
+        };
+        rest = match c {
+            '\u{1b}' => escape(chars),
+            '\u{9b}' => skip_csi(chars.as_str()),
+            '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(chars.as_str()),
             // A carriage return alone overwrites what was shown; before a newline it is noise.
-            _ if is_dangerous(c) => {}
-            _ => out.push(c),
-        }
+            _ if is_dangerous(c) => chars.as_str(),
+            _ => {
+                out.push(c);
+                chars.as_str()
+            }
+        };
     }
-    Cow::Owned(out)
+}
+
+/// What follows the sequence that an escape character began.
+fn escape(mut chars: Chars<'_>) -> &str {
+    match chars.next() {
+        Some('[') => skip_csi(chars.as_str()),
+        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars.as_str()),
+        // Two-character sequences; an intermediate byte takes one more.
+        Some(' '..='/') => {
+            chars.next();
+            chars.as_str()
+        }
+        Some(_) | None => chars.as_str(),
+    }
+}
+
+/// Whether a byte is a control character, or the first of a character that may be dangerous: C1
+/// controls, direction marks and line separators, and invisible tags begin with these four.
+const fn is_suspect(byte: u8) -> bool {
+    matches!(byte, 0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xf3)
 }
 
 /// Whether nothing in `text` is dangerous, told by its bytes where they are plain text.
 fn is_clean(text: &str) -> bool {
-    // Only characters that begin with one of the last four can be dangerous beyond ASCII: C1
-    // controls, direction marks and line separators, and invisible tags.
-    let suspect = |byte: &u8| {
-        matches!(
-            byte,
-            0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xf3
-        )
-    };
     // A whole block at a time without leaving early, which the compiler turns into wide operations.
-    let block_is_plain = |block: &[u8]| {
-        !block
-            .iter()
-            .fold(false, |found, byte| found | suspect(byte))
+    let is_plain = |block: &[u8]| {
+        let suspect = |found, byte: &u8| found | is_suspect(*byte);
+        !block.iter().fold(false, suspect)
     };
-    text.as_bytes().chunks(256).all(block_is_plain) || !text.chars().any(is_dangerous)
+    text.as_bytes().chunks(256).all(is_plain) || !text.chars().any(is_dangerous)
 }
 
 pub(super) fn is_dangerous(c: char) -> bool {
@@ -67,46 +83,29 @@ pub(super) fn is_dangerous(c: char) -> bool {
     }
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-/// Parameters and intermediates, then one final character.
-fn skip_csi(chars: &mut Chars<'_>) {
-    while let Some(c) = chars.peek().copied() {
-        match c {
-            ' '..='?' => {
-                chars.next();
-            }
-            '@'..='~' => {
-                chars.next();
-                return;
-            }
-            // Not part of a sequence: it was cut short.
-            _ => return,
-        }
-    }
+/// What follows parameters, intermediates and one final character.
+fn skip_csi(text: &str) -> &str {
+    let end = text.find(|c| !matches!(c, ' '..='?')).unwrap_or(text.len());
+    let rest = text.get(end..).unwrap_or_default();
+    // Anything else is not part of a sequence: it was cut short.
+    rest.strip_prefix(|c| matches!(c, '@'..='~'))
+        .unwrap_or(rest)
 }
 
-/// A string sequence runs to BEL, ST, or the end of the line if it is never terminated.
-fn skip_string(chars: &mut Chars<'_>) {
-    while let Some(c) = chars.peek().copied() {
-        match c {
-            '\u{7}' | '\u{9c}' => {
-                chars.next();
-                return;
-            }
-            '\u{1b}' => {
-                chars.next();
-                if chars.peek() == Some(&'\\') {
-                    chars.next();
-                }
-                return;
-            }
-            '\n' => return,
-            _ => {
-                chars.next();
-            }
-        }
+/// What follows a string sequence: it runs to BEL, ST, or the end of the line if it is never
+/// terminated.
+fn skip_string(text: &str) -> &str {
+    let end = text
+        .find(['\u{7}', '\u{9c}', '\u{1b}', '\n'])
+        .unwrap_or(text.len());
+    let rest = text.get(end..).unwrap_or_default();
+    if rest.starts_with('\n') {
+        return rest;
     }
+    if let Some(after) = rest.strip_prefix('\u{1b}') {
+        return after.strip_prefix('\\').unwrap_or(after);
+    }
+    rest.strip_prefix(['\u{7}', '\u{9c}']).unwrap_or(rest)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub fn strip_control(text: &str) -> Cow<'_, str> {
     let mut rest = text;
     loop {
         // Whole stretches of plain text at a time; suspect bytes begin characters.
-        let plain = rest.bytes().position(|byte| is_suspect(byte));
+        let plain = rest.bytes().position(is_suspect);
         let (before, after) = rest
             .split_at_checked(plain.unwrap_or(rest.len()))
             .unwrap_or((rest, ""));

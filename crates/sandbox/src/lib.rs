@@ -9,7 +9,10 @@
 //! can make an [`Enforced`], without which nothing is started.
 
 pub mod generate;
+pub mod launch;
 pub mod lifecycle;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod plan;
 mod report;
 pub mod seccomp;

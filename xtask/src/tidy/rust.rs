@@ -12,8 +12,14 @@ const BANNED: &[(&str, &str)] = &[
     ("unimplemented!", "write it, or leave it out"),
     ("dbg!", "remove it"),
     ("#[ignore", "mend the test or remove it"),
-    ("unsafe", "no crate here may; find the safe way"),
+    (
+        "unsafe",
+        "only the sandbox's `linux/sys` may; find the safe way",
+    ),
 ];
+
+/// Where raw system calls are made: the launcher, and the probe that plays the attacker.
+const RAW: &[&str] = &["crates/sandbox/src/linux/sys/", "escape/src/probe/"];
 
 /// Sources of crates that do no I/O and have no clock.
 const PURE: &[&str] = &["crates/core/src/", "crates/policy/src/"];
@@ -61,8 +67,12 @@ fn too_long(file: &File) -> Vec<Finding> {
 
 fn banned(file: &File, rust: &Rust) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let raw = RAW.iter().any(|prefix| file.path.starts_with(prefix));
     for (number, line) in numbered(&rust.code) {
         for (banned, fix) in BANNED {
+            if raw && *banned == "unsafe" {
+                continue;
+            }
             let there = if banned.ends_with(char::is_alphabetic) && !banned.starts_with('#') {
                 has_word(line, banned)
             } else {

@@ -1,0 +1,3 @@
+//! The native launcher for Linux.
+
+mod sys;

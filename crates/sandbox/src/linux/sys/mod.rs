@@ -1,0 +1,1 @@
+//! Raw system calls: the only unsafe code there is.

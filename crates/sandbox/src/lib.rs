@@ -8,6 +8,7 @@
 //! Not here yet: the launchers, the stage, the proxy. They consume a plan and are the only ones who
 //! can make an [`Enforced`], without which nothing is started.
 
+pub mod base;
 pub mod generate;
 pub mod launch;
 pub mod lifecycle;
@@ -18,6 +19,8 @@ mod report;
 pub mod seccomp;
 mod template;
 
+#[cfg(target_os = "linux")]
+pub use linux::{Control, Sandbox, start};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

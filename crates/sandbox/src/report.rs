@@ -314,10 +314,6 @@ pub(crate) struct Raised {
     report: Report,
 }
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the launchers that raise walls come later")
-)]
 impl Raised {
     pub(crate) const fn by(launcher: Launcher) -> Self {
         Self {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 /// One instruction of a classic BPF program, field by field what the kernel reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Instruction {
     /// Operation.
     pub code: u16,

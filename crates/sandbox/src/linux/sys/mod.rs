@@ -1,1 +1,14 @@
 //! Raw system calls: the only unsafe code there is.
+//!
+//! [`calls`] wraps what no safe crate offers; [`child`] carries out a program in the child and
+//! [`init`] is what the child then becomes. Everything the child does is free of allocation and
+//! locks, since it is a copy of one thread of a process that may have had many.
+
+mod calls;
+mod child;
+mod init;
+
+pub(super) use calls::{
+    ClonedChild, clone_process, confine_thread, landlock_version, sleeper_in_user_namespace,
+};
+pub(super) use child::Start;

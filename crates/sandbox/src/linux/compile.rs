@@ -1,0 +1,432 @@
+//! From a plan to the steps of its child.
+//!
+//! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps.
+
+use super::landlock::{self, Right};
+use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
+use super::resolve::{Granted, Kind, Resolved};
+use crate::generate::{Mask, SystemEntry};
+use crate::launch::Launch;
+use crate::plan::{Access, HostPath};
+use crate::seccomp::Instruction;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+
+/// Everything the steps are made from.
+pub(super) struct Ingredients<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) resolved: &'a Resolved,
+    /// Host user and group to become, where the supervisor is root.
+    pub(super) owner: Option<(u32, u32)>,
+    pub(super) limits: &'a [(u32, u64)],
+    pub(super) landlock: u32,
+    pub(super) filter: Vec<Instruction>,
+    /// The filter that asks the supervisor, with its flags, where a denial needs it.
+    pub(super) asking: Option<(Vec<Instruction>, u32)>,
+}
+
+const SEEN: u64 = attribute::READ_ONLY | attribute::NO_SETUID | attribute::NO_DEVICES;
+const WRITABLE: u64 = attribute::NO_SETUID | attribute::NO_DEVICES;
+const DEVICE: u64 = attribute::NO_SETUID | attribute::NO_EXEC;
+
+const NO_SETUID: u32 = 2;
+const NO_DEVICES: u32 = 4;
+const NO_EXEC: u32 = 8;
+
+/// Devices that do no harm.
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+/// Links in `/dev`, and what they say.
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("ptmx", "pts/ptmx"),
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+];
+/// Writable places in memory: where, and which part of the scratch.
+const SCRATCH: &[(&str, &CStr)] = &[
+    ("/tmp", c"/scratch/tmp"),
+    ("/var/tmp", c"/scratch/var-tmp"),
+    ("/dev/shm", c"/scratch/shm"),
+    ("/run", c"/scratch/run"),
+];
+/// Inodes all of them may have together: each costs the kernel about a kibibyte.
+const SCRATCH_FILES: u32 = 131_072;
+
+/// Parts of `/proc` that steer the machine: seen read-only.
+pub(super) const PROC_READ_ONLY: &[&str] = &[
+    "sys", "bus", "fs", "irq", "acpi", "scsi", "asound", "mtrr", "driver",
+];
+/// Parts of `/proc` that show or do what nobody inside needs: hidden.
+pub(super) const PROC_HIDDEN: &[&str] = &[
+    "sysrq-trigger",
+    "kcore",
+    "kmsg",
+    "kallsyms",
+    "keys",
+    "key-users",
+    "timer_list",
+    "sched_debug",
+    "latency_stats",
+    "kpagecount",
+    "kpageflags",
+    "kpagecgroup",
+    "vmallocinfo",
+    "slabinfo",
+];
+
+/// The steps, in order.
+pub(super) fn steps(ingredients: Ingredients<'_>) -> Result<Vec<Step>, Unfit> {
+    let mut steps = Steps::default();
+    steps.beginning(&ingredients)?;
+    steps.system(&ingredients)?;
+    steps.kernel_files(&ingredients)?;
+    steps.scratch(&ingredients)?;
+    for granted in &ingredients.resolved.granted {
+        steps.grant(granted, &ingredients)?;
+    }
+    steps.denials(&ingredients)?;
+    steps.ending(ingredients);
+    Ok(steps.steps)
+}
+
+/// Something a plan or a machine has that cannot be said to the kernel.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("`{0}` contains a NUL byte")]
+    Nul(String),
+    #[error("the layers of the stage must lie side by side under plain names")]
+    Layers,
+}
+
+#[derive(Default)]
+struct Steps {
+    steps: Vec<Step>,
+    made: BTreeSet<Vec<u8>>,
+    rights: Vec<(CString, Right, Kind)>,
+}
+
+fn text(value: impl AsRef<[u8]>) -> Result<CString, Unfit> {
+    let bytes = value.as_ref();
+    CString::new(bytes).map_err(|_| Unfit::Nul(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// A path as it is found from a root: without the leading slash.
+fn relative(path: &[u8]) -> &[u8] {
+    match path.strip_prefix(b"/").unwrap_or(path) {
+        [] => b".",
+        rest => rest,
+    }
+}
+
+fn bytes(path: &HostPath) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
+impl Steps {
+    fn add(&mut self, op: Op, what: impl Into<String>) {
+        let what = what.into();
+        self.steps.push(Step { op, what });
+    }
+
+    fn beginning(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        self.add(Op::Hostname, "name the machine");
+        self.add(Op::Private, "keep mounts private");
+        let on = text(ingredients.resolved.base.as_os_str().as_bytes())?;
+        self.add(Op::Base { on }, "make a base to work from");
+        let options = text("mode=0755,size=1m,nr_inodes=4096")?;
+        self.add(Op::NewRoot { options }, "make a root");
+        let memory = ingredients.launch.plan.limits().memory.as_bytes();
+        let options = text(format!("mode=0755,size={memory},nr_inodes={SCRATCH_FILES}"))?;
+        let owner = ingredients.owner;
+        self.add(Op::Scratch { options, owner }, "make memory for files");
+        Ok(())
+    }
+
+    /// Makes the directories above `path`.
+    fn parents(&mut self, path: &[u8]) -> Result<(), Unfit> {
+        let path = relative(path);
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let ends: Vec<usize> = ends.map(|(index, _)| index).collect();
+        for end in ends {
+            self.directory(path.get(..end).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn entry(path: &[u8]) -> Result<Entry, Unfit> {
+        let path = relative(path);
+        let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (
+                path.get(..at).unwrap_or_default(),
+                path.get(at + 1..).unwrap_or_default(),
+            ),
+            None => (b".".as_slice(), path),
+        };
+        Ok(Entry {
+            parent: text(parent)?,
+            name: text(name)?,
+        })
+    }
+
+    fn directory(&mut self, path: &[u8]) -> Result<(), Unfit> {
+        if relative(path) != b"." && self.made.insert(relative(path).to_vec()) {
+            let entry = Self::entry(path)?;
+            self.add(Op::Directory { entry }, made("directory", path));
+        }
+        Ok(())
+    }
+
+    fn mount_point(&mut self, path: &[u8], kind: Kind) -> Result<(), Unfit> {
+        self.parents(path)?;
+        match kind {
+            Kind::Directory => self.directory(path),
+            Kind::Other => {
+                if self.made.insert(relative(path).to_vec()) {
+                    let entry = Self::entry(path)?;
+                    self.add(Op::File { entry }, made("file", path));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn link(&mut self, path: &[u8], target: &OsStr) -> Result<(), Unfit> {
+        self.parents(path)?;
+        let entry = Self::entry(path)?;
+        let target = text(target.as_bytes())?;
+        self.add(Op::Link { entry, target }, made("link", path));
+        Ok(())
+    }
+
+    fn bind(&mut self, source: Source, path: &[u8], attributes: u64) -> Result<(), Unfit> {
+        let place = text(relative(path))?;
+        let op = Op::Bind {
+            source,
+            place,
+            attributes,
+            map: None,
+        };
+        self.add(op, made("mount at", path));
+        Ok(())
+    }
+
+    fn right(&mut self, path: &[u8], right: Right, kind: Kind) -> Result<(), Unfit> {
+        self.rights.push((text(path)?, right, kind));
+        Ok(())
+    }
+
+    fn system(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        for (entry, kind) in &ingredients.resolved.system {
+            match entry {
+                SystemEntry::Existing(path) => {
+                    let path = bytes(path);
+                    self.mount_point(path, *kind)?;
+                    let source = Source::Host(text(relative(path))?);
+                    self.bind(source, path, SEEN)?;
+                    self.right(path, Right::Read, *kind)?;
+                }
+                SystemEntry::Link { path, target } => self.link(bytes(path), target)?,
+            }
+        }
+        for mask in &ingredients.resolved.masks {
+            self.hide(mask)?;
+        }
+        for (name, place, content) in &ingredients.resolved.texts {
+            let text = content.clone();
+            self.add(Op::Text { name, text }, made("file", place.as_bytes()));
+            self.bind(Source::Base(name), place.as_bytes(), SEEN)?;
+        }
+        Ok(())
+    }
+
+    fn hide(&mut self, mask: &Mask) -> Result<(), Unfit> {
+        let (source, path) = match mask {
+            Mask::Directory(path) => (c"/denied", path),
+            Mask::File(path) => (c"/nothing", path),
+        };
+        self.bind(Source::Base(source), bytes(path), SEEN)
+    }
+
+    fn kernel_files(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        self.directory(b"/proc")?;
+        self.mount(c"proc", b"/proc", NO_SETUID | NO_DEVICES | NO_EXEC, None)?;
+        for name in &ingredients.resolved.proc_read_only {
+            let path = [b"/proc/", name.as_bytes()].concat();
+            let source = Source::New(text(relative(&path))?);
+            self.bind(source, &path, SEEN | attribute::NO_EXEC)?;
+        }
+        for name in &ingredients.resolved.proc_hidden {
+            let path = [b"/proc/", name.as_bytes()].concat();
+            self.bind(Source::Base(c"/nothing"), &path, SEEN)?;
+        }
+        self.right(b"/proc", Right::Kernel, Kind::Directory)?;
+        self.directory(b"/dev")?;
+        for name in DEVICES {
+            let path = [b"/dev/", name.as_bytes()].concat();
+            self.mount_point(&path, Kind::Other)?;
+            let source = Source::Host(text(relative(&path))?);
+            self.bind(source, &path, DEVICE)?;
+        }
+        for (name, target) in DEVICE_LINKS {
+            self.link(&[b"/dev/", name.as_bytes()].concat(), OsStr::new(target))?;
+        }
+        self.directory(b"/dev/pts")?;
+        let options = Some("newinstance,ptmxmode=0666,mode=0620");
+        self.mount(c"devpts", b"/dev/pts", NO_SETUID | NO_EXEC, options)?;
+        self.right(b"/dev", Right::Devices, Kind::Directory)
+    }
+
+    fn mount(
+        &mut self,
+        kind: &'static CStr,
+        path: &[u8],
+        flags: u32,
+        options: Option<&str>,
+    ) -> Result<(), Unfit> {
+        let place = text(relative(path))?;
+        let options = options.map(text).transpose()?;
+        let op = Op::Mount {
+            kind,
+            place,
+            flags,
+            options,
+        };
+        let what = format!("mount {} at", kind.to_string_lossy());
+        self.add(op, made(&what, path));
+        Ok(())
+    }
+
+    fn scratch(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        let home = bytes(&ingredients.launch.base.home);
+        let places = SCRATCH
+            .iter()
+            .map(|(path, source)| (path.as_bytes(), *source));
+        for (path, source) in places.chain([(home, c"/scratch/home")]) {
+            self.mount_point(path, Kind::Directory)?;
+            self.bind(Source::Base(source), path, WRITABLE)?;
+            self.right(path, Right::Write, Kind::Directory)?;
+        }
+        Ok(())
+    }
+
+    fn grant(&mut self, granted: &Granted, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        let path = bytes(&granted.place);
+        self.mount_point(path, granted.kind)?;
+        let source = text(relative(granted.source.as_os_str().as_bytes()))?;
+        let (attributes, right) = match granted.access {
+            Access::Read => (SEEN, Right::Read),
+            Access::Write => (WRITABLE, Right::Write),
+            Access::Stage => {
+                self.right(path, Right::Write, Kind::Directory)?;
+                return self.stage(path, source, granted, ingredients);
+            }
+        };
+        let op = Op::Bind {
+            source: Source::Host(source),
+            place: text(relative(path))?,
+            attributes,
+            map: granted.map,
+        };
+        self.add(op, made("mount at", path));
+        self.right(path, right, granted.kind)
+    }
+
+    /// The real tree below, the stage above, seen as one.
+    fn stage(
+        &mut self,
+        path: &[u8],
+        source: CString,
+        granted: &Granted,
+        ingredients: &Ingredients<'_>,
+    ) -> Result<(), Unfit> {
+        let layers = ingredients.launch.layers.as_ref().ok_or(Unfit::Layers)?;
+        let (upper, work) = (&layers.upper, &layers.work);
+        let beside = upper
+            .parent()
+            .filter(|parent| work.parent() == Some(parent));
+        let plain = |name: Option<&OsStr>| {
+            let name = name.and_then(OsStr::to_str)?;
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            plain.then(|| name.to_owned())
+        };
+        let (Some(parent), Some(upper), Some(work)) =
+            (beside, plain(upper.file_name()), plain(work.file_name()))
+        else {
+            return Err(Unfit::Layers);
+        };
+        let lower = Op::Keep {
+            source,
+            at: c"/lower",
+            attributes: SEEN,
+            map: granted.map,
+        };
+        self.add(lower, made("find the workspace for", path));
+        let layer = Op::Keep {
+            source: text(relative(parent.as_os_str().as_bytes()))?,
+            at: c"/layer",
+            attributes: WRITABLE,
+            map: None,
+        };
+        self.add(layer, "find the stage");
+        // Renaming a directory of the lower layer is refused alike with and without root.
+        let own = if ingredients.owner.is_some() {
+            "redirect_dir=nofollow,metacopy=off,index=off,xino=off"
+        } else {
+            "userxattr"
+        };
+        let options =
+            format!("lowerdir=/lower,upperdir=/layer/{upper},workdir=/layer/{work},volatile,{own}");
+        self.mount(c"overlay", path, NO_SETUID | NO_DEVICES, Some(&options))
+    }
+
+    fn denials(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        for mask in &ingredients.resolved.hidden {
+            self.hide(mask)?;
+        }
+        for path in &ingredients.resolved.frozen {
+            let path = bytes(path);
+            let source = Source::New(text(relative(path))?);
+            self.bind(source, path, SEEN)?;
+        }
+        Ok(())
+    }
+
+    fn ending(&mut self, ingredients: Ingredients<'_>) {
+        self.add(Op::Enter, "enter the new root");
+        self.rights
+            .push((c"/".to_owned(), Right::List, Kind::Directory));
+        if ingredients.owner.is_some() {
+            let what = format!("become user {INSIDE} of a user namespace");
+            self.add(Op::Become, what);
+        }
+        for (resource, value) in ingredients.limits {
+            let (resource, value) = (*resource, *value);
+            let what = format!("set resource limit {resource} to {value}");
+            self.add(Op::Limit { resource, value }, what);
+        }
+        self.add(Op::Powerless, "give up capabilities");
+        if ingredients.landlock > 0 {
+            let ruleset = landlock::ruleset(ingredients.landlock);
+            let rights = std::mem::take(&mut self.rights);
+            let rules = rights
+                .into_iter()
+                .map(|(path, right, kind)| {
+                    (path, landlock::access(right, kind, ingredients.landlock))
+                })
+                .collect();
+            self.add(Op::Landlock { ruleset, rules }, "raise Landlock rules");
+        }
+        let program = ingredients.filter;
+        self.add(Op::Filter { program }, "install the seccomp filter");
+        if let Some((program, flags)) = ingredients.asking {
+            self.add(Op::Ask { program, flags }, "install the filter for denials");
+        }
+    }
+}
+
+fn made(what: &str, path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    format!("make {what} `{path}`")
+}

@@ -1,0 +1,98 @@
+//! Carries a command's output to where it belongs, and its input to it.
+//!
+//! Bounded: a stream that goes over its limit is cut there and its sandbox told; memory use does not
+//! grow with what is written.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// One stream of output on its way.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Bytes passed on.
+    pub(super) bytes: AtomicU64,
+    /// Whether more came than may.
+    pub(super) over: AtomicBool,
+}
+
+/// As much as a pipe holds.
+const BUFFER: usize = 64 * 1024;
+
+/// Passes everything on from `from` to `to`, until its end or `limit`. `over` is called once if
+/// there was more. An output that cannot be written any more is drained and lost, like that of a
+/// program whose reader is gone; the error comes back.
+pub(super) fn drain(
+    from: BorrowedFd<'_>,
+    to: &mut (dyn Write + Send),
+    limit: u64,
+    flow: &Flow,
+    over: impl Fn(),
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    let mut result = Ok(());
+    loop {
+        let read = match rustix::io::read(from, &mut buffer) {
+            // A terminal whose other end is closed reports an error instead of an end.
+            Ok(0) | Err(Errno::IO) => break,
+            Ok(read) => read,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        let before = flow.bytes.load(Ordering::Relaxed);
+        let room = usize::try_from(limit.saturating_sub(before)).unwrap_or(usize::MAX);
+        let passed = buffer.get(..read.min(room)).unwrap_or_default();
+        flow.bytes.fetch_add(passed.len() as u64, Ordering::Relaxed);
+        if read > room && !flow.over.swap(true, Ordering::SeqCst) {
+            over();
+        }
+        if result.is_ok() {
+            result = to.write_all(passed).and_then(|()| to.flush());
+        }
+    }
+    result
+}
+
+/// Copies from `from` to `to` until either ends or `stop` becomes readable.
+pub(super) fn feed(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stop: BorrowedFd<'_>) {
+    let mut buffer = vec![0; BUFFER];
+    while ready(from, PollFlags::IN, stop) {
+        let read = match rustix::io::read(from, &mut buffer) {
+            Ok(0) => return,
+            Ok(read) => read,
+            Err(Errno::INTR | Errno::AGAIN) => continue,
+            Err(_) => return,
+        };
+        let mut left = buffer.get(..read).unwrap_or_default();
+        while !left.is_empty() {
+            if !ready(to, PollFlags::OUT, stop) {
+                return;
+            }
+            match rustix::io::write(to, left) {
+                Ok(written) => left = left.get(written..).unwrap_or_default(),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Waits until `descriptor` can be used. False if it is time to stop.
+fn ready(descriptor: BorrowedFd<'_>, flags: PollFlags, stop: BorrowedFd<'_>) -> bool {
+    let (descriptor, stop) = (descriptor.as_fd(), stop.as_fd());
+    let mut waiting = [
+        PollFd::new(&descriptor, flags),
+        PollFd::new(&stop, PollFlags::IN),
+    ];
+    loop {
+        match poll(&mut waiting, None) {
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+            Ok(_) => break,
+        }
+    }
+    let [_, stop] = waiting;
+    stop.revents().is_empty()
+}

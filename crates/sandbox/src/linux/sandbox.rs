@@ -1,0 +1,322 @@
+//! A live sandbox, as its supervisor sees it.
+//!
+//! Guarantee: a [`Sandbox`] exists only if every wall stands, and when it is gone every process of
+//! it is. Non-guarantee: a supervisor that is killed cleans nothing up; what it leaves - a note, a
+//! cgroup - is for the collector. Processes end by themselves, since init ends with the socket.
+
+use super::compile::{Ingredients, steps};
+use super::control::{Channel, Control};
+use super::identity::{Identity, Maps};
+use super::landlock;
+use super::program::Step;
+use super::resolve::Resolved;
+use super::sys;
+use super::wire::{Notice, Order};
+use crate::launch::{Launch, StartError};
+use crate::lifecycle::{Event, State};
+use crate::plan::{Class, Limit, Plan};
+use crate::report::{Enforced, Launcher, Raised, Report, Wall};
+use crate::seccomp::{Architecture, Instruction, Profile, compile};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::io;
+use std::time::Duration;
+
+/// How long raising the walls may take before it is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A sandbox of which every wall stands.
+#[derive(Debug)]
+pub struct Sandbox {
+    enforced: Enforced,
+    init: Init,
+    control: Control,
+    root: OwnedFd,
+}
+
+/// Raises the walls `launch` asks for.
+pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
+    let identity = Identity::own();
+    let mut maps = Maps::default();
+    let resolved = Resolved::of(&launch, identity, &mut maps)?;
+    let version = sys::landlock_version();
+    let limits = rlimits(&launch.plan);
+    let ingredients = Ingredients {
+        launch: &launch,
+        resolved: &resolved,
+        owner: identity.other(),
+        limits: &limits,
+        landlock: version,
+        filter: filter_for(launch.plan.profile())?,
+        asking: None,
+    };
+    let steps =
+        steps(ingredients).map_err(|unfit| failed("read the plan", io::Error::other(unfit)))?;
+    forget_volatile(&launch);
+    let (ours, init) = give_birth(steps, identity, &maps, landlock::ruleset_bytes(version))?;
+    let control = Control::new(ours).map_err(|source| failed("make a wake-up call", source))?;
+    let mut descriptors = init.raise(control.channel(), identity)?.into_iter();
+    let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
+    let root = descriptors.next().ok_or_else(lost)?;
+    let enforced = raised(&launch.plan, version).finish(launch.plan, &launch.minimum)?;
+    // A sandbox in the making can always become one that stands.
+    let _running = control.event(Event::Enforced);
+    Ok(Sandbox {
+        enforced,
+        init: init.process,
+        control,
+        root,
+    })
+}
+
+fn failed(step: impl Into<String>, source: io::Error) -> StartError {
+    StartError::Step {
+        step: step.into(),
+        source,
+    }
+}
+
+/// A child that has not yet raised its walls.
+struct Newborn {
+    process: Init,
+    steps: Vec<Step>,
+}
+
+/// Makes the process that becomes init.
+fn give_birth(
+    steps: Vec<Step>,
+    identity: Identity,
+    maps: &Maps,
+    ruleset_bytes: usize,
+) -> Result<(Channel, Newborn), StartError> {
+    let made = |what: &'static str| move |errno: rustix::io::Errno| failed(what, errno.into());
+    let kind = SocketType::SEQPACKET;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .map_err(made("make a socket"))?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let null =
+        rustix::fs::open(c"/dev/null", flags, Mode::empty()).map_err(made("open /dev/null"))?;
+    let mut keep: Vec<RawFd> = maps.descriptors().chain([theirs.as_raw_fd()]).collect();
+    keep.sort_unstable();
+    let program = sys::Start {
+        steps,
+        control: theirs.as_raw_fd(),
+        null: null.as_raw_fd(),
+        keep,
+        ruleset_bytes,
+    };
+    let child = sys::clone_process(namespaces(identity), || program.run())
+        .map_err(|source| failed("make namespaces", source))?;
+    let newborn = Newborn {
+        process: Init(child),
+        steps: program.steps,
+    };
+    Ok((Channel::new(ours), newborn))
+}
+
+/// Root enters a user namespace last: until then it mounts as the host's root, and what it mounted
+/// is then out of its own reach.
+const fn namespaces(identity: Identity) -> i32 {
+    let all = libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP;
+    match identity {
+        Identity::User { .. } => all | libc::CLONE_NEWUSER,
+        Identity::Root { .. } => all,
+    }
+}
+
+impl Newborn {
+    /// Leads the child through its program. Gives the descriptors it hands over at the end.
+    fn raise(&self, channel: &Channel, identity: Identity) -> Result<Vec<OwnedFd>, StartError> {
+        let go = || channel.send(Order::Go, &[]);
+        let map = || {
+            identity
+                .map(self.process.pid())
+                .map_err(|source| failed("map the user", source))
+        };
+        if matches!(identity, Identity::User { .. }) {
+            map()?;
+        }
+        go().map_err(|source| failed("reach the child", source))?;
+        loop {
+            let waited = channel.wait(PATIENCE);
+            if !waited.map_err(|source| failed("wait for the child", source))? {
+                return Err(failed("raise the walls", io::ErrorKind::TimedOut.into()));
+            }
+            let notice = channel.receive();
+            match notice.map_err(|source| failed("hear from the child", source))? {
+                Some((Notice::Unmapped, _)) => {
+                    map()?;
+                    go().map_err(|source| failed("reach the child", source))?;
+                }
+                Some((Notice::Ready, descriptors)) => return Ok(descriptors),
+                Some((Notice::Failed { step, errno }, _)) => {
+                    let step = usize::try_from(step).unwrap_or(usize::MAX);
+                    let what = self.steps.get(step).map_or("", |step| &step.what);
+                    return Err(failed(what, io::Error::from_raw_os_error(errno)));
+                }
+                Some((Notice::NotStarted { .. } | Notice::Ended { .. }, _)) | None => {
+                    return Err(failed("raise the walls", io::ErrorKind::BrokenPipe.into()));
+                }
+            }
+        }
+    }
+}
+
+/// The init of a sandbox. When it ends, so does everything in the sandbox.
+#[derive(Debug)]
+pub(super) struct Init(sys::ClonedChild);
+
+impl Init {
+    pub(super) const fn pid(&self) -> i32 {
+        self.0.pid
+    }
+
+    pub(super) fn kill(&self) {
+        // It may have ended already.
+        let _killed = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
+    }
+
+    fn reap(&self) {
+        let _reaped = waitid(WaitId::PidFd(self.0.pidfd.as_fd()), WaitIdOptions::EXITED);
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        self.kill();
+        self.reap();
+    }
+}
+
+impl Sandbox {
+    /// What was enforced, and how.
+    pub const fn report(&self) -> &Report {
+        self.enforced.report()
+    }
+
+    /// What it is granted.
+    pub const fn plan(&self) -> &Plan {
+        self.enforced.plan()
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        self.control.state()
+    }
+
+    /// Steers it from other threads.
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+
+    pub(super) const fn steering(&self) -> &Control {
+        &self.control
+    }
+
+    pub(super) const fn init(&self) -> &Init {
+        &self.init
+    }
+
+    pub(super) const fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Ends everything in it.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // From any state: what is left to do is the same.
+        let _stopping = self.control.event(Event::Stop);
+        self.init.kill();
+        let _stopped = self.control.event(Event::Stopped);
+        let _cleaned = self.control.event(Event::Cleaned);
+    }
+}
+
+/// An overlay mounted without syncing marks its work directory, so that one left by a crash of the
+/// machine is noticed. Whether it crashed is for the stage to know; here the mark is in the way.
+fn forget_volatile(launch: &Launch) {
+    if let Some(layers) = &launch.layers {
+        for part in [
+            "incompat/volatile",
+            "incompat",
+            "work/incompat/volatile",
+            "work/incompat",
+        ] {
+            let _removed = std::fs::remove_dir(layers.work.join(part));
+        }
+    }
+}
+
+fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
+    let unknown = || {
+        failed(
+            "find a filter for this processor",
+            io::ErrorKind::Unsupported.into(),
+        )
+    };
+    let architecture = Architecture::find(std::env::consts::ARCH).ok_or_else(unknown)?;
+    // A strict worker confines itself once it is loaded: it could not even be started under it.
+    let profile = profile.max(Profile::Standard);
+    compile(profile, architecture)
+        .map_err(|error| failed("compile the seccomp filter", io::Error::other(error)))
+}
+
+fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {
+    let limits = plan.limits();
+    vec![
+        (libc::RLIMIT_CORE, 0),
+        (libc::RLIMIT_FSIZE, limits.file_size.as_bytes()),
+        (libc::RLIMIT_NPROC, u64::from(limits.pids) + 1),
+        (libc::RLIMIT_NOFILE, 4096),
+    ]
+}
+
+fn raised(plan: &Plan, landlock: u32) -> Raised {
+    let mut raised = Raised::by(Launcher::Native);
+    for (wall, how) in [
+        (Wall::UserNamespace, "uid 1000 inside"),
+        (Wall::MountNamespace, "own mounts"),
+        (Wall::PidNamespace, "own init"),
+        (Wall::NetworkNamespace, "empty"),
+        (Wall::IpcNamespace, "empty"),
+        (Wall::UtsNamespace, "named airlock"),
+        (Wall::CgroupNamespace, "own root"),
+        (Wall::Root, "built from nothing, read-only"),
+        (Wall::Denials, "mounts and broker"),
+        (Wall::Capabilities, "none, and none to be had"),
+        (Wall::NoNewPrivileges, "set"),
+        (Wall::HostUser, "not root"),
+        (Wall::Environment, "given whole"),
+        (Wall::Descriptors, "three streams"),
+        (Wall::Session, "own session"),
+        (Wall::Lifetime, "ends with its supervisor"),
+    ] {
+        raised = raised.wall(wall, Class::Enforced, how);
+    }
+    raised = raised.wall(Wall::Seccomp, Class::Enforced, plan.profile().name());
+    raised = if landlock > 0 {
+        raised.wall(
+            Wall::Landlock,
+            Class::Enforced,
+            format!("version {landlock}"),
+        )
+    } else {
+        raised.absent(Wall::Landlock, "this kernel has none")
+    };
+    for limit in Limit::ALL {
+        raised = raised.limit(*limit, Class::Enforced, "for now");
+    }
+    raised
+}

@@ -1,0 +1,313 @@
+//! Runs one command in a sandbox and watches it to its end.
+
+use super::control::{Control, timespec, winsize};
+use super::pump::{self, Flow};
+use super::request;
+use super::sandbox::Sandbox;
+use super::wire::{Notice, Order, Stage};
+use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, TerminalSize};
+use crate::lifecycle::{Event, Outcome, Refused, State};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fcntl_setfl, openat2};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a command that was killed may take to be gone.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Sandbox {
+    /// Runs `command` to its end. Whatever it started ends with it.
+    pub fn run(&mut self, command: &Command, streams: Streams<'_>) -> Result<Ended, RunError> {
+        let state = self.state();
+        if !matches!(state, State::Running | State::Paused) {
+            let event = Event::Enforced;
+            return Err(RunError::State(Refused { state, event }));
+        }
+        let request = request::write(command, self.plan().directory())?;
+        let wires = Wires::new(&streams, self.root())?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(io("cannot watch the command"))?;
+        let (out, err) = (Flow::default(), Flow::default());
+        let limits = *self.plan().limits();
+        let control = self.steering();
+        if let Some(master) = &wires.terminal {
+            let master = master.try_clone();
+            control.set_terminal(master.ok());
+        }
+        let Streams {
+            stdin,
+            stdout,
+            stderr,
+            terminal,
+        } = streams;
+        let begun = Instant::now();
+        let result = thread::scope(|scope| {
+            let over = || control.wake();
+            let outputs = [
+                wires.output.as_ref().map(|from| {
+                    let (from, most, flow) = (from.as_fd(), limits.stdout.as_bytes(), &out);
+                    scope.spawn(move || pump::drain(from, stdout, most, flow, over))
+                }),
+                wires.errors.as_ref().map(|from| {
+                    let (from, most, flow) = (from.as_fd(), limits.stderr.as_bytes(), &err);
+                    scope.spawn(move || pump::drain(from, stderr, most, flow, over))
+                }),
+            ];
+            if let (Stdin::From(from), Some(to)) = (stdin, wires.input) {
+                let stop = stop.as_fd();
+                scope.spawn(move || {
+                    pump::feed(from.as_fd(), to.as_fd(), stop);
+                    end_of_input(&to, terminal.is_some());
+                });
+            }
+            let [input, output, errors] = wires.inside;
+            let handed = [
+                request.as_fd(),
+                input.as_fd(),
+                output.as_fd(),
+                errors.as_fd(),
+            ];
+            let order = Order::Run {
+                terminal: terminal.is_some(),
+            };
+            let sent = control.channel().send(order, &handed);
+            drop((input, output, errors, request));
+            let watched = sent
+                .map_err(|_| RunError::Gone)
+                .and_then(|()| self.watch(begun, [&out, &err]));
+            if watched.is_err() {
+                self.init().kill();
+            }
+            let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
+            let passed = outputs.into_iter().flatten().map(|output| output.join());
+            let passed: Vec<_> = passed.collect();
+            watched.map(|ended| (ended, passed))
+        });
+        control.set_terminal(None);
+        let ((outcome, not_started), _passed) = match result {
+            Ok(result) => result,
+            Err(error) => {
+                let _broke = control.event(Event::Broke);
+                return Err(error);
+            }
+        };
+        Ok(Ended {
+            outcome,
+            not_started,
+            wall: begun.elapsed(),
+            stdout: out.bytes.load(Ordering::Relaxed),
+            stderr: err.bytes.load(Ordering::Relaxed),
+            peak_memory: None,
+            refusals: Vec::new(),
+        })
+    }
+
+    /// Waits for the end of the command, and brings it about where a limit says so.
+    fn watch(
+        &self,
+        begun: Instant,
+        flows: [&Flow; 2],
+    ) -> Result<(Outcome, Option<NotStarted>), RunError> {
+        let control = self.steering();
+        let rested = control.rested();
+        let mut watch = Watch {
+            control,
+            verdict: None,
+            killed: None,
+            not_started: None,
+        };
+        let allowed = Duration::from_millis(self.plan().limits().duration.as_millis());
+        loop {
+            let now = Instant::now();
+            let deadline = begun + allowed + (control.rested().saturating_sub(rested));
+            if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
+                return Err(RunError::Gone);
+            }
+            if now >= deadline && watch.verdict.is_none() {
+                watch.end(Outcome::TimedOut);
+            }
+            let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
+            let (ended, woken) = wait(control, until.saturating_duration_since(now))?;
+            if woken {
+                control.take_wake();
+                if control.take_cancelled() {
+                    watch.end(Outcome::Cancelled);
+                } else if flows.iter().any(|flow| flow.over.load(Ordering::SeqCst)) {
+                    watch.end(Outcome::TooMuchOutput);
+                }
+            }
+            if ended && let Some(status) = watch.hear()? {
+                let outcome = watch.verdict.unwrap_or_else(|| meaning(status));
+                return Ok((outcome, watch.not_started));
+            }
+        }
+    }
+}
+
+struct Watch<'a> {
+    control: &'a Control,
+    /// Why it is being ended, if it is.
+    verdict: Option<Outcome>,
+    killed: Option<Instant>,
+    not_started: Option<NotStarted>,
+}
+
+impl Watch<'_> {
+    /// Ends the command. The first reason counts.
+    fn end(&mut self, why: Outcome) {
+        if self.verdict.is_none() {
+            self.verdict = Some(why);
+            self.killed = Some(Instant::now());
+            self.control.signal(KILL);
+        }
+    }
+
+    /// Takes one notice. Gives the status of the command if it ended.
+    fn hear(&mut self) -> Result<Option<i32>, RunError> {
+        let notice = self.control.channel().receive();
+        match notice.map_err(|source| RunError::Io {
+            what: "lost the sandbox",
+            source,
+        })? {
+            Some((Notice::Ended { status }, _)) => Ok(Some(status)),
+            Some((Notice::NotStarted { stage, errno }, _)) => {
+                self.not_started = Some(reason(stage, errno));
+                Ok(None)
+            }
+            Some((Notice::Failed { .. } | Notice::Unmapped | Notice::Ready, _)) | None => {
+                Err(RunError::Gone)
+            }
+        }
+    }
+}
+
+const KILL: u8 = 9;
+
+/// Waits for news of init or a wake-up call, no longer than `patience`.
+fn wait(control: &Control, patience: Duration) -> Result<(bool, bool), RunError> {
+    let (channel, wake) = (control.channel().as_fd(), control.wake_descriptor());
+    let mut waiting = [
+        PollFd::new(&channel, PollFlags::IN),
+        PollFd::new(&wake, PollFlags::IN),
+    ];
+    match poll(&mut waiting, Some(&timespec(patience))) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(errno) => return Err(io("cannot watch the command")(errno)),
+    }
+    let [channel, wake] = waiting;
+    Ok((!channel.revents().is_empty(), !wake.revents().is_empty()))
+}
+
+fn io(what: &'static str) -> impl Fn(Errno) -> RunError {
+    move |errno| RunError::Io {
+        what,
+        source: errno.into(),
+    }
+}
+
+const fn reason(stage: Stage, errno: i32) -> NotStarted {
+    match (stage, errno) {
+        (Stage::Directory, _) => NotStarted::NoDirectory,
+        (Stage::Program, libc::ENOENT | libc::ENOTDIR) => NotStarted::NotFound,
+        (Stage::Program, libc::EACCES | libc::ENOEXEC | libc::EISDIR | libc::EPERM) => {
+            NotStarted::NotExecutable
+        }
+        (Stage::Program, libc::E2BIG) => NotStarted::TooLong,
+        (Stage::Program | Stage::Process, errno) => NotStarted::Other(errno),
+    }
+}
+
+/// What a status of `wait` says.
+fn meaning(status: i32) -> Outcome {
+    let low = status & 0x7f;
+    if low == 0 {
+        return Outcome::Exited(u8::try_from((status >> 8) & 0xff).unwrap_or(u8::MAX));
+    }
+    if low == libc::SIGXFSZ {
+        return Outcome::FileTooLarge;
+    }
+    Outcome::Signalled(u8::try_from(low).unwrap_or(u8::MAX))
+}
+
+/// Closing a pipe ends its input; a terminal needs to be told.
+fn end_of_input(to: &OwnedFd, terminal: bool) {
+    const END_OF_TRANSMISSION: u8 = 4;
+    if terminal {
+        let _written = rustix::io::write(to, &[END_OF_TRANSMISSION]);
+    }
+}
+
+/// Pipes, or a terminal, between the supervisor and a command.
+struct Wires {
+    /// Ours: where input is written.
+    input: Option<OwnedFd>,
+    /// Ours: where output is read.
+    output: Option<OwnedFd>,
+    errors: Option<OwnedFd>,
+    terminal: Option<OwnedFd>,
+    /// The command's streams.
+    inside: [OwnedFd; 3],
+}
+
+impl Wires {
+    fn new(streams: &Streams<'_>, root: &OwnedFd) -> Result<Self, RunError> {
+        match streams.terminal {
+            Some(size) => Self::terminal(size, root),
+            None => Self::pipes(&streams.stdin),
+        }
+    }
+
+    fn pipes(stdin: &Stdin) -> Result<Self, RunError> {
+        let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io("cannot make a pipe"));
+        let ((output, their_output), (errors, their_errors)) = (pipe()?, pipe()?);
+        let (their_input, input) = match stdin {
+            Stdin::Empty => (null()?, None),
+            Stdin::From(_) => {
+                let (theirs, ours) = pipe()?;
+                // Whoever feeds it must be able to stop while it is full.
+                fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(io("cannot make a pipe"))?;
+                (theirs, Some(ours))
+            }
+        };
+        Ok(Self {
+            input,
+            output: Some(output),
+            errors: Some(errors),
+            terminal: None,
+            inside: [their_input, their_output, their_errors],
+        })
+    }
+
+    /// A terminal of the sandbox's own, which can be found in its `/dev/pts`.
+    fn terminal(size: TerminalSize, root: &OwnedFd) -> Result<Self, RunError> {
+        let made = io("cannot make a terminal");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let master =
+            openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve).map_err(&made)?;
+        rustix::pty::unlockpt(&master).map_err(&made)?;
+        rustix::termios::tcsetwinsize(&master, winsize(size)).map_err(&made)?;
+        let open = rustix::pty::OpenptFlags::RDWR
+            | rustix::pty::OpenptFlags::NOCTTY
+            | rustix::pty::OpenptFlags::CLOEXEC;
+        let slave = rustix::pty::ioctl_tiocgptpeer(&master, open).map_err(&made)?;
+        let copy = |descriptor: BorrowedFd<'_>| {
+            rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(&made)
+        };
+        Ok(Self {
+            input: Some(copy(master.as_fd())?),
+            output: Some(copy(master.as_fd())?),
+            errors: None,
+            inside: [copy(slave.as_fd())?, copy(slave.as_fd())?, slave],
+            terminal: Some(master),
+        })
+    }
+}
+
+fn null() -> Result<OwnedFd, RunError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/dev/null", flags, Mode::empty()).map_err(io("cannot open /dev/null"))
+}

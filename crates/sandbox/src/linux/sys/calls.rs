@@ -1,0 +1,438 @@
+#![expect(
+    unsafe_code,
+    reason = "system calls that no safe crate offers; each is explained where it is made"
+)]
+//! System calls that no safe crate offers, each as a small function that cannot be misused.
+
+use super::super::program::Ruleset;
+use crate::seccomp::Instruction;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use std::ffi::{CStr, c_long};
+use std::io;
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// The result of a raw call, with the error number it left.
+fn checked(result: c_long) -> Result<c_long> {
+    if result == -1 {
+        // SAFETY: points at this thread's own error number, always readable.
+        let number = unsafe { *libc::__errno_location() };
+        return Err(Errno::from_raw_os_error(number));
+    }
+    Ok(result)
+}
+
+fn to_descriptor(result: c_long) -> Result<OwnedFd> {
+    let number = RawFd::try_from(result).map_err(|_| Errno::OVERFLOW)?;
+    // SAFETY: a system call just returned this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// A child made by [`clone_process`], as its parent sees it.
+#[derive(Debug)]
+pub(crate) struct ClonedChild {
+    /// Its number.
+    pub(crate) pid: i32,
+    /// A descriptor that means it and nobody else.
+    pub(crate) pidfd: OwnedFd,
+}
+
+/// Arguments of `clone3`, first published version with what is needed here.
+#[repr(C, align(8))]
+#[derive(Default)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+}
+
+/// Makes a copy of the calling thread with namespaces of its own. The copy runs `body`
+/// and ends with the code it gives.
+///
+/// `body` must not allocate, lock or unwind: other threads of the process are not copied, nor
+/// are the locks they held released.
+pub(crate) fn clone_process(
+    namespaces: i32,
+    body: impl FnOnce() -> i32,
+) -> io::Result<ClonedChild> {
+    let mut pidfd: RawFd = -1;
+    let arguments = CloneArguments {
+        flags: u64::from((namespaces | libc::CLONE_PIDFD).cast_unsigned()),
+        pidfd: (&raw mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArguments::default()
+    };
+    // SAFETY: without CLONE_VM the child has its own copy of memory and, with no stack given, of
+    // this stack: it continues here as after `fork`. The arguments outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const arguments,
+            size_of::<CloneArguments>(),
+        )
+    };
+    let pid = checked(result)?;
+    if pid == 0 {
+        exit_now(body());
+    }
+    // SAFETY: `clone3` succeeded with CLONE_PIDFD, so this is a descriptor of ours.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let pid = i32::try_from(pid).map_err(|_| Errno::OVERFLOW)?;
+    Ok(ClonedChild { pid, pidfd })
+}
+
+/// Ends the process without running anything of the parent's that was copied with it.
+pub(super) fn exit_now(code: i32) -> ! {
+    loop {
+        // SAFETY: ends the process; nothing runs afterwards.
+        unsafe { libc::syscall(libc::SYS_exit_group, code) };
+    }
+}
+
+/// A child that only sleeps, in a user namespace of its own.
+pub(crate) fn sleeper_in_user_namespace() -> io::Result<ClonedChild> {
+    clone_process(libc::CLONE_NEWUSER, || {
+        loop {
+            // SAFETY: dies with its parent, and sleeps until it is killed; touches no memory.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_prctl,
+                    libc::PR_SET_PDEATHSIG,
+                    libc::SIGKILL,
+                    0,
+                    0,
+                    0,
+                );
+                libc::syscall(libc::SYS_ppoll, 0, 0, 0, 0, 0);
+            }
+        }
+    })
+}
+
+/// Forks. Gives the child's number to the parent and 0 to the child.
+pub(super) fn fork() -> Result<i32> {
+    // SAFETY: like `fork`: both go on with memory of their own. The caller allocates nothing.
+    let result = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    i32::try_from(checked(result)?).map_err(|_| Errno::OVERFLOW)
+}
+
+/// Becomes a program. Returns only if that failed.
+pub(super) fn execute(
+    program: &CStr,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) -> Errno {
+    // SAFETY: the caller ends both lists with a null pointer; each other entry points at text
+    // that ends with a NUL and stays mapped.
+    unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    // SAFETY: points at this thread's own error number.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+const ATTRIBUTE_IDMAP: u64 = 0x0010_0000;
+
+/// Sets attributes of a mount, and of those beneath it if `recursive`.
+pub(super) fn set_mount_attributes(
+    tree: BorrowedFd<'_>,
+    attributes: u64,
+    map: Option<BorrowedFd<'_>>,
+    recursive: bool,
+) -> Result<()> {
+    let attributes = MountAttributes {
+        set: attributes | map.map_or(0, |_| ATTRIBUTE_IDMAP),
+        clear: 0,
+        propagation: 0,
+        user_namespace: map.map_or(0, |map| u64::from(map.as_raw_fd().cast_unsigned())),
+    };
+    let recursive = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: an empty path means the descriptor itself; the structure outlives the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursive,
+            &raw const attributes,
+            size_of::<MountAttributes>(),
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// Sets both ends of a resource limit.
+pub(super) fn set_limit(resource: u32, value: u64) -> Result<()> {
+    let limit = [value, value];
+    // SAFETY: a limit is two 64-bit numbers, which outlive the call; nothing is written back.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_prlimit64,
+            0,
+            resource,
+            limit.as_ptr(),
+            std::ptr::null_mut::<u64>(),
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// The version of Landlock this kernel has; 0 for none.
+pub(crate) fn landlock_version() -> u32 {
+    const VERSION: u32 = 1;
+    // SAFETY: asks for a number only; no memory is named.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<Ruleset>(),
+            0,
+            VERSION,
+        )
+    };
+    checked(result)
+        .ok()
+        .and_then(|version| u32::try_from(version).ok())
+        .unwrap_or(0)
+}
+
+/// Makes a Landlock ruleset. `bytes` is how much of it this kernel knows.
+pub(super) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
+    // SAFETY: the structure outlives the call and is at least `bytes` long.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::from_ref(ruleset),
+            bytes.min(size_of::<Ruleset>()),
+            0,
+        )
+    };
+    to_descriptor(checked(result)?)
+}
+
+#[repr(C, packed)]
+struct PathRule {
+    access: u64,
+    parent: i32,
+}
+
+/// Allows `access` beneath `path`.
+pub(super) fn landlock_allow(
+    ruleset: BorrowedFd<'_>,
+    path: BorrowedFd<'_>,
+    access: u64,
+) -> Result<()> {
+    const BENEATH: u32 = 1;
+    let rule = PathRule {
+        access,
+        parent: path.as_raw_fd(),
+    };
+    // SAFETY: the structure outlives the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            BENEATH,
+            &raw const rule,
+            0,
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// Holds this thread and its children to a ruleset.
+pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: names no memory.
+    let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+    checked(result).map(drop)
+}
+
+const _: () = {
+    // What is handed to the kernel as `sock_filter` is laid out like it.
+    assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>());
+    assert!(align_of::<Instruction>() == align_of::<libc::sock_filter>());
+};
+
+fn install(program: &[Instruction], flags: u32) -> Result<c_long> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::INVAL)?;
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    // SAFETY: the program outlives the call, is only read, and has the layout the kernel expects.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
+    };
+    checked(result)
+}
+
+/// Holds this thread and its children to a filter.
+pub(super) fn install_filter(program: &[Instruction]) -> Result<()> {
+    install(program, 0).map(drop)
+}
+
+/// Holds this thread and its children to a filter that asks whoever has the descriptor.
+pub(super) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
+    const NEW_LISTENER: u32 = 1 << 3;
+    to_descriptor(install(program, flags | NEW_LISTENER)?)
+}
+
+/// Confines the whole process, every thread of it, for good: for workers of our own that do so once
+/// they are loaded.
+pub(crate) fn confine_thread(program: &[Instruction]) -> io::Result<()> {
+    const ALL_THREADS: u32 = 1;
+    rustix::thread::set_no_new_privs(true)?;
+    install(program, ALL_THREADS)?;
+    Ok(())
+}
+
+/// Gives every signal its usual meaning again and blocks all of them.
+pub(super) fn forget_signals() {
+    for number in 1..=64 {
+        // SAFETY: sets the action of a signal to the usual one; nothing of ours is called.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    mask(libc::SIG_BLOCK);
+}
+
+/// Lets every signal through.
+pub(super) fn unblock_signals() {
+    mask(libc::SIG_UNBLOCK);
+}
+
+fn mask(how: libc::c_int) {
+    let all: u64 = u64::MAX;
+    // SAFETY: a set of 64 signals is 8 bytes, which outlive the call; nothing is written back.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const all,
+            std::ptr::null_mut::<u64>(),
+            size_of::<u64>(),
+        )
+    };
+}
+
+/// A descriptor that becomes readable when a child ends.
+pub(super) fn child_signals() -> Result<OwnedFd> {
+    let set: u64 = 1 << (libc::SIGCHLD - 1);
+    // SAFETY: a set of 64 signals is 8 bytes, which outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_signalfd4,
+            -1,
+            &raw const set,
+            size_of::<u64>(),
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        )
+    };
+    to_descriptor(checked(result)?)
+}
+
+/// Sends a signal to every process of the pid namespace but the caller, which is its init.
+pub(super) fn signal_everyone(number: i32) -> Result<()> {
+    // SAFETY: names no memory.
+    checked(unsafe { libc::syscall(libc::SYS_kill, -1, number) }).map(drop)
+}
+
+/// Makes an open terminal the controlling one of this session.
+pub(super) fn control_terminal(terminal: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: the request takes a number, not memory.
+    checked(unsafe { libc::syscall(libc::SYS_ioctl, terminal.as_raw_fd(), libc::TIOCSCTTY, 0) })
+        .map(drop)
+}
+
+/// Closes every descriptor from `first` to `last`.
+pub(super) fn close_range(first: u32, last: u32) -> Result<()> {
+    // SAFETY: only the child calls this, and uses afterwards only descriptors outside the range.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
+}
+
+/// Makes `number` mean what `descriptor` means, past an exec.
+pub(super) fn place(descriptor: RawFd, number: RawFd) -> Result<()> {
+    if descriptor == number {
+        return Ok(());
+    }
+    // SAFETY: only the child calls this, for the three standard streams.
+    checked(unsafe { libc::syscall(libc::SYS_dup3, descriptor, number, 0) }).map(drop)
+}
+
+/// A descriptor the child was told to keep.
+pub(super) fn kept<'fd>(number: RawFd) -> BorrowedFd<'fd> {
+    // SAFETY: the child keeps these open until it ends.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// Enters namespaces of its own.
+pub(super) fn unshare_user() -> Result<()> {
+    // SAFETY: names no memory, and descriptors stay as they are.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER) }).map(drop)
+}
+
+/// Memory of a file, read-only, for as long as the process lives.
+pub(super) fn map_file(file: BorrowedFd<'_>, bytes: usize) -> Result<&'static [u8]> {
+    // SAFETY: a new mapping at an address the kernel chooses disturbs none.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_POPULATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        // SAFETY: points at this thread's own error number.
+        return Err(Errno::from_raw_os_error(unsafe {
+            *libc::__errno_location()
+        }));
+    }
+    // SAFETY: the mapping is that long and never unmapped; the file is sealed against change.
+    Ok(unsafe { std::slice::from_raw_parts(address.cast(), bytes) })
+}
+
+/// Fresh memory for `count` pointers, all null.
+pub(super) fn pointers(count: usize) -> Result<&'static mut [*const libc::c_char]> {
+    let bytes = count.checked_mul(size_of::<usize>()).ok_or(Errno::NOMEM)?;
+    // SAFETY: a new anonymous mapping at an address the kernel chooses disturbs none.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes.max(1),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(Errno::NOMEM);
+    }
+    // SAFETY: the mapping is that long, zeroed, aligned to a page and nobody else's.
+    Ok(unsafe { std::slice::from_raw_parts_mut(address.cast(), count) })
+}
+
+/// Makes a capability one that no program started from here can ever have.
+pub(super) fn drop_bounding(capability: u32) -> Result<()> {
+    // SAFETY: names no memory.
+    checked(unsafe { libc::syscall(libc::SYS_prctl, libc::PR_CAPBSET_DROP, capability, 0, 0, 0) })
+        .map(drop)
+}

@@ -1,0 +1,185 @@
+//! What the supervisor and the sandbox's init tell each other.
+//!
+//! Fixed messages of 12 bytes on a socket that keeps their boundaries; descriptors travel beside
+//! them. Nothing here allocates: init runs on a copy of a process that may have had other threads,
+//! whose locks would never be released.
+
+/// Bytes of one message.
+pub(super) const BYTES: usize = 12;
+
+/// What the supervisor tells init.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Go on with raising the walls.
+    Go,
+    /// Run the command in the memory file that comes with it; three descriptors follow.
+    Run {
+        /// Make its standard input its controlling terminal.
+        terminal: bool,
+    },
+    /// Send a signal to every process of the command.
+    Signal(u32),
+}
+
+/// What init tells the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// A step failed, and with it the sandbox.
+    Failed {
+        /// Which step of the program.
+        step: u32,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// It entered its user namespace and waits to be given its user.
+    Unmapped,
+    /// Every wall stands. The descriptor of the root comes with it, then the listener if one is.
+    Ready,
+    /// The program could not be started.
+    NotStarted {
+        /// What was being done.
+        stage: Stage,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The command ended, and everything it left behind is gone.
+    Ended {
+        /// As `wait` gives it.
+        status: i32,
+    },
+}
+
+/// What was being done when a program could not be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Making a process for it.
+    Process,
+    /// Going to its working directory.
+    Directory,
+    /// Becoming the program.
+    Program,
+}
+
+type Message = [u8; BYTES];
+
+const fn message(kind: u32, first: u32, second: u32) -> Message {
+    let ([a, b, c, d], [e, f, g, h], [i, j, k, l]) = (
+        kind.to_le_bytes(),
+        first.to_le_bytes(),
+        second.to_le_bytes(),
+    );
+    [a, b, c, d, e, f, g, h, i, j, k, l]
+}
+
+const fn words(message: Message) -> (u32, u32, u32) {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = message;
+    (
+        u32::from_le_bytes([a, b, c, d]),
+        u32::from_le_bytes([e, f, g, h]),
+        u32::from_le_bytes([i, j, k, l]),
+    )
+}
+
+impl Order {
+    pub(super) const fn encode(self) -> Message {
+        match self {
+            Self::Go => message(1, 0, 0),
+            Self::Run { terminal } => message(2, terminal as u32, 0),
+            Self::Signal(number) => message(3, number, 0),
+        }
+    }
+
+    pub(super) const fn decode(bytes: Message) -> Option<Self> {
+        match words(bytes) {
+            (1, 0, 0) => Some(Self::Go),
+            (2, terminal @ (0 | 1), 0) => Some(Self::Run {
+                terminal: terminal == 1,
+            }),
+            (3, number, 0) => Some(Self::Signal(number)),
+            _ => None,
+        }
+    }
+}
+
+impl Notice {
+    pub(super) const fn encode(self) -> Message {
+        match self {
+            Self::Failed { step, errno } => message(1, step, errno.cast_unsigned()),
+            Self::Unmapped => message(2, 0, 0),
+            Self::Ready => message(3, 0, 0),
+            Self::NotStarted { stage, errno } => message(4, stage as u32, errno.cast_unsigned()),
+            Self::Ended { status } => message(5, status.cast_unsigned(), 0),
+        }
+    }
+
+    pub(super) const fn decode(bytes: Message) -> Option<Self> {
+        match words(bytes) {
+            (1, step, errno) => Some(Self::Failed {
+                step,
+                errno: errno.cast_signed(),
+            }),
+            (2, 0, 0) => Some(Self::Unmapped),
+            (3, 0, 0) => Some(Self::Ready),
+            (4, stage @ 0..=2, errno) => Some(Self::NotStarted {
+                stage: match stage {
+                    0 => Stage::Process,
+                    1 => Stage::Directory,
+                    _ => Stage::Program,
+                },
+                errno: errno.cast_signed(),
+            }),
+            (5, status, 0) => Some(Self::Ended {
+                status: status.cast_signed(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_arrives_as_it_was_sent() {
+        for order in [
+            Order::Go,
+            Order::Run { terminal: true },
+            Order::Run { terminal: false },
+            Order::Signal(15),
+        ] {
+            assert_eq!(Order::decode(order.encode()), Some(order));
+        }
+        let stages = [Stage::Process, Stage::Directory, Stage::Program];
+        let not_started = stages.map(|stage| Notice::NotStarted { stage, errno: 13 });
+        let others = [
+            Notice::Failed { step: 7, errno: 1 },
+            Notice::Unmapped,
+            Notice::Ready,
+            Notice::Ended { status: -1 },
+        ];
+        for notice in not_started.into_iter().chain(others) {
+            assert_eq!(Notice::decode(notice.encode()), Some(notice));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in [
+            [0; BYTES],
+            [0xff; BYTES],
+            message(2, 2, 0),
+            message(1, 0, 1),
+        ] {
+            assert_eq!(Order::decode(bytes), None);
+        }
+        for bytes in [
+            [0; BYTES],
+            [0xff; BYTES],
+            message(4, 3, 0),
+            message(3, 1, 0),
+        ] {
+            assert_eq!(Notice::decode(bytes), None);
+        }
+    }
+}

@@ -1,1 +1,111 @@
-fn main() {}
+//! `airlock-escape [--only NAME] [--json]` runs the suite and prints its table; it leaves with 1
+//! unless every row held.
+
+use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["hold", place, probe, marker, kind] => hold(
+            Path::new(place),
+            Path::new(probe),
+            marker,
+            *kind == "confined",
+        )
+        .map(|()| true),
+        _ => Options::read(&words).and_then(|options| run(&options)),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            let _ = writeln!(io::stderr(), "error: {problem}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What was asked for.
+struct Options<'a> {
+    launcher: Launcher,
+    only: Option<&'a str>,
+    json: bool,
+}
+
+impl<'a> Options<'a> {
+    fn read(words: &[&'a str]) -> Result<Self, String> {
+        let mut options = Self {
+            launcher: Launcher::Native,
+            only: None,
+            json: false,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--only" => options.only = Some(words.next().ok_or("`--only` needs a name")?),
+                "--json" => options.json = true,
+                "--launcher" => match words.next().copied() {
+                    Some("native") => options.launcher = Launcher::Native,
+                    Some(other) => return Err(format!("there is no launcher `{other}`")),
+                    None => return Err("`--launcher` needs a name".to_owned()),
+                },
+                other => return Err(format!("unknown argument `{other}`")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn run(options: &Options<'_>) -> Result<bool, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let probe: PathBuf = own.with_file_name("airlock-probe");
+    let suite = Suite::new(options.launcher, &probe, &own).map_err(|error| error.to_string())?;
+    let rows = suite.run(options.only);
+    if rows.is_empty() {
+        return Err("no attack has that name".to_owned());
+    }
+    let text = if options.json {
+        serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?
+    } else {
+        table(&rows)
+    };
+    writeln!(io::stdout(), "{text}").map_err(|error| error.to_string())?;
+    Ok(rows.iter().all(|row| row.verdict == Verdict::Held))
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = format!("{:<28} {:<17} {:<34} wall\n", "attack", "control", "result");
+    let mut class = "";
+    for row in rows {
+        if row.class != class {
+            class = row.class;
+            text.push_str(&format!("\n{class}\n"));
+        }
+        let result = match &row.verdict {
+            Verdict::Held => format!("held: {}", row.met.join(" ")),
+            Verdict::Failed(problem) => format!("FAILED: {problem}"),
+        };
+        let walls = row.walls.join(", ");
+        text.push_str(&format!(
+            "  {:<26} {:<17} {result:<34} {walls}\n",
+            row.attack, row.control
+        ));
+    }
+    let held = rows
+        .iter()
+        .filter(|row| row.verdict == Verdict::Held)
+        .count();
+    let shown = rows
+        .iter()
+        .filter(|row| row.control.starts_with("succeeds") || row.control == "lives on")
+        .count();
+    text.push_str(&format!(
+        "\n{held} of {} held, {shown} controls succeeded",
+        rows.len()
+    ));
+    text
+}

@@ -34,6 +34,7 @@ struct Options<'a> {
     launcher: Launcher,
     only: Option<&'a str>,
     json: bool,
+    progress: bool,
 }
 
 impl<'a> Options<'a> {
@@ -42,12 +43,14 @@ impl<'a> Options<'a> {
             launcher: Launcher::Native,
             only: None,
             json: false,
+            progress: false,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--only" => options.only = Some(words.next().ok_or("`--only` needs a name")?),
                 "--json" => options.json = true,
+                "--progress" => options.progress = true,
                 "--launcher" => match words.next().copied() {
                     Some("native") => options.launcher = Launcher::Native,
                     Some(other) => return Err(format!("there is no launcher `{other}`")),
@@ -64,7 +67,13 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let probe: PathBuf = own.with_file_name("airlock-probe");
     let suite = Suite::new(options.launcher, &probe, &own).map_err(|error| error.to_string())?;
-    let rows = suite.run(options.only);
+    let watch = |name: &str, row: Option<&Row>| {
+        if options.progress {
+            let word = row.map_or("begins".to_owned(), |row| format!("{:?}", row.verdict));
+            let _ = writeln!(io::stderr(), "{name}: {word}");
+        }
+    };
+    let rows = suite.run(options.only, &watch);
     if rows.is_empty() {
         return Err("no attack has that name".to_owned());
     }

@@ -93,8 +93,9 @@ impl Suite {
         })
     }
 
-    /// Runs every attack, or those whose name has `only` in it, several at a time.
-    pub fn run(&self, only: Option<&str>) -> Vec<Row> {
+    /// Runs every attack, or those whose name has `only` in it, several at a time. `watch` hears of
+    /// each as it begins and as it ends.
+    pub fn run(&self, only: Option<&str>, watch: &(dyn Fn(&str, Option<&Row>) + Sync)) -> Vec<Row> {
         let chosen: Vec<Attack> = attacks()
             .filter(|attack| only.is_none_or(|only| attack.name.contains(only)))
             .collect();
@@ -105,7 +106,9 @@ impl Suite {
             for _ in 0..workers {
                 scope.spawn(|| {
                     while let Some(attack) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        watch(attack.name, None);
                         let row = self.attempt(attack);
+                        watch(attack.name, Some(&row));
                         if let Ok(mut rows) = rows.lock() {
                             rows.push(row);
                         }

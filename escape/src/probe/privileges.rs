@@ -4,7 +4,7 @@ use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
 use crate::sys::{
     Fault, MINUS_ONE, Try, at, call, fd, in_child, is_root, nothing, open, open_call,
-    own_namespaces, status_of, text,
+    own_namespaces, private_mounts, status_of, text,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -382,8 +382,13 @@ fn pivot_root(_: &Arguments, attempt: &mut Attempt) {
         };
         attempt.route(word, || {
             in_child(|| {
-                if own {
+                // It moves every process of the mount namespace: never the host's.
+                if is_root() {
+                    private_mounts()?;
+                } else if own {
                     own_namespaces(libc::CLONE_NEWNS)?;
+                }
+                if own {
                     let (none, tmp, kind) = (text("none"), text("/tmp"), text("tmpfs"));
                     let (none, tmp) = (at(none.as_bytes_with_nul()), at(tmp.as_bytes_with_nul()));
                     call(

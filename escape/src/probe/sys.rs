@@ -236,6 +236,31 @@ pub(crate) fn own_namespaces(more: i32) -> Try<()> {
     Ok(())
 }
 
+/// `mount`.
+pub(crate) fn mount(source: &str, target: &str, kind: &str, flags: u64, data: &str) -> Try<usize> {
+    let (source, target, kind, data) = (text(source), text(target), text(kind), text(data));
+    call(
+        libc::SYS_mount,
+        &[
+            at(source.as_bytes_with_nul()),
+            at(target.as_bytes_with_nul()),
+            at(kind.as_bytes_with_nul()),
+            flags as usize,
+            at(data.as_bytes_with_nul()),
+        ],
+    )
+}
+
+/// A mount namespace of its own: as root without a user namespace, else with one.
+pub(crate) fn private_mounts() -> Try<()> {
+    if is_root() {
+        call(libc::SYS_unshare, &[libc::CLONE_NEWNS as usize])?;
+        mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE, "")?;
+        return Ok(());
+    }
+    own_namespaces(libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP)
+}
+
 /// Whether the process is uid 0.
 pub(crate) fn is_root() -> bool {
     // SAFETY: takes no pointer.

@@ -5,7 +5,7 @@
 
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
-use crate::sys::{Try, at, c_path, call, fd, in_child, is_root, open, own_namespaces, text};
+use crate::sys::{Try, at, c_path, call, fd, in_child, mount, open, private_mounts, text};
 use std::fs;
 use std::path::Path;
 
@@ -58,30 +58,6 @@ fn trigger(arguments: &Arguments, attempt: &mut Attempt) {
             });
         }
     }
-}
-
-fn mount(source: &str, target: &str, kind: &str, flags: u64, data: &str) -> Try<usize> {
-    let (source, target, kind, data) = (text(source), text(target), text(kind), text(data));
-    call(
-        libc::SYS_mount,
-        &[
-            at(source.as_bytes_with_nul()),
-            at(target.as_bytes_with_nul()),
-            at(kind.as_bytes_with_nul()),
-            flags as usize,
-            at(data.as_bytes_with_nul()),
-        ],
-    )
-}
-
-/// A mount namespace of its own: as root without a user namespace, else with one.
-fn private_mounts() -> Try<()> {
-    if is_root() {
-        call(libc::SYS_unshare, &[libc::CLONE_NEWNS as usize])?;
-        mount("none", "/", "", libc::MS_REC | libc::MS_PRIVATE, "")?;
-        return Ok(());
-    }
-    own_namespaces(libc::CLONE_NEWNS | libc::CLONE_NEWCGROUP)
 }
 
 /// The program the kernel runs as root when a cgroup empties.

@@ -4,8 +4,8 @@ use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
 use crate::files::{below, upwards};
 use crate::sys::{
-    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, nothing, open, open_call,
-    own_namespaces, text,
+    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, is_root, mount, nothing, open, open_call,
+    own_namespaces, private_mounts, text,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -284,23 +284,17 @@ fn by_descriptor(arguments: &Arguments, attempt: &mut Attempt) {
     }
 }
 
-fn mount(source: &Path, target: &Path, kind: &str, flags: u64, data: &str) -> Try<usize> {
-    let (source, target, kind, data) = (c_path(source)?, c_path(target)?, text(kind), text(data));
-    call(
-        libc::SYS_mount,
-        &[
-            at(source.as_bytes_with_nul()),
-            at(target.as_bytes_with_nul()),
-            at(kind.as_bytes_with_nul()),
-            flags as usize,
-            at(data.as_bytes_with_nul()),
-        ],
-    )
-}
-
 /// Mounts need a namespace in which one is root: with it, if it can be had, and without.
 fn both_ways(attempt: &mut Attempt, step: &str, act: impl Fn() -> Try) {
-    attempt.route(step, || in_child(&act));
+    attempt.route(step, || {
+        in_child(|| {
+            // A control that is root must not change the host's mounts.
+            if is_root() {
+                private_mounts()?;
+            }
+            act()
+        })
+    });
     attempt.route(format!("unshare, {step}"), || {
         in_child(|| {
             own_namespaces(libc::CLONE_NEWNS)?;
@@ -315,7 +309,7 @@ fn by_bind(arguments: &Arguments, attempt: &mut Attempt) {
     both_ways(attempt, "mount MS_BIND", || {
         let here = workspace.join("bound");
         fs::create_dir_all(&here)?;
-        mount(&outside, &here, "", libc::MS_BIND, "")?;
+        mount(&outside.to_string_lossy(), &here.to_string_lossy(), "", libc::MS_BIND, "")?;
         append(&here.join(&name))
     });
     both_ways(attempt, "open_tree, move_mount", || {
@@ -420,11 +414,11 @@ fn protected(arguments: &Arguments, attempt: &mut Attempt) {
 }
 
 fn remount(arguments: &Arguments, attempt: &mut Attempt) {
-    let path = arguments.path("path");
+    let path = arguments.text("path");
     both_ways(attempt, "mount MS_REMOUNT", || {
         mount(&path, &path, "", libc::MS_BIND, "")?;
         mount(
-            Path::new(""),
+            "",
             &path,
             "",
             libc::MS_REMOUNT | libc::MS_BIND,
@@ -434,8 +428,8 @@ fn remount(arguments: &Arguments, attempt: &mut Attempt) {
     });
     both_ways(attempt, "mount MS_REMOUNT of /", || {
         mount(
-            Path::new(""),
-            Path::new("/"),
+            "",
+            "/",
             "",
             libc::MS_REMOUNT | libc::MS_BIND,
             "",
@@ -444,7 +438,7 @@ fn remount(arguments: &Arguments, attempt: &mut Attempt) {
     });
     both_ways(attempt, "mount_setattr", || {
         let attributes: [u64; 4] = [0, 1, 0, 0];
-        let name = c_path(&path)?;
+        let name = text(&path);
         call(
             libc::SYS_mount_setattr,
             &[HERE, at(name.as_bytes_with_nul()), 0, at(&attributes), 32],
@@ -457,7 +451,7 @@ fn unmount(arguments: &Arguments, attempt: &mut Attempt) {
     for path in arguments.list("paths") {
         both_ways(attempt, &format!("umount2 {path}"), || {
             if arguments.is("mount") {
-                mount(Path::new("none"), Path::new(&path), "tmpfs", 0, "")?;
+                mount("none", &path, "tmpfs", 0, "")?;
             }
             let name = text(&path);
             call(
@@ -471,7 +465,7 @@ fn unmount(arguments: &Arguments, attempt: &mut Attempt) {
 
 fn mount_over(_: &Arguments, attempt: &mut Attempt) {
     both_ways(attempt, "mount tmpfs on /etc", || {
-        mount(Path::new("none"), Path::new("/etc"), "tmpfs", 0, "")?;
+        mount("none", "/etc", "tmpfs", 0, "")?;
         Ok("/etc is the attacker's".to_owned())
     });
     both_ways(attempt, "fsopen tmpfs", || {
@@ -480,8 +474,8 @@ fn mount_over(_: &Arguments, attempt: &mut Attempt) {
         Ok("opened a file system".to_owned())
     });
     both_ways(attempt, "mount proc", || {
-        let here = Path::new("/tmp");
-        mount(Path::new("none"), here, "proc", 0, "")?;
+        let here = "/tmp";
+        mount("none", here, "proc", 0, "")?;
         Ok("mounted a fresh /proc".to_owned())
     });
 }

@@ -74,6 +74,9 @@ pub enum Control {
     Anyone,
     /// Root alone. Run by an ordinary user, the suite says that it was not run.
     Root,
+    /// Root with every capability and every device. Where the host keeps even root from it, as a
+    /// container or a device cgroup does, the suite says so.
+    FullRoot,
 }
 
 /// Who says whether an attack achieved something.
@@ -155,6 +158,11 @@ impl Attack {
 
     pub(crate) const fn root(mut self) -> Self {
         self.control = Control::Root;
+        self
+    }
+
+    pub(crate) const fn full_root(mut self) -> Self {
+        self.control = Control::FullRoot;
         self
     }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The host uid and gid of sandboxes that root starts.
@@ -60,6 +61,8 @@ pub(crate) struct Scene {
     pub(crate) watches_processes: bool,
     /// Whether set-user-id bits or device nodes beneath these are an effect.
     pub(crate) watches_bits: Vec<PathBuf>,
+    /// Whether attributes that steer an overlay on these are an effect.
+    pub(crate) watches_attributes: Vec<PathBuf>,
     /// What to remove at the end.
     pub(crate) leftovers: Vec<PathBuf>,
     /// More that no sandbox may change.
@@ -87,6 +90,7 @@ impl Scene {
             watched: Vec::new(),
             watches_processes: false,
             watches_bits: Vec::new(),
+            watches_attributes: Vec::new(),
             leftovers: Vec::new(),
             kept: Vec::new(),
             victims: Vec::new(),
@@ -186,6 +190,11 @@ impl Scene {
                 .iter()
                 .flat_map(|root| privileged_below(root)),
         );
+        let steered = self
+            .watches_attributes
+            .iter()
+            .flat_map(|path| steering(path));
+        changes.extend(steered);
         if self.watches_processes && !processes_with(&self.marker).is_empty() {
             changes.push("a process of it lives".to_owned());
         }
@@ -292,6 +301,12 @@ impl Drop for Scene {
         for victim in &mut self.victims {
             // Its input ends, and it cleans up after itself.
             drop(victim.stdin.take());
+            let until = Instant::now() + Duration::from_secs(1);
+            while matches!(victim.try_wait(), Ok(None)) && Instant::now() < until {
+                thread::sleep(Duration::from_millis(2));
+            }
+            // One that an attack has stopped never sees it.
+            let _ = victim.kill();
             let _ = victim.wait();
         }
         if self.watches_processes {
@@ -356,6 +371,25 @@ fn privileged_below(root: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// Attributes by which the overlay of this user's stages would be steered. Overlayfs itself sets
+/// `origin` and `impure`, which lead nowhere.
+fn steering(path: &Path) -> Vec<String> {
+    let prefix = if is_root() {
+        "trusted.overlay."
+    } else {
+        "user.overlay."
+    };
+    let mut names = vec![0_u8; 4096];
+    let length = rustix::fs::listxattr(path, names.as_mut_slice()).unwrap_or(0);
+    let names = String::from_utf8_lossy(names.get(..length).unwrap_or_default()).into_owned();
+    names
+        .split('\0')
+        .filter_map(|name| name.strip_prefix(prefix))
+        .filter(|name| !matches!(*name, "origin" | "impure") && !name.starts_with("overlay."))
+        .map(|name| format!("{} has {prefix}{name}", path.display()))
+        .collect()
 }
 
 /// Processes whose arguments have the marker.

@@ -157,7 +157,7 @@ impl Suite {
         if attack.target.is_some_and(|path| !Path::new(path).exists()) {
             return Ok("the host has none".to_owned());
         }
-        if attack.control == Control::Root && !is_root() {
+        if attack.control != Control::Anyone && !is_root() {
             return Ok("only as root".to_owned());
         }
         if attack.orphaned {
@@ -177,6 +177,14 @@ impl Suite {
             Judge::Probe => said.achieved,
             Judge::Host => !changes.is_empty(),
         };
+        let denials = ["EPERM", "EACCES", "EMFILE", "ENOENT"];
+        let kept = said
+            .tried
+            .iter()
+            .all(|(_, answer)| denials.contains(&answer.as_str()));
+        if !achieved && attack.control == Control::FullRoot && kept {
+            return Ok("denied to root too".to_owned());
+        }
         if !achieved {
             let tried = said
                 .tried

@@ -158,13 +158,17 @@ fn signal_process(arguments: &Arguments, attempt: &mut Attempt) {
     if pid == own {
         return attempt.route("kill", || Err(Fault::Errno(libc::ESRCH)));
     }
+    // As `sigqueue` fills it: the signal, no error, a code of the sender's own.
+    let mut information = [0_i32; 32];
+    information[0] = libc::SIGCONT;
+    information[2] = -1;
     let give = [
         ("kill", libc::SYS_kill, vec![pid, libc::SIGCONT as usize]),
         ("tkill", libc::SYS_tkill, vec![pid, libc::SIGCONT as usize]),
         (
             "rt_sigqueueinfo",
             libc::SYS_rt_sigqueueinfo,
-            vec![pid, libc::SIGCONT as usize, 0],
+            vec![pid, libc::SIGCONT as usize, at(&information)],
         ),
         ("pidfd_open", libc::SYS_pidfd_open, vec![pid, 0]),
         (

@@ -239,7 +239,7 @@ fn uid_map(arguments: &Arguments, attempt: &mut Attempt) {
             })
         });
     }
-    for file in ["uid_map", "gid_map", "setgroups", "projid_map"] {
+    for file in ["uid_map", "gid_map", "setgroups"] {
         attempt.route(format!("write {file}"), || {
             let line = if file == "setgroups" {
                 "allow"

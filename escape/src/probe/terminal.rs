@@ -20,6 +20,9 @@ const TIOCSTI: usize = 0x5412;
 /// A pseudo-terminal of its own, as controlling terminal of a session of its own.
 fn own_terminal() -> Try<(OwnedFd, OwnedFd)> {
     let _ = call(libc::SYS_setsid, &[]);
+    // Closing the other side hangs up on whoever controls this one.
+    // SAFETY: ignoring a signal touches no memory.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
     let main = open(Path::new("/dev/ptmx"), libc::O_RDWR | libc::O_NOCTTY)?;
     let (mut number, unlocked) = (0_i32, 0_i32);
     call(libc::SYS_ioctl, &[fd(&main), 0x4004_5431, at(&unlocked)])?;

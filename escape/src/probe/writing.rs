@@ -4,8 +4,8 @@ use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
 use crate::files::{below, upwards};
 use crate::sys::{
-    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, is_root, mount, nothing, open, open_call,
-    own_namespaces, private_mounts, text,
+    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, is_root, mount, nothing, open,
+    open_call, own_namespaces, private_mounts, text,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -309,7 +309,13 @@ fn by_bind(arguments: &Arguments, attempt: &mut Attempt) {
     both_ways(attempt, "mount MS_BIND", || {
         let here = workspace.join("bound");
         fs::create_dir_all(&here)?;
-        mount(&outside.to_string_lossy(), &here.to_string_lossy(), "", libc::MS_BIND, "")?;
+        mount(
+            &outside.to_string_lossy(),
+            &here.to_string_lossy(),
+            "",
+            libc::MS_BIND,
+            "",
+        )?;
         append(&here.join(&name))
     });
     both_ways(attempt, "open_tree, move_mount", || {
@@ -340,6 +346,21 @@ fn protected(arguments: &Arguments, attempt: &mut Attempt) {
     let file = directory.join(arguments.text("name"));
     let moved = directory.with_file_name("moved-away");
     attempt.route("openat", || append(&file));
+    attempt.route("make the directory", || {
+        fs::create_dir(&directory)?;
+        append(&file)
+    });
+    attempt.route("rename a prepared directory there", || {
+        let prepared = directory.with_file_name("prepared-directory");
+        fs::create_dir_all(&prepared)?;
+        append(&prepared.join(arguments.text("name")))?;
+        fs::rename(&prepared, &directory)?;
+        Ok("moved a directory there".to_owned())
+    });
+    attempt.route("a symlink there to a prepared directory", || {
+        symlink("prepared-directory", &directory)?;
+        Ok("made a symlink there".to_owned())
+    });
     attempt.route("a new file", || append(&directory.join("new")));
     attempt.route("a new file by magic link", || {
         append(&below("/proc/self/root", &file))
@@ -417,23 +438,11 @@ fn remount(arguments: &Arguments, attempt: &mut Attempt) {
     let path = arguments.text("path");
     both_ways(attempt, "mount MS_REMOUNT", || {
         mount(&path, &path, "", libc::MS_BIND, "")?;
-        mount(
-            "",
-            &path,
-            "",
-            libc::MS_REMOUNT | libc::MS_BIND,
-            "",
-        )?;
+        mount("", &path, "", libc::MS_REMOUNT | libc::MS_BIND, "")?;
         Ok("mounted it writable".to_owned())
     });
     both_ways(attempt, "mount MS_REMOUNT of /", || {
-        mount(
-            "",
-            "/",
-            "",
-            libc::MS_REMOUNT | libc::MS_BIND,
-            "",
-        )?;
+        mount("", "/", "", libc::MS_REMOUNT | libc::MS_BIND, "")?;
         Ok("mounted / writable".to_owned())
     });
     both_ways(attempt, "mount_setattr", || {
@@ -500,64 +509,85 @@ fn make_device(arguments: &Arguments, attempt: &mut Attempt) {
     }
 }
 
-/// A program with the set-user-id bit where the host can run it.
+/// A program with the set-user-id bit where the host can run it, by every call that takes a mode.
 fn make_setuid(arguments: &Arguments, attempt: &mut Attempt) {
+    const MODE: usize = 0o6755;
+    let create = (libc::O_CREAT | libc::O_WRONLY) as usize;
     for place in arguments.list("places") {
-        let path = Path::new(&place).join("setuid");
-        attempt.route(format!("chmod 06755 in {place}"), || {
-            fs::write(&path, "#!/bin/sh\n")?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o6755))?;
-            let mode = fs::metadata(&path)?.permissions().mode();
-            if mode & 0o6000 == 0 {
-                return nothing("BITS-DROPPED");
-            }
-            Ok("the bit stands".to_owned())
+        let path = |name: &str| Path::new(&place).join(name);
+        let mut make = |step: &str, act: &dyn Fn(&Path, usize) -> Try<usize>| {
+            let path = path(step);
+            attempt.route(format!("{step} in {place}"), || {
+                let name = c_path(&path)?;
+                act(&path, at(name.as_bytes_with_nul()))?;
+                match fs::metadata(&path)?.permissions().mode() & 0o6000 {
+                    0 => nothing("BITS-DROPPED"),
+                    _ => Ok("the bit stands".to_owned()),
+                }
+            });
+        };
+        let written = |path: &Path| fs::write(path, "#!/bin/sh\n").map_err(Fault::from);
+        make("chmod", &|path, name| {
+            written(path)?;
+            call(libc::SYS_chmod, &[name, MODE])
         });
-        attempt.route("openat with the mode", || {
-            let path = Path::new(&place).join("setuid-open");
-            let name = c_path(&path)?;
-            open_call(
-                libc::SYS_openat,
-                &[
-                    HERE,
-                    at(name.as_bytes_with_nul()),
-                    (libc::O_CREAT | libc::O_WRONLY) as usize,
-                    0o6755,
-                ],
-            )?;
-            let mode = fs::metadata(&path)?.permissions().mode();
-            if mode & 0o6000 == 0 {
-                return nothing("BITS-DROPPED");
-            }
-            Ok("the bit stands".to_owned())
+        make("fchmod", &|path, _| {
+            let opened = fs::File::create(path)?;
+            call(libc::SYS_fchmod, &[fd(&opened), MODE])
+        });
+        make("fchmodat", &|path, name| {
+            written(path)?;
+            call(libc::SYS_fchmodat, &[HERE, name, MODE])
+        });
+        make("fchmodat2", &|path, name| {
+            written(path)?;
+            call(452, &[HERE, name, MODE, 0])
+        });
+        make("open", &|_, name| {
+            call(libc::SYS_open, &[name, create, MODE])
+        });
+        make("creat", &|_, name| call(libc::SYS_creat, &[name, MODE]));
+        make("openat", &|_, name| {
+            call(libc::SYS_openat, &[HERE, name, create, MODE])
+        });
+        make("openat2", &|_, name| {
+            let how = [create as u64, MODE as u64, 0];
+            call(libc::SYS_openat2, &[HERE, name, at(&how), 24])
+        });
+        make("mknod", &|_, name| {
+            call(libc::SYS_mknod, &[name, MODE | libc::S_IFREG as usize, 0])
+        });
+        make("mknodat", &|_, name| {
+            call(libc::SYS_mknodat, &[HERE, name, MODE, 0])
         });
     }
 }
 
-/// Attributes by which overlayfs would look for a directory's content elsewhere on the host.
+/// Attributes by which overlayfs would look for a directory's content elsewhere on the host. All
+/// are tried; the host says which of them took effect.
 fn overlay_attribute(arguments: &Arguments, attempt: &mut Attempt) {
     let directory = arguments.path("directory");
+    let mut done = Vec::new();
     for key in [
-        "user.overlay.redirect",
         "trusted.overlay.redirect",
+        "user.overlay.redirect",
         "user.overlay.opaque",
         "user.overlay.metacopy",
         "user.overlay.whiteout",
     ] {
-        attempt.route(format!("setxattr {key}"), || {
-            let (path, name, value) = (c_path(&directory)?, text(key), b"/../outside".as_slice());
-            call(
-                libc::SYS_setxattr,
-                &[
-                    at(path.as_bytes_with_nul()),
-                    at(name.as_bytes_with_nul()),
-                    at(value),
-                    value.len(),
-                    0,
-                ],
-            )?;
-            Ok(format!("set {key}"))
+        let value = b"/../outside".as_slice();
+        let result = c_path(&directory).and_then(|path| {
+            let name = text(key);
+            let (path, name) = (at(path.as_bytes_with_nul()), at(name.as_bytes_with_nul()));
+            call(libc::SYS_setxattr, &[path, name, at(value), value.len(), 0])
         });
+        match result {
+            Ok(_) => done.push(key),
+            Err(fault) => attempt.route(format!("setxattr {key}"), || Err(fault)),
+        }
+    }
+    if !done.is_empty() {
+        attempt.route("setxattr", || Ok(done.join(", ")));
     }
 }
 

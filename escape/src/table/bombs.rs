@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Attack] = &[
         "descriptors",
         descriptors,
     )
-    .root()
+    .full_root()
     .denied(&["EMFILE"])
     .by(&[Lifetime]),
     row("bomb-pipes", "bomb-pipes", "memory in pipes", pipes)

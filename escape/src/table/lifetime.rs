@@ -65,10 +65,12 @@ pub(super) const ROWS: &[Attack] = &[
                 millis: Some(1_500),
                 ..Limited::default()
             };
-            leaves(
-                scene,
-                &["double fork", "ignoring signals", "many", "waiting"],
-            )
+            let waiting = if scene.confined {
+                "waiting"
+            } else {
+                "not waiting"
+            };
+            leaves(scene, &["double fork", "ignoring signals", "many", waiting])
         },
     )
     .ends(&["timed-out"]),

@@ -164,7 +164,7 @@ pub(super) const ROWS: &[Attack] = &[
         "being the last that is ended for memory",
         nothing,
     )
-    .root()
+    .full_root()
     .denied(&["EACCES", "EPERM", "EROFS"])
     .by(&[Capabilities]),
     row(
@@ -210,8 +210,8 @@ fn capable_file(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/capable");
     let _ = fs::copy(&scene.probe, &copy);
     let _ = fs::set_permissions(&copy, fs::Permissions::from_mode(0o755));
-    // Version 2, effective: every capability permitted.
-    let words: [u32; 5] = [0x0200_0001, u32::MAX, 0, 0x1ff, 0];
+    // Version 2, effective: to change owners.
+    let words: [u32; 5] = [0x0200_0001, 1, 0, 0, 0];
     let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let flags = rustix::fs::XattrFlags::empty();
     let _ = rustix::fs::setxattr(&copy, "security.capability", &value, flags);

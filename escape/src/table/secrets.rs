@@ -260,7 +260,7 @@ pub(super) const ROWS: &[Attack] = &[
         "the host's disk by a node of its own",
         disk,
     )
-    .root()
+    .full_root()
     .denied(&["EPERM", "ENOENT"])
     .by(&[Seccomp, Root]),
     row("handle", "handle", "a file by its handle", handle)
@@ -377,7 +377,7 @@ fn kernel_memory(_: &mut Scene) -> Value {
 }
 
 fn debug_files(_: &mut Scene) -> Value {
-    json!({ "paths": ["/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security"], "marker": "" })
+    json!({ "paths": ["/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/slab"], "marker": "" })
 }
 
 fn system_files(_: &mut Scene) -> Value {

@@ -15,9 +15,25 @@ const fn row(
 }
 
 const HIDDEN: &[&str] = &[
-    "ENOENT", "EACCES", "EPERM", "EMPTY", "EROFS", "EXDEV", "EBUSY",
+    "ENOENT",
+    "EACCES",
+    "EPERM",
+    "EMPTY",
+    "EROFS",
+    "EXDEV",
+    "EBUSY",
+    "EEXIST",
+    "ENOTEMPTY",
 ];
-const FROZEN: &[&str] = &["EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY"];
+const FROZEN: &[&str] = &[
+    "EROFS",
+    "EACCES",
+    "EPERM",
+    "EXDEV",
+    "EBUSY",
+    "EEXIST",
+    "ENOTEMPTY",
+];
 
 pub(super) const ROWS: &[Attack] = &[
     row(

@@ -90,6 +90,7 @@ pub(super) const ROWS: &[Attack] = &[
     setting("user-limits", "how many namespaces there may be", |_| {
         paths(&["/proc/sys/user/max_user_namespaces"])
     })
+    .full_root()
     .target("/proc/sys/user/max_user_namespaces"),
     setting("interrupts", "which processor serves which device", |_| {
         paths(&["/proc/irq/default_smp_affinity"])
@@ -137,6 +138,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(&["EACCES", "ENOENT"])
     .by(&[Root]),
     row("raw-disk", "trigger", "the host's disk", raw_disk)
+        .full_root()
         .denied(&["EACCES", "ENOENT"])
         .by(&[Root]),
     row(

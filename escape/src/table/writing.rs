@@ -253,10 +253,11 @@ pub(super) const ROWS: &[Attack] = &[
         "overlay-attribute",
         "overlay-attribute",
         "attributes that redirect the overlay",
-        overlay,
+        attribute,
     )
+    .seen_from_outside()
     .denied(&["EPERM", "EOPNOTSUPP", "EACCES"])
-    .by(&[Seccomp]),
+    .by(&[MountNamespace]),
     row(
         "overlay-whiteout",
         "overlay-whiteout",
@@ -395,4 +396,16 @@ fn overlay(scene: &mut Scene) -> Value {
 
 fn owner(scene: &mut Scene) -> Value {
     json!({ "path": scene.told("tree/mine") })
+}
+
+/// The control sets it where overlayfs would read it.
+fn attribute(scene: &mut Scene) -> Value {
+    let below = if scene.confined {
+        "tree/sub"
+    } else {
+        "stage/upper/sub"
+    };
+    let _ = fs::create_dir_all(scene.path(below));
+    scene.watches_attributes.push(scene.path("stage/upper/sub"));
+    json!({ "directory": scene.told(below), "all": true })
 }

@@ -30,6 +30,7 @@ const SEEN: u64 = attribute::READ_ONLY | attribute::NO_SETUID | attribute::NO_DE
 const WRITABLE: u64 = attribute::NO_SETUID | attribute::NO_DEVICES;
 const DEVICE: u64 = attribute::NO_SETUID | attribute::NO_EXEC;
 
+const READ_ONLY: u32 = 1;
 const NO_SETUID: u32 = 2;
 const NO_DEVICES: u32 = 4;
 const NO_EXEC: u32 = 8;
@@ -45,35 +46,19 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("stderr", "/proc/self/fd/2"),
 ];
 /// Writable places in memory: where, and which part of the scratch.
-const SCRATCH: &[(&str, &CStr)] = &[
-    ("/tmp", c"/scratch/tmp"),
-    ("/var/tmp", c"/scratch/var-tmp"),
-    ("/dev/shm", c"/scratch/shm"),
-    ("/run", c"/scratch/run"),
-];
+const SCRATCH: &[(&str, &CStr)] = &[("/tmp", c"/scratch/tmp"), ("/dev/shm", c"/scratch/shm")];
 /// Inodes all of them may have together: each costs the kernel about a kibibyte.
 const SCRATCH_FILES: u32 = 131_072;
 
-/// Parts of `/proc` that steer the machine: seen read-only.
-pub(super) const PROC_READ_ONLY: &[&str] = &[
-    "sys", "bus", "fs", "irq", "acpi", "scsi", "asound", "mtrr", "driver",
-];
-/// Parts of `/proc` that show or do what nobody inside needs: hidden.
+/// Parts of `/proc` that show what nobody inside needs: hidden. All of `/proc` is read-only.
 pub(super) const PROC_HIDDEN: &[&str] = &[
-    "sysrq-trigger",
     "kcore",
     "kmsg",
     "kallsyms",
     "keys",
     "key-users",
+    "sysrq-trigger",
     "timer_list",
-    "sched_debug",
-    "latency_stats",
-    "kpagecount",
-    "kpageflags",
-    "kpagecgroup",
-    "vmallocinfo",
-    "slabinfo",
 ];
 
 /// The steps, in order.
@@ -251,17 +236,13 @@ impl Steps {
 
     fn kernel_files(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         self.directory(b"/proc")?;
-        self.mount(c"proc", b"/proc", NO_SETUID | NO_DEVICES | NO_EXEC, None)?;
-        for name in &ingredients.resolved.proc_read_only {
-            let path = [b"/proc/", name.as_bytes()].concat();
-            let source = Source::New(text(relative(&path))?);
-            self.bind(source, &path, SEEN | attribute::NO_EXEC)?;
-        }
+        let flags = READ_ONLY | NO_SETUID | NO_DEVICES | NO_EXEC;
+        self.mount(c"proc", b"/proc", flags, None)?;
         for name in &ingredients.resolved.proc_hidden {
             let path = [b"/proc/", name.as_bytes()].concat();
             self.bind(Source::Base(c"/nothing"), &path, SEEN)?;
         }
-        self.right(b"/proc", Right::Kernel, Kind::Directory)?;
+        self.right(b"/proc", Right::Read, Kind::Directory)?;
         self.directory(b"/dev")?;
         for name in DEVICES {
             let path = [b"/dev/", name.as_bytes()].concat();
@@ -299,6 +280,8 @@ impl Steps {
     }
 
     fn scratch(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        self.link(b"/var/tmp", OsStr::new("/tmp"))?;
+        self.directory(b"/run")?;
         let home = bytes(&ingredients.launch.base.home);
         let places = SCRATCH
             .iter()

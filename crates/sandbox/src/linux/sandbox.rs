@@ -246,17 +246,18 @@ impl Drop for Sandbox {
 
 /// An overlay mounted without syncing marks its work directory, so that one left by a crash of the
 /// machine is noticed. Whether it crashed is for the stage to know; here the mark is in the way.
+/// What cannot be removed makes the mount fail, and is reported there.
 fn forget_volatile(launch: &Launch) {
-    if let Some(layers) = &launch.layers {
-        for part in [
-            "incompat/volatile",
-            "incompat",
-            "work/incompat/volatile",
-            "work/incompat",
-        ] {
-            let _removed = std::fs::remove_dir(layers.work.join(part));
-        }
+    let Some(layers) = &launch.layers else { return };
+    let marks = ["work", "work/incompat", "work/incompat/volatile"];
+    let marks = marks.map(|mark| layers.work.join(mark));
+    for mark in &marks {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let _opened = std::fs::set_permissions(mark, open);
     }
+    let [_, _, volatile] = marks;
+    let _removed = std::fs::remove_file(volatile.join("dirty"));
+    let _removed = std::fs::remove_dir(volatile);
 }
 
 fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {

@@ -355,9 +355,7 @@ fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
     for (name, mode) in [
         (c"/scratch/home", 0o700),
         (c"/scratch/tmp", 0o1777),
-        (c"/scratch/var-tmp", 0o1777),
         (c"/scratch/shm", 0o1777),
-        (c"/scratch/run", 0o700),
     ] {
         mkdirat(CWD, name, Mode::from_raw_mode(mode))?;
         if let Some((user, group)) = owner {

@@ -47,12 +47,12 @@ impl Sandbox {
         let result = thread::scope(|scope| {
             let over = || control.wake();
             let outputs = [
-                wires.output.as_ref().map(|from| {
-                    let (from, most, flow) = (from.as_fd(), limits.stdout.as_bytes(), &out);
+                wires.output.map(|from| {
+                    let (most, flow) = (limits.stdout.as_bytes(), &out);
                     scope.spawn(move || pump::drain(from, stdout, most, flow, over))
                 }),
-                wires.errors.as_ref().map(|from| {
-                    let (from, most, flow) = (from.as_fd(), limits.stderr.as_bytes(), &err);
+                wires.errors.map(|from| {
+                    let (most, flow) = (limits.stderr.as_bytes(), &err);
                     scope.spawn(move || pump::drain(from, stderr, most, flow, over))
                 }),
             ];

@@ -8,12 +8,14 @@
 //! Not here yet: the launchers, the stage, the proxy. They consume a plan and are the only ones who
 //! can make an [`Enforced`], without which nothing is started.
 
+pub mod base;
 pub mod generate;
 pub mod launch;
 pub mod lifecycle;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod plan;
+pub mod presets;
 mod report;
 pub mod seccomp;
 mod template;

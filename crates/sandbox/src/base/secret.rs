@@ -53,9 +53,8 @@ fn has_secret(bytes: &[u8]) -> bool {
 /// Whether an address has a user before its host: `https://user:word@host`.
 fn has_login(line: &str) -> bool {
     line.split("://").skip(1).any(|rest| {
-        let end = rest.find(['/', '?', '#', '"', '\'', '<', '>']);
-        let authority = end.and_then(|end| rest.get(..end)).unwrap_or(rest);
-        let word = authority.split_whitespace().next().unwrap_or_default();
+        let ends = |c: char| matches!(c, '/' | '?') || c.is_whitespace();
+        let word = rest.split(ends).next().unwrap_or_default();
         word.contains('@') && !word.starts_with("git@")
     })
 }

@@ -118,7 +118,8 @@ pub const CREDENTIALS: &[Credential] = &[
     of("Airlock", ".local/share/airlock"),
 ];
 
-/// Names that are secrets wherever a toolchain keeps them.
+/// Names that may hold secrets wherever a toolchain keeps them; conda records the addresses it
+/// installed from, logins included.
 pub(super) const NAMES: &[&str] = &[
     "credentials",
     "credentials.toml",
@@ -129,6 +130,7 @@ pub(super) const NAMES: &[&str] = &[
     ".pypirc",
     ".condarc",
     "pip.conf",
+    "conda-meta",
     "settings.xml",
     "conf/settings.xml",
     "settings-security.xml",

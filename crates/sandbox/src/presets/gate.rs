@@ -228,6 +228,17 @@ impl<'a> Gate<'a> {
         any
     }
 
+    /// Grants a directory as a whole, which is one mount, or `pieces` of it if there is a secret
+    /// beside them.
+    pub(super) fn whole_or_pieces(&mut self, directory: &HostPath, pieces: &[&str]) -> bool {
+        let target = real(directory).unwrap_or_else(|| directory.clone());
+        if self.judge(directory).is_some() || self.judge(&target).is_some() {
+            self.pieces(directory, pieces)
+        } else {
+            self.grant(directory)
+        }
+    }
+
     /// Why no toolchain can be at `path`.
     fn judge_place(&self, path: &HostPath) -> Option<String> {
         if path.is_root() || self.homes.iter().any(|home| path.holds(home)) {

@@ -157,7 +157,7 @@ fn all_of(gate: &mut Gate<'_>, directory: &HostPath) -> bool {
     let mut any = false;
     for name in names_in(directory).into_iter().take(ENVIRONMENTS) {
         let home = directory.join(&name);
-        any |= is_installation(&home) && gate.pieces(&home, &INSTALLATION);
+        any |= is_installation(&home) && gate.whole_or_pieces(&home, &INSTALLATION);
     }
     any
 }

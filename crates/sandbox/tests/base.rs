@@ -54,111 +54,113 @@ fn hidden(base: &Base) -> BTreeSet<String> {
     base.masks.iter().map(mask).collect()
 }
 
+/// A distribution, its tree, and what is shown of it.
+const DISTRIBUTIONS: &[(&str, &[&str], &[&str])] = &[
+    (
+        "merged /usr",
+        &[
+            "/usr/",
+            "/bin -> usr/bin",
+            "/sbin -> usr/sbin",
+            "/lib -> usr/lib",
+            "/lib64 -> usr/lib64",
+            "/etc/",
+            "/opt/",
+            "/home/u/",
+            "/root/",
+            "/var/lib/x/",
+            "/run/x/",
+        ],
+        &[
+            "/usr",
+            "/bin -> usr/bin",
+            "/sbin -> usr/sbin",
+            "/lib -> usr/lib",
+            "/lib64 -> usr/lib64",
+            "/etc",
+            "/opt",
+        ],
+    ),
+    (
+        "separate directories, no /lib64, no /opt",
+        &["/usr/local/", "/bin/", "/sbin/", "/lib/", "/etc/"],
+        &["/usr", "/bin", "/sbin", "/lib", "/etc"],
+    ),
+    (
+        "more than one word size",
+        &[
+            "/usr/",
+            "/lib/",
+            "/lib32/",
+            "/lib64/",
+            "/libx32 -> usr/libx32",
+        ],
+        &["/usr", "/lib", "/lib32", "/lib64", "/libx32 -> usr/libx32"],
+    ),
+    (
+        "NixOS",
+        &[
+            "/nix/store/abc-system/sw/bin/",
+            "/nix/var/nix/db/",
+            "/bin/",
+            "/usr/bin/",
+            "/etc/static -> /nix/store/abc-etc",
+            "/run/current-system -> /nix/store/abc-system",
+        ],
+        &[
+            "/usr",
+            "/bin",
+            "/etc",
+            "/nix/store",
+            "/run/current-system -> /nix/store/abc-system",
+        ],
+    ),
+    (
+        "Guix, whose system is reached over a profile",
+        &[
+            "/gnu/store/abc-system/",
+            "/bin/",
+            "/etc/",
+            "/run/current-system -> /var/guix/profiles/system",
+            "/var/guix/profiles/system -> system-1-link",
+            "/var/guix/profiles/system-1-link -> /gnu/store/abc-system",
+        ],
+        &[
+            "/bin",
+            "/etc",
+            "/gnu/store",
+            "/run/current-system -> /gnu/store/abc-system",
+        ],
+    ),
+    (
+        "ostree, whose /opt and /usr/local lie in /var",
+        &[
+            "/usr/bin/",
+            "/usr/local -> ../var/usrlocal",
+            "/var/usrlocal/bin/",
+            "/opt -> var/opt",
+            "/var/opt/",
+            "/etc/",
+        ],
+        &[
+            "/usr",
+            "/var/usrlocal",
+            "/etc",
+            "/opt -> var/opt",
+            "/var/opt",
+        ],
+    ),
+    (
+        "openSUSE's certificates",
+        &["/usr/", "/var/lib/ca-certificates/pem/", "/var/lib/other/"],
+        &["/usr", "/var/lib/ca-certificates"],
+    ),
+    ("nothing", &[], &[]),
+];
+
 #[test]
 fn every_kind_of_distribution_is_shown_as_it_is() {
-    let cases: &[(&str, &[&str], &[&str])] = &[
-        (
-            "merged /usr",
-            &[
-                "/usr/",
-                "/bin -> usr/bin",
-                "/sbin -> usr/sbin",
-                "/lib -> usr/lib",
-                "/lib64 -> usr/lib64",
-                "/etc/",
-                "/opt/",
-                "/home/u/",
-                "/root/",
-                "/var/lib/x/",
-                "/run/x/",
-            ],
-            &[
-                "/usr",
-                "/bin -> usr/bin",
-                "/sbin -> usr/sbin",
-                "/lib -> usr/lib",
-                "/lib64 -> usr/lib64",
-                "/etc",
-                "/opt",
-            ],
-        ),
-        (
-            "separate directories, no /lib64, no /opt",
-            &["/usr/local/", "/bin/", "/sbin/", "/lib/", "/etc/"],
-            &["/usr", "/bin", "/sbin", "/lib", "/etc"],
-        ),
-        (
-            "more than one word size",
-            &[
-                "/usr/",
-                "/lib/",
-                "/lib32/",
-                "/lib64/",
-                "/libx32 -> usr/libx32",
-            ],
-            &["/usr", "/lib", "/lib32", "/lib64", "/libx32 -> usr/libx32"],
-        ),
-        (
-            "NixOS",
-            &[
-                "/nix/store/abc-system/sw/bin/",
-                "/nix/var/nix/db/",
-                "/bin/",
-                "/usr/bin/",
-                "/etc/static -> /nix/store/abc-etc",
-                "/run/current-system -> /nix/store/abc-system",
-            ],
-            &[
-                "/usr",
-                "/bin",
-                "/etc",
-                "/nix/store",
-                "/run/current-system -> /nix/store/abc-system",
-            ],
-        ),
-        (
-            "Guix, whose system is reached over a profile",
-            &[
-                "/gnu/store/abc-system/",
-                "/bin/",
-                "/etc/",
-                "/run/current-system -> /var/guix/profiles/system",
-                "/var/guix/profiles/system -> system-1-link",
-                "/var/guix/profiles/system-1-link -> /gnu/store/abc-system",
-            ],
-            &[
-                "/bin",
-                "/etc",
-                "/gnu/store",
-                "/run/current-system -> /gnu/store/abc-system",
-            ],
-        ),
-        (
-            "ostree, whose /opt and /usr/local lie in /var",
-            &[
-                "/usr/bin/",
-                "/usr/local -> ../var/usrlocal",
-                "/var/usrlocal/bin/",
-                "/opt -> var/opt",
-                "/var/opt/",
-                "/etc/",
-            ],
-            &[
-                "/usr",
-                "/var/usrlocal",
-                "/etc",
-                "/opt -> var/opt",
-                "/var/opt",
-            ],
-        ),
-        (
-            "openSUSE's certificates",
-            &["/usr/", "/var/lib/ca-certificates/pem/", "/var/lib/other/"],
-            &["/usr", "/var/lib/ca-certificates"],
-        ),
-        ("nothing", &[], &[]),
-    ];
-    for (case, entries, want) in cases {
+    for (case, entries, want) in DISTRIBUTIONS {
         let root = tree(entries);
         assert_eq!(shown(&base(root.path())), *want, "{case}");
     }

@@ -7,7 +7,7 @@
 //! places; beyond it a file is protected by its own permissions, as for every user of the machine.
 //! A link in `/etc` that leads out of what is visible (`resolv.conf` into `/run`) is broken inside.
 //!
-//! Invariant: nothing but the places of [`PLACES`] and what their links lead to is ever listed, and
+//! Invariant: nothing but the listed places and what their links lead to is ever listed, and
 //! never a home directory.
 
 mod identity;

@@ -11,7 +11,7 @@
 //! Not guaranteed: that a tool finds everything. What was left out, and why, is in
 //! [`Preset::notes`].
 //!
-//! Invariant: every grant passes [`gate::Gate::grant`].
+//! Invariant: every grant passes the one gate, which judges its name and where it leads.
 
 mod credentials;
 mod gate;

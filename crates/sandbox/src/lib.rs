@@ -15,6 +15,7 @@ pub mod lifecycle;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod plan;
+pub mod presets;
 mod report;
 pub mod seccomp;
 mod template;

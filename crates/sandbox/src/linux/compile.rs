@@ -8,6 +8,7 @@ use super::resolve::{Granted, Kind, Resolved};
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::Launch;
 use crate::plan::{Access, HostPath};
+use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
@@ -152,6 +153,7 @@ impl Steps {
         Ok(Entry {
             parent: text(parent)?,
             name: text(name)?,
+            owner: None,
         })
     }
 
@@ -170,7 +172,8 @@ impl Steps {
             Kind::Other => {
                 if self.made.insert(relative(path).to_vec()) {
                     let entry = Self::entry(path)?;
-                    self.add(Op::File { entry }, made("file", path));
+                    let text = Vec::new();
+                    self.add(Op::File { entry, text }, made("file", path));
                 }
                 Ok(())
             }
@@ -290,6 +293,44 @@ impl Steps {
             self.mount_point(path, Kind::Directory)?;
             self.bind(Source::Base(source), path, WRITABLE)?;
             self.right(path, Right::Write, Kind::Directory)?;
+        }
+        for entry in &ingredients.launch.home {
+            self.at_home(entry, home, ingredients.owner)?;
+        }
+        Ok(())
+    }
+
+    /// Puts something into the home, with the directories above it, as the sandbox's own.
+    fn at_home(
+        &mut self,
+        entry: &HomeEntry,
+        home: &[u8],
+        owner: Option<(u32, u32)>,
+    ) -> Result<(), Unfit> {
+        let mut at = home.to_vec();
+        let names: Vec<&OsStr> = entry.at.iter().collect();
+        for (index, name) in names.iter().enumerate() {
+            at.push(b'/');
+            at.extend(name.as_bytes());
+            let mut own = Self::entry(&at)?;
+            own.owner = owner;
+            if index + 1 < names.len() {
+                if self.made.insert(relative(&at).to_vec()) {
+                    self.add(Op::Directory { entry: own }, made("directory", &at));
+                }
+                continue;
+            }
+            let op = match &entry.content {
+                Content::Link(target) => Op::Link {
+                    entry: own,
+                    target: text(bytes(target))?,
+                },
+                Content::File(content) => Op::File {
+                    entry: own,
+                    text: content.clone().into_bytes(),
+                },
+            };
+            self.add(op, made("entry", &at));
         }
         Ok(())
     }

@@ -121,6 +121,7 @@ fn texts(launch: &Launch) -> Vec<Text> {
     let all = [
         (c"/passwd", "/etc/passwd", files.passwd),
         (c"/group", "/etc/group", files.group),
+        (c"/nsswitch", "/etc/nsswitch.conf", files.nsswitch),
     ];
     all.into_iter()
         .filter(|(_, place, _)| Path::new(place).is_file())

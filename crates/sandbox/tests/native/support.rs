@@ -57,6 +57,7 @@ impl Place {
             minimum: Minimum::of(&plan),
             plan,
             base: airlock_sandbox::base::detect(Path::new("/"), &home),
+            home: Vec::new(),
             layers: Some(Layers {
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),

@@ -8,7 +8,7 @@ use super::super::wire::{BYTES, Notice, Order};
 use super::calls::{self, kept};
 use super::init;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
@@ -167,14 +167,13 @@ impl State {
             Op::Directory { entry } => self.make(entry, |parent, name| {
                 mkdirat(parent, name, Mode::from_raw_mode(0o755))
             }),
-            Op::File { entry } => self.make(entry, |parent, name| {
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                openat(parent, name, flags, Mode::from_raw_mode(0o444)).map(drop)
-            }),
+            Op::File { entry, text } => {
+                self.make(entry, |parent, name| write_new(parent, name, text))
+            }
             Op::Link { entry, target } => self.make(entry, |parent, name| {
                 symlinkat(target.as_c_str(), parent, name)
             }),
-            Op::Text { name, text } => write_text(name, text),
+            Op::Text { name, text } => write_new(CWD, name, text),
             Op::Bind {
                 source,
                 place,
@@ -263,13 +262,16 @@ impl State {
     ) -> Result<()> {
         let parent = self.place(&entry.parent, DIRECTORY)?;
         match make(parent.as_fd(), &entry.name) {
+            Ok(()) => entry
+                .owner
+                .map_or(Ok(()), |owner| give(parent.as_fd(), &entry.name, owner)),
             Err(Errno::EXIST) => Ok(()),
             // The parent is seen read-only: what is wanted must be there.
             Err(Errno::ROFS | Errno::ACCESS) => {
                 let flags = ANYTHING.union(OFlags::NOFOLLOW);
                 beneath(parent.as_fd(), &entry.name, flags, ResolveFlags::IN_ROOT).map(drop)
             }
-            made => made,
+            Err(errno) => Err(errno),
         }
     }
 
@@ -358,23 +360,22 @@ fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
         (c"/scratch/shm", 0o1777),
     ] {
         mkdirat(CWD, name, Mode::from_raw_mode(mode))?;
-        if let Some((user, group)) = owner {
-            let (user, group) = (own::Uid::from_raw(user), own::Gid::from_raw(group));
-            rustix::fs::chownat(
-                CWD,
-                name,
-                Some(user),
-                Some(group),
-                rustix::fs::AtFlags::empty(),
-            )?;
+        if let Some(owner) = owner {
+            give(CWD, name, owner)?;
         }
     }
     Ok(())
 }
 
-fn write_text(name: &CStr, text: &[u8]) -> Result<()> {
+fn give(parent: BorrowedFd<'_>, name: &CStr, (user, group): (u32, u32)) -> Result<()> {
+    let (user, group) = (own::Uid::from_raw(user), own::Gid::from_raw(group));
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::chownat(parent, name, Some(user), Some(group), flags)
+}
+
+fn write_new(parent: BorrowedFd<'_>, name: &CStr, text: &[u8]) -> Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = openat(CWD, name, flags, Mode::from_raw_mode(0o444))?;
+    let file = openat(parent, name, flags, Mode::from_raw_mode(0o644))?;
     let mut left = text;
     while !left.is_empty() {
         let written = rustix::io::write(&file, left)?;

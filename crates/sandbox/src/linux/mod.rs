@@ -1,3 +1,5 @@
 //! The native launcher for Linux.
 
+mod collector;
+mod limits;
 mod sys;

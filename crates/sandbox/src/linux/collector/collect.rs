@@ -254,7 +254,10 @@ fn kill(init: Process) -> Result<(), Failed> {
         return Ok(());
     }
     if !is_inner_init(init.pid) {
-        return Err(Failed::Refused(format!("{} is no init of a sandbox", init.pid)));
+        return Err(Failed::Refused(format!(
+            "{} is no init of a sandbox",
+            init.pid
+        )));
     }
     match pidfd_send_signal(&process, Signal::KILL) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -5,6 +5,7 @@
 use super::super::limits::Process;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -77,7 +78,7 @@ fn escape(path: &Path) -> String {
         if plain(*byte) {
             text.push(char::from(*byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            let _ = write!(text, "%{byte:02X}");
         }
         text
     })

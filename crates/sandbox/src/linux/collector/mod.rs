@@ -12,6 +12,12 @@
 //!
 //! Does not guarantee removal of what was never noted.
 
+#![cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the launcher that calls it comes later")
+)]
+#![expect(unused_imports, reason = "the launcher that calls it comes later")]
+
 mod collect;
 mod entry;
 mod remove;
@@ -189,7 +195,9 @@ impl Registry {
                 Err(error) => last = Some(error),
             }
         }
-        Err(failed(last.unwrap_or_else(|| io::ErrorKind::ResourceBusy.into())))
+        Err(failed(
+            last.unwrap_or_else(|| io::ErrorKind::ResourceBusy.into()),
+        ))
     }
 
     /// One try; nothing if someone came between.

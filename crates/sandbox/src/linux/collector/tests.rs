@@ -33,7 +33,11 @@ fn names(registry: &Registry) -> Vec<String> {
 }
 
 fn troubles(collected: &Collected) -> Vec<&str> {
-    collected.troubles.iter().map(|one| one.what.as_str()).collect()
+    collected
+        .troubles
+        .iter()
+        .map(|one| one.what.as_str())
+        .collect()
 }
 
 #[test]
@@ -48,14 +52,23 @@ fn the_directory_is_for_its_owner_alone() {
     assert_eq!(mode(), 0o700);
     let link = outer.path().join("link");
     symlink(&path, &link).unwrap();
-    assert!(matches!(Registry::open(&link), Err(RegistryError::Directory { .. })));
+    assert!(matches!(
+        Registry::open(&link),
+        Err(RegistryError::Directory { .. })
+    ));
     // `/proc` is root's, and root's own is someone's that is not the user `1`.
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
-        assert!(matches!(Registry::open(&path), Err(RegistryError::Foreign { .. })));
+        assert!(matches!(
+            Registry::open(&path),
+            Err(RegistryError::Foreign { .. })
+        ));
     } else {
         let foreign = Registry::open(Path::new("/usr"));
-        assert!(matches!(foreign, Err(RegistryError::Foreign { .. })), "{foreign:?}");
+        assert!(
+            matches!(foreign, Err(RegistryError::Foreign { .. })),
+            "{foreign:?}"
+        );
     }
 }
 
@@ -70,7 +83,10 @@ fn what_lives_is_left_alone_and_what_was_cleared_is_gone() {
         assert!(collected.removed.is_empty() && collected.troubles.is_empty());
         noted.update(&entry("one")).unwrap();
     }
-    assert!(matches!(registry.note(&entry("one")), Err(RegistryError::Taken { .. })));
+    assert!(matches!(
+        registry.note(&entry("one")),
+        Err(RegistryError::Taken { .. })
+    ));
     assert_eq!(names(&registry), ["one.d", "one.sandbox"]);
     noted.clear().unwrap();
     assert_eq!(names(&registry), ["one.d"]);
@@ -94,14 +110,33 @@ fn what_was_dropped_is_collected_once() {
 #[test]
 fn only_directories_beneath_the_registry_can_be_noted() {
     let (_outer, registry) = registry();
-    for path in ["/", "/etc", "..", "../x", "a/../../x", "", ".", "./x", "other.sandbox"] {
+    for path in [
+        "/",
+        "/etc",
+        "..",
+        "../x",
+        "a/../../x",
+        "",
+        ".",
+        "./x",
+        "other.sandbox",
+    ] {
         let mut entry = entry("one");
         entry.directories = vec![PathBuf::from(path)];
         let refused = registry.note(&entry);
-        assert!(matches!(refused, Err(RegistryError::Outside { .. })), "{path}");
+        assert!(
+            matches!(refused, Err(RegistryError::Outside { .. })),
+            "{path}"
+        );
     }
     for id in ["", "a/b", "..", "a b", "x.y"] {
-        assert!(matches!(registry.note(&entry(id)), Err(RegistryError::Id { .. })), "{id}");
+        let refused = registry.note(&entry(id)).unwrap_err();
+        assert!(matches!(refused, RegistryError::Id { .. }), "{id}");
+        assert_eq!(
+            refused.to_string(),
+            format!("`{id}` is no name for a sandbox")
+        );
+        assert!(refused.hint().is_some());
     }
     assert_eq!(names(&registry), [""; 0]);
     let mut absolute = entry("one");
@@ -134,11 +169,20 @@ fn a_hostile_note_is_reported_and_does_no_harm() {
     let plain = Process::of(actor.pid()).unwrap();
     let group_text = format!("{:?}", group.to_str().unwrap());
     let cases = [
-        ("", "EOF while parsing a value at line 1 column 0".to_owned()),
-        ("{", "EOF while parsing an object at line 1 column 1".to_owned()),
+        (
+            "",
+            "EOF while parsing a value at line 1 column 0".to_owned(),
+        ),
+        (
+            "{",
+            "EOF while parsing an object at line 1 column 1".to_owned(),
+        ),
         ("\u{0}\u{1}", "expected value at line 1 column 1".to_owned()),
         (&written("y", "null", "", ""), "it is about `y`".to_owned()),
-        (&written("x", "null", "", r#""%""#), "a path is broken".to_owned()),
+        (
+            &written("x", "null", "", r#""%""#),
+            "a path is broken".to_owned(),
+        ),
         (&" ".repeat(70_000), "it is too long for a note".to_owned()),
         (
             &written("x", "null", "", r#""/""#),
@@ -233,7 +277,7 @@ fn what_a_sandbox_made_of_its_directory_is_removed_without_leaving_it() {
     symlink("../..", own.join("a/b/up")).unwrap();
     fs::create_dir(own.join("locked")).unwrap();
     fs::write(own.join("locked/file"), "x").unwrap();
-    fs::set_permissions(own.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(own.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
     // Deeper than any path can say, and than there are descriptors.
     let mut at = rustix::fs::open(&own, OFlags::PATH, Mode::empty()).unwrap();
     for _ in 0..3_000 {
@@ -304,28 +348,55 @@ fn collectors_at_once_remove_everything_once() {
             collected.removed.len()
         };
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(collect)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!(removed, 20);
     assert_eq!(names(&registry), [""; 0]);
 }
 
 /// A sandbox's init as far as the collector can tell: the first of a pid namespace.
-fn init() -> (Child, Process) {
+struct Init {
+    parent: Child,
+    process: Process,
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        let _ = self.parent.kill();
+        let _ = self.parent.wait();
+    }
+}
+
+fn init() -> Init {
     #[expect(clippy::disallowed_methods, reason = "a test needs a pid namespace")]
     let mut command = Command::new("unshare");
-    let child = command
-        .args(["--user", "--map-root-user", "--pid", "--fork", "sleep", "60"])
+    let spawned = command
+        .args([
+            "--user",
+            "--map-root-user",
+            "--pid",
+            "--fork",
+            "sleep",
+            "60",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let path = format!("/proc/{0}/task/{0}/children", child.id());
+        .stderr(Stdio::null())
+        .spawn();
+    let mut init = Init {
+        parent: spawned.unwrap(),
+        process: Process::current().unwrap(),
+    };
+    let path = format!("/proc/{0}/task/{0}/children", init.parent.id());
     let begun = Instant::now();
     loop {
         let children = fs::read_to_string(&path).unwrap();
         if let Ok(pid) = children.trim().parse() {
-            return (child, Process::of(pid).unwrap());
+            init.process = Process::of(pid).unwrap();
+            break init;
         }
         assert!(begun.elapsed() < Duration::from_secs(10), "no child came");
         std::thread::sleep(Duration::from_millis(2));
@@ -346,7 +417,8 @@ fn ends(child: &mut Child) -> bool {
 #[test]
 fn an_init_is_killed_and_one_that_has_its_number_now_is_not() {
     let (_outer, registry) = registry();
-    let (mut child, process) = init();
+    let mut init = init();
+    let process = init.process;
     let mut reused = entry("reused");
     reused.init = Some(Process {
         start_time: process.start_time + 1,
@@ -361,11 +433,11 @@ fn an_init_is_killed_and_one_that_has_its_number_now_is_not() {
     drop(other_run.note(&entry).unwrap());
     assert_eq!(registry.collect().removed, ["one"]);
     assert_eq!(Process::of(process.pid).unwrap(), process);
-    assert!(child.try_wait().unwrap().is_none());
+    assert!(init.parent.try_wait().unwrap().is_none());
 
     drop(registry.note(&entry).unwrap());
     assert_eq!(registry.collect().removed, ["one"]);
-    assert!(ends(&mut child), "it outlived its collection");
+    assert!(ends(&mut init.parent), "it outlived its collection");
 }
 
 const HOLDER: &str = "AIRLOCK_TEST_REGISTRY";
@@ -381,16 +453,16 @@ fn holds_a_sandbox_until_killed() {
     let mut noted = registry.note(&entry).unwrap();
     fs::create_dir(registry.path().join(&entry.directories[0])).unwrap();
     let (group, _, _) = Group::create(&id, &limits());
-    let (child, init) = init();
+    let init = init();
     if let Some(group) = &group {
         entry.cgroups = group.directories().to_vec();
-        group.add(init.pid).unwrap();
+        group.add(init.process.pid).unwrap();
     }
-    entry.init = Some(init);
+    entry.init = Some(init.process);
     noted.update(&entry).unwrap();
-    fs::write(registry.path().join("ready"), init.pid.to_string()).unwrap();
-    std::thread::sleep(Duration::from_secs(60));
-    drop((noted, child));
+    fs::write(registry.path().join("ready"), init.process.pid.to_string()).unwrap();
+    std::thread::sleep(Duration::from_mins(1));
+    drop((noted, init));
 }
 
 #[test]
@@ -412,12 +484,20 @@ fn what_a_killed_supervisor_left_is_gone_after_collection() {
         if let Ok(pid) = text.parse() {
             break pid;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "it never held anything");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it never held anything"
+        );
         assert!(holder.try_wait().unwrap().is_none(), "it failed");
         std::thread::sleep(Duration::from_millis(5));
     };
     let init = Process::of(pid).unwrap();
-    let note = fs::read(registry.path().join(format!("held-{}.sandbox", holder.id()))).unwrap();
+    let note = fs::read(
+        registry
+            .path()
+            .join(format!("held-{}.sandbox", holder.id())),
+    )
+    .unwrap();
     let (entry, _) = Entry::from_text(&note).unwrap();
     assert_eq!(entry.supervisor.pid, holder.id());
     assert_eq!(registry.collect().alive, 1);
@@ -435,7 +515,10 @@ fn what_a_killed_supervisor_left_is_gone_after_collection() {
     }
     assert!(entry.cgroups.iter().all(|cgroup| !cgroup.exists()));
     if rustix::process::geteuid().is_root() {
-        assert!(!entry.cgroups.is_empty(), "root had no cgroup to leave behind");
+        assert!(
+            !entry.cgroups.is_empty(),
+            "root had no cgroup to leave behind"
+        );
     }
     assert_eq!(names(&registry), ["ready"]);
 }

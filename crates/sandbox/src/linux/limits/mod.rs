@@ -6,6 +6,12 @@
 //!
 //! Time and output are not here: the supervisor holds them by itself.
 
+#![cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the launcher that calls it comes later")
+)]
+#![expect(unused_imports, reason = "the launcher that calls it comes later")]
+
 mod group;
 mod proc;
 mod rlimits;

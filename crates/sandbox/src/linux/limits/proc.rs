@@ -97,7 +97,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const REST: &str = "S 7 1 1 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 777 4096 99 18446744073709551615 1 1";
+    const REST: &str =
+        "S 7 1 1 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 777 4096 99 18446744073709551615 1 1";
 
     #[test]
     fn no_name_changes_what_the_fields_say() {
@@ -129,7 +130,14 @@ mod tests {
 
     #[test]
     fn what_is_cut_short_is_nothing() {
-        for text in ["", "42", "42 (sh", "42 (sh)", "42 (sh) S 7 1 1", "42 (sh) S x"] {
+        for text in [
+            "",
+            "42",
+            "42 (sh",
+            "42 (sh)",
+            "42 (sh) S 7 1 1",
+            "42 (sh) S x",
+        ] {
             assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -119,6 +119,16 @@ mod tests {
         BTreeMap::from([(limit, pids_held())])
     }
 
+    #[test]
+    fn what_the_kernel_refuses_by_itself_is_enforced() {
+        for (held, how) in [
+            (pids_held(), "RLIMIT_NPROC in a user namespace of its own"),
+            (file_size_held(), "RLIMIT_FSIZE"),
+        ] {
+            assert_eq!((held.class, held.how.as_str()), (Class::Enforced, how));
+        }
+    }
+
     fn find(rows: &[Rlimit], resource: Resource) -> Rlimit {
         let found = rows.iter().find(|row| row.resource == resource);
         *found.unwrap()
@@ -130,7 +140,12 @@ mod tests {
             let limits = template.limits;
             let rows = table(&limits, &BTreeMap::new());
             let tasks = u64::from(limits.pids) + 1;
-            assert_eq!(find(&rows, Resource::Nproc).hard, tasks, "{}", template.name);
+            assert_eq!(
+                find(&rows, Resource::Nproc).hard,
+                tasks,
+                "{}",
+                template.name
+            );
             let size = limits.file_size.as_bytes();
             assert_eq!(find(&rows, Resource::Fsize).hard, size);
             assert_eq!(find(&rows, Resource::Core).hard, 0);

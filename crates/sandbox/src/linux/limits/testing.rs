@@ -30,11 +30,20 @@ pub(crate) struct Actor {
 
 impl Actor {
     pub(crate) fn start(part: &str) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "a test needs a process of its own")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test needs a process of its own"
+        )]
         let mut command = Command::new(std::env::current_exe().unwrap());
         let name = "linux::limits::testing::acts_a_part";
         let mut child = command
-            .args(["--ignored", "--exact", name, "--nocapture", "--test-threads=1"])
+            .args([
+                "--ignored",
+                "--exact",
+                name,
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(PART, part)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -98,9 +107,8 @@ impl Drop for Actor {
 fn cue() {
     let mut byte = [0];
     // Nobody left to give cues: the test is over.
-    if std::io::stdin().read(&mut byte).unwrap() == 0 {
-        panic!("the test is over");
-    }
+    let read = std::io::stdin().read(&mut byte).unwrap();
+    assert_ne!(read, 0, "the test is over");
 }
 
 fn say(word: &str) {
@@ -134,13 +142,13 @@ fn acts_a_part() {
             }
             "has ten threads" => {
                 for _ in 0..9 {
-                    std::thread::spawn(|| sleep(Duration::from_secs(60)));
+                    std::thread::spawn(|| sleep(Duration::from_mins(1)));
                 }
             }
             "threads until refused" => {
                 while std::thread::Builder::new()
                     .stack_size(64 << 10)
-                    .spawn(|| sleep(Duration::from_secs(60)))
+                    .spawn(|| sleep(Duration::from_mins(1)))
                     .is_ok()
                 {}
             }
@@ -155,7 +163,8 @@ fn acts_a_part() {
                 #[expect(clippy::disallowed_methods, reason = "a test needs many processes")]
                 let mut bomb = Command::new("sh");
                 // A hundred at a time, of which most vanish while they are looked at.
-                let script = "i=0; while [ $i -lt 100 ]; do sleep 0.0$((i % 10)) & i=$((i+1)); done; wait";
+                let script =
+                    "i=0; while [ $i -lt 100 ]; do sleep 0.0$((i % 10)) & i=$((i+1)); done; wait";
                 bomb.args(["-c", script]).stdin(Stdio::null());
                 assert!(bomb.status().unwrap().success());
             }

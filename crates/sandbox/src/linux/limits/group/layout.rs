@@ -59,8 +59,7 @@ pub(super) struct Place {
 pub(super) fn places(cgroup: &[u8], mountinfo: &[u8]) -> (Vec<Place>, Vec<String>) {
     let mut places: Vec<Place> = Vec::new();
     let mut why_not = Vec::new();
-    let memberships: Vec<Membership<'_>> =
-        lines(cgroup).filter_map(Membership::parse).collect();
+    let memberships: Vec<Membership<'_>> = lines(cgroup).filter_map(Membership::parse).collect();
     for mount in lines(mountinfo).filter_map(Mount::parse) {
         let Some(membership) = memberships.iter().find(|one| one.is_in(&mount)) else {
             continue;

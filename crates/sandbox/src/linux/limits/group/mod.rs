@@ -187,7 +187,11 @@ impl Group {
         match self.parts.as_slice() {
             [part] if part.version == Version::Two => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                Ok(Some(rustix::fs::open(&part.directory, flags, Mode::empty())?))
+                Ok(Some(rustix::fs::open(
+                    &part.directory,
+                    flags,
+                    Mode::empty(),
+                )?))
             }
             _ => Ok(None),
         }
@@ -276,7 +280,7 @@ impl Group {
     /// Removes it, once nothing is in it; also if that was done before. What still holds on to it
     /// is waited for, a little.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        let removed = self.parts.iter().map(|part| part.remove());
+        let removed = self.parts.iter().map(Part::remove);
         // Each by itself: one that stays must not keep the others.
         removed.fold(Ok(()), Result::and)
     }

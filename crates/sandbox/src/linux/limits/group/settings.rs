@@ -30,7 +30,10 @@ fn settings(version: Version, controller: Controller, limits: &Limits) -> Vec<Se
         without: Some(without),
     };
     let memory = limits.memory.as_bytes().to_string();
-    let tasks = limits.pids.saturating_add(super::super::OWN_TASKS).to_string();
+    let tasks = limits
+        .pids
+        .saturating_add(super::super::OWN_TASKS)
+        .to_string();
     // Thousandths of a processor.
     let quota = u64::from(limits.cpus) * u64::from(PERIOD) / 1_000;
     match (version, controller) {
@@ -43,7 +46,11 @@ fn settings(version: Version, controller: Controller, limits: &Limits) -> Vec<Se
         // With swap allowed no more than memory alone, nothing is swapped.
         (Version::One, Controller::Memory) => vec![
             must("memory.limit_in_bytes", memory.clone()),
-            may("memory.memsw.limit_in_bytes", &memory, "swap is not counted"),
+            may(
+                "memory.memsw.limit_in_bytes",
+                &memory,
+                "swap is not counted",
+            ),
             may("memory.swappiness", "0", "swap is not avoided"),
         ],
         (_, Controller::Pids) => vec![must("pids.max", tasks)],
@@ -77,7 +84,10 @@ pub(super) fn apply(
         Version::Two => "cgroup v2".to_owned(),
     };
     for setting in settings(version, controller, limits) {
-        match (files::write(&directory.join(setting.file), &setting.value), setting.without) {
+        match (
+            files::write(&directory.join(setting.file), &setting.value),
+            setting.without,
+        ) {
             (Ok(()), _) => {}
             (Err(error), Some(without)) if error.kind() == io::ErrorKind::NotFound => {
                 how.push_str(", ");

@@ -46,7 +46,10 @@ pub(super) fn base(place: &Place, own_pid: u32) -> (Option<Base>, Vec<String>) {
                 controllers,
             });
         }
-        if best.as_ref().is_some_and(|best| best.controllers.len() == WANTED.len()) {
+        if best
+            .as_ref()
+            .is_some_and(|best| best.controllers.len() == WANTED.len())
+        {
             break;
         }
     }

@@ -14,6 +14,8 @@
 
 use super::proc::{Process, Stat, read_into};
 use rustix::fs::{MemfdFlags, fstat, fstatvfs, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -43,6 +45,10 @@ pub(crate) struct Tree {
 
 /// More processes than any plan allows: beyond, a look is given up rather than taking long.
 const MOST_PROCESSES: usize = 4_096;
+
+/// How often a tree is gone through for what was born since: what was stopped bears no more, so few
+/// are ever needed.
+const ROUNDS: u32 = 16;
 
 /// One process as it was seen.
 struct Seen {
@@ -93,6 +99,52 @@ impl Tree {
             }
         }
         Ok(seen)
+    }
+
+    /// Sends a signal to everything in it but init, also to what is born meanwhile; says how many
+    /// got it. For pausing where no cgroup can.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<usize> {
+        let mut done = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let before = done.len();
+            for one in self.processes()?.iter().skip(1) {
+                let process = Process {
+                    pid: one.pid,
+                    start_time: one.stat.start_time,
+                };
+                if done.contains(&(process.pid, process.start_time)) {
+                    continue;
+                }
+                if self.signal_one(process, signal)? {
+                    done.insert((process.pid, process.start_time));
+                }
+            }
+            if done.len() == before {
+                break;
+            }
+        }
+        Ok(done.len())
+    }
+
+    /// False if the process is gone.
+    fn signal_one(&self, process: Process, signal: Signal) -> io::Result<bool> {
+        let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid else { return Ok(false) };
+        let opened = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::SRCH) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // Asked after it was opened: the number has not passed on to another.
+        let still = Stat::read(&self.proc, process.pid).map(|stat| stat.start_time);
+        if still.ok() != Some(process.start_time) {
+            return Ok(false);
+        }
+        match pidfd_send_signal(&opened, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The children of all threads of a process.
@@ -177,8 +229,7 @@ fn number(text: &[u8]) -> Option<u32> {
 
 fn is_gone(error: &io::Error) -> bool {
     // Reading of a process that ended while its file was open says so by number.
-    error.kind() == io::ErrorKind::NotFound
-        || rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::SRCH)
+    error.kind() == io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::SRCH)
 }
 
 /// What is a process's own share of memory.
@@ -267,8 +318,8 @@ impl Watch {
         }
         let files = mounted.saturating_add(self.files);
         let memory = if near(resident.saturating_add(files)) {
-            let shares = seen.iter().map(|one| self.tree.exact(one, self.page));
-            let (own, shared) = shares.fold((0_u64, 0_u64), |(own, shared), one| {
+            let each = seen.iter().map(|one| self.tree.exact(one, self.page));
+            let (own, shared) = each.fold((0_u64, 0_u64), |(own, shared), one| {
                 (own + one.anonymous, shared + one.shared)
             });
             // What is mapped of the files is among them.
@@ -285,6 +336,11 @@ impl Watch {
         self.looks = self.looks.wrapping_add(1);
         self.peak = self.peak.most(&sample);
         Ok(sample)
+    }
+
+    /// The processes it watches.
+    pub(crate) const fn tree(&self) -> &Tree {
+        &self.tree
     }
 
     /// Looks once and says when to look again.

@@ -122,7 +122,7 @@ fn processor_time_is_seen() {
     let mut watch = watch(&actor, 1 << 30);
     let before = watch.sample().unwrap().cpu;
     assert!(actor.step());
-    let used = watch.sample().unwrap().cpu - before;
+    let used = watch.sample().unwrap().cpu.saturating_sub(before);
     assert!(used >= Duration::from_millis(20), "{used:?}");
 }
 
@@ -172,4 +172,40 @@ fn shares_are_read_from_old_and_new_kernels() {
     for text in ["", "Pss:", "Pss: x kB", "Pss: 99999999999999999999 kB"] {
         assert_eq!(Shares::parse(text.as_bytes()), None, "{text}");
     }
+}
+
+#[test]
+fn everything_but_init_is_stopped_and_goes_on() {
+    let mut parent = Actor::start("has children");
+    assert!(parent.step());
+    let mut watch = watch(&parent, 1 << 30);
+    let pids = |watch: &Watch| -> Vec<u32> {
+        let seen = watch.tree().processes().unwrap();
+        seen.iter().map(|one| one.pid).collect()
+    };
+    let state = |pid: u32| -> u8 {
+        let text = fs::read(format!("/proc/{pid}/stat")).unwrap();
+        let end = text.iter().rposition(|byte| *byte == b')').unwrap();
+        text[end + 2]
+    };
+    let all = |watch: &Watch, want: bool| {
+        let children = pids(watch).into_iter().skip(1);
+        children.map(state).all(|state| (state == b'T') == want)
+    };
+    let soon = |watch: &Watch, want: bool| {
+        let begun = std::time::Instant::now();
+        while !all(watch, want) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{want}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    assert_eq!(watch.tree().signal(Signal::STOP).unwrap(), 5);
+    soon(&watch, true);
+    assert_ne!(state(parent.pid()), b'T');
+    assert_eq!(watch.tree().signal(Signal::CONT).unwrap(), 5);
+    soon(&watch, false);
+    assert_eq!(watch.tree().signal(Signal::KILL).unwrap(), 5);
+    let (sample, pause) = watch.look(Duration::from_millis(20)).unwrap();
+    assert!(sample.tasks >= 1);
+    assert!((SOONEST..=LATEST).contains(&pause));
 }

@@ -442,12 +442,9 @@ fn an_init_is_killed_and_one_that_has_its_number_now_is_not() {
 
 const HOLDER: &str = "AIRLOCK_TEST_REGISTRY";
 
-#[test]
-#[ignore = "only a part for other tests"]
-fn holds_a_sandbox_until_killed() {
-    #[expect(clippy::disallowed_methods, reason = "how the test says where")]
-    let path = std::env::var_os(HOLDER).unwrap();
-    let registry = Registry::open(Path::new(&path)).unwrap();
+/// A supervisor that lives until it is killed.
+fn hold(path: &Path) -> ! {
+    let registry = Registry::open(path).unwrap();
     let id = format!("held-{}", std::process::id());
     let mut entry = entry(&id);
     let mut noted = registry.note(&entry).unwrap();
@@ -462,17 +459,22 @@ fn holds_a_sandbox_until_killed() {
     noted.update(&entry).unwrap();
     fs::write(registry.path().join("ready"), init.process.pid.to_string()).unwrap();
     std::thread::sleep(Duration::from_mins(1));
-    drop((noted, init));
+    panic!("nobody killed it");
 }
 
 #[test]
 fn what_a_killed_supervisor_left_is_gone_after_collection() {
+    #[expect(clippy::disallowed_methods, reason = "how this test says where")]
+    let held = std::env::var_os(HOLDER);
+    if let Some(path) = held {
+        hold(Path::new(&path));
+    }
     let (_outer, registry) = registry();
     #[expect(clippy::disallowed_methods, reason = "a test needs a process to kill")]
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let name = "linux::collector::tests::holds_a_sandbox_until_killed";
+    let name = "linux::collector::tests::what_a_killed_supervisor_left_is_gone_after_collection";
     let mut holder = command
-        .args(["--ignored", "--exact", name])
+        .args(["--exact", name])
         .env(HOLDER, registry.path())
         .stdout(Stdio::null())
         .spawn()

@@ -1,8 +1,9 @@
 //! Reading and writing the files of a cgroup. None is ever created: what is not there is not
 //! supported.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Writes a value in one call, as these files want it.
@@ -14,6 +15,19 @@ pub(super) fn write(path: &Path, value: &str) -> io::Result<()> {
     } else {
         Err(io::ErrorKind::WriteZero.into())
     }
+}
+
+/// Makes a cgroup that nobody else can make cgroups in, whatever the umask.
+pub(super) fn make(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o755).create(directory)
+}
+
+/// Reads a file of `/proc` whose size is not known before, in as few steps as it takes: what is
+/// read in many may have changed between them.
+pub(super) fn whole(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(64 << 10);
+    File::open(path)?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// The numbers in `cgroup.procs`. A process of a namespace we cannot see is a 0, and left out.

@@ -50,7 +50,7 @@ struct Base {
 impl Cgroups {
     /// Finds out for this process.
     pub(crate) fn detect() -> Self {
-        let read = |path: &str| fs::read(path).unwrap_or_default();
+        let read = |path: &str| files::whole(path).unwrap_or_default();
         let (cgroup, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
         Self::from_texts(&cgroup, &mounts)
     }
@@ -300,7 +300,7 @@ impl Part {
         why_not: &mut Vec<String>,
     ) -> io::Result<Option<Self>> {
         let directory = base.directory.join(format!("{PREFIX}{id}"));
-        fs::create_dir(&directory)?;
+        files::make(&directory)?;
         let mut controllers = Vec::new();
         for controller in &base.controllers {
             match settings::apply(&directory, base.version, *controller, limits) {

@@ -116,7 +116,7 @@ fn step_into_leaf(directory: &Path, own_pid: u32) -> io::Result<bool> {
         return Ok(false);
     }
     let leaf = directory.join(LEAF);
-    match fs::create_dir(&leaf) {
+    match files::make(&leaf) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
     }

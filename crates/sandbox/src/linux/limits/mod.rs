@@ -2,7 +2,7 @@
 //!
 //! [`Group`] is a cgroup, where one may be made: the kernel then stops the sandbox at its limits.
 //! [`rlimits`] are what every process inherits. [`Watch`] looks at what neither holds, so that the
-//! supervisor can end a sandbox that goes over.
+//! supervisor can end a sandbox that goes over, and [`Throttle`] says when it must stand still.
 //!
 //! Time and output are not here: the supervisor holds them by itself.
 
@@ -15,11 +15,13 @@
 mod group;
 mod proc;
 mod rlimits;
+mod throttle;
 mod watch;
 
 pub(crate) use group::{Group, Tally, is_id, is_of};
 pub(crate) use proc::{Process, Stat};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};
+pub(crate) use throttle::Throttle;
 pub(crate) use watch::{Sample, Tree, Watch};
 
 /// The tasks of a sandbox that are Airlock's own: its init. They come on top of what the plan

@@ -280,7 +280,7 @@ fn what_a_sandbox_made_of_its_directory_is_removed_without_leaving_it() {
     fs::set_permissions(own.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
     // Deeper than any path can say, and than there are descriptors.
     let mut at = rustix::fs::open(&own, OFlags::PATH, Mode::empty()).unwrap();
-    for _ in 0..3_000 {
+    for _ in 0..1_500 {
         rustix::fs::mkdirat(&at, "deep", Mode::RWXU).unwrap();
         at = rustix::fs::openat(&at, "deep", OFlags::PATH, Mode::empty()).unwrap();
     }
@@ -403,9 +403,9 @@ fn init() -> Init {
     }
 }
 
-fn ends(child: &mut Child) -> bool {
+fn ends(child: &mut Child, within: Duration) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(5) {
+    while begun.elapsed() < within {
         if child.try_wait().unwrap().is_some() {
             return true;
         }
@@ -432,12 +432,15 @@ fn an_init_is_killed_and_one_that_has_its_number_now_is_not() {
     entry.init = Some(process);
     drop(other_run.note(&entry).unwrap());
     assert_eq!(registry.collect().removed, ["one"]);
-    assert_eq!(Process::of(process.pid).unwrap(), process);
-    assert!(init.parent.try_wait().unwrap().is_none());
+    let soon = Duration::from_millis(200);
+    assert!(!ends(&mut init.parent, soon), "another was killed");
 
     drop(registry.note(&entry).unwrap());
     assert_eq!(registry.collect().removed, ["one"]);
-    assert!(ends(&mut init.parent), "it outlived its collection");
+    assert!(
+        ends(&mut init.parent, Duration::from_secs(5)),
+        "it outlived its collection"
+    );
 }
 
 const HOLDER: &str = "AIRLOCK_TEST_REGISTRY";

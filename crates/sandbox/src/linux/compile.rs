@@ -3,6 +3,7 @@
 //! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps.
 
 use super::landlock::{self, Right};
+use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
 use super::resolve::{Granted, Kind, Resolved};
 use crate::generate::{Mask, SystemEntry};
@@ -20,7 +21,7 @@ pub(super) struct Ingredients<'a> {
     pub(super) resolved: &'a Resolved,
     /// Host user and group to become, where the supervisor is root.
     pub(super) owner: Option<(u32, u32)>,
-    pub(super) limits: &'a [(u32, u64)],
+    pub(super) limits: &'a [Rlimit],
     pub(super) landlock: u32,
     pub(super) filter: Vec<Instruction>,
     /// The filter that asks the supervisor, with its flags, where a denial needs it.
@@ -425,10 +426,17 @@ impl Steps {
             let what = format!("become user {INSIDE} of a user namespace");
             self.add(Op::Become, what);
         }
-        for (resource, value) in ingredients.limits {
-            let (resource, value) = (*resource, *value);
-            let what = format!("set resource limit {resource} to {value}");
-            self.add(Op::Limit { resource, value }, what);
+        for limit in ingredients.limits {
+            let (resource, soft, hard) = (limit.number(), limit.soft, limit.hard);
+            let what = format!("set resource limit {resource} to {soft}");
+            self.add(
+                Op::Limit {
+                    resource,
+                    soft,
+                    hard,
+                },
+                what,
+            );
         }
         self.add(Op::Powerless, "give up capabilities");
         if ingredients.landlock > 0 {

@@ -92,7 +92,7 @@ pub(super) enum Op {
     /// Enters a user namespace and becomes its user.
     Become,
     /// Sets a resource limit.
-    Limit { resource: u32, value: u64 },
+    Limit { resource: u32, soft: u64, hard: u64 },
     /// Gives up every capability, for good.
     Powerless,
     /// Allows paths by Landlock, and nothing else.

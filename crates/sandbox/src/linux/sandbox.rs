@@ -6,6 +6,7 @@
 
 use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
+use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
 use super::landlock;
 use super::program::Step;
@@ -14,7 +15,7 @@ use super::sys;
 use super::wire::{Notice, Order};
 use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
-use crate::plan::{Class, Limit, Plan};
+use crate::plan::{Class, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -30,24 +31,28 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
 pub struct Sandbox {
+    id: String,
     enforced: Enforced,
-    init: Init,
     control: Control,
     root: OwnedFd,
+    // Dropped in this order: a cgroup can be removed once nothing is in it.
+    init: Init,
+    hold: Hold,
 }
 
 /// Raises the walls `launch` asks for.
 pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
+    let id = new_id();
     let identity = Identity::own();
     let mut maps = Maps::default();
     let resolved = Resolved::of(&launch, identity, &mut maps)?;
+    let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
     let version = sys::landlock_version();
-    let limits = rlimits(&launch.plan);
     let ingredients = Ingredients {
         launch: &launch,
         resolved: &resolved,
         owner: identity.other(),
-        limits: &limits,
+        limits: &hold.rlimits(launch.plan.limits()),
         landlock: version,
         filter: filter_for(launch.plan.profile())?,
         asking: None,
@@ -57,17 +62,20 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
     forget_volatile(&launch);
     let (ours, init) = give_birth(steps, identity, &maps, landlock::ruleset_bytes(version))?;
     let control = Control::new(ours).map_err(|source| failed("make a wake-up call", source))?;
-    let mut descriptors = init.raise(control.channel(), identity)?.into_iter();
+    let mut descriptors = init.raise(control.channel(), identity, &hold)?.into_iter();
     let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
     let root = descriptors.next().ok_or_else(lost)?;
-    let enforced = raised(&launch.plan, version).finish(launch.plan, &launch.minimum)?;
+    let raised = hold.report(raised(&launch.plan, version));
+    let enforced = raised.finish(launch.plan, &launch.minimum)?;
     // A sandbox in the making can always become one that stands.
     let _running = control.event(Event::Enforced);
     Ok(Sandbox {
+        id,
         enforced,
-        init: init.process,
         control,
         root,
+        init: init.process,
+        hold,
     })
 }
 
@@ -133,7 +141,12 @@ const fn namespaces(identity: Identity) -> i32 {
 
 impl Newborn {
     /// Leads the child through its program. Gives the descriptors it hands over at the end.
-    fn raise(&self, channel: &Channel, identity: Identity) -> Result<Vec<OwnedFd>, StartError> {
+    fn raise(
+        &self,
+        channel: &Channel,
+        identity: Identity,
+        hold: &Hold,
+    ) -> Result<Vec<OwnedFd>, StartError> {
         let go = || channel.send(Order::Go, &[]);
         let map = || {
             identity
@@ -144,6 +157,8 @@ impl Newborn {
             map()?;
         }
         go().map_err(|source| failed("reach the child", source))?;
+        // While it mounts: the kernel can take its time over this.
+        hold.take_in(self.process.pid())?;
         loop {
             let waited = channel.wait(PATIENCE);
             if !waited.map_err(|source| failed("wait for the child", source))? {
@@ -196,6 +211,11 @@ impl Drop for Init {
 }
 
 impl Sandbox {
+    /// Its name, which no other sandbox of this machine has.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// What was enforced, and how.
     pub const fn report(&self) -> &Report {
         self.enforced.report()
@@ -222,6 +242,10 @@ impl Sandbox {
 
     pub(super) const fn init(&self) -> &Init {
         &self.init
+    }
+
+    pub(super) const fn hold(&self) -> &Hold {
+        &self.hold
     }
 
     pub(super) const fn root(&self) -> &OwnedFd {
@@ -274,16 +298,6 @@ fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
         .map_err(|error| failed("compile the seccomp filter", io::Error::other(error)))
 }
 
-fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {
-    let limits = plan.limits();
-    vec![
-        (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_FSIZE, limits.file_size.as_bytes()),
-        (libc::RLIMIT_NPROC, u64::from(limits.pids) + 1),
-        (libc::RLIMIT_NOFILE, 4096),
-    ]
-}
-
 fn raised(plan: &Plan, landlock: u32) -> Raised {
     let mut raised = Raised::by(Launcher::Native);
     for (wall, how) in [
@@ -316,8 +330,5 @@ fn raised(plan: &Plan, landlock: u32) -> Raised {
     } else {
         raised.absent(Wall::Landlock, "this kernel has none")
     };
-    for limit in Limit::ALL {
-        raised = raised.limit(*limit, Class::Enforced, "for now");
-    }
     raised
 }

@@ -1,6 +1,7 @@
 //! Runs one command in a sandbox and watches it to its end.
 
 use super::control::{Control, timespec, winsize};
+use super::hold::Lookout;
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
@@ -44,6 +45,9 @@ impl Sandbox {
             terminal,
         } = streams;
         let begun = Instant::now();
+        let mut lookout = self
+            .hold()
+            .look_after(self.plan(), self.init().pid(), self.root());
         let result = thread::scope(|scope| {
             let over = || control.wake();
             let outputs = [
@@ -77,7 +81,7 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(begun, [&out, &err]));
+                .and_then(|()| self.watch(begun, [&out, &err], &mut lookout));
             if watched.is_err() {
                 self.init().kill();
             }
@@ -100,7 +104,7 @@ impl Sandbox {
             wall: begun.elapsed(),
             stdout: out.bytes.load(Ordering::Relaxed),
             stderr: err.bytes.load(Ordering::Relaxed),
-            peak_memory: None,
+            peak_memory: lookout.peak_memory(self.hold()),
             refusals: Vec::new(),
         })
     }
@@ -110,6 +114,7 @@ impl Sandbox {
         &self,
         begun: Instant,
         flows: [&Flow; 2],
+        lookout: &mut Lookout,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
         let rested = control.rested();
@@ -126,10 +131,16 @@ impl Sandbox {
             if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
                 return Err(RunError::Gone);
             }
-            if now >= deadline && watch.verdict.is_none() {
+            if now >= deadline {
                 watch.end(Outcome::TimedOut);
             }
+            if control.state() == State::Running
+                && let Some(broken) = lookout.look(now)
+            {
+                watch.end(broken);
+            }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
+            let until = lookout.next().map_or(until, |next| until.min(next));
             let (ended, woken) = wait(control, until.saturating_duration_since(now))?;
             if woken {
                 control.take_wake();
@@ -140,8 +151,9 @@ impl Sandbox {
                 }
             }
             if ended && let Some(status) = watch.hear()? {
-                let outcome = watch.verdict.unwrap_or_else(|| meaning(status));
-                return Ok((outcome, watch.not_started));
+                let outcome = watch.verdict;
+                let own = || lookout.explain(self.hold(), meaning(status));
+                return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
         }
     }

@@ -95,7 +95,17 @@ fn what_is_no_command_is_refused() {
 #[test]
 fn each_limit_has_its_own_outcome() {
     let place = Place::new();
-    let cases: [(&str, _, Outcome); 4] = [
+    let hog =
+        "import time\nkept = []\nwhile True: kept.append(bytearray(1 << 20)); time.sleep(0.001)";
+    let hog = format!("exec /usr/bin/python3 -c '{hog}'");
+    let small = limits(|limits| limits.memory = ByteSize::from_bytes(64 << 20));
+    let cases: [(&str, _, Outcome); 6] = [
+        (&hog, small, Outcome::OutOfMemory),
+        (
+            "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 5 & done; wait; exit 1",
+            limits(|limits| limits.pids = 10),
+            Outcome::TooManyProcesses,
+        ),
         (
             "sleep 60",
             limits(|limits| limits.duration = Span::from_millis(200)),

@@ -91,33 +91,40 @@ fn a_sandbox_that_is_dropped_takes_everything_with_it() {
     assert!(control.pause().is_err());
 }
 
+const SUPERVISOR: &str = "AIRLOCK_TEST_SUPERVISOR";
+
 /// The supervisor of the test below: starts a sandbox that never ends, and is killed.
 #[test]
 fn supervisor_to_be_killed() {
-    if std::env::var_os("AIRLOCK_TEST_SUPERVISOR").is_none() {
+    let Some(place) = std::env::var_os(SUPERVISOR) else {
         return;
-    }
-    let place = Place::new();
-    let mut sandbox = place.start();
-    run(
-        &mut sandbox,
-        &command(&["sh", "-c", "setsid sleep 4733 & sleep 4733"]),
-    );
+    };
+    let mut sandbox = Place::of_another(place.as_ref()).start();
+    let script = "setsid sleep 4733 & sleep 4733";
+    run(&mut sandbox, &command(&["sh", "-c", script]));
 }
 
 #[test]
 fn nothing_outlives_a_supervisor_that_is_killed() {
-    use std::os::unix::process::CommandExt;
-    let mut supervisor = std::process::Command::new(std::env::current_exe().unwrap());
-    supervisor
+    let place = Place::new();
+    let mut supervisor = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "lifetime::supervisor_to_be_killed"])
-        .env("AIRLOCK_TEST_SUPERVISOR", "1")
-        .process_group(0);
-    let mut supervisor = supervisor.spawn().unwrap();
+        .env(SUPERVISOR, place.path(""))
+        .spawn()
+        .unwrap();
     eventually("it started", || alive("sleep\u{0}4733").len() >= 2);
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
     eventually("everything ended", || alive("sleep\u{0}4733").is_empty());
+    // Only a sandbox with a cgroup leaves something, and says where.
+    let registry = place.path("run");
+    let notes = || std::fs::read_dir(&registry).unwrap().count();
+    let noted = notes();
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(noted, usize::from(is_root));
+    let collected = airlock_sandbox::collect(&registry).unwrap();
+    assert!(collected.troubles.is_empty(), "{collected:?}");
+    assert_eq!((notes(), collected.removed.len()), (0, noted));
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// A workspace with a stage, gone when dropped.
 pub(crate) struct Place {
-    directory: tempfile::TempDir,
+    root: PathBuf,
+    /// None where it is somebody else's.
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Place {
@@ -29,11 +31,22 @@ impl Place {
             let upper = directory.path().join("stage/upper");
             std::os::unix::fs::chown(upper, owner, owner).unwrap();
         }
-        Self { directory }
+        Self {
+            root: directory.path().canonicalize().unwrap(),
+            _directory: Some(directory),
+        }
+    }
+
+    /// A place another process made.
+    pub(crate) fn of_another(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            _directory: None,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(name)
+        self.root.join(name)
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {

@@ -205,7 +205,11 @@ impl State {
             } => self.mount(kind, place, *flags, options.as_deref()),
             Op::Enter => self.enter(),
             Op::Become => become_user(kept(start.control)),
-            Op::Limit { resource, value } => calls::set_limit(*resource, *value),
+            Op::Limit {
+                resource,
+                soft,
+                hard,
+            } => calls::set_limit(*resource, *soft, *hard),
             Op::Powerless => powerless(),
             Op::Landlock { ruleset, rules } => landlock(ruleset, start.ruleset_bytes, rules),
             Op::Filter { program } => calls::install_filter(program),

@@ -16,6 +16,8 @@ mod linux;
 pub mod plan;
 mod report;
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod stage;
 mod template;
 
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};

@@ -8,12 +8,13 @@ use super::diff::{
 };
 use super::error::{StageError, failed};
 use super::path::TreePath;
-use super::record::{BaseMarker, StageKind};
+use super::record::{BaseMarker, StageKind, stamp_in};
 use super::rename::find_renames;
 use super::staged::Stage;
 use super::walk::{Pair, Walk};
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SET_ID: u32 = 0o6000;
@@ -36,7 +37,7 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         StageKind::Overlay => {
             walk.overlay(stage.marks())?;
             let marker = stage.record().base;
-            if went_back(marker) {
+            if went_back(marker, stage.workspace()) {
                 Base::Unknown
             } else {
                 Base::Marker(marker)
@@ -89,10 +90,11 @@ fn forgive_renamed(diff: &mut Diff) {
     });
 }
 
-fn went_back(marker: BaseMarker) -> bool {
+fn went_back(marker: BaseMarker, workspace: &Path) -> bool {
     let seconds = u64::try_from(marker.stamp.seconds).unwrap_or(0);
     let base = UNIX_EPOCH + Duration::new(seconds, marker.stamp.nanoseconds);
-    SystemTime::now() < base
+    // Another machine's clock may stamp the workspace, and be ahead of ours.
+    SystemTime::now() < base && stamp_in(workspace).map_or(true, |stamp| stamp < marker.stamp)
 }
 
 struct Found<'a> {
@@ -234,12 +236,16 @@ fn kind_of(pair: &Pair, old_side: &Side, new_side: &Side) -> Option<ChangeKind> 
         return Some(ChangeKind::Modified);
     }
     let mode_counts = new.kind != NodeKind::Symlink;
-    let compared = PERMISSIONS
-        | if new.kind == NodeKind::File {
-            SET_ID
-        } else {
-            0
-        };
+    // Special bits that went count as little as those that came; but what has new ones is looked at.
+    let special = match new.kind {
+        NodeKind::File => new.mode & SET_ID,
+        NodeKind::Directory
+        | NodeKind::Symlink
+        | NodeKind::Fifo
+        | NodeKind::Socket
+        | NodeKind::Device => 0,
+    };
+    let compared = PERMISSIONS | special;
     (mode_counts && (old.mode ^ new.mode) & compared != 0).then_some(ChangeKind::ModeChanged)
 }
 

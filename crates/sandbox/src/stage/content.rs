@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline, group_diff_ops};
 use std::io::Read as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A changed stretch with what is around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +57,7 @@ pub(super) struct Reader<'a> {
     options: &'a DiffOptions,
     bytes_left: u64,
     text_left: u64,
+    effort_left: Duration,
 }
 
 impl<'a> Reader<'a> {
@@ -65,6 +66,7 @@ impl<'a> Reader<'a> {
             options,
             bytes_left: options.max_total_bytes,
             text_left: options.max_total_text_bytes,
+            effort_left: options.total_effort,
         }
     }
 
@@ -142,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What changed from one side to the other, either of which may be absent.
-    pub(super) fn content(&self, old: &Side, new: &Side) -> Content {
+    pub(super) fn content(&mut self, old: &Side, new: &Side) -> Content {
         let file = |side: &Side| {
             side.facts
                 .as_ref()
@@ -168,18 +170,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn hunks(&self, old: &str, new: &str) -> Vec<Hunk> {
-        hunks(old, new, self.options.context, Some(self.options.effort))
+    fn hunks(&mut self, old: &str, new: &str) -> Vec<Hunk> {
+        let begun = Instant::now();
+        let effort = self.options.effort.min(self.effort_left);
+        let hunks = hunks(old, new, self.options.context, Some(effort));
+        self.effort_left = self.effort_left.saturating_sub(begun.elapsed());
+        hunks
     }
 }
 
 /// The changed stretches between two texts. Only `\n` ends a line, as for git and patch.
-pub(super) fn hunks(
-    old: &str,
-    new: &str,
-    context: usize,
-    effort: Option<std::time::Duration>,
-) -> Vec<Hunk> {
+pub(super) fn hunks(old: &str, new: &str, context: usize, effort: Option<Duration>) -> Vec<Hunk> {
     let old = old.split_inclusive('\n').collect::<Vec<_>>();
     let new = new.split_inclusive('\n').collect::<Vec<_>>();
     let deadline = effort.and_then(|effort| Instant::now().checked_add(effort));

@@ -122,8 +122,8 @@ impl Walk<'_> {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
                 Err(errno) => {
                     // What is in it is unknown, so that none of it may count as deleted.
-                    let hidden = manifest.0.keys().filter(|path| within(path, &directory));
-                    seen.extend(hidden);
+                    let hidden = manifest.0.range(&directory..).map(|(path, _)| path);
+                    seen.extend(hidden.take_while(|path| within(path, &directory)));
                     self.refuse_unless_broken(&directory, errno)?;
                     continue;
                 }

@@ -25,6 +25,8 @@ pub struct DiffOptions {
     pub context: usize,
     /// The longest search for the smallest diff of one file; after it a larger one is given.
     pub effort: Duration,
+    /// The same for all files together.
+    pub total_effort: Duration,
 }
 
 impl Default for DiffOptions {
@@ -37,6 +39,7 @@ impl Default for DiffOptions {
             max_entries: 500_000,
             context: 3,
             effort: Duration::from_millis(500),
+            total_effort: Duration::from_secs(10),
         }
     }
 }

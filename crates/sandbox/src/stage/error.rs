@@ -54,6 +54,14 @@ pub enum StageError {
     /// The directory of stages is not ours alone.
     #[error("`{}` is not a directory of our own", .0.display())]
     NotOurs(PathBuf),
+    /// The workspace and the directory of stages lie in one another.
+    #[error("`{}` and the stages in `{}` lie in one another", workspace.display(), stages.display())]
+    Overlap {
+        /// The directory of stages.
+        stages: PathBuf,
+        /// The workspace.
+        workspace: PathBuf,
+    },
     /// The workspace is more than may be copied.
     #[error(
         "the workspace is more than a copied stage may hold: over {files} files or {bytes} bytes \
@@ -118,6 +126,9 @@ impl StageError {
             Self::NewerFormat { .. } => Some("use the version of Airlock that made it"),
             Self::Damaged { .. } | Self::ForeignMark { .. } => {
                 Some("`airlock stage drop NAME` removes it with all its changes")
+            }
+            Self::Overlap { .. } => {
+                Some("choose a workspace that does not hold Airlock's own state directory")
             }
             Self::NotOurs(_) => Some("it must be a directory that you own, not a link to one"),
             Self::TooLargeToCopy { .. } => {

@@ -157,7 +157,7 @@ pub(super) fn take_marker(workspace: &Path, stage: &Path) -> Result<BaseMarker, 
 }
 
 /// The stamp of a file made now in `directory`, which nobody sees there.
-fn stamp_in(directory: &Path) -> rustix::io::Result<Stamp> {
+pub(super) fn stamp_in(directory: &Path) -> rustix::io::Result<Stamp> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let fd = rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600))?;
     Ok(super::beneath::node_of(fd)?.changed)

@@ -41,11 +41,8 @@ impl Stage {
     /// Opens the stage in `<stages>/<name>`, if it is there.
     pub(super) fn open(stages: &Path, name: &StageName) -> Result<Option<Self>, StageError> {
         let place = stages.join(name.as_str());
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = match rustix::fs::open(&place, flags, Mode::empty()) {
-            Ok(directory) => directory,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(failed("open", place)(errno)),
+        let Some(directory) = open_directory(&place)? else {
+            return Ok(None);
         };
         let record = Record::read(&directory, name)?;
         Ok(Some(Self {
@@ -99,31 +96,9 @@ impl Stage {
     /// A stage that holds no changes yet begins anew: what was changed in the real tree before now
     /// is what the sandbox will see and no conflict.
     pub fn claim(&mut self) -> Result<Claim, StageError> {
-        let lock = self.lock()?;
+        let lock = lock(&self.directory, &self.place, &self.name)?;
         self.begin_anew()?;
         Ok(lock)
-    }
-
-    /// Takes the lock and notes who has it.
-    pub(super) fn lock(&self) -> Result<Claim, StageError> {
-        let fail = |errno| failed("lock", self.place.join(LOCK))(errno);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o600);
-        let fd = rustix::fs::openat(&self.directory, LOCK, flags, mode).map_err(fail)?;
-        let mut lock = File::from(fd);
-        if !try_lock(&lock).map_err(fail)? {
-            return Err(StageError::InUse {
-                name: self.name.clone(),
-                pid: noted_pid(&mut lock),
-            });
-        }
-        self.still_there()?;
-        note_pid(&mut lock).map_err(|source| StageError::Io {
-            what: "lock",
-            path: self.place.join(LOCK),
-            source,
-        })?;
-        Ok(Claim { _lock: lock })
     }
 
     /// Whether a sandbox has it at this moment.
@@ -169,18 +144,6 @@ impl Stage {
         &self.directory
     }
 
-    /// The lock of a stage that was dropped protects nothing: its name may be another's by now.
-    fn still_there(&self) -> Result<(), StageError> {
-        let fail = |errno| failed("open", &*self.place)(errno);
-        let ours = node_of(&self.directory).map_err(fail)?;
-        let named = Tree::open(&self.place).and_then(node_of);
-        match named {
-            Ok(named) if named.inode == ours.inode => Ok(()),
-            Ok(_) | Err(Errno::NOENT) => Err(StageError::Dropped(self.name.clone())),
-            Err(errno) => Err(fail(errno)),
-        }
-    }
-
     fn begin_anew(&mut self) -> Result<(), StageError> {
         if self.record.kind == StageKind::Copy {
             return Ok(());
@@ -197,6 +160,54 @@ impl Stage {
         record.write(&self.directory, &self.place)?;
         self.record = record;
         Ok(())
+    }
+}
+
+/// The directory of a stage, if it is there.
+pub(super) fn open_directory(place: &Path) -> Result<Option<OwnedFd>, StageError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::open(place, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failed("open", place)(errno)),
+    }
+}
+
+/// Takes the lock of the stage in `directory` and notes who has it.
+pub(super) fn lock(
+    directory: &OwnedFd,
+    place: &Path,
+    name: &StageName,
+) -> Result<Claim, StageError> {
+    let fail = |errno| failed("lock", place.join(LOCK))(errno);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let fd = rustix::fs::openat(directory, LOCK, flags, mode).map_err(fail)?;
+    let mut lock = File::from(fd);
+    if !try_lock(&lock).map_err(fail)? {
+        return Err(StageError::InUse {
+            name: name.clone(),
+            pid: noted_pid(&mut lock),
+        });
+    }
+    still_there(directory, place, name)?;
+    note_pid(&mut lock).map_err(|source| StageError::Io {
+        what: "lock",
+        path: place.join(LOCK),
+        source,
+    })?;
+    Ok(Claim { _lock: lock })
+}
+
+/// The lock of a stage that was dropped protects nothing: its name may be another's by now.
+fn still_there(directory: &OwnedFd, place: &Path, name: &StageName) -> Result<(), StageError> {
+    let fail = |errno| failed("open", place)(errno);
+    let ours = node_of(directory).map_err(fail)?;
+    let named = Tree::open(place).and_then(node_of);
+    match named {
+        Ok(named) if named.inode == ours.inode => Ok(()),
+        Ok(_) | Err(Errno::NOENT) => Err(StageError::Dropped(name.clone())),
+        Err(errno) => Err(fail(errno)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::name::StageName;
 use super::path::TreePath;
 use super::record::{FORMAT, Marks, Record, StageKind, take_marker};
 use super::remove::remove_tree;
-use super::staged::{LOCK, Stage, UPPER, WORK};
+use super::staged::{LOCK, Stage, UPPER, WORK, lock, open_directory};
 use airlock_core::Timestamp;
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -146,6 +146,7 @@ impl Stages {
             path: workspace.to_owned(),
             source,
         })?;
+        self.refuse_overlap(&workspace)?;
         let stage = match Stage::open(&self.place, &name)? {
             Some(stage) => stage,
             None => self.create(&name, &workspace, owner, setup)?,
@@ -181,17 +182,37 @@ impl Stages {
     /// be dropped too.
     pub fn drop_stage(&self, name: &str) -> Result<(), StageError> {
         let name = StageName::new(name)?;
-        let claim = match Stage::open(&self.place, &name) {
-            Ok(Some(stage)) => Some(stage.lock()?),
-            Ok(None) => return Err(StageError::Missing(name)),
-            Err(StageError::Damaged { .. }) => None,
+        match Stage::open(&self.place, &name) {
+            Ok(_) | Err(StageError::Damaged { .. }) => {}
             Err(error) => return Err(error),
+        }
+        let place = self.place.join(name.as_str());
+        let Some(directory) = open_directory(&place)? else {
+            return Err(StageError::Missing(name));
         };
+        let claim = lock(&directory, &place, &name)?;
         let grave = format!("{DROPPED}{name}-{}", unique());
         rustix::fs::renameat(&self.directory, name.as_str(), &self.directory, &*grave)
-            .map_err(failed("remove", self.place.join(name.as_str())))?;
+            .map_err(failed("remove", place))?;
         drop(claim);
         remove_tree(&self.directory, &grave, &self.place)
+    }
+
+    /// A stage inside its own workspace would be part of what it stages: what an overlay does then
+    /// is undefined, and a copy would copy itself.
+    fn refuse_overlap(&self, workspace: &Path) -> Result<(), StageError> {
+        let place = self.place.canonicalize().map_err(|source| StageError::Io {
+            what: "open",
+            path: self.place.clone(),
+            source,
+        })?;
+        if place.starts_with(workspace) || workspace.starts_with(&place) {
+            return Err(StageError::Overlap {
+                stages: place,
+                workspace: workspace.to_owned(),
+            });
+        }
+        Ok(())
     }
 
     fn create(

@@ -108,6 +108,13 @@ fn more_than_the_limits_is_refused_with_the_figures_and_leaves_nothing() {
 }
 
 #[test]
+fn special_bits_are_not_copied_and_their_absence_is_no_change() {
+    let bench = bench("echo a >a; chmod 4755 a; mkdir d; chmod 2755 d");
+    bench.inside("touch a d; test ! -u a");
+    assert!(bench.diff().is_empty());
+}
+
+#[test]
 fn an_untouched_file_is_not_looked_up_in_the_real_tree() {
     let bench = bench("seq 1 500 | xargs touch; echo a >a");
     bench.inside("echo b >a");

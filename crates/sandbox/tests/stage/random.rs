@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = String> {
         1 => (path(), path()).prop_map(move |(p, q)| format!("cp -rT './{p}' './{q}' {quiet}")),
         1 => (path(), path()).prop_map(move |(p, q)| format!("ln -sT '{p}' './{q}' {quiet}")),
         1 => (path(), path()).prop_map(move |(p, q)| format!("ln -T './{p}' './{q}' {quiet}")),
-        1 => path().prop_map(move |p| format!("test -L './{p}' || chmod 7{{0,5}}5 './{p}' {quiet}")),
+        1 => path().prop_map(move |p| format!("test -L './{p}' || chmod 755 './{p}' {quiet}")),
         1 => path().prop_map(move |p| format!("test -L './{p}' || chmod 750 './{p}' {quiet}")),
         1 => path().prop_map(move |p| format!("touch -h './{p}' {quiet}")),
     ]
@@ -100,7 +100,7 @@ fn apply(stage: &Stage, diff: &Diff, root: &Path) {
     let mut old = BTreeMap::new();
     for change in &diff.changes {
         let from = origin(change);
-        if is_file(&change.old) {
+        if is_file(change.old.as_ref()) {
             old.insert(from.to_owned(), std::fs::read(root.join(from)).unwrap());
         }
     }
@@ -115,7 +115,11 @@ fn apply(stage: &Stage, diff: &Diff, root: &Path) {
         let path = root.join(path);
         match kind {
             NodeKind::Directory => std::fs::remove_dir(path).unwrap(),
-            _ => std::fs::remove_file(path).unwrap(),
+            NodeKind::File
+            | NodeKind::Symlink
+            | NodeKind::Fifo
+            | NodeKind::Socket
+            | NodeKind::Device => std::fs::remove_file(path).unwrap(),
         }
     }
     for change in &diff.changes {
@@ -129,7 +133,11 @@ fn apply(stage: &Stage, diff: &Diff, root: &Path) {
 fn origin(change: &Change) -> &Path {
     match &change.kind {
         ChangeKind::Renamed { from } => from.as_path(),
-        _ => change.path.as_path(),
+        ChangeKind::Added
+        | ChangeKind::Modified
+        | ChangeKind::Deleted
+        | ChangeKind::ModeChanged
+        | ChangeKind::TypeChanged => change.path.as_path(),
     }
 }
 
@@ -140,10 +148,8 @@ fn goes(change: &Change) -> bool {
     )
 }
 
-fn is_file(facts: &Option<Facts>) -> bool {
-    facts
-        .as_ref()
-        .is_some_and(|facts| facts.kind == NodeKind::File)
+fn is_file(facts: Option<&Facts>) -> bool {
+    facts.is_some_and(|facts| facts.kind == NodeKind::File)
 }
 
 fn put(stage: &Stage, change: &Change, new: &Facts, before: &[u8], root: &Path) {
@@ -160,7 +166,9 @@ fn put(stage: &Stage, change: &Change, new: &Facts, before: &[u8], root: &Path) 
             return;
         }
         NodeKind::File => std::fs::write(&path, content(stage, change, before)).unwrap(),
-        kind => panic!("{kind:?} left the stage"),
+        kind @ (NodeKind::Fifo | NodeKind::Socket | NodeKind::Device) => {
+            panic!("{kind:?} left the stage")
+        }
     }
     let permissions = std::fs::Permissions::from_mode(new.mode);
     std::fs::set_permissions(&path, permissions).unwrap();
@@ -169,13 +177,15 @@ fn put(stage: &Stage, change: &Change, new: &Facts, before: &[u8], root: &Path) 
 fn content(stage: &Stage, change: &Change, before: &[u8]) -> Vec<u8> {
     let content = match &change.content {
         Content::Replaced { new, .. } => new,
-        content => content,
+        Content::None | Content::Text { .. } | Content::Binary | Content::TooLarge => {
+            &change.content
+        }
     };
     match content {
         Content::None => before.to_vec(),
         Content::Text { hunks } if change.kind == ChangeKind::TypeChanged => patched(&[], hunks),
         Content::Text { hunks } => patched(before, hunks),
-        _ => {
+        Content::Binary | Content::TooLarge | Content::Replaced { .. } => {
             let mut bytes = Vec::new();
             let mut file = stage.open_changed(change.path.as_path()).unwrap();
             file.read_to_end(&mut bytes).unwrap();

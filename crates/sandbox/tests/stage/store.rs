@@ -56,7 +56,7 @@ fn making_a_stage_does_not_look_into_the_workspace() {
     let place = Place::new();
     let closed = place.workspace().join("closed");
     std::fs::create_dir(&closed).unwrap();
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
     let before = closed.metadata().unwrap();
     let stage = place.make("one");
     let after = closed.metadata().unwrap();
@@ -113,6 +113,43 @@ fn a_stage_belongs_to_one_workspace() {
             .open_or_create("one", &link.join("."), owner())
             .is_ok()
     );
+}
+
+#[test]
+fn a_workspace_and_the_stages_may_not_lie_in_one_another() {
+    let place = Place::new();
+    let inner = place.stages_place().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    for workspace in [
+        place.temp.path(),
+        &place.stages_place(),
+        &inner,
+        Path::new("/"),
+    ] {
+        for setup in [Setup::OVERLAY, Setup::COPY] {
+            let made = place
+                .stages
+                .open_or_create_as("one", workspace, owner(), setup);
+            assert!(
+                matches!(made, Err(StageError::Overlap { .. })),
+                "{workspace:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_damaged_stage_in_use_is_not_dropped() {
+    let place = Place::new();
+    let claim = place.make("one").claim().unwrap();
+    std::fs::remove_file(place.stages_place().join("one/stage.json")).unwrap();
+    let dropped = place.stages.drop_stage("one");
+    assert!(
+        matches!(dropped, Err(StageError::InUse { .. })),
+        "{dropped:?}"
+    );
+    drop(claim);
+    place.stages.drop_stage("one").unwrap();
 }
 
 #[test]
@@ -288,7 +325,7 @@ fn files_of_the_sandbox_uid_can_be_dropped_by_root() {
     for path in ["a/b/c", "a/b", "a"] {
         let id = Some(1_879_048_192);
         std::os::unix::fs::chown(upper.join(path), id, id).unwrap();
-        let closed = std::fs::Permissions::from_mode(0);
+        let closed = std::fs::Permissions::from_mode(0o000);
         std::fs::set_permissions(upper.join(path), closed).unwrap();
     }
     place.stages.drop_stage("one").unwrap();

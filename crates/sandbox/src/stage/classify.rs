@@ -50,9 +50,15 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         }
     };
     let pairs = std::mem::take(&mut walk.pairs);
+    let moved = pairs
+        .iter()
+        .filter(|pair| base.directory_moved(pair))
+        .map(|pair| pair.path.clone())
+        .collect();
     let mut found = Found {
         walk,
         base,
+        moved,
         reader: Reader::new(options),
         changes: Vec::new(),
         conflicts: Vec::new(),
@@ -100,6 +106,8 @@ fn went_back(marker: BaseMarker, workspace: &Path) -> bool {
 struct Found<'a> {
     walk: Walk<'a>,
     base: Base,
+    /// Directories that took another's place in the real tree.
+    moved: HashSet<TreePath>,
     reader: Reader<'a>,
     changes: Vec<Change>,
     conflicts: Vec<Conflict>,
@@ -179,7 +187,7 @@ impl Found<'_> {
             | ChangeKind::Deleted
             | ChangeKind::Renamed { .. } => self.reader.content(&old, &new),
         };
-        if let Some(reason) = self.base.judge(pair) {
+        if let Some(reason) = self.base.judge(pair).or_else(|| self.judge_above(pair)) {
             self.conflicts.push(Conflict {
                 path: pair.path.clone(),
                 reason,
@@ -195,6 +203,15 @@ impl Found<'_> {
                 .new
                 .is_some_and(|node| node.kind == NodeKind::File && node.links > 1),
         });
+    }
+
+    /// A directory moved into another's place brings files that bear no mark of it.
+    fn judge_above(&self, pair: &Pair) -> Option<ConflictReason> {
+        let mut above = pair.path.as_path().ancestors().skip(1);
+        let moved = !self.moved.is_empty()
+            && pair.old.is_some()
+            && above.any(|above| self.moved.contains(&TreePath::from(above)));
+        moved.then_some(ConflictReason::Changed)
     }
 
     /// Notes special bits that the real tree does not have; a change is always without them.
@@ -255,6 +272,23 @@ impl Base {
             Self::Unknown => Some(ConflictReason::ClockWentBack),
             Self::Manifest(manifest) => manifest.judge(pair),
             Self::Marker(marker) => judge_by_marker(*marker, pair),
+        }
+    }
+
+    /// Whether a directory of the real tree is not the one that was there when the stage began.
+    fn directory_moved(&self, pair: &Pair) -> bool {
+        let Some(old) = pair.old.filter(|old| old.kind == NodeKind::Directory) else {
+            return false;
+        };
+        match self {
+            Self::Unknown => false,
+            Self::Manifest(manifest) => manifest.directory_moved(&pair.path, old),
+            // Being moved changes the one stamp only, entries coming and going both. An entry that
+            // comes after the move hides it.
+            Self::Marker(marker) => {
+                old.born.is_some_and(|born| marker.before(born))
+                    || (marker.before(old.changed) && old.changed != old.modified)
+            }
         }
     }
 }

@@ -111,6 +111,14 @@ impl Manifest {
     }
 }
 
+impl Manifest {
+    /// Whether a directory is another than the one that was copied.
+    pub(super) fn directory_moved(&self, path: &TreePath, old: Node) -> bool {
+        let copied = self.0.get(path);
+        copied.is_some_and(|entry| entry.real.inode != old.inode)
+    }
+}
+
 impl Walk<'_> {
     /// Walks a copied tree.
     pub(super) fn copy(&mut self, manifest: &Manifest) -> Result<(), StageError> {

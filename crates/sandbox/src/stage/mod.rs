@@ -12,7 +12,8 @@
 //! Not guaranteed: a diff taken while a sandbox still writes is of no single moment; a clock set
 //! back between two moments after the stage began hides a change of the real tree in between; and
 //! a real file removed by someone else while the sandbox replaced it by a new one (rather than
-//! writing to it) looks like a file that was added.
+//! writing to it) looks like a file that was added; and a real directory that was moved into
+//! another's place and had entries added or removed since is not told from the one it replaced.
 //!
 //! Invariant: which extended attributes count as overlay's own is fixed when the stage is created.
 //! A process inside an overlay cannot set those of its mount's kind; it can set the other kind.

@@ -78,6 +78,20 @@ const CASES: &[Case] = &[
         &[("a", Changed)],
     ),
     (
+        "directory swapped for another",
+        "mkdir d e; echo a >d/a; echo e >e/a; echo b >b",
+        "echo x >>d/a; echo n >d/n; echo x >b",
+        "mv d old; mv e d",
+        &[("d/a", Changed)],
+    ),
+    (
+        "deleted directory swapped for another",
+        "mkdir d e; echo a >d/a; echo e >e/a",
+        "rm -r d",
+        "mv d old; mv e d",
+        &[("d/a", Changed)],
+    ),
+    (
         "moved inside, beside a change",
         "echo a >a",
         "mv a b",

@@ -72,6 +72,14 @@ fn what_was_changed_in_the_real_tree_is_a_conflict_only_if_changed_here_too() {
 }
 
 #[test]
+fn a_directory_swapped_for_another_is_a_conflict() {
+    let bench = bench("mkdir d e; echo a >d/a; echo e >e/a");
+    bench.inside("echo here >>d/a");
+    shell(&bench.workspace(), "mv d old; mv e d; echo n >d/n");
+    assert_eq!(bench.diff().conflicts.len(), 1);
+}
+
+#[test]
 fn more_than_the_limits_is_refused_with_the_figures_and_leaves_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let workspace = temp.path().join("workspace");

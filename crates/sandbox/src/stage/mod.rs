@@ -32,6 +32,7 @@ mod rename;
 mod render;
 mod staged;
 mod store;
+mod summary;
 mod walk;
 
 pub use beneath::{NodeKind, Stamp};
@@ -46,4 +47,5 @@ pub use name::{InvalidName, StageName};
 pub use path::TreePath;
 pub use record::{Marks, StageKind};
 pub use staged::{Claim, Stage};
-pub use store::{Owner, Setup, StageSummary, Stages};
+pub use store::{Owner, Setup, Stages};
+pub use summary::StageSummary;

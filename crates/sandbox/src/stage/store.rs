@@ -3,18 +3,17 @@
 //! A stage appears under its name complete or not at all, and disappears from it at once; what is
 //! half made or half removed has a name that begins with a dot and goes at the next opening.
 
-use super::beneath::{NodeKind, Tree, node_of};
+use super::beneath::{Tree, node_of};
 use super::copy::{CopyLimits, copy_workspace};
 use super::error::{StageError, failed};
 use super::name::StageName;
-use super::path::TreePath;
 use super::record::{FORMAT, Marks, Record, StageKind, take_marker};
 use super::remove::remove_tree;
 use super::staged::{LOCK, Stage, UPPER, WORK, lock, open_directory};
+use super::summary::{StageSummary, summarise};
 use airlock_core::Timestamp;
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
-use serde::Serialize;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +22,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DROPPED: &str = ".dropped-";
 const DRAFT: &str = ".new-";
 const MAKING: &str = ".making";
-/// The most entries counted for a summary.
-const COUNTED: u64 = 10_000;
 
 /// Whom the root of a new stage belongs to, when Airlock runs as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,27 +56,6 @@ impl Setup {
         marks: None,
         limits: CopyLimits::USUAL,
     };
-}
-
-/// What can be said of a stage at a glance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StageSummary {
-    /// Its name.
-    pub name: StageName,
-    /// The real tree.
-    pub workspace: TreePath,
-    /// When it was created.
-    pub created: Timestamp,
-    /// How it holds changes.
-    pub kind: StageKind,
-    /// Entries it holds other than directories; of a copy all of them.
-    pub files: u64,
-    /// Bytes in them.
-    pub bytes: u64,
-    /// Whether there are more than were counted.
-    pub more: bool,
-    /// Whether a sandbox has it.
-    pub in_use: bool,
 }
 
 /// All stages.
@@ -117,7 +93,8 @@ impl Stages {
             place: place.to_owned(),
             directory,
         };
-        stages.collect()?;
+        // What cannot be removed is in nobody's way, and must not keep anyone from their stages.
+        let _ = stages.collect();
         Ok(stages)
     }
 
@@ -287,8 +264,8 @@ impl Stages {
         }
     }
 
-    /// Removes what was left half made or half removed.
-    fn collect(&self) -> Result<(), StageError> {
+    /// Removes what was left half made or half removed. Opening does so too, as far as it can.
+    pub fn collect(&self) -> Result<(), StageError> {
         let names = self.names()?;
         let leftovers = |prefix| {
             names
@@ -360,60 +337,6 @@ fn adopt(tree: &Tree, mode: u32, owner: Owner) -> rustix::io::Result<()> {
         rustix::fs::chown(&*place, Some(uid), Some(gid))?;
     }
     rustix::fs::chmod(&*place, Mode::from_raw_mode(mode))
-}
-
-fn summarise(stage: &Stage) -> Result<StageSummary, StageError> {
-    let tree = stage.changed_tree()?;
-    let mut count = Count::default();
-    count.tree(&tree);
-    Ok(StageSummary {
-        name: stage.name().clone(),
-        workspace: stage.workspace().into(),
-        created: stage.created(),
-        kind: stage.kind(),
-        files: count.files,
-        bytes: count.bytes,
-        more: count.more,
-        in_use: stage.in_use()?,
-    })
-}
-
-#[derive(Default)]
-struct Count {
-    files: u64,
-    bytes: u64,
-    seen: u64,
-    more: bool,
-}
-
-impl Count {
-    /// Counts what can be seen; what cannot makes the count a lower bound.
-    fn tree(&mut self, tree: &Tree) {
-        let mut pending = vec![TreePath::default()];
-        while let Some(directory) = pending.pop() {
-            let Ok(names) = tree.names(directory.as_path()) else {
-                self.more = true;
-                continue;
-            };
-            for name in names {
-                if self.seen == COUNTED {
-                    self.more = true;
-                    return;
-                }
-                self.seen += 1;
-                let path = directory.join(&name);
-                match tree.node(path.as_path()) {
-                    Ok(Some(node)) if node.kind == NodeKind::Directory => pending.push(path),
-                    Ok(Some(node)) => {
-                        self.files += 1;
-                        self.bytes = self.bytes.saturating_add(node.size);
-                    }
-                    Ok(None) => {}
-                    Err(_) => self.more = true,
-                }
-            }
-        }
-    }
 }
 
 /// A part of a name that no other process or call has: graves and drafts must not meet.

@@ -300,6 +300,9 @@ fn a_mount_in_a_stage_is_not_entered() {
         "",
     );
     let dropped = place.stages.drop_stage("one");
+    // What cannot be removed keeps nobody from the others, and is told to whoever asks.
+    let others = Stages::open(&place.stages_place()).unwrap();
+    let told = others.collect();
     let grave = names(&place.stages_place());
     let grave = grave
         .iter()
@@ -308,6 +311,7 @@ fn a_mount_in_a_stage_is_not_entered() {
     let grave = place.stages_place().join(grave.unwrap_or_default());
     fed(Command::new("umount").arg(grave.join("upper/mounted")), "");
     assert!(dropped.is_err());
+    assert!(told.is_err());
     assert!(place.temp.path().join("precious/kept").exists());
     Stages::open(&place.stages_place()).unwrap();
     assert_eq!(names(&place.stages_place()), [".making"]);

@@ -11,8 +11,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// A temporary directory that goes even if it holds directories nobody may enter, as every
+/// overlay's own does.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A test that failed says why; what is left of it is only in the way.
+        let _ = Command::new("chmod")
+            .args(["-R", "u+rwx"])
+            .arg(self.0.path())
+            .output();
+    }
+}
+
 pub(crate) struct Bench {
-    pub(crate) temp: TempDir,
+    pub(crate) temp: Scratch,
     pub(crate) stages: Stages,
     pub(crate) stage: Stage,
     marks: Marks,
@@ -55,7 +79,7 @@ impl Bench {
     }
 
     pub(crate) fn with(prepare: &str, setup: Setup) -> Self {
-        let temp = tempfile::tempdir().unwrap();
+        let temp = Scratch::new();
         let workspace = temp.path().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
         std::fs::create_dir(temp.path().join("merged")).unwrap();

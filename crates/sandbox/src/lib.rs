@@ -19,6 +19,8 @@ pub mod plan;
 pub mod presets;
 mod report;
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]

@@ -1,0 +1,78 @@
+//! The worker: confines itself, loads one script, then answers requests until its input ends.
+//!
+//! Guarantee: no byte of the script is looked at before `confine` succeeded. Everything after that
+//! needs memory, the monotonic clock and the two open descriptors, and nothing else of the system.
+
+use crate::engine::Engine;
+use crate::erase::erase;
+use crate::problem::Problem;
+use crate::wire::{Load, Loaded, read_frame, write_frame};
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+/// How serving ended, without error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// The host closed the input.
+    Closed,
+    /// The script could not be used, and the host was told why.
+    Refused,
+}
+
+/// Why a worker ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The host cannot be heard or told.
+    #[error("the worker lost its host")]
+    Pipe(#[from] io::Error),
+    /// What the host sent is no script.
+    #[error("the host sent no script first")]
+    NotLoaded(#[from] serde_json::Error),
+    /// The worker could not confine itself. Nothing was run.
+    #[error("the worker cannot confine itself")]
+    Confine(#[source] io::Error),
+}
+
+/// Serves one script over `input` and `output`.
+///
+/// `confine` is called once, after the first frame arrived and before it is looked at; it must
+/// restrict the calling thread, on which everything runs. If it fails nothing is run.
+pub fn serve(
+    mut input: impl Read,
+    mut output: impl Write,
+    confine: impl FnOnce() -> io::Result<()>,
+) -> Result<Served, ServeError> {
+    let Some(first) = read_frame(&mut input)? else {
+        return Ok(Served::Closed);
+    };
+    if let Err(error) = confine() {
+        say(&mut output, &Loaded::Unconfined(error.to_string()))?;
+        return Err(ServeError::Confine(error));
+    }
+    let load: Load = serde_json::from_slice(&first)?;
+    drop(first);
+    let mut engine = match start(&load) {
+        Ok(engine) => engine,
+        Err(problem) => {
+            say(&mut output, &Loaded::Refused(problem))?;
+            return Ok(Served::Refused);
+        }
+    };
+    drop(load);
+    say(&mut output, &Loaded::Ready)?;
+    while let Some(request) = read_frame(&mut input)? {
+        say(&mut output, &engine.judge(&request))?;
+        engine.prepare();
+    }
+    Ok(Served::Closed)
+}
+
+fn start(load: &Load) -> Result<Engine, Problem> {
+    let source = erase(&load.file, &load.source, load.language)?;
+    Engine::new(&load.file, source, Duration::from_micros(load.limit_micros))
+}
+
+fn say(output: &mut impl Write, message: &impl Serialize) -> Result<(), ServeError> {
+    Ok(write_frame(output, &serde_json::to_vec(message)?)?)
+}

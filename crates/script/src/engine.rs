@@ -88,38 +88,42 @@ pub(crate) struct Engine {
     file: String,
     source: String,
     limit: Duration,
-    next: Option<Prepared>,
+    next: Result<Prepared, Fault>,
 }
 
 impl Engine {
-    /// Loads `source`, plain JavaScript, and checks that it exports a function.
-    pub(crate) fn new(file: &str, source: String, limit: Duration) -> Result<Self, Problem> {
-        let mut engine = Self {
+    /// `source`, plain JavaScript, of `file`. Nothing of it is run yet.
+    pub(crate) fn new(file: &str, source: String, limit: Duration) -> Self {
+        Self {
             file: file.to_owned(),
             source,
             limit,
-            next: None,
-        };
-        let prepared = engine.load().map_err(|fault| engine.problem(&fault))?;
-        engine.next = Some(prepared);
-        Ok(engine)
-    }
-
-    /// Judges a request, given as JSON.
-    pub(crate) fn judge(&mut self, request: &[u8]) -> Judged {
-        let prepared = self.next.take().map_or_else(|| self.load(), Ok);
-        let judged = prepared.and_then(|prepared| prepared.judge(request, self.limit));
-        match judged {
-            Ok((decision, reason)) => Judged::Answer { decision, reason },
-            Err(fault) => Judged::Failed(fault),
+            next: Err(Fault::Timeout),
         }
     }
 
     /// Makes the interpreter of the next evaluation, so that it does not have to wait for it.
+    ///
+    /// INVARIANT: called by `serve` alone. How deep a script may recurse counts from here, and must
+    /// not differ between evaluations.
+    #[inline(never)]
     pub(crate) fn prepare(&mut self) {
-        if self.next.is_none() {
-            // What fails here fails again, and is told, when it is needed.
-            self.next = self.load().ok();
+        self.next = self.load();
+    }
+
+    /// Why the script cannot be used, after it was prepared for the first time.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.next.as_ref().err().map(|fault| self.explain(fault))
+    }
+
+    /// Judges a request, given as JSON, and uses the interpreter up.
+    #[inline(never)]
+    pub(crate) fn judge(&mut self, request: &[u8]) -> Judged {
+        let prepared = std::mem::replace(&mut self.next, Err(Fault::Timeout));
+        let judged = prepared.and_then(|prepared| prepared.judge(request, self.limit));
+        match judged {
+            Ok((decision, reason)) => Judged::Answer { decision, reason },
+            Err(fault) => Judged::Failed(fault),
         }
     }
 
@@ -142,7 +146,7 @@ impl Engine {
         })
     }
 
-    fn problem(&self, fault: &Fault) -> Problem {
+    fn explain(&self, fault: &Fault) -> Problem {
         let hint = match fault {
             Fault::Timeout | Fault::Memory => {
                 "do less outside the function: it is done for each request"
@@ -165,7 +169,11 @@ impl Engine {
 impl Prepared {
     /// Consumes the interpreter: whatever the script left in it goes with it.
     fn judge(self, request: &[u8], limit: Duration) -> Result<(Word, String), Fault> {
-        let Self { function, context, watch } = self;
+        let Self {
+            function,
+            context,
+            watch,
+        } = self;
         watch.arm(limit);
         context.with(|ctx| {
             let answer = asked(&ctx, function, request);
@@ -177,7 +185,11 @@ impl Prepared {
 /// A late result is a timeout, whatever it says: scripts cannot catch the end of their time, but
 /// an interpreter's built-in function may swallow it.
 fn timed<T>(watch: &Watch, result: Result<T, Fault>) -> Result<T, Fault> {
-    if watch.expired() { Err(Fault::Timeout) } else { result }
+    if watch.expired() {
+        Err(Fault::Timeout)
+    } else {
+        result
+    }
 }
 
 fn interpreter(watch: &Rc<Watch>) -> rquickjs::Result<Context> {
@@ -190,7 +202,9 @@ fn interpreter(watch: &Rc<Watch>) -> rquickjs::Result<Context> {
 }
 
 fn prelude(ctx: &Ctx<'_>) -> Result<(), Fault> {
-    ctx.eval::<(), _>(PRELUDE).catch(ctx).map_err(|error| fault(&error))
+    ctx.eval::<(), _>(PRELUDE)
+        .catch(ctx)
+        .map_err(|error| fault(&error))
 }
 
 /// Evaluates the script as a module and takes the function it exports.
@@ -200,9 +214,15 @@ fn exported<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> Result<Function<'j
         .catch(ctx);
     let (module, promise) = evaluated.map_err(|error| fault(&error))?;
     finished(ctx, &promise)?;
-    let namespace = module.namespace().catch(ctx).map_err(|error| fault(&error))?;
+    let namespace = module
+        .namespace()
+        .catch(ctx)
+        .map_err(|error| fault(&error))?;
     for name in ["default", "evaluate"] {
-        let value: Value<'js> = namespace.get(name).catch(ctx).map_err(|error| fault(&error))?;
+        let value: Value<'js> = namespace
+            .get(name)
+            .catch(ctx)
+            .map_err(|error| fault(&error))?;
         if let Some(function) = value.into_function() {
             return Ok(function);
         }
@@ -219,7 +239,9 @@ fn finished<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>) -> Result<(), Fault> {
             "the script waits outside its function; there is nothing to wait for".to_owned(),
         )),
         PromiseState::Rejected => {
-            let rejected = promise.result::<Value<'js>>().unwrap_or(Err(rquickjs::Error::Unknown));
+            let rejected = promise
+                .result::<Value<'js>>()
+                .unwrap_or(Err(rquickjs::Error::Unknown));
             rejected.catch(ctx).map(drop).map_err(|error| fault(&error))
         }
     }
@@ -250,7 +272,10 @@ fn read<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<(Word, String), Fault
     };
     let decision = property(ctx, object, "decision")?;
     let Some(decision) = decision.as_string() else {
-        return bad(&format!("an object whose `decision` is {}", describe(&decision)));
+        return bad(&format!(
+            "an object whose `decision` is {}",
+            describe(&decision)
+        ));
     };
     let word = word_of(&text(decision)?)?;
     let reason = property(ctx, object, "reason")?;
@@ -259,7 +284,10 @@ fn read<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> Result<(Word, String), Fault
     }
     match reason.as_string() {
         Some(reason) => Ok((word, clean(&text(reason)?))),
-        None => bad(&format!("an object whose `reason` is {}", describe(&reason))),
+        None => bad(&format!(
+            "an object whose `reason` is {}",
+            describe(&reason)
+        )),
     }
 }
 
@@ -285,7 +313,10 @@ fn word_of(text: &str) -> Result<Word, Fault> {
         "pass" => Ok(Word::Pass),
         other => {
             let shown: String = other.chars().take(40).collect();
-            Err(Fault::BadAnswer(format!("the unknown decision `{}`", clean(&shown))))
+            Err(Fault::BadAnswer(format!(
+                "the unknown decision `{}`",
+                clean(&shown)
+            )))
         }
     }
 }

@@ -163,7 +163,10 @@ impl ScriptExtension {
 
     /// Asked only about requests `filter` holds for; it passes on others.
     #[must_use]
-    pub fn asked_about(mut self, filter: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
+    pub fn asked_about(
+        mut self,
+        filter: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> Self {
         self.asked = Box::new(filter);
         self
     }
@@ -201,12 +204,17 @@ impl ScriptExtension {
         let file = || Arc::clone(&self.script.file);
         let load = self.load_frame()?;
         let spawned = self.spawn.spawn().and_then(Link::new);
-        let link = spawned.map_err(|source| StartError::Spawn { file: file(), source })?;
+        let link = spawned.map_err(|source| StartError::Spawn {
+            file: file(),
+            source,
+        })?;
         let answer = link.ask(load, self.limits.start);
-        let loaded = answer.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let loaded = answer
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         match loaded {
             Some(Loaded::Ready) => Ok(link),
-            Some(Loaded::Refused(problem)) => Err(StartError::Script(plain(problem))),
+            Some(Loaded::Refused(problem)) => Err(StartError::Script(plain(&problem))),
             Some(Loaded::Unconfined(why)) => {
                 let why = clean(&why);
                 Err(StartError::Unconfined { file: file(), why })
@@ -216,7 +224,12 @@ impl ScriptExtension {
     }
 
     fn load_frame(&self) -> Result<Vec<u8>, StartError> {
-        let Script { file, source, language, .. } = &self.script;
+        let Script {
+            file,
+            source,
+            language,
+            ..
+        } = &self.script;
         let too_long = || StartError::TooLong {
             file: Arc::clone(file),
             bytes: source.len(),
@@ -233,7 +246,9 @@ impl ScriptExtension {
         };
         // Escapes can make the frame longer than the script.
         let frame = serde_json::to_vec(&load).ok();
-        frame.filter(|frame| frame.len() <= FRAME_BYTES).ok_or_else(too_long)
+        frame
+            .filter(|frame| frame.len() <= FRAME_BYTES)
+            .ok_or_else(too_long)
     }
 
     /// The warm worker's answer. Starting a cold one is not counted against its time.
@@ -247,7 +262,9 @@ impl ScriptExtension {
         match state {
             State::Warm(link) => {
                 let answer = link.ask(frame, self.limits.evaluation + self.limits.margin)?;
-                serde_json::from_slice(&answer).map(Ok).map_err(|_| Silence::Ended)
+                serde_json::from_slice(&answer)
+                    .map(Ok)
+                    .map_err(|_| Silence::Ended)
             }
             State::Unusable(reason) => Ok(Err(Arc::clone(reason))),
             State::Cold | State::Down => Err(Silence::Ended),
@@ -274,13 +291,17 @@ impl ScriptExtension {
         };
         // The worker cleaned it already; a worker that was taken over did not.
         let reason = clean(reason);
-        let reason = if reason.is_empty() { self.says(word) } else { reason.into() };
+        let reason = if reason.is_empty() {
+            self.says(word)
+        } else {
+            reason.into()
+        };
         Answer { opinion, reason }
     }
 }
 
 /// `problem` with its texts made plain: they come from a worker.
-fn plain(problem: Problem) -> Problem {
+fn plain(problem: &Problem) -> Problem {
     Problem {
         file: clean(&problem.file),
         message: clean(&problem.message),
@@ -303,7 +324,9 @@ impl Extension for ScriptExtension {
                 reason: self.says("is not asked about this"),
             });
         }
-        let frame = view::encode(request).ok().filter(|frame| frame.len() <= FRAME_BYTES);
+        let frame = view::encode(request)
+            .ok()
+            .filter(|frame| frame.len() <= FRAME_BYTES);
         let Some(frame) = frame else {
             return Ok(Self::deny(self.says("cannot judge a request this large")));
         };

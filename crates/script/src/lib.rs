@@ -25,7 +25,7 @@ pub use host::{Limits, Script, ScriptExtension, StartError};
 pub use link::{Pipes, Spawn};
 pub use problem::Problem;
 pub use wire::Language;
-pub use worker::{Served, ServeError, serve};
+pub use worker::{ServeError, Served, serve};
 
 /// Types for editors: what a script is given and may return.
 pub const TYPES: &str = include_str!("airlock.d.ts");

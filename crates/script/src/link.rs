@@ -50,7 +50,11 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(pipes: Pipes) -> io::Result<Self> {
-        let Pipes { stdin, stdout, mut kill } = pipes;
+        let Pipes {
+            stdin,
+            stdout,
+            mut kill,
+        } = pipes;
         let (to, questions) = channel();
         let (answers, from) = channel();
         let started = std::thread::Builder::new()

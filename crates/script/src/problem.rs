@@ -50,11 +50,7 @@ impl Problem {
     }
 
     /// A problem of the script as a whole.
-    pub(crate) fn whole(
-        file: &str,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn whole(file: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
             line: 0,
@@ -76,7 +72,14 @@ impl fmt::Display for Problem {
         if self.line == 0 {
             return write!(f, "{}: {}", self.file, self.message);
         }
-        let Self { file, line, column, message, text, .. } = self;
+        let Self {
+            file,
+            line,
+            column,
+            message,
+            text,
+            ..
+        } = self;
         write!(f, "{file}:{line}:{column}: {message}")?;
         if text.trim().is_empty() {
             return Ok(());

@@ -3,7 +3,7 @@
 //! Not the decision input of the audit log: scripts see the arguments, and a missing detail is
 //! `null` or empty instead of absent, so that a misspelt property is the only `undefined`.
 
-use airlock_core::{EffectSet, Mode, Phase, Request, Tier};
+use airlock_core::{EffectSet, Mode, Phase, Request, RequestPath, TagName, Tier};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) fn encode(request: &Request) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&View {
         syscall: request.syscall.name(),
         effects: request.effects,
-        paths: request.paths.iter().map(|path| path.as_str()).collect(),
+        paths: request.paths.iter().map(RequestPath::as_str).collect(),
         host: request.host.as_ref(),
         port: request.port,
         command: &request.command,
@@ -59,7 +59,7 @@ pub(crate) fn encode(request: &Request) -> Result<Vec<u8>, serde_json::Error> {
             tenant: caller.tenant.as_str(),
             workspace: caller.workspace.as_str(),
             session: caller.session.as_ref().map(ToString::to_string),
-            tags: caller.tags.iter().map(|tag| tag.as_str()).collect(),
+            tags: caller.tags.iter().map(TagName::as_str).collect(),
             sandbox: caller.sandbox.as_ref().map(ToString::to_string),
             mode: caller.mode,
             phase: caller.phase,

@@ -131,13 +131,14 @@ mod tests {
     #[test]
     fn frames_come_back_as_they_were_written() {
         let mut pipe = Vec::new();
-        for frame in [&b""[..], b"{}", &[7; FRAME_BYTES]] {
+        let longest = vec![7; FRAME_BYTES];
+        for frame in [&b""[..], b"{}", &longest] {
             write_frame(&mut pipe, frame).unwrap();
         }
         let mut input = &pipe[..];
         assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"");
         assert_eq!(read_frame(&mut input).unwrap().unwrap(), b"{}");
-        assert_eq!(read_frame(&mut input).unwrap().unwrap(), [7; FRAME_BYTES]);
+        assert_eq!(read_frame(&mut input).unwrap().unwrap(), longest);
         assert_eq!(read_frame(&mut input).unwrap(), None);
     }
 
@@ -151,6 +152,6 @@ mod tests {
         ] {
             assert!(read_frame(&mut &bytes[..]).is_err(), "{case}");
         }
-        assert!(write_frame(&mut Vec::new(), &[0; FRAME_BYTES + 1]).is_err());
+        assert!(write_frame(&mut Vec::new(), &vec![0; FRAME_BYTES + 1]).is_err());
     }
 }

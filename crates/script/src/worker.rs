@@ -52,14 +52,17 @@ pub fn serve(
     }
     let load: Load = serde_json::from_slice(&first)?;
     drop(first);
-    let mut engine = match start(&load) {
-        Ok(engine) => engine,
-        Err(problem) => {
-            say(&mut output, &Loaded::Refused(problem))?;
-            return Ok(Served::Refused);
-        }
+    let erased = erase(&load.file, &load.source, load.language);
+    let limit = Duration::from_micros(load.limit_micros);
+    let mut engine = match erased {
+        Ok(source) => Engine::new(&load.file, source, limit),
+        Err(problem) => return refuse(&mut output, problem),
     };
     drop(load);
+    engine.prepare();
+    if let Some(problem) = engine.problem() {
+        return refuse(&mut output, problem);
+    }
     say(&mut output, &Loaded::Ready)?;
     while let Some(request) = read_frame(&mut input)? {
         say(&mut output, &engine.judge(&request))?;
@@ -68,9 +71,9 @@ pub fn serve(
     Ok(Served::Closed)
 }
 
-fn start(load: &Load) -> Result<Engine, Problem> {
-    let source = erase(&load.file, &load.source, load.language)?;
-    Engine::new(&load.file, source, Duration::from_micros(load.limit_micros))
+fn refuse(output: &mut impl Write, problem: Problem) -> Result<Served, ServeError> {
+    say(output, &Loaded::Refused(problem))?;
+    Ok(Served::Refused)
 }
 
 fn say(output: &mut impl Write, message: &impl Serialize) -> Result<(), ServeError> {

@@ -5,11 +5,10 @@
 
 use oxc_ast::ast::{
     Class, ClassElement, Declaration, Decorator, ExportDefaultDeclarationKind, ExportSpecifier,
-    FormalParameter, ImportExpression, ImportOrExportKind, MethodDefinition,
-    MethodDefinitionType, PropertyDefinition, PropertyDefinitionType, Statement,
-    TSAsExpression, TSNonNullExpression, TSSatisfiesExpression, TSThisParameter,
-    TSTypeAnnotation, TSTypeAssertion, TSTypeParameterDeclaration, TSTypeParameterInstantiation,
-    VariableDeclarator,
+    FormalParameter, ImportExpression, ImportOrExportKind, MethodDefinition, MethodDefinitionType,
+    PropertyDefinition, PropertyDefinitionType, Statement, TSAsExpression, TSNonNullExpression,
+    TSSatisfiesExpression, TSThisParameter, TSTypeAnnotation, TSTypeAssertion,
+    TSTypeParameterDeclaration, TSTypeParameterInstantiation, VariableDeclarator,
 };
 use oxc_ast_visit::{Visit, walk};
 use oxc_span::{GetSpan, Span};
@@ -85,15 +84,26 @@ impl<'s> Eraser<'s> {
 
     fn blank(&mut self, start: u32, end: u32, semicolon: Semicolon) {
         if start < end {
-            self.blanks.push(Blank { start, end, semicolon });
+            self.blanks.push(Blank {
+                start,
+                end,
+                semicolon,
+            });
         }
     }
 
     fn refuse(&mut self, span: Span, message: &'static str, hint: &'static str) {
         let offset = index(span.start);
-        let earlier = self.refused.as_ref().is_none_or(|known| offset < known.offset);
+        let earlier = self
+            .refused
+            .as_ref()
+            .is_none_or(|known| offset < known.offset);
         if earlier {
-            self.refused = Some(Refused { offset, message, hint });
+            self.refused = Some(Refused {
+                offset,
+                message,
+                hint,
+            });
         }
     }
 
@@ -110,7 +120,9 @@ impl<'s> Eraser<'s> {
     }
 
     fn text(&self, token: (u32, u32)) -> &'s str {
-        self.source.get(index(token.0)..index(token.1)).unwrap_or_default()
+        self.source
+            .get(index(token.0)..index(token.1))
+            .unwrap_or_default()
     }
 
     /// Overwrites the mark that follows `offset`, `?` or `!`.
@@ -123,15 +135,31 @@ impl<'s> Eraser<'s> {
 
     /// Overwrites the modifiers of a class element that only types know, up to its name.
     fn blank_modifiers(&mut self, element: Span, key: Span) {
-        let modifiers = self.tokens.iter().copied().filter(|(start, end)| {
-            *start >= element.start && *end <= key.start
-        });
-        let known = ["public", "private", "protected", "readonly", "override", "abstract", "declare"];
-        let found: Vec<_> = modifiers.filter(|token| known.contains(&self.text(*token))).collect();
+        let modifiers = self
+            .tokens
+            .iter()
+            .copied()
+            .filter(|(start, end)| *start >= element.start && *end <= key.start);
+        let known = [
+            "public",
+            "private",
+            "protected",
+            "readonly",
+            "override",
+            "abstract",
+            "declare",
+        ];
+        let found: Vec<_> = modifiers
+            .filter(|token| known.contains(&self.text(*token)))
+            .collect();
         for (start, end) in found {
             // Without a word before it a name in brackets would continue the line above.
             let first = start == element.start;
-            let semicolon = if first { Semicolon::Always } else { Semicolon::Never };
+            let semicolon = if first {
+                Semicolon::Always
+            } else {
+                Semicolon::Never
+            };
             self.blank(start, end, semicolon);
         }
     }
@@ -167,6 +195,10 @@ impl<'s> Eraser<'s> {
         }
     }
 
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the parser's own lists; what is not named here is JavaScript"
+    )]
     fn is_type_only_statement(&mut self, statement: &Statement<'_>) -> bool {
         if let Some(declaration) = statement.as_declaration() {
             return self.is_type_only(declaration);
@@ -183,7 +215,11 @@ impl<'s> Eraser<'s> {
                 _ => false,
             },
             Statement::TSExportAssignment(it) => {
-                self.refuse(it.span, "`export =` is not a module's export", "write `export default`");
+                self.refuse(
+                    it.span,
+                    "`export =` is not a module's export",
+                    "write `export default`",
+                );
                 true
             }
             Statement::TSNamespaceExportDeclaration(it) => {
@@ -242,7 +278,11 @@ impl<'s> Eraser<'s> {
 
 /// Where a class element's name ends, its brackets included.
 fn closed(eraser: &Eraser<'_>, key: Span, computed: bool) -> u32 {
-    if computed { eraser.after(key.end).1 } else { key.end }
+    if computed {
+        eraser.after(key.end).1
+    } else {
+        key.end
+    }
 }
 
 const NO_MODULES: &str = "a policy script is one file and imports nothing";
@@ -288,7 +328,6 @@ impl<'a> Visit<'a> for Eraser<'_> {
         }
     }
 
-
     fn visit_formal_parameter(&mut self, it: &FormalParameter<'a>) {
         if it.accessibility.is_some() || it.readonly || it.r#override {
             let hint = "declare the property in the class and assign it in the constructor";
@@ -302,7 +341,11 @@ impl<'a> Visit<'a> for Eraser<'_> {
 
     fn visit_ts_this_parameter(&mut self, it: &TSThisParameter<'a>) {
         let next = self.after(it.span.end);
-        let end = if self.text(next) == "," { next.1 } else { it.span.end };
+        let end = if self.text(next) == "," {
+            next.1
+        } else {
+            it.span.end
+        };
         self.blank(it.span.start, end, Semicolon::Never);
     }
 
@@ -316,7 +359,11 @@ impl<'a> Visit<'a> for Eraser<'_> {
     fn visit_export_specifier(&mut self, it: &ExportSpecifier<'a>) {
         if it.export_kind == ImportOrExportKind::Type {
             let next = self.after(it.span.end);
-            let end = if self.text(next) == "," { next.1 } else { it.span.end };
+            let end = if self.text(next) == "," {
+                next.1
+            } else {
+                it.span.end
+            };
             self.blank(it.span.start, end, Semicolon::Never);
         }
     }
@@ -349,11 +396,19 @@ impl<'a> Visit<'a> for Eraser<'_> {
     }
 
     fn visit_ts_type_assertion(&mut self, it: &TSTypeAssertion<'a>) {
-        self.refuse(it.span, "`<Type>value` reads like a comparison once erased", "write `value as Type`");
+        self.refuse(
+            it.span,
+            "`<Type>value` reads like a comparison once erased",
+            "write `value as Type`",
+        );
     }
 
     fn visit_decorator(&mut self, it: &Decorator<'a>) {
-        self.refuse(it.span, "decorators are more than types", "call the function yourself");
+        self.refuse(
+            it.span,
+            "decorators are more than types",
+            "call the function yourself",
+        );
     }
 
     fn visit_import_expression(&mut self, it: &ImportExpression<'a>) {

@@ -26,12 +26,21 @@ pub(crate) fn erase(file: &str, source: &str, language: Language) -> Result<Stri
     if let Some(problem) = first_error(file, source, &parsed, "mend the syntax there") {
         return Err(problem);
     }
-    let tokens = parsed.tokens.iter().map(|token| (token.start(), token.end()));
-    let mut eraser = Eraser::new(source, tokens.collect());
-    eraser.visit_program(&parsed.program);
-    let (erased, refused) = eraser.finish();
+    let tokens = parsed
+        .tokens
+        .iter()
+        .map(|token| (token.start(), token.end()));
+    let mut visitor = Eraser::new(source, tokens.collect());
+    visitor.visit_program(&parsed.program);
+    let (erased, refused) = visitor.finish();
     if let Some(refused) = refused {
-        return Err(Problem::at(file, source, refused.offset, refused.message, refused.hint));
+        return Err(Problem::at(
+            file,
+            source,
+            refused.offset,
+            refused.message,
+            refused.hint,
+        ));
     }
     // A type that spans lines can have stood where JavaScript allows no new line.
     let again = parse(&allocator, allocator.alloc_str(&erased), SourceType::mjs());
@@ -52,10 +61,18 @@ fn first_error(
     hint: &'static str,
 ) -> Option<Problem> {
     let error = parsed.diagnostics.first()?;
-    let offset = error.labels.first().map_or(0, |label| usize::try_from(label.offset()).unwrap_or(usize::MAX));
+    let offset = error.labels.first().map_or(0, |label| {
+        usize::try_from(label.offset()).unwrap_or(usize::MAX)
+    });
     let message = error.message.to_string();
     let hint = error.help.as_ref().map_or(hint, |help| help);
-    Some(Problem::at(file, source, offset, lower_first(&message), hint))
+    Some(Problem::at(
+        file,
+        source,
+        offset,
+        lower_first(&message),
+        hint,
+    ))
 }
 
 fn lower_first(text: &str) -> String {

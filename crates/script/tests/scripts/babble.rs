@@ -99,19 +99,40 @@ fn what_is_no_answer_of_the_protocol_is_a_crash() {
         ("ready, then nothing", ready(&[])),
         ("ready, then half a length", ready(&[0, 0, 0])),
         ("ready, then half a frame", ready(&[0, 0, 0, 9, b'{'])),
-        ("ready, then a frame too long", ready(&[0x7f, 0xff, 0xff, 0xff, b'{'])),
+        (
+            "ready, then a frame too long",
+            ready(&[0x7f, 0xff, 0xff, 0xff, b'{']),
+        ),
         ("ready, then an empty frame", ready(&frame(""))),
         ("ready, then no JSON", ready(&frame("allow"))),
-        ("ready, then bytes that are no text", ready(&[0, 0, 0, 2, 0xff, 0xfe])),
-        ("another word", ready(&frame(r#"{"answer":{"decision":"ALLOW","reason":""}}"#))),
-        ("no reason", ready(&frame(r#"{"answer":{"decision":"allow"}}"#))),
-        ("two answers", ready(&frame(r#"{"answer":{"decision":"allow","reason":""},"failed":"timeout"}"#))),
+        (
+            "ready, then bytes that are no text",
+            ready(&[0, 0, 0, 2, 0xff, 0xfe]),
+        ),
+        (
+            "another word",
+            ready(&frame(r#"{"answer":{"decision":"ALLOW","reason":""}}"#)),
+        ),
+        (
+            "no reason",
+            ready(&frame(r#"{"answer":{"decision":"allow"}}"#)),
+        ),
+        (
+            "two answers",
+            ready(&frame(
+                r#"{"answer":{"decision":"allow","reason":""},"failed":"timeout"}"#,
+            )),
+        ),
         ("ready again", ready(&frame("\"ready\""))),
     ] {
         let (extension, kills) = played(bytes, true, true);
         assert_eq!(ask(&extension), Err(ExtensionFailure::Crash), "{case}");
         assert_eq!(kills.load(SeqCst), 1, "{case}: what crashed is reaped");
-        assert_eq!(ask(&extension), Err(ExtensionFailure::Crash), "{case}: down until restarted");
+        assert_eq!(
+            ask(&extension),
+            Err(ExtensionFailure::Crash),
+            "{case}: down until restarted"
+        );
         assert_eq!(kills.load(SeqCst), 1, "{case}");
         drop(extension);
         assert_eq!(kills.load(SeqCst), 1, "{case}: reaped once");
@@ -130,12 +151,19 @@ fn a_worker_that_lies_about_its_reason_is_still_bounded() {
 
 #[test]
 fn a_silent_worker_is_killed_and_replaced() {
-    for (case, takes) in [("reads but does not answer", true), ("does not even read", false)] {
+    for (case, takes) in [
+        ("reads but does not answer", true),
+        ("does not even read", false),
+    ] {
         let ready = if takes { ready(&[]) } else { Vec::new() };
         let (extension, kills) = played(ready, false, takes);
         for round in 1..=2 {
             let begun = Instant::now();
-            let want = if takes { ExtensionFailure::Timeout } else { ExtensionFailure::Crash };
+            let want = if takes {
+                ExtensionFailure::Timeout
+            } else {
+                ExtensionFailure::Crash
+            };
             assert_eq!(ask(&extension), Err(want), "{case}");
             assert!(begun.elapsed() < Duration::from_secs(5), "{case}");
             assert_eq!(kills.load(SeqCst), round, "{case}");
@@ -155,6 +183,9 @@ fn a_worker_that_does_not_start_is_a_crash_with_its_cause() {
     assert_eq!(ask(&extension), Err(ExtensionFailure::Crash));
     let error = extension.start().unwrap_err();
     assert!(matches!(error, StartError::Spawn { .. }), "{error}");
-    assert_eq!(error.to_string(), "the worker of the script `guard.js` does not start");
+    assert_eq!(
+        error.to_string(),
+        "the worker of the script `guard.js` does not start"
+    );
     assert!(error.hint().contains("airlock doctor"));
 }

@@ -16,7 +16,10 @@ fn engine(rules: &str, source: &str) -> (Engine, Arc<Workers>) {
     let text = format!("version: 1\nrules:\n{rules}");
     let policy = Policy::load("policy.yaml", text.as_bytes()).unwrap().policy;
     let built_ins = BuiltIns::standard(Protected::default());
-    (Engine::new(policy, built_ins, ExtensionHost::new([boxed])), workers)
+    (
+        Engine::new(policy, built_ins, ExtensionHost::new([boxed])),
+        workers,
+    )
 }
 
 fn decide(engine: &Engine, seconds: i64) -> Decision {
@@ -25,7 +28,10 @@ fn decide(engine: &Engine, seconds: i64) -> Decision {
 }
 
 fn extension_said(decision: &Decision) -> Option<String> {
-    let mut found = decision.contributions.iter().filter(|one| one.layer == Layer::Extension);
+    let mut found = decision
+        .contributions
+        .iter()
+        .filter(|one| one.layer == Layer::Extension);
     found.next().map(|one| one.reason.to_string())
 }
 
@@ -52,7 +58,10 @@ fn case_17_rules_and_extension_that_both_allow_allow() {
     assert_eq!(decide(&engine, 0).verdict, Verdict::Allow);
     let (engine, _) = self::engine(ALLOW, "export default () => 'pass'");
     assert_eq!(decide(&engine, 0).verdict, Verdict::Allow);
-    let (engine, _) = self::engine(ALLOW, "export function evaluate() { return 'require_review' }");
+    let (engine, _) = self::engine(
+        ALLOW,
+        "export function evaluate() { return 'require_review' }",
+    );
     assert_eq!(decide(&engine, 0).verdict, Verdict::RequireReview);
 }
 
@@ -63,7 +72,10 @@ fn case_20_a_crash_denies_and_is_followed_by_one_restart() {
     workers.murder();
     let decision = decide(&engine, 1);
     assert_eq!(decision.verdict, Verdict::Deny);
-    assert_eq!(extension_said(&decision).as_deref(), Some("the extension `guard` crashed"));
+    assert_eq!(
+        extension_said(&decision).as_deref(),
+        Some("the extension `guard` crashed")
+    );
     assert_eq!(workers.started(), 2, "restarted at once");
     assert_eq!(decide(&engine, 2).verdict, Verdict::Allow);
 }
@@ -84,14 +96,20 @@ fn a_second_crash_within_thirty_seconds_disables_until_reloaded() {
         assert_eq!(decide(&engine, second).verdict, want, "{second}");
         assert_eq!(workers.started(), workers_started, "{second}");
     }
-    assert_eq!(engine.extensions().disabled().collect::<Vec<_>>(), ["guard"]);
+    assert_eq!(
+        engine.extensions().disabled().collect::<Vec<_>>(),
+        ["guard"]
+    );
     engine.extensions().reload();
     assert_eq!(decide(&engine, 10_001).verdict, Verdict::Allow);
 }
 
 #[test]
 fn timeouts_and_exceptions_deny_and_disable_nothing() {
-    for source in ["export default () => { for (;;); }", "export default () => { throw 1 }"] {
+    for source in [
+        "export default () => { for (;;); }",
+        "export default () => { throw 1 }",
+    ] {
         let (extension, workers) = extension("guard.js", source);
         let boxed: Box<dyn Extension> = Box::new(extension.with_limits(crate::support::HASTY));
         let text = format!("version: 1\nrules:\n{ALLOW}");

@@ -8,15 +8,42 @@ use std::sync::Arc;
 #[test]
 fn nothing_is_left_for_the_next_evaluation() {
     for (case, source) in [
-        ("a module variable", "let seen = 0; export default () => seen++ ? 'deny' : 'allow'"),
-        ("a global", "export default () => { const seen = globalThis.seen; globalThis.seen = 1; return seen ? 'deny' : 'allow' }"),
-        ("a prototype", "export default () => { const seen = {}.seen; Object.prototype.seen = 1; return seen ? 'deny' : 'allow' }"),
-        ("an overridden built-in", "export default () => { const seen = Math.max(1, 2) === 0; Math.max = () => 0; return seen ? 'deny' : 'allow' }"),
-        ("a registered symbol", "const s = Symbol.for('s'); export default () => { const seen = s.constructor[s]; s.constructor[s] = 1; return seen ? 'deny' : 'allow' }"),
-        ("a frozen global", "export default () => { const seen = Object.isFrozen(Array); Object.freeze(Array); return seen ? 'deny' : 'allow' }"),
-        ("the request", "export default (r) => { const seen = r.paths.length > 1; r.paths.push('b'); return seen ? 'deny' : 'allow' }"),
-        ("a weak map", "const m = new WeakMap(); export default () => { const seen = m.has(Array); m.set(Array, 1); return seen ? 'deny' : 'allow' }"),
-        ("a pending job", "export default () => { const seen = globalThis.x; (async () => { await 0; globalThis.x = 1 })(); return seen ? 'deny' : 'allow' }"),
+        (
+            "a module variable",
+            "let seen = 0; export default () => seen++ ? 'deny' : 'allow'",
+        ),
+        (
+            "a global",
+            "export default () => { const seen = globalThis.seen; globalThis.seen = 1; return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "a prototype",
+            "export default () => { const seen = {}.seen; Object.prototype.seen = 1; return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "an overridden built-in",
+            "export default () => { const seen = Math.max(1, 2) === 0; Math.max = () => 0; return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "a registered symbol",
+            "const s = Symbol.for('s'); export default () => { const seen = s.constructor[s]; s.constructor[s] = 1; return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "a frozen global",
+            "export default () => { const seen = Object.isFrozen(Array); Object.freeze(Array); return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "the request",
+            "export default (r) => { const seen = r.paths.length > 1; r.paths.push('b'); return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "a weak map",
+            "const m = new WeakMap(); export default () => { const seen = m.has(Array); m.set(Array, 1); return seen ? 'deny' : 'allow' }",
+        ),
+        (
+            "a pending job",
+            "export default () => { const seen = globalThis.x; (async () => { await 0; globalThis.x = 1 })(); return seen ? 'deny' : 'allow' }",
+        ),
     ] {
         let extension = javascript(source, PATIENT);
         for _ in 0..3 {
@@ -30,12 +57,50 @@ fn only_the_listed_globals_are_there() {
     let source = "export default () => ({ decision: 'pass', reason: Reflect.ownKeys(globalThis).map(String).filter((name) => !/Array$|Error$/.test(name)).sort().join(' ') })";
     let (_, names) = said(&javascript(source, PATIENT));
     assert!(!names.ends_with('…'), "cut short: {names}");
-    for gone in ["Date", "eval", "Function", "Promise", "WeakRef", "FinalizationRegistry", "Atomics", "SharedArrayBuffer", "performance", "console", "queueMicrotask", "escape", "Symbol(Symbol.toStringTag)"] {
-        assert!(!names.split(' ').any(|name| name == gone), "{gone} in {names}");
+    for gone in [
+        "Date",
+        "eval",
+        "Function",
+        "Promise",
+        "WeakRef",
+        "FinalizationRegistry",
+        "Atomics",
+        "SharedArrayBuffer",
+        "performance",
+        "console",
+        "queueMicrotask",
+        "escape",
+        "Symbol(Symbol.toStringTag)",
+    ] {
+        assert!(
+            !names.split(' ').any(|name| name == gone),
+            "{gone} in {names}"
+        );
     }
     for kept in ["Object", "JSON", "Map", "RegExp", "parseInt"] {
-        assert!(names.split(' ').any(|name| name == kept), "{kept} not in {names}");
+        assert!(
+            names.split(' ').any(|name| name == kept),
+            "{kept} not in {names}"
+        );
     }
+}
+
+#[test]
+fn the_filter_is_in_force_once_the_worker_is_ready() {
+    let (extension, workers) = extension("guard.js", "export default () => 'allow'");
+    extension.start().unwrap();
+    let pid = workers.pids()[0];
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+    // The filter is a thread's own; the test harness gives the worker one named like the test.
+    let serving: Vec<_> = threads
+        .map(|thread| thread.unwrap().path())
+        .filter(|thread| read(&thread.join("comm")).trim() == "worker")
+        .collect();
+    assert_eq!(serving.len(), 1);
+    let status = read(&serving[0].join("status"));
+    assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+    assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
 }
 
 #[test]
@@ -46,7 +111,11 @@ fn a_worker_that_cannot_confine_itself_runs_nothing() {
     assert!(matches!(error, StartError::Unconfined { .. }), "{error}");
     assert!(error.to_string().ends_with("no filter [2J here"), "{error}");
     assert_eq!(ask(&extension), Err(ExtensionFailure::Crash));
-    assert_eq!(workers.started(), 1, "a crashed worker stays down until restarted");
+    assert_eq!(
+        workers.started(),
+        1,
+        "a crashed worker stays down until restarted"
+    );
 }
 
 #[test]
@@ -69,7 +138,10 @@ fn no_worker_outlives_its_extension() {
     assert_eq!(pids.len(), 2);
     drop(extension);
     for pid in pids {
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid}");
+        assert!(
+            !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+            "{pid}"
+        );
     }
 }
 
@@ -104,7 +176,10 @@ fn a_request_too_large_for_the_worker_is_denied_without_asking() {
     let answer = extension.evaluate(&request).unwrap();
     assert_eq!(answer.opinion, Opinion::Deny);
     request.arguments = serde_json::json!({ "content": "x".repeat(900_000) });
-    assert_eq!(extension.evaluate(&request).unwrap().opinion, Opinion::Allow);
+    assert_eq!(
+        extension.evaluate(&request).unwrap().opinion,
+        Opinion::Allow
+    );
     assert_eq!(workers.started(), 1);
 }
 

@@ -11,6 +11,7 @@
 
 mod babble;
 mod cases;
+mod documentation;
 mod hostile;
 mod isolation;
 mod sees;

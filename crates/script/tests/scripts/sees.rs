@@ -65,14 +65,23 @@ fn arguments() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         // Up to what JavaScript's numbers hold exactly.
         (-(1i64 << 53)..=1 << 53).prop_map(Value::from),
-        any::<f32>().prop_filter("JSON has no other", |n| n.is_finite()).prop_map(|n| Value::from(f64::from(n))),
+        any::<f32>()
+            .prop_filter("JSON has no other", |n| n.is_finite())
+            .prop_map(|n| Value::from(f64::from(n))),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 5, |inner| {
-        let key = prop_oneof![any::<String>(), Just("__proto__".to_owned()), Just("constructor".to_owned()), Just("toJSON".to_owned()), Just("7".to_owned())];
+        let key = prop_oneof![
+            any::<String>(),
+            Just("__proto__".to_owned()),
+            Just("constructor".to_owned()),
+            Just("toJSON".to_owned()),
+            Just("7".to_owned())
+        ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::btree_map(key, inner, 0..5).prop_map(|map| Value::Object(map.into_iter().collect())),
+            prop::collection::btree_map(key, inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
 }
@@ -145,6 +154,9 @@ fn sessions_and_sandboxes_are_seen() {
     assert!(asked.caller.session.is_some() && asked.caller.sandbox.is_some());
     let source = "export default (r) => ({ decision: 'pass', reason: `${r.caller.session} ${r.caller.sandbox} ${r.nothing}` })";
     let (extension, _) = extension("guard.js", source);
-    assert_eq!(*extension.evaluate(&asked).unwrap().reason, *"s-1 b-1 undefined");
+    assert_eq!(
+        *extension.evaluate(&asked).unwrap().reason,
+        *"s-1 b-1 undefined"
+    );
     assert_eq!(said(&extension).1, "null null undefined");
 }

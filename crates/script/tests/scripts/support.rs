@@ -74,7 +74,19 @@ impl Workers {
 
     pub(crate) fn pids(&self) -> Vec<u32> {
         let running = self.running.lock().unwrap();
-        running.iter().map(|child| child.lock().unwrap().id()).collect()
+        running
+            .iter()
+            .map(|child| child.lock().unwrap().id())
+            .collect()
+    }
+
+    /// What the system says about the last worker, under `key`.
+    pub(crate) fn status(&self, key: &str) -> String {
+        let pid = self.pids().pop().expect("a worker");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        let found = lines.find(|(name, _)| *name == key).expect(key);
+        found.1.trim().to_owned()
     }
 
     pub(crate) fn started(&self) -> u32 {
@@ -119,14 +131,14 @@ fn spawn(workers: &Arc<Workers>, confine: &str) -> io::Result<Pipes> {
 pub(crate) const PATIENT: Limits = Limits {
     evaluation: Duration::from_secs(10),
     margin: Duration::from_secs(10),
-    start: Duration::from_secs(60),
+    start: Duration::from_mins(1),
 };
 
 /// Short evaluations, and a host that waits long enough not to be the one that ends them.
 pub(crate) const HASTY: Limits = Limits {
     evaluation: Duration::from_millis(100),
     margin: Duration::from_secs(20),
-    start: Duration::from_secs(60),
+    start: Duration::from_mins(1),
 };
 
 pub(crate) fn script(file: &str, source: &str) -> Script {

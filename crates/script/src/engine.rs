@@ -111,6 +111,11 @@ impl Engine {
         self.next = self.load();
     }
 
+    /// Whether preparing took too long, which a busy machine can be to blame for.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self.next, Err(Fault::Timeout))
+    }
+
     /// Why the script cannot be used, after it was prepared for the first time.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.next.as_ref().err().map(|fault| self.explain(fault))

@@ -351,3 +351,16 @@ impl Extension for ScriptExtension {
         self.start().map_err(|_| ExtensionFailure::Crash)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_evaluation_has_a_tenth_of_a_second_and_the_host_waits_longer() {
+        let limits = Limits::default();
+        assert_eq!(limits.evaluation, Duration::from_millis(100));
+        // The worker may be making its next interpreter when a request comes.
+        assert!(limits.margin >= 2 * limits.evaluation);
+    }
+}

@@ -11,6 +11,9 @@ use serde::Serialize;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+/// How often a script may be too slow to load before it is refused.
+const LOAD_TRIES: usize = 3;
+
 /// How serving ended, without error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Served {
@@ -59,7 +62,13 @@ pub fn serve(
         Err(problem) => return refuse(&mut output, problem),
     };
     drop(load);
-    engine.prepare();
+    // A script refused for its time stays refused, so one slow moment must not be enough.
+    for _ in 0..LOAD_TRIES {
+        engine.prepare();
+        if !engine.is_late() {
+            break;
+        }
+    }
     if let Some(problem) = engine.problem() {
         return refuse(&mut output, problem);
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{PATIENT, ask, confined, extension, javascript, read, said, script};
 use airlock_policy::{Extension, ExtensionFailure, Opinion};
-use airlock_script::StartError;
+use airlock_script::{ServeError, Served, StartError};
 use std::sync::Arc;
 
 #[test]
@@ -116,6 +116,31 @@ fn a_worker_that_cannot_confine_itself_runs_nothing() {
         1,
         "a crashed worker stays down until restarted"
     );
+}
+
+#[test]
+fn the_worker_confines_itself_before_it_looks_at_anything() {
+    let first = b"\0\0\0\x04nope";
+    for (case, input, confines) in [
+        ("nothing", &b""[..], false),
+        ("half a frame", &first[..6], false),
+        ("no script", &first[..], true),
+    ] {
+        let confined = std::cell::Cell::new(false);
+        let mut output = Vec::new();
+        let confine = || {
+            confined.set(true);
+            Ok(())
+        };
+        let served = airlock_script::serve(input, &mut output, confine);
+        match served {
+            Ok(ended) => assert_eq!(ended, Served::Closed, "{case}"),
+            Err(ServeError::NotLoaded(_)) => assert!(confines, "{case}"),
+            Err(ServeError::Pipe(_)) => assert_eq!(input.len(), 6, "{case}"),
+            Err(ServeError::Confine(error)) => panic!("{case}: {error}"),
+        }
+        assert_eq!((confined.get(), output.len()), (confines, 0), "{case}");
+    }
 }
 
 #[test]

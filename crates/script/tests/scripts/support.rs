@@ -136,7 +136,7 @@ pub(crate) const PATIENT: Limits = Limits {
 
 /// Short evaluations, and a host that waits long enough not to be the one that ends them.
 pub(crate) const HASTY: Limits = Limits {
-    evaluation: Duration::from_millis(100),
+    evaluation: Duration::from_millis(250),
     margin: Duration::from_secs(20),
     start: Duration::from_mins(1),
 };

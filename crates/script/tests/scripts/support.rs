@@ -129,8 +129,8 @@ fn spawn(workers: &Arc<Workers>, confine: &str) -> io::Result<Pipes> {
 
 /// Limits that a loaded machine does not reach by itself.
 pub(crate) const PATIENT: Limits = Limits {
-    evaluation: Duration::from_secs(10),
-    margin: Duration::from_secs(10),
+    evaluation: Duration::from_mins(1),
+    margin: Duration::from_mins(1),
     start: Duration::from_mins(1),
 };
 

@@ -24,7 +24,9 @@ pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Collected, Control, RegistryError, Sandbox, Trouble, collect, start};
+pub use linux::{
+    Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
+};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

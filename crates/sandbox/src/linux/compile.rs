@@ -75,7 +75,7 @@ pub(super) fn steps(ingredients: Ingredients<'_>) -> Result<Vec<Step>, Unfit> {
     }
     steps.denials(&ingredients)?;
     steps.ending(ingredients);
-    Ok(steps.steps)
+    Ok(steps.all)
 }
 
 /// Something a plan or a machine has that cannot be said to the kernel.
@@ -89,7 +89,7 @@ pub(super) enum Unfit {
 
 #[derive(Default)]
 struct Steps {
-    steps: Vec<Step>,
+    all: Vec<Step>,
     made: BTreeSet<Vec<u8>>,
     rights: Vec<(CString, Right, Kind)>,
 }
@@ -114,7 +114,7 @@ fn bytes(path: &HostPath) -> &[u8] {
 impl Steps {
     fn add(&mut self, op: Op, what: impl Into<String>) {
         let what = what.into();
-        self.steps.push(Step { op, what });
+        self.all.push(Step { op, what });
     }
 
     fn beginning(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {

@@ -22,7 +22,7 @@ mod wire;
 
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
-pub use sandbox::{Sandbox, start};
+pub use sandbox::{Sandbox, confine, stage_owner, start};
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

@@ -18,6 +18,7 @@ use crate::lifecycle::{Event, State};
 use crate::plan::{Class, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
+use crate::stage::Owner;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -285,17 +286,30 @@ fn forget_volatile(launch: &Launch) {
 }
 
 fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
-    let unknown = || {
-        failed(
-            "find a filter for this processor",
-            io::ErrorKind::Unsupported.into(),
-        )
-    };
-    let architecture = Architecture::find(std::env::consts::ARCH).ok_or_else(unknown)?;
     // A strict worker confines itself once it is loaded: it could not even be started under it.
-    let profile = profile.max(Profile::Standard);
-    compile(profile, architecture)
-        .map_err(|error| failed("compile the seccomp filter", io::Error::other(error)))
+    own_filter(profile.max(Profile::Standard))
+        .map_err(|source| failed("compile the seccomp filter", source))
+}
+
+/// The filter of a profile for this processor.
+fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
+    let architecture = Architecture::find(std::env::consts::ARCH);
+    let architecture = architecture.ok_or(io::ErrorKind::Unsupported)?;
+    compile(profile, architecture).map_err(io::Error::other)
+}
+
+/// Confines this process, every thread of it, to `profile` for good. For workers of our own, which
+/// do so once they are loaded and before they touch anything foreign.
+pub fn confine(profile: Profile) -> io::Result<()> {
+    sys::confine_process(&own_filter(profile)?)
+}
+
+/// Whom the files of a stage must belong to, so that sandboxes this process starts can write them.
+pub fn stage_owner() -> Owner {
+    let (uid, gid) = match Identity::own() {
+        Identity::User { user, group } | Identity::Root { user, group } => (user, group),
+    };
+    Owner { uid, gid }
 }
 
 fn raised(plan: &Plan, landlock: u32) -> Raised {

@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Long enough to be no limit, short enough to be added to a time.
+const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 /// How long a command that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -44,6 +46,8 @@ impl Sandbox {
             stderr,
             terminal,
         } = streams;
+        let allowed = Duration::from_millis(limits.duration.as_millis());
+        let allowed = (!command.lasting).then_some(allowed);
         let begun = Instant::now();
         let mut lookout = self
             .hold()
@@ -81,12 +85,15 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(begun, [&out, &err], &mut lookout));
+                .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
             if watched.is_err() {
                 self.init().kill();
             }
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
-            let passed = outputs.into_iter().flatten().map(|output| output.join());
+            let passed = outputs
+                .into_iter()
+                .flatten()
+                .map(thread::ScopedJoinHandle::join);
             let passed: Vec<_> = passed.collect();
             watched.map(|ended| (ended, passed))
         });
@@ -112,7 +119,7 @@ impl Sandbox {
     /// Waits for the end of the command, and brings it about where a limit says so.
     fn watch(
         &self,
-        begun: Instant,
+        allowed: Option<Duration>,
         flows: [&Flow; 2],
         lookout: &mut Lookout,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
@@ -124,10 +131,11 @@ impl Sandbox {
             killed: None,
             not_started: None,
         };
-        let allowed = Duration::from_millis(self.plan().limits().duration.as_millis());
+        let begun = Instant::now();
         loop {
             let now = Instant::now();
-            let deadline = begun + allowed + (control.rested().saturating_sub(rested));
+            let stood = control.rested().saturating_sub(rested);
+            let deadline = begun + allowed.unwrap_or(ENDLESS) + stood;
             if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
                 return Err(RunError::Gone);
             }

@@ -4,6 +4,7 @@ use crate::support::{Place, command, run, sh};
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::{Wall, start};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 #[test]
@@ -134,7 +135,6 @@ fn odd_names_are_data() {
         assert!(!odd.join("y").exists());
         let _gone = std::fs::remove_file(place.path("stage/upper/y"));
     }
-    use std::os::unix::ffi::OsStrExt;
     let bytes = std::ffi::OsStr::from_bytes(b"bytes\xff");
     let odd = place.path("tree").join(bytes);
     std::fs::create_dir(&odd).unwrap();

@@ -4,7 +4,7 @@ use airlock_core::{
     Caller, PluginName, Request, RequestPath, Syscall, TenantId, Tier, UserId, WorkspaceId,
 };
 use airlock_policy::{Answer, Extension, ExtensionFailure, Opinion};
-use airlock_sandbox::seccomp::{Architecture, Profile, compile};
+use airlock_sandbox::seccomp::Profile;
 use airlock_script::{Language, Limits, Pipes, Script, ScriptExtension};
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -36,22 +36,7 @@ pub(crate) fn serve_if_started_for_it() {
 }
 
 fn strict() -> io::Result<()> {
-    let architecture = if cfg!(target_arch = "x86_64") {
-        Architecture::X86_64
-    } else {
-        Architecture::Aarch64
-    };
-    let program = compile(Profile::Strict, architecture).map_err(io::Error::other)?;
-    let filter: Vec<_> = program
-        .iter()
-        .map(|step| seccompiler::sock_filter {
-            code: step.code,
-            jt: step.jump_true,
-            jf: step.jump_false,
-            k: step.operand,
-        })
-        .collect();
-    seccompiler::apply_filter(&filter).map_err(io::Error::other)
+    airlock_sandbox::confine(Profile::Strict)
 }
 
 /// Every worker a test started, to count and to kill.

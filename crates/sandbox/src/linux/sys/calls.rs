@@ -295,7 +295,7 @@ pub(super) fn install_listener(program: &[Instruction], flags: u32) -> Result<Ow
 
 /// Confines the whole process, every thread of it, for good: for workers of our own that do so once
 /// they are loaded.
-pub(crate) fn confine_thread(program: &[Instruction]) -> io::Result<()> {
+pub(crate) fn confine_process(program: &[Instruction]) -> io::Result<()> {
     const ALL_THREADS: u32 = 1;
     rustix::thread::set_no_new_privs(true)?;
     install(program, ALL_THREADS)?;

@@ -7,6 +7,7 @@
 use crate::generate::{Mask, SystemEntry};
 use crate::lifecycle::{self, Outcome};
 use crate::plan::{HostPath, Plan, PlanError};
+use crate::presets::HomeEntry;
 use crate::report::{Minimum, NotEnforced};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub struct Launch {
     pub minimum: Minimum,
     /// What every sandbox on this machine sees.
     pub base: Base,
+    /// What is found in the home inside, besides nothing.
+    pub home: Vec<HomeEntry>,
     /// Where writes to the workspace go, if the plan stages it.
     pub layers: Option<Layers>,
     /// A directory of Airlock's own in which live sandboxes are noted, for the collector.
@@ -60,6 +63,8 @@ pub struct Command {
     pub environment: BTreeMap<OsString, OsString>,
     /// Where it starts; the plan's directory if absent.
     pub directory: Option<HostPath>,
+    /// It is a worker that lasts: its time is limited for each call, by whoever calls it.
+    pub lasting: bool,
 }
 
 /// Where a command reads from.

@@ -1,12 +1,13 @@
 //! The sandbox: what a foreign process is granted, and what confines it to that.
 //!
-//! This is the pure half: nothing here starts a process, looks at the machine or changes it. A
-//! [`Plan`] says what is granted and nothing about a platform; [`seccomp`] has the allowed system
-//! calls as data; [`generate`] turns a plan into what bubblewrap and Seatbelt read; a [`Report`]
-//! says what was enforced; [`lifecycle`] which state follows which.
+//! The pure half looks at nothing: a [`Plan`] says what is granted and nothing about a platform;
+//! [`seccomp`] has the allowed system calls as data; [`generate`] turns a plan into what bubblewrap
+//! and Seatbelt read; [`lifecycle`] says which state follows which. The other half looks at the
+//! machine and acts: [`base`] and [`presets`] find what a sandbox sees of it, [`start`] raises the
+//! walls, and a [`Report`] says which stand. Only a launcher can make an [`Enforced`], without
+//! which nothing is started.
 //!
-//! Not here yet: the launchers, the stage, the proxy. They consume a plan and are the only ones who
-//! can make an [`Enforced`], without which nothing is started.
+//! Not here yet: the proxy.
 
 pub mod base;
 pub mod generate;
@@ -15,12 +16,17 @@ pub mod lifecycle;
 #[cfg(target_os = "linux")]
 mod linux;
 pub mod plan;
+pub mod presets;
 mod report;
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Control, Sandbox, start};
+pub use linux::{
+    Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
+};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

@@ -3,11 +3,13 @@
 //! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps.
 
 use super::landlock::{self, Right};
+use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
 use super::resolve::{Granted, Kind, Resolved};
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::Launch;
 use crate::plan::{Access, HostPath};
+use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
@@ -19,7 +21,7 @@ pub(super) struct Ingredients<'a> {
     pub(super) resolved: &'a Resolved,
     /// Host user and group to become, where the supervisor is root.
     pub(super) owner: Option<(u32, u32)>,
-    pub(super) limits: &'a [(u32, u64)],
+    pub(super) limits: &'a [Rlimit],
     pub(super) landlock: u32,
     pub(super) filter: Vec<Instruction>,
     /// The filter that asks the supervisor, with its flags, where a denial needs it.
@@ -30,6 +32,7 @@ const SEEN: u64 = attribute::READ_ONLY | attribute::NO_SETUID | attribute::NO_DE
 const WRITABLE: u64 = attribute::NO_SETUID | attribute::NO_DEVICES;
 const DEVICE: u64 = attribute::NO_SETUID | attribute::NO_EXEC;
 
+const READ_ONLY: u32 = 1;
 const NO_SETUID: u32 = 2;
 const NO_DEVICES: u32 = 4;
 const NO_EXEC: u32 = 8;
@@ -45,35 +48,19 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
     ("stderr", "/proc/self/fd/2"),
 ];
 /// Writable places in memory: where, and which part of the scratch.
-const SCRATCH: &[(&str, &CStr)] = &[
-    ("/tmp", c"/scratch/tmp"),
-    ("/var/tmp", c"/scratch/var-tmp"),
-    ("/dev/shm", c"/scratch/shm"),
-    ("/run", c"/scratch/run"),
-];
+const SCRATCH: &[(&str, &CStr)] = &[("/tmp", c"/scratch/tmp"), ("/dev/shm", c"/scratch/shm")];
 /// Inodes all of them may have together: each costs the kernel about a kibibyte.
 const SCRATCH_FILES: u32 = 131_072;
 
-/// Parts of `/proc` that steer the machine: seen read-only.
-pub(super) const PROC_READ_ONLY: &[&str] = &[
-    "sys", "bus", "fs", "irq", "acpi", "scsi", "asound", "mtrr", "driver",
-];
-/// Parts of `/proc` that show or do what nobody inside needs: hidden.
+/// Parts of `/proc` that show what nobody inside needs: hidden. All of `/proc` is read-only.
 pub(super) const PROC_HIDDEN: &[&str] = &[
-    "sysrq-trigger",
     "kcore",
     "kmsg",
     "kallsyms",
     "keys",
     "key-users",
+    "sysrq-trigger",
     "timer_list",
-    "sched_debug",
-    "latency_stats",
-    "kpagecount",
-    "kpageflags",
-    "kpagecgroup",
-    "vmallocinfo",
-    "slabinfo",
 ];
 
 /// The steps, in order.
@@ -88,7 +75,7 @@ pub(super) fn steps(ingredients: Ingredients<'_>) -> Result<Vec<Step>, Unfit> {
     }
     steps.denials(&ingredients)?;
     steps.ending(ingredients);
-    Ok(steps.steps)
+    Ok(steps.all)
 }
 
 /// Something a plan or a machine has that cannot be said to the kernel.
@@ -102,7 +89,7 @@ pub(super) enum Unfit {
 
 #[derive(Default)]
 struct Steps {
-    steps: Vec<Step>,
+    all: Vec<Step>,
     made: BTreeSet<Vec<u8>>,
     rights: Vec<(CString, Right, Kind)>,
 }
@@ -127,7 +114,7 @@ fn bytes(path: &HostPath) -> &[u8] {
 impl Steps {
     fn add(&mut self, op: Op, what: impl Into<String>) {
         let what = what.into();
-        self.steps.push(Step { op, what });
+        self.all.push(Step { op, what });
     }
 
     fn beginning(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
@@ -167,6 +154,7 @@ impl Steps {
         Ok(Entry {
             parent: text(parent)?,
             name: text(name)?,
+            owner: None,
         })
     }
 
@@ -185,7 +173,8 @@ impl Steps {
             Kind::Other => {
                 if self.made.insert(relative(path).to_vec()) {
                     let entry = Self::entry(path)?;
-                    self.add(Op::File { entry }, made("file", path));
+                    let text = Vec::new();
+                    self.add(Op::File { entry, text }, made("file", path));
                 }
                 Ok(())
             }
@@ -251,17 +240,13 @@ impl Steps {
 
     fn kernel_files(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         self.directory(b"/proc")?;
-        self.mount(c"proc", b"/proc", NO_SETUID | NO_DEVICES | NO_EXEC, None)?;
-        for name in &ingredients.resolved.proc_read_only {
-            let path = [b"/proc/", name.as_bytes()].concat();
-            let source = Source::New(text(relative(&path))?);
-            self.bind(source, &path, SEEN | attribute::NO_EXEC)?;
-        }
+        let flags = READ_ONLY | NO_SETUID | NO_DEVICES | NO_EXEC;
+        self.mount(c"proc", b"/proc", flags, None)?;
         for name in &ingredients.resolved.proc_hidden {
             let path = [b"/proc/", name.as_bytes()].concat();
             self.bind(Source::Base(c"/nothing"), &path, SEEN)?;
         }
-        self.right(b"/proc", Right::Kernel, Kind::Directory)?;
+        self.right(b"/proc", Right::Read, Kind::Directory)?;
         self.directory(b"/dev")?;
         for name in DEVICES {
             let path = [b"/dev/", name.as_bytes()].concat();
@@ -299,6 +284,8 @@ impl Steps {
     }
 
     fn scratch(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        self.link(b"/var/tmp", OsStr::new("/tmp"))?;
+        self.directory(b"/run")?;
         let home = bytes(&ingredients.launch.base.home);
         let places = SCRATCH
             .iter()
@@ -307,6 +294,44 @@ impl Steps {
             self.mount_point(path, Kind::Directory)?;
             self.bind(Source::Base(source), path, WRITABLE)?;
             self.right(path, Right::Write, Kind::Directory)?;
+        }
+        for entry in &ingredients.launch.home {
+            self.at_home(entry, home, ingredients.owner)?;
+        }
+        Ok(())
+    }
+
+    /// Puts something into the home, with the directories above it, as the sandbox's own.
+    fn at_home(
+        &mut self,
+        entry: &HomeEntry,
+        home: &[u8],
+        owner: Option<(u32, u32)>,
+    ) -> Result<(), Unfit> {
+        let mut at = home.to_vec();
+        let names: Vec<&OsStr> = entry.at.iter().collect();
+        for (index, name) in names.iter().enumerate() {
+            at.push(b'/');
+            at.extend(name.as_bytes());
+            let mut own = Self::entry(&at)?;
+            own.owner = owner;
+            if index + 1 < names.len() {
+                if self.made.insert(relative(&at).to_vec()) {
+                    self.add(Op::Directory { entry: own }, made("directory", &at));
+                }
+                continue;
+            }
+            let op = match &entry.content {
+                Content::Link(target) => Op::Link {
+                    entry: own,
+                    target: text(bytes(target))?,
+                },
+                Content::File(content) => Op::File {
+                    entry: own,
+                    text: content.clone().into_bytes(),
+                },
+            };
+            self.add(op, made("entry", &at));
         }
         Ok(())
     }
@@ -401,10 +426,17 @@ impl Steps {
             let what = format!("become user {INSIDE} of a user namespace");
             self.add(Op::Become, what);
         }
-        for (resource, value) in ingredients.limits {
-            let (resource, value) = (*resource, *value);
-            let what = format!("set resource limit {resource} to {value}");
-            self.add(Op::Limit { resource, value }, what);
+        for limit in ingredients.limits {
+            let (resource, soft, hard) = (limit.number(), limit.soft, limit.hard);
+            let what = format!("set resource limit {resource} to {soft}");
+            self.add(
+                Op::Limit {
+                    resource,
+                    soft,
+                    hard,
+                },
+                what,
+            );
         }
         self.add(Op::Powerless, "give up capabilities");
         if ingredients.landlock > 0 {

@@ -12,8 +12,6 @@ pub(super) enum Right {
     Read,
     /// Everything but devices.
     Write,
-    /// Reading, and writing to what is there: `/proc`.
-    Kernel,
     /// Reading and writing devices that are there: `/dev`.
     Devices,
 }
@@ -69,7 +67,6 @@ pub(super) const fn access(right: Right, kind: Kind, version: u32) -> u64 {
         Right::List => READ_DIRECTORY,
         Right::Read => read,
         Right::Write => !(MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE | DEVICE_CONTROL),
-        Right::Kernel => READ_FILE | READ_DIRECTORY | WRITE_FILE | TRUNCATE,
         Right::Devices => READ_FILE | READ_DIRECTORY | WRITE_FILE | TRUNCATE | DEVICE_CONTROL,
     };
     let possible = match kind {
@@ -85,13 +82,7 @@ mod tests {
 
     #[test]
     fn no_rule_speaks_of_what_its_version_or_kind_does_not_know() {
-        let rights = [
-            Right::List,
-            Right::Read,
-            Right::Write,
-            Right::Kernel,
-            Right::Devices,
-        ];
+        let rights = [Right::List, Right::Read, Right::Write, Right::Devices];
         for version in 0..9 {
             for right in rights {
                 let whole = access(right, Kind::Directory, version);

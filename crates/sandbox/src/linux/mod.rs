@@ -4,10 +4,13 @@
 //! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
 //! [`supervise`] are its supervisor's side.
 
+mod collector;
 mod compile;
 mod control;
+mod hold;
 mod identity;
 mod landlock;
+mod limits;
 mod program;
 mod pump;
 mod request;
@@ -17,5 +20,11 @@ mod supervise;
 mod sys;
 mod wire;
 
+pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
-pub use sandbox::{Sandbox, start};
+pub use sandbox::{Sandbox, confine, stage_owner, start};
+
+/// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
+pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {
+    Ok(collector::Registry::open(registry)?.collect())
+}

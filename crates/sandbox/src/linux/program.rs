@@ -37,6 +37,8 @@ pub(super) enum Source {
 pub(super) struct Entry {
     pub(super) parent: CString,
     pub(super) name: CString,
+    /// Whom it is given to.
+    pub(super) owner: Option<(u32, u32)>,
 }
 
 /// What a step does.
@@ -57,8 +59,8 @@ pub(super) enum Op {
     },
     /// Makes a directory in the new root.
     Directory { entry: Entry },
-    /// Makes an empty file in the new root.
-    File { entry: Entry },
+    /// Makes a file in the new root.
+    File { entry: Entry, text: Vec<u8> },
     /// Makes a link in the new root.
     Link { entry: Entry, target: CString },
     /// Makes a file in the base.
@@ -90,7 +92,7 @@ pub(super) enum Op {
     /// Enters a user namespace and becomes its user.
     Become,
     /// Sets a resource limit.
-    Limit { resource: u32, value: u64 },
+    Limit { resource: u32, soft: u64, hard: u64 },
     /// Gives up every capability, for good.
     Powerless,
     /// Allows paths by Landlock, and nothing else.

@@ -4,7 +4,7 @@
 //! grow with what is written.
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,21 +22,24 @@ pub(super) struct Flow {
 const BUFFER: usize = 64 * 1024;
 
 /// Passes everything on from `from` to `to`, until its end or `limit`. `over` is called once if
-/// there was more. An output that cannot be written any more is drained and lost, like that of a
-/// program whose reader is gone; the error comes back.
+/// there was more. When nothing can be written any more, the pipe is closed: the command learns of
+/// it as any program does whose reader is gone.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "its end is the command's to see"
+)]
 pub(super) fn drain(
-    from: BorrowedFd<'_>,
+    from: OwnedFd,
     to: &mut (dyn Write + Send),
     limit: u64,
     flow: &Flow,
     over: impl Fn(),
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
-    let mut result = Ok(());
     loop {
-        let read = match rustix::io::read(from, &mut buffer) {
+        let read = match rustix::io::read(&from, &mut buffer) {
             // A terminal whose other end is closed reports an error instead of an end.
-            Ok(0) | Err(Errno::IO) => break,
+            Ok(0) | Err(Errno::IO) => return Ok(()),
             Ok(read) => read,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno.into()),
@@ -48,11 +51,9 @@ pub(super) fn drain(
         if read > room && !flow.over.swap(true, Ordering::SeqCst) {
             over();
         }
-        if result.is_ok() {
-            result = to.write_all(passed).and_then(|()| to.flush());
-        }
+        to.write_all(passed)?;
+        to.flush()?;
     }
-    result
 }
 
 /// Copies from `from` to `to` until either ends or `stop` becomes readable.

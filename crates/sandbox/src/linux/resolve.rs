@@ -4,7 +4,7 @@
 //! denied and exists is listed for hiding; what is denied and does not, or is a pattern, is left to
 //! the broker.
 
-use super::compile::{PROC_HIDDEN, PROC_READ_ONLY};
+use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
@@ -48,7 +48,6 @@ pub(super) struct Resolved {
     pub(super) system: Vec<(SystemEntry, Kind)>,
     pub(super) masks: Vec<Mask>,
     pub(super) texts: Vec<Text>,
-    pub(super) proc_read_only: Vec<&'static str>,
     pub(super) proc_hidden: Vec<&'static str>,
     pub(super) granted: Vec<Granted>,
     /// Denied paths that exist.
@@ -89,17 +88,13 @@ impl Resolved {
         };
         let granted = granted(launch, identity, maps)?;
         let (hidden, frozen, brokered) = denials(launch);
-        let proc = |names: &[&'static str]| {
-            let there = |name: &&&'static str| Path::new("/proc").join(name).exists();
-            names.iter().filter(there).copied().collect()
-        };
+        let there = |name: &&&str| Path::new("/proc").join(name).exists();
         Ok(Self {
             base: base.ok_or_else(nowhere)?,
             system: system(&launch.base.system)?,
             masks: launch.base.masks.clone(),
             texts: texts(launch),
-            proc_read_only: proc(PROC_READ_ONLY),
-            proc_hidden: proc(PROC_HIDDEN),
+            proc_hidden: PROC_HIDDEN.iter().filter(there).copied().collect(),
             granted,
             hidden,
             frozen,
@@ -126,6 +121,7 @@ fn texts(launch: &Launch) -> Vec<Text> {
     let all = [
         (c"/passwd", "/etc/passwd", files.passwd),
         (c"/group", "/etc/group", files.group),
+        (c"/nsswitch", "/etc/nsswitch.conf", files.nsswitch),
     ];
     all.into_iter()
         .filter(|(_, place, _)| Path::new(place).is_file())

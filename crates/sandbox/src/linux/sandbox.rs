@@ -6,6 +6,7 @@
 
 use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
+use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
 use super::landlock;
 use super::program::Step;
@@ -14,9 +15,10 @@ use super::sys;
 use super::wire::{Notice, Order};
 use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
-use crate::plan::{Class, Limit, Plan};
+use crate::plan::{Class, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
+use crate::stage::Owner;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -30,24 +32,28 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
 pub struct Sandbox {
+    id: String,
     enforced: Enforced,
-    init: Init,
     control: Control,
     root: OwnedFd,
+    // Dropped in this order: a cgroup can be removed once nothing is in it.
+    init: Init,
+    hold: Hold,
 }
 
 /// Raises the walls `launch` asks for.
 pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
+    let id = new_id();
     let identity = Identity::own();
     let mut maps = Maps::default();
     let resolved = Resolved::of(&launch, identity, &mut maps)?;
+    let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
     let version = sys::landlock_version();
-    let limits = rlimits(&launch.plan);
     let ingredients = Ingredients {
         launch: &launch,
         resolved: &resolved,
         owner: identity.other(),
-        limits: &limits,
+        limits: &hold.rlimits(launch.plan.limits()),
         landlock: version,
         filter: filter_for(launch.plan.profile())?,
         asking: None,
@@ -57,17 +63,20 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
     forget_volatile(&launch);
     let (ours, init) = give_birth(steps, identity, &maps, landlock::ruleset_bytes(version))?;
     let control = Control::new(ours).map_err(|source| failed("make a wake-up call", source))?;
-    let mut descriptors = init.raise(control.channel(), identity)?.into_iter();
+    let mut descriptors = init.raise(control.channel(), identity, &hold)?.into_iter();
     let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
     let root = descriptors.next().ok_or_else(lost)?;
-    let enforced = raised(&launch.plan, version).finish(launch.plan, &launch.minimum)?;
+    let raised = hold.report(raised(&launch.plan, version));
+    let enforced = raised.finish(launch.plan, &launch.minimum)?;
     // A sandbox in the making can always become one that stands.
     let _running = control.event(Event::Enforced);
     Ok(Sandbox {
+        id,
         enforced,
-        init: init.process,
         control,
         root,
+        init: init.process,
+        hold,
     })
 }
 
@@ -133,7 +142,12 @@ const fn namespaces(identity: Identity) -> i32 {
 
 impl Newborn {
     /// Leads the child through its program. Gives the descriptors it hands over at the end.
-    fn raise(&self, channel: &Channel, identity: Identity) -> Result<Vec<OwnedFd>, StartError> {
+    fn raise(
+        &self,
+        channel: &Channel,
+        identity: Identity,
+        hold: &Hold,
+    ) -> Result<Vec<OwnedFd>, StartError> {
         let go = || channel.send(Order::Go, &[]);
         let map = || {
             identity
@@ -144,6 +158,8 @@ impl Newborn {
             map()?;
         }
         go().map_err(|source| failed("reach the child", source))?;
+        // While it mounts: the kernel can take its time over this.
+        hold.take_in(self.process.pid())?;
         loop {
             let waited = channel.wait(PATIENCE);
             if !waited.map_err(|source| failed("wait for the child", source))? {
@@ -196,6 +212,11 @@ impl Drop for Init {
 }
 
 impl Sandbox {
+    /// Its name, which no other sandbox of this machine has.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// What was enforced, and how.
     pub const fn report(&self) -> &Report {
         self.enforced.report()
@@ -224,6 +245,10 @@ impl Sandbox {
         &self.init
     }
 
+    pub(super) const fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
     pub(super) const fn root(&self) -> &OwnedFd {
         &self.root
     }
@@ -246,41 +271,45 @@ impl Drop for Sandbox {
 
 /// An overlay mounted without syncing marks its work directory, so that one left by a crash of the
 /// machine is noticed. Whether it crashed is for the stage to know; here the mark is in the way.
+/// What cannot be removed makes the mount fail, and is reported there.
 fn forget_volatile(launch: &Launch) {
-    if let Some(layers) = &launch.layers {
-        for part in [
-            "incompat/volatile",
-            "incompat",
-            "work/incompat/volatile",
-            "work/incompat",
-        ] {
-            let _removed = std::fs::remove_dir(layers.work.join(part));
-        }
+    let Some(layers) = &launch.layers else { return };
+    let marks = ["work", "work/incompat", "work/incompat/volatile"];
+    let marks = marks.map(|mark| layers.work.join(mark));
+    for mark in &marks {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let _opened = std::fs::set_permissions(mark, open);
     }
+    let [_, _, volatile] = marks;
+    let _removed = std::fs::remove_file(volatile.join("dirty"));
+    let _removed = std::fs::remove_dir(volatile);
 }
 
 fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
-    let unknown = || {
-        failed(
-            "find a filter for this processor",
-            io::ErrorKind::Unsupported.into(),
-        )
-    };
-    let architecture = Architecture::find(std::env::consts::ARCH).ok_or_else(unknown)?;
     // A strict worker confines itself once it is loaded: it could not even be started under it.
-    let profile = profile.max(Profile::Standard);
-    compile(profile, architecture)
-        .map_err(|error| failed("compile the seccomp filter", io::Error::other(error)))
+    own_filter(profile.max(Profile::Standard))
+        .map_err(|source| failed("compile the seccomp filter", source))
 }
 
-fn rlimits(plan: &Plan) -> Vec<(u32, u64)> {
-    let limits = plan.limits();
-    vec![
-        (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_FSIZE, limits.file_size.as_bytes()),
-        (libc::RLIMIT_NPROC, u64::from(limits.pids) + 1),
-        (libc::RLIMIT_NOFILE, 4096),
-    ]
+/// The filter of a profile for this processor.
+fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
+    let architecture = Architecture::find(std::env::consts::ARCH);
+    let architecture = architecture.ok_or(io::ErrorKind::Unsupported)?;
+    compile(profile, architecture).map_err(io::Error::other)
+}
+
+/// Confines this process, every thread of it, to `profile` for good. For workers of our own, which
+/// do so once they are loaded and before they touch anything foreign.
+pub fn confine(profile: Profile) -> io::Result<()> {
+    sys::confine_process(&own_filter(profile)?)
+}
+
+/// Whom the files of a stage must belong to, so that sandboxes this process starts can write them.
+pub fn stage_owner() -> Owner {
+    let (uid, gid) = match Identity::own() {
+        Identity::User { user, group } | Identity::Root { user, group } => (user, group),
+    };
+    Owner { uid, gid }
 }
 
 fn raised(plan: &Plan, landlock: u32) -> Raised {
@@ -315,8 +344,5 @@ fn raised(plan: &Plan, landlock: u32) -> Raised {
     } else {
         raised.absent(Wall::Landlock, "this kernel has none")
     };
-    for limit in Limit::ALL {
-        raised = raised.limit(*limit, Class::Enforced, "for now");
-    }
     raised
 }

@@ -1,6 +1,7 @@
 //! Runs one command in a sandbox and watches it to its end.
 
 use super::control::{Control, timespec, winsize};
+use super::hold::Lookout;
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
@@ -16,6 +17,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Long enough to be no limit, short enough to be added to a time.
+const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 /// How long a command that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -43,16 +46,21 @@ impl Sandbox {
             stderr,
             terminal,
         } = streams;
+        let allowed = Duration::from_millis(limits.duration.as_millis());
+        let allowed = (!command.lasting).then_some(allowed);
         let begun = Instant::now();
+        let mut lookout = self
+            .hold()
+            .look_after(self.plan(), self.init().pid(), self.root());
         let result = thread::scope(|scope| {
             let over = || control.wake();
             let outputs = [
-                wires.output.as_ref().map(|from| {
-                    let (from, most, flow) = (from.as_fd(), limits.stdout.as_bytes(), &out);
+                wires.output.map(|from| {
+                    let (most, flow) = (limits.stdout.as_bytes(), &out);
                     scope.spawn(move || pump::drain(from, stdout, most, flow, over))
                 }),
-                wires.errors.as_ref().map(|from| {
-                    let (from, most, flow) = (from.as_fd(), limits.stderr.as_bytes(), &err);
+                wires.errors.map(|from| {
+                    let (most, flow) = (limits.stderr.as_bytes(), &err);
                     scope.spawn(move || pump::drain(from, stderr, most, flow, over))
                 }),
             ];
@@ -77,12 +85,15 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(begun, [&out, &err]));
+                .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
             if watched.is_err() {
                 self.init().kill();
             }
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
-            let passed = outputs.into_iter().flatten().map(|output| output.join());
+            let passed = outputs
+                .into_iter()
+                .flatten()
+                .map(thread::ScopedJoinHandle::join);
             let passed: Vec<_> = passed.collect();
             watched.map(|ended| (ended, passed))
         });
@@ -100,7 +111,7 @@ impl Sandbox {
             wall: begun.elapsed(),
             stdout: out.bytes.load(Ordering::Relaxed),
             stderr: err.bytes.load(Ordering::Relaxed),
-            peak_memory: None,
+            peak_memory: lookout.peak_memory(self.hold()),
             refusals: Vec::new(),
         })
     }
@@ -108,8 +119,9 @@ impl Sandbox {
     /// Waits for the end of the command, and brings it about where a limit says so.
     fn watch(
         &self,
-        begun: Instant,
+        allowed: Option<Duration>,
         flows: [&Flow; 2],
+        lookout: &mut Lookout,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
         let rested = control.rested();
@@ -119,17 +131,24 @@ impl Sandbox {
             killed: None,
             not_started: None,
         };
-        let allowed = Duration::from_millis(self.plan().limits().duration.as_millis());
+        let begun = Instant::now();
         loop {
             let now = Instant::now();
-            let deadline = begun + allowed + (control.rested().saturating_sub(rested));
+            let stood = control.rested().saturating_sub(rested);
+            let deadline = begun + allowed.unwrap_or(ENDLESS) + stood;
             if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
                 return Err(RunError::Gone);
             }
-            if now >= deadline && watch.verdict.is_none() {
+            if now >= deadline {
                 watch.end(Outcome::TimedOut);
             }
+            if control.state() == State::Running
+                && let Some(broken) = lookout.look(now)
+            {
+                watch.end(broken);
+            }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
+            let until = lookout.next().map_or(until, |next| until.min(next));
             let (ended, woken) = wait(control, until.saturating_duration_since(now))?;
             if woken {
                 control.take_wake();
@@ -140,8 +159,9 @@ impl Sandbox {
                 }
             }
             if ended && let Some(status) = watch.hear()? {
-                let outcome = watch.verdict.unwrap_or_else(|| meaning(status));
-                return Ok((outcome, watch.not_started));
+                let outcome = watch.verdict;
+                let own = || lookout.explain(self.hold(), meaning(status));
+                return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
         }
     }

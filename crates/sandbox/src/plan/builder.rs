@@ -6,7 +6,7 @@ use super::limits::{Class, Classes, Limit, Limits};
 use super::network::{Destination, Host, Network};
 use super::path::{HostPath, PathProblem};
 use super::problem::{PlanError, Problem};
-use super::protected::Surroundings;
+use super::protected::{Surroundings, is_excepted};
 use super::{Plan, View, Workspace};
 use crate::seccomp::Profile;
 use crate::template::{Reach, Template};
@@ -236,7 +236,8 @@ impl PlanBuilder {
             if path.is_root() {
                 problems.push(Problem::GrantsEverything { field });
             }
-            let place = places.iter().find(|(place, _)| place.holds(path));
+            let held = |(place, _): &&(HostPath, &str)| place.holds(path) && !is_excepted(path);
+            let place = places.iter().find(held);
             problems.extend(place.map(|(place, reason)| Problem::Protected {
                 field,
                 path: path.clone(),

@@ -47,6 +47,14 @@ const AT_HOME: &[(&str, &str)] = &[
     (".local/share/docker", ENGINE),
 ];
 
+/// Shared memory: a directory in it is as good as one in `/tmp`, though it lies among devices.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Whether `path` may be granted although a protected place holds it.
+pub(super) fn is_excepted(path: &HostPath) -> bool {
+    HostPath::new(SHARED_MEMORY).is_ok_and(|memory| memory.holds(path) && memory != *path)
+}
+
 impl Surroundings {
     /// Every protected place and why.
     pub(super) fn places(&self) -> Vec<(HostPath, &'static str)> {

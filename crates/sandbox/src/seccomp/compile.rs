@@ -1,14 +1,11 @@
 //! Rows to a classic BPF program. Pure: the program is returned, not installed.
 //!
-//! seccompiler knows one answer for what matches and one for what does not, so the three special
-//! answers are a prologue before its program. Jumps are relative, so the two simply follow each
-//! other.
+//! A prologue gives the three special answers. After it calls are found by halving: neighbours with
+//! the same answer are one range, so that a filter is a few hundred instructions of which a call
+//! meets a dozen. The kernel runs a new filter once for every call there is, and translates all of
+//! it, before anything else happens: a chain of comparisons costs a start a millisecond.
 
 use super::{Architecture, Check, NEWEST, Profile, Syscall};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
-};
 use std::collections::BTreeMap;
 
 /// One instruction of a classic BPF program, field by field what the kernel reads.
@@ -28,15 +25,9 @@ pub struct Instruction {
 /// Why a profile did not become a program.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// A row is wrong.
-    #[error("the rows of `{profile}` do not compile")]
-    Rows {
-        /// The profile.
-        profile: &'static str,
-        /// What is wrong.
-        #[source]
-        source: seccompiler::BackendError,
-    },
+    /// Too many checks of one call to jump over.
+    #[error("the rows of one system call in `{0}` are too many")]
+    TooLong(&'static str),
     /// A row names a call the number table does not have.
     #[error("no number is known for the system call `{0}`")]
     UnknownSyscall(&'static str),
@@ -46,6 +37,8 @@ const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
 const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER: u16 = 0x25;
 const JUMP_GREATER_EQUAL: u16 = 0x35;
@@ -53,9 +46,12 @@ const RETURN: u16 = 0x06;
 
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+/// The low half of the first argument; both architectures store it first.
+const FIRST_ARGUMENT: u32 = 16;
 
 const KILL_PROCESS: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
+const ALLOW: u32 = 0x7fff_0000;
 
 /// The bit that marks a call of the x32 ABI, which shares its architecture with x86_64.
 const X32: u32 = 0x4000_0000;
@@ -67,14 +63,10 @@ pub fn compile(
     profile: Profile,
     architecture: Architecture,
 ) -> Result<Vec<Instruction>, CompileError> {
-    let body = body(profile, architecture)?;
     let mut program = prologue(architecture)?;
-    program.extend(body.iter().map(|instruction| Instruction {
-        code: instruction.code,
-        jump_true: instruction.jt,
-        jump_false: instruction.jf,
-        operand: instruction.k,
-    }));
+    let ranges = ranges(rules(profile, architecture)?);
+    let tree = tree(&ranges).ok_or(CompileError::TooLong(profile.name()))?;
+    program.extend(tree);
     Ok(program)
 }
 
@@ -118,64 +110,115 @@ const fn audit_value(architecture: Architecture) -> u32 {
     }
 }
 
-fn body(profile: Profile, architecture: Architecture) -> Result<BpfProgram, CompileError> {
-    let failed = |source| CompileError::Rows {
-        profile: profile.name(),
-        source,
-    };
-    let target = match architecture {
-        Architecture::X86_64 => TargetArch::x86_64,
-        Architecture::Aarch64 => TargetArch::aarch64,
-    };
-    SeccompFilter::new(
-        rules(profile, architecture)?,
-        SeccompAction::Errno(EPERM),
-        SeccompAction::Allow,
-        target,
-    )
-    .and_then(BpfProgram::try_from)
-    .map_err(failed)
+/// Sets of checks that each allow a call; an empty set allows any arguments.
+type Alternatives = Vec<&'static [Check]>;
+
+/// Calls from a number on, up to where the next range begins.
+struct Range {
+    first: u32,
+    /// None of them, or the alternatives that allow them.
+    allowed: Option<Alternatives>,
 }
 
-/// Alternatives by number. None at all means any arguments, so one row without conditions clears
-/// the others.
+impl Range {
+    /// Whether the same is answered whatever the arguments are, and what.
+    fn certain(&self) -> Option<u32> {
+        match &self.allowed {
+            None => Some(ERRNO | EPERM),
+            Some(alternatives) if alternatives.iter().any(|checks| checks.is_empty()) => {
+                Some(ALLOW)
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// Alternatives by number.
 fn rules(
     profile: Profile,
     architecture: Architecture,
-) -> Result<BTreeMap<i64, Vec<SeccompRule>>, CompileError> {
-    let mut rules: BTreeMap<i64, Option<Vec<SeccompRule>>> = BTreeMap::new();
+) -> Result<BTreeMap<u32, Alternatives>, CompileError> {
+    let mut rules: BTreeMap<u32, Alternatives> = BTreeMap::new();
     for row in profile.rows() {
         let call = Syscall::find(row.syscall).ok_or(CompileError::UnknownSyscall(row.syscall))?;
-        let Some(number) = call.number(architecture) else {
-            continue;
-        };
-        let alternatives = rules.entry(i64::from(number)).or_insert(Some(Vec::new()));
-        if row.when.is_empty() {
-            *alternatives = None;
-        } else if let Some(alternatives) = alternatives {
-            let rule = rule(row.when).map_err(|source| CompileError::Rows {
-                profile: profile.name(),
-                source,
-            })?;
-            alternatives.push(rule);
+        if let Some(number) = call.number(architecture) {
+            rules.entry(number).or_default().push(row.when);
         }
     }
-    Ok(rules
-        .into_iter()
-        .map(|(number, alternatives)| (number, alternatives.unwrap_or_default()))
-        .collect())
+    Ok(rules)
 }
 
-fn rule(checks: &[Check]) -> Result<SeccompRule, seccompiler::BackendError> {
-    let conditions = checks.iter().map(|check| {
-        SeccompCondition::new(
-            check.argument,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::MaskedEq(u64::from(check.mask)),
-            u64::from(check.value),
-        )
-    });
-    conditions
-        .collect::<Result<_, _>>()
-        .and_then(SeccompRule::new)
+/// Every number there is, in ranges with one answer.
+fn ranges(rules: BTreeMap<u32, Alternatives>) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    let mut add = |first: u32, allowed: Option<Alternatives>| {
+        let next = Range { first, allowed };
+        let same = ranges
+            .last()
+            .is_some_and(|last| last.certain().is_some() && last.certain() == next.certain());
+        if !same {
+            ranges.push(next);
+        }
+    };
+    let mut free = 0;
+    for (number, alternatives) in rules {
+        if number > free {
+            add(free, None);
+        }
+        add(number, Some(alternatives));
+        free = number + 1;
+    }
+    add(free, None);
+    ranges
+}
+
+/// Finds the range of the number in the accumulator by halving, and answers for it.
+fn tree(ranges: &[Range]) -> Option<Vec<Instruction>> {
+    let (lower, upper) = ranges.split_at(ranges.len() / 2);
+    let first = upper.first()?;
+    if lower.is_empty() {
+        return answer(first);
+    }
+    let (lower, upper) = (tree(lower)?, tree(upper)?);
+    let distance = u32::try_from(lower.len()).ok()?;
+    let mut program = match u8::try_from(distance) {
+        Ok(near) => vec![branch(JUMP_GREATER_EQUAL, first.first, near, 0)],
+        Err(_) => vec![
+            branch(JUMP_GREATER_EQUAL, first.first, 0, 1),
+            step(JUMP, distance),
+        ],
+    };
+    program.extend(lower);
+    program.extend(upper);
+    Some(program)
+}
+
+/// What a range of calls is answered.
+fn answer(range: &Range) -> Option<Vec<Instruction>> {
+    if let Some(certain) = range.certain() {
+        return Some(vec![step(RETURN, certain)]);
+    }
+    let mut program = Vec::new();
+    for checks in range.allowed.iter().flatten() {
+        program.extend(alternative(checks)?);
+    }
+    program.push(step(RETURN, ERRNO | EPERM));
+    Some(program)
+}
+
+/// Allows a call if every check holds, and else goes on behind itself.
+fn alternative(checks: &[Check]) -> Option<Vec<Instruction>> {
+    const EACH: usize = 3;
+    let mut program = Vec::new();
+    for (done, check) in checks.iter().enumerate() {
+        let left = checks.len().checked_sub(done + 1)?;
+        let past = u8::try_from(left * EACH + 1).ok()?;
+        program.extend([
+            step(LOAD, FIRST_ARGUMENT + 8 * u32::from(check.argument)),
+            step(AND, check.mask),
+            branch(JUMP_EQUAL, check.value, 0, past),
+        ]);
+    }
+    program.push(step(RETURN, ALLOW));
+    Some(program)
 }

@@ -6,7 +6,7 @@
 //! `ENOSYS` so that libc falls back to `clone`, whose flags a filter can see, and a call newer than
 //! the tables answers `ENOSYS`, as an older kernel would, since libraries fall back on that alone.
 //!
-//! The same rows become a BPF program ([`compile`], Linux only) and the JSON that container engines
+//! The same rows become a BPF program ([`compile`]) and the JSON that container engines
 //! read ([`oci`]).
 //!
 //! Not guaranteed: a filter sees numbers, never what a pointer points at. Paths are for mounts and
@@ -17,7 +17,6 @@
 //! of all 64 bits for inequality would let `TIOCSTI` through with a high bit set; and container
 //! engines read two checks of one argument as alternatives.
 
-#[cfg(target_os = "linux")]
 mod compile;
 mod never;
 mod numbers;
@@ -26,10 +25,8 @@ mod standard;
 mod standard_net;
 mod strict;
 
-#[cfg(target_os = "linux")]
 pub use compile::{CompileError, Instruction, compile};
 pub use never::{NEVER, Never};
-#[cfg(target_os = "linux")]
 pub(crate) use numbers::NEWEST;
 pub use numbers::{SYSCALLS, Syscall};
 pub use oci::oci;

@@ -173,9 +173,9 @@ pub(super) fn set_mount_attributes(
     checked(result).map(drop)
 }
 
-/// Sets both ends of a resource limit.
-pub(super) fn set_limit(resource: u32, value: u64) -> Result<()> {
-    let limit = [value, value];
+/// Sets a resource limit, and how far it may be raised again.
+pub(super) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let limit = [soft, hard];
     // SAFETY: a limit is two 64-bit numbers, which outlive the call; nothing is written back.
     let result = unsafe {
         libc::syscall(
@@ -295,7 +295,7 @@ pub(super) fn install_listener(program: &[Instruction], flags: u32) -> Result<Ow
 
 /// Confines the whole process, every thread of it, for good: for workers of our own that do so once
 /// they are loaded.
-pub(crate) fn confine_thread(program: &[Instruction]) -> io::Result<()> {
+pub(crate) fn confine_process(program: &[Instruction]) -> io::Result<()> {
     const ALL_THREADS: u32 = 1;
     rustix::thread::set_no_new_privs(true)?;
     install(program, ALL_THREADS)?;

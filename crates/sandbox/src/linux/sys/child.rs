@@ -8,7 +8,7 @@ use super::super::wire::{BYTES, Notice, Order};
 use super::calls::{self, kept};
 use super::init;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
@@ -167,14 +167,13 @@ impl State {
             Op::Directory { entry } => self.make(entry, |parent, name| {
                 mkdirat(parent, name, Mode::from_raw_mode(0o755))
             }),
-            Op::File { entry } => self.make(entry, |parent, name| {
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                openat(parent, name, flags, Mode::from_raw_mode(0o444)).map(drop)
-            }),
+            Op::File { entry, text } => {
+                self.make(entry, |parent, name| write_new(parent, name, text))
+            }
             Op::Link { entry, target } => self.make(entry, |parent, name| {
                 symlinkat(target.as_c_str(), parent, name)
             }),
-            Op::Text { name, text } => write_text(name, text),
+            Op::Text { name, text } => write_new(CWD, name, text),
             Op::Bind {
                 source,
                 place,
@@ -206,7 +205,11 @@ impl State {
             } => self.mount(kind, place, *flags, options.as_deref()),
             Op::Enter => self.enter(),
             Op::Become => become_user(kept(start.control)),
-            Op::Limit { resource, value } => calls::set_limit(*resource, *value),
+            Op::Limit {
+                resource,
+                soft,
+                hard,
+            } => calls::set_limit(*resource, *soft, *hard),
             Op::Powerless => powerless(),
             Op::Landlock { ruleset, rules } => landlock(ruleset, start.ruleset_bytes, rules),
             Op::Filter { program } => calls::install_filter(program),
@@ -263,13 +266,16 @@ impl State {
     ) -> Result<()> {
         let parent = self.place(&entry.parent, DIRECTORY)?;
         match make(parent.as_fd(), &entry.name) {
+            Ok(()) => entry
+                .owner
+                .map_or(Ok(()), |owner| give(parent.as_fd(), &entry.name, owner)),
             Err(Errno::EXIST) => Ok(()),
             // The parent is seen read-only: what is wanted must be there.
             Err(Errno::ROFS | Errno::ACCESS) => {
                 let flags = ANYTHING.union(OFlags::NOFOLLOW);
                 beneath(parent.as_fd(), &entry.name, flags, ResolveFlags::IN_ROOT).map(drop)
             }
-            made => made,
+            Err(errno) => Err(errno),
         }
     }
 
@@ -355,28 +361,25 @@ fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
     for (name, mode) in [
         (c"/scratch/home", 0o700),
         (c"/scratch/tmp", 0o1777),
-        (c"/scratch/var-tmp", 0o1777),
         (c"/scratch/shm", 0o1777),
-        (c"/scratch/run", 0o700),
     ] {
         mkdirat(CWD, name, Mode::from_raw_mode(mode))?;
-        if let Some((user, group)) = owner {
-            let (user, group) = (own::Uid::from_raw(user), own::Gid::from_raw(group));
-            rustix::fs::chownat(
-                CWD,
-                name,
-                Some(user),
-                Some(group),
-                rustix::fs::AtFlags::empty(),
-            )?;
+        if let Some(owner) = owner {
+            give(CWD, name, owner)?;
         }
     }
     Ok(())
 }
 
-fn write_text(name: &CStr, text: &[u8]) -> Result<()> {
+fn give(parent: BorrowedFd<'_>, name: &CStr, (user, group): (u32, u32)) -> Result<()> {
+    let (user, group) = (own::Uid::from_raw(user), own::Gid::from_raw(group));
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::chownat(parent, name, Some(user), Some(group), flags)
+}
+
+fn write_new(parent: BorrowedFd<'_>, name: &CStr, text: &[u8]) -> Result<()> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = openat(CWD, name, flags, Mode::from_raw_mode(0o444))?;
+    let file = openat(parent, name, flags, Mode::from_raw_mode(0o644))?;
     let mut left = text;
     while !left.is_empty() {
         let written = rustix::io::write(&file, left)?;

@@ -9,6 +9,6 @@ mod child;
 mod init;
 
 pub(super) use calls::{
-    ClonedChild, clone_process, confine_thread, landlock_version, sleeper_in_user_namespace,
+    ClonedChild, clone_process, confine_process, landlock_version, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;

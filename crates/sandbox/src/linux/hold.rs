@@ -1,0 +1,255 @@
+//! What holds one sandbox to its limits: its cgroup where it has one, else its supervisor's watch.
+//!
+//! A sandbox with a cgroup is noted in the registry before the group is made, so that whatever
+//! happens to the supervisor the group is found and removed. One without leaves nothing behind.
+
+use super::collector::{Entry, Noted, Registry};
+use super::limits::{
+    Group, Process, Rlimit, Tally, Throttle, Tree, Watch, file_size_held, pids_held, rlimits,
+};
+use crate::launch::StartError;
+use crate::lifecycle::Outcome;
+use crate::plan::{Class, Limit, Limits, Plan};
+use crate::report::{Held, Raised};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A name no other sandbox of this machine has now.
+pub(super) fn new_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (pid, ticks) = (
+        std::process::id(),
+        now.tv_sec * 1_000 + now.tv_nsec / 1_000_000,
+    );
+    format!("{pid}-{ticks:x}-{count}")
+}
+
+/// The limits of a sandbox, and what holds them.
+#[derive(Debug)]
+pub(super) struct Hold {
+    group: Option<Group>,
+    holds: BTreeMap<Limit, Held>,
+    noted: Option<Noted>,
+}
+
+fn failed(step: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StartError {
+    StartError::Step {
+        step: step.to_owned(),
+        source: io::Error::other(source),
+    }
+}
+
+impl Hold {
+    /// Makes a cgroup for the sandbox `id`, where one may be made.
+    pub(super) fn new(id: &str, limits: &Limits, registry: &Path) -> Result<Self, StartError> {
+        if !Group::possible() {
+            return Ok(Self {
+                group: None,
+                holds: BTreeMap::new(),
+                noted: None,
+            });
+        }
+        let noting = |error| failed("note the sandbox for the collector", error);
+        let registry = Registry::open(registry).map_err(noting)?;
+        let supervisor =
+            Process::current().map_err(|error| failed("find out who we are", error))?;
+        let mut entry = Entry {
+            id: id.to_owned(),
+            supervisor,
+            init: None,
+            cgroups: Group::would_be(id),
+            directories: Vec::new(),
+        };
+        let mut noted = registry.note(&entry).map_err(noting)?;
+        let (group, holds, _why_not) = Group::create(id, limits);
+        let Some(group) = group else {
+            noted
+                .clear()
+                .map_err(|error| failed("forget the sandbox", error))?;
+            return Ok(Self {
+                group: None,
+                holds,
+                noted: None,
+            });
+        };
+        if entry.cgroups != group.directories() {
+            entry.cgroups = group.directories().to_vec();
+            noted.update(&entry).map_err(noting)?;
+        }
+        Ok(Self {
+            group: Some(group),
+            holds,
+            noted: Some(noted),
+        })
+    }
+
+    /// Takes the process and what it starts into the group.
+    pub(super) fn take_in(&self, pid: i32) -> Result<(), StartError> {
+        let Some(group) = &self.group else {
+            return Ok(());
+        };
+        let pid = u32::try_from(pid).unwrap_or(0);
+        group
+            .add(pid)
+            .map_err(|error| failed("put the sandbox into its cgroup", error))
+    }
+
+    /// What every process inherits.
+    pub(super) fn rlimits(&self, limits: &Limits) -> Vec<Rlimit> {
+        rlimits(limits, &self.holds)
+    }
+
+    /// Says how each limit is held.
+    pub(super) fn report(&self, mut raised: Raised) -> Raised {
+        let held = |class, how: &str| Held {
+            class,
+            how: how.to_owned(),
+        };
+        for limit in Limit::ALL {
+            let otherwise = || match limit {
+                Limit::Memory => held(Class::Supervised, "watched, and ended when over"),
+                Limit::Cpus => held(Class::Supervised, "watched, and stopped by signal"),
+                Limit::Pids => pids_held(),
+                Limit::Duration => held(Class::Enforced, "ended by the supervisor"),
+                Limit::Output => held(Class::Enforced, "cut by the supervisor, and ended"),
+                Limit::FileSize => file_size_held(),
+            };
+            let found = self.holds.get(limit).cloned().unwrap_or_else(otherwise);
+            raised = raised.limit(*limit, found.class, found.how);
+        }
+        raised
+    }
+
+    fn tally(&self) -> Tally {
+        self.group.as_ref().map(Group::tally).unwrap_or_default()
+    }
+
+    /// Begins to look after one command.
+    pub(super) fn look_after(&self, plan: &Plan, init: i32, root: &OwnedFd) -> Lookout {
+        let limits = plan.limits();
+        let watched = [Limit::Memory, Limit::Cpus];
+        let needed = watched.iter().any(|limit| !self.holds.contains_key(limit));
+        let watch = needed
+            .then(|| {
+                let tree = Tree::of(u32::try_from(init).unwrap_or(0)).ok()?;
+                let flags = OFlags::PATH | OFlags::CLOEXEC;
+                let scratch =
+                    openat2(root, c"tmp", flags, Mode::empty(), ResolveFlags::IN_ROOT).ok();
+                let memory = limits.memory.as_bytes();
+                Some(Watch::new(tree, scratch.into_iter().collect(), memory))
+            })
+            .flatten();
+        let throttled = !self.holds.contains_key(&Limit::Cpus);
+        Lookout {
+            before: self.tally(),
+            watch,
+            throttle: throttled.then(|| Throttle::new(limits.cpus)),
+            memory: limits.memory.as_bytes(),
+            pids: u64::from(limits.pids),
+            looked: Instant::now(),
+            next: Instant::now() + FIRST_LOOK,
+            resting: None,
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let gone = self
+            .group
+            .as_ref()
+            .is_none_or(|group| group.remove().is_ok());
+        // What could not be removed stays noted, for the collector.
+        if gone && let Some(noted) = self.noted.take() {
+            let _cleared = noted.clear();
+        }
+    }
+}
+
+/// Most commands are over before there is anything to see.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+
+/// Looks after one command.
+pub(super) struct Lookout {
+    before: Tally,
+    watch: Option<Watch>,
+    throttle: Option<Throttle>,
+    memory: u64,
+    pids: u64,
+    looked: Instant,
+    next: Instant,
+    /// Until when the tree stands still, having used too much of the processor.
+    resting: Option<Instant>,
+}
+
+impl Lookout {
+    /// When to look next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.watch.is_some().then_some(self.next)
+    }
+
+    /// Looks, if it is time to: the limit that is broken, if one is.
+    pub(super) fn look(&mut self, now: Instant) -> Option<Outcome> {
+        let watch = self.watch.as_mut().filter(|_| now >= self.next)?;
+        if let Some(until) = self.resting {
+            if now < until {
+                self.next = until;
+                return None;
+            }
+            self.resting = None;
+            let _continued = watch.tree().signal(Signal::CONT);
+        }
+        let passed = now.duration_since(self.looked);
+        self.looked = now;
+        // A tree that is gone is seen to by whoever waits for its end.
+        let (sample, pause) = watch.look(passed).ok()?;
+        self.next = now + pause;
+        if sample.memory > self.memory {
+            return Some(Outcome::OutOfMemory);
+        }
+        let rest = self
+            .throttle
+            .as_mut()
+            .map_or(Duration::ZERO, |throttle| throttle.rest(passed, sample.cpu));
+        if rest > SHORTEST_REST && watch.tree().signal(Signal::STOP).is_ok() {
+            self.resting = Some(now + rest);
+            self.next = now + rest;
+        }
+        None
+    }
+
+    /// What `outcome` was really due to.
+    pub(super) fn explain(&self, hold: &Hold, outcome: Outcome) -> Outcome {
+        if matches!(outcome, Outcome::Exited(0)) {
+            return outcome;
+        }
+        let tally = hold.tally();
+        if tally.oom_kills > self.before.oom_kills {
+            return Outcome::OutOfMemory;
+        }
+        let peak = self.watch.as_ref().map(|watch| watch.peak().tasks);
+        // Init is one of them.
+        let full = hold.group.is_none() && peak.is_some_and(|tasks| tasks > self.pids);
+        if tally.pids_refused > self.before.pids_refused || full {
+            return Outcome::TooManyProcesses;
+        }
+        outcome
+    }
+
+    /// The most memory there was.
+    pub(super) fn peak_memory(&self, hold: &Hold) -> Option<u64> {
+        let watched = self.watch.as_ref().map(|watch| watch.peak().memory);
+        hold.tally().peak_memory.or(watched)
+    }
+}
+
+/// Standing still for less is not worth two signals to everyone.
+const SHORTEST_REST: Duration = Duration::from_millis(2);

@@ -1,0 +1,13 @@
+//! The native launcher, for real: as whoever runs the tests.
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and starts itself anew to be killed"
+)]
+
+mod ends;
+mod lifetime;
+mod streams;
+mod support;
+mod view;

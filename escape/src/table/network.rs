@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Attack] = &[
         |_| json!({ "domain": 38 }),
     ),
     family("bluetooth", "Bluetooth", |_| json!({ "domain": 31 })),
-    family("express-data-path", "AF_XDP", |_| json!({ "domain": 44 })),
+    family("express-data-path", "AF_XDP", |_| json!({ "domain": 44 })).root(),
     family("can-bus", "the CAN bus", |_| json!({ "domain": 29 })),
     family("tipc", "TIPC", |_| json!({ "domain": 30 })),
     family("rds", "RDS", |_| json!({ "domain": 21 })),

@@ -199,6 +199,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(&["ENOENT", "EACCES"])
     .by(&[Root]),
     row("kernel-log", "kernel-log", "the kernel's log", nothing)
+        .root()
         .denied(&["EPERM", "ENOENT", "EACCES", "EMPTY"])
         .by(&[Seccomp, Root]),
     row(

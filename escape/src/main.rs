@@ -2,7 +2,8 @@
 //! unless every row held.
 
 use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,22 +88,20 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:<28} {:<17} {:<34} wall\n", "attack", "control", "result");
+    let mut text = format!("{:<28} {:<18} {:<34} wall\n", "attack", "control", "result");
     let mut class = "";
     for row in rows {
         if row.class != class {
             class = row.class;
-            text.push_str(&format!("\n{class}\n"));
+            let _ = writeln!(text, "\n{class}");
         }
         let result = match &row.verdict {
             Verdict::Held => format!("held: {}", row.met.join(" ")),
             Verdict::Failed(problem) => format!("FAILED: {problem}"),
         };
         let walls = row.walls.join(", ");
-        text.push_str(&format!(
-            "  {:<26} {:<17} {result:<34} {walls}\n",
-            row.attack, row.control
-        ));
+        let (attack, control) = (row.attack, &row.control);
+        let _ = writeln!(text, "  {attack:<26} {control:<18} {result:<34} {walls}");
     }
     let held = rows
         .iter()
@@ -112,9 +111,11 @@ fn table(rows: &[Row]) -> String {
         .iter()
         .filter(|row| row.control.starts_with("succeeds") || row.control == "lives on")
         .count();
-    text.push_str(&format!(
-        "\n{held} of {} held, {shown} controls succeeded",
-        rows.len()
-    ));
+    let all = rows.len();
+    let _ = write!(
+        text,
+        "
+{held} of {all} held, {shown} controls succeeded"
+    );
     text
 }

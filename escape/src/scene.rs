@@ -46,6 +46,15 @@ pub(crate) struct Limited {
     pub(crate) file_mebibytes: Option<u64>,
 }
 
+/// Whose set-user-id files count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Anyone's: others can run what lies there.
+    Anyone,
+    /// Root's: the place is Airlock's own, and nothing with the bit is merged from it.
+    Root,
+}
+
 /// The host around one run of an attack.
 pub(crate) struct Scene {
     directory: TempDir,
@@ -59,8 +68,8 @@ pub(crate) struct Scene {
     pub(crate) watched: Vec<PathBuf>,
     /// Whether processes that carry the marker are an effect.
     pub(crate) watches_processes: bool,
-    /// Whether set-user-id bits or device nodes beneath these are an effect.
-    pub(crate) watches_bits: Vec<PathBuf>,
+    /// Where set-user-id bits and device nodes are an effect, and whose.
+    pub(crate) watches_bits: Vec<(PathBuf, Owner)>,
     /// Whether attributes that steer an overlay on these are an effect.
     pub(crate) watches_attributes: Vec<PathBuf>,
     /// What to remove at the end.
@@ -188,7 +197,7 @@ impl Scene {
         changes.extend(
             self.watches_bits
                 .iter()
-                .flat_map(|root| privileged_below(root)),
+                .flat_map(|(root, owner)| privileged_below(root, *owner)),
         );
         let steered = self
             .watches_attributes
@@ -349,7 +358,7 @@ fn snapshot(root: &Path) -> io::Result<Snapshot> {
 }
 
 /// Set-user-id files, devices and files of root's beneath a place a sandbox wrote.
-fn privileged_below(root: &Path) -> Vec<String> {
+fn privileged_below(root: &Path, whose: Owner) -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -361,7 +370,8 @@ fn privileged_below(root: &Path) -> Vec<String> {
         if device {
             found.push(format!("{} is a device", path.display()));
         }
-        if about.is_file() && about.mode() & 0o6000 != 0 {
+        let counts = whose == Owner::Anyone || about.uid() == 0;
+        if counts && about.is_file() && about.mode() & 0o6000 != 0 {
             let owner = about.uid();
             found.push(format!("{} is set-user-id of {owner}", path.display()));
         }

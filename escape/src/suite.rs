@@ -268,7 +268,7 @@ impl Suite {
             .map(std::ffi::OsStr::to_owned)
             .into(),
             environment: scene.environment(),
-            directory: None,
+            ..Command::default()
         };
         let streams = Streams {
             stdin: Stdin::Empty,
@@ -380,7 +380,7 @@ pub fn hold(place: &Path, probe: &Path, marker: &str, confined: bool) -> Result<
     let command = Command {
         arguments: arguments.map(std::ffi::OsStr::to_owned).into(),
         environment: scene.environment(),
-        directory: None,
+        ..Command::default()
     };
     let (mut out, mut err) = (io::sink(), io::sink());
     let streams = Streams {
@@ -457,6 +457,7 @@ fn launch(scene: &Scene) -> Result<Launch, String> {
         minimum: Minimum::of(&plan),
         plan,
         base: airlock_sandbox::base::detect(Path::new("/"), &home),
+        home: Vec::new(),
         layers: Some(Layers {
             upper: scene.path("stage/upper"),
             work: scene.path("stage/work"),

@@ -250,7 +250,7 @@ fn kernel_symbols(_: &Arguments, attempt: &mut Attempt) {
             }
             let shown = text.lines().find(|line| {
                 let address = line.split(' ').next().unwrap_or_default();
-                address.len() == 16 && address.trim_start_matches('0') != ""
+                address.len() == 16 && !address.trim_start_matches('0').is_empty()
             });
             shown.map_or_else(|| nothing("ZEROED"), |line| Ok(line.to_owned()))
         });

@@ -14,7 +14,6 @@
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
     clippy::print_stdout,
-    clippy::exit,
     clippy::disallowed_methods,
     reason = "arguments of system calls are words, and the probe is a program of its own"
 )]

@@ -124,7 +124,7 @@ fn effective_user(_: &Arguments, attempt: &mut Attempt) {
 fn held() -> Try {
     for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
         let value = status_of("/proc/self/status", set)?;
-        if value.trim_start_matches('0') != "" {
+        if !value.trim_start_matches('0').is_empty() {
             return Ok(format!("{set} {value}"));
         }
     }
@@ -135,7 +135,7 @@ fn capabilities_held(_: &Arguments, attempt: &mut Attempt) {
     attempt.route("CapEff, CapPrm, CapInh, CapAmb", held);
     attempt.route("CapBnd", || {
         let value = status_of("/proc/self/status", "CapBnd")?;
-        if value.trim_start_matches('0') == "" {
+        if value.trim_start_matches('0').is_empty() {
             nothing("NONE")
         } else {
             Ok(value)
@@ -429,15 +429,17 @@ fn no_new_privileges(_: &Arguments, attempt: &mut Attempt) {
     });
 }
 
+/// `sock_fprog`.
+#[repr(C)]
+struct Filter {
+    length: u16,
+    start: usize,
+}
+
 /// A filter of the attacker's own with a listener could answer in place of the sandbox's filter.
 fn seccomp_listener(_: &Arguments, attempt: &mut Attempt) {
     // One instruction: allow.
     let program = [0x0006_u64 | (0x7fff_0000 << 32)];
-    #[repr(C)]
-    struct Filter {
-        length: u16,
-        start: usize,
-    }
     let filter = Filter {
         length: 1,
         start: at(&program),
@@ -526,7 +528,7 @@ fn real_time(_: &Arguments, attempt: &mut Attempt) {
     }
     attempt.route("sched_setattr DEADLINE", || {
         in_child(|| {
-            let request: [u64; 6] = [48 | (6 << 32), 0, 0, 1 << 20, 1 << 24, 1 << 24];
+            let request: [u64; 6] = [0x30 | (6 << 32), 0, 0, 1 << 20, 1 << 24, 1 << 24];
             call(libc::SYS_sched_setattr, &[0, at(&request), 0])?;
             Ok("has a deadline".to_owned())
         })

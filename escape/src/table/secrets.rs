@@ -419,7 +419,7 @@ pub(super) fn disk(scene: &mut Scene) -> Value {
     let nodes: Vec<String> = nodes
         .map(|entry| entry.path().to_string_lossy().into_owned())
         .collect();
-    let kernel = (device >> 8 & 0xfff) << 8 | (device & 0xff) | (device >> 12 & 0xfff_00) << 12;
+    let kernel = (device >> 8 & 0xfff) << 8 | (device & 0xff) | (device >> 12 & 0x000f_ff00) << 12;
     json!({
         "device": kernel,
         "places": [scene.told("tree"), "/tmp"],

@@ -2,7 +2,7 @@
 
 use super::{first_process, nothing};
 use crate::attack::{Attack, Class};
-use crate::scene::Scene;
+use crate::scene::{Owner, Scene};
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, Root, Seccomp};
 use serde_json::{Value, json};
 
@@ -247,7 +247,9 @@ fn root_keys(scene: &mut Scene) -> Value {
 }
 
 fn copy_up(scene: &mut Scene) -> Value {
-    scene.watches_bits.push(scene.path("stage/upper"));
+    scene
+        .watches_bits
+        .push((scene.path("stage/upper"), Owner::Root));
     let place = if scene.confined {
         "tree/sub"
     } else {

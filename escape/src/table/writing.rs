@@ -2,7 +2,7 @@
 
 use super::nothing;
 use crate::attack::{Attack, Class};
-use crate::scene::Scene;
+use crate::scene::{Owner, Scene};
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
@@ -237,6 +237,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a set-user-id file in the stage, as the host sees it",
         setuid_stage,
     )
+    .root()
     .seen_from_outside()
     .denied(&["EPERM", "EACCES", "BITS-DROPPED"])
     .by(&[HostUser, Seccomp]),
@@ -369,13 +370,17 @@ fn unmount(scene: &mut Scene) -> Value {
 }
 
 fn device(scene: &mut Scene) -> Value {
-    scene.watches_bits.push(scene.path("stage/upper"));
+    scene
+        .watches_bits
+        .push((scene.path("stage/upper"), Owner::Root));
     json!({ "places": [scene.told("tree"), "/tmp"] })
 }
 
 fn setuid_stage(scene: &mut Scene) -> Value {
     // The control has no stage: it writes where the stage's writes would land.
-    scene.watches_bits.push(scene.path("stage/upper"));
+    scene
+        .watches_bits
+        .push((scene.path("stage/upper"), Owner::Root));
     let place = if scene.confined {
         "tree"
     } else {
@@ -386,7 +391,9 @@ fn setuid_stage(scene: &mut Scene) -> Value {
 
 fn setuid_grant(scene: &mut Scene) -> Value {
     scene.grants.writes.push(scene.path("shared"));
-    scene.watches_bits.push(scene.path("shared"));
+    scene
+        .watches_bits
+        .push((scene.path("shared"), Owner::Anyone));
     json!({ "places": [scene.told("shared")] })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A scene is made anew for every run, in a directory of its own. Dropping it ends every victim.
 
+use airlock_sandbox::stage::{DiffOptions, Stage, Stages};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,6 +21,9 @@ use tempfile::TempDir;
 
 /// The host uid and gid of sandboxes that root starts.
 const HOST_USER: u32 = 1_879_048_192;
+
+/// How long reading a stage may take, whatever is in it.
+const READING: Duration = Duration::from_secs(10);
 
 /// Directories no sandbox may change.
 const KEPT: &[&str] = &["tree", "home", "outside", "readable", "state"];
@@ -76,6 +80,12 @@ pub(crate) struct Scene {
     pub(crate) leftovers: Vec<PathBuf>,
     /// More that no sandbox may change.
     pub(crate) kept: Vec<PathBuf>,
+    /// Whether the stage is read afterwards.
+    reads_stage: bool,
+    /// The stage that is.
+    pub(crate) stage: Option<Stage>,
+    /// Whether more happens on a terminal of its own.
+    pub(crate) terminal: bool,
     victims: Vec<Child>,
     before: Vec<(PathBuf, Snapshot)>,
 }
@@ -102,6 +112,9 @@ impl Scene {
             watches_attributes: Vec::new(),
             leftovers: Vec::new(),
             kept: Vec::new(),
+            reads_stage: false,
+            stage: None,
+            terminal: false,
             victims: Vec::new(),
             before: Vec::new(),
         };
@@ -183,7 +196,12 @@ impl Scene {
     /// What changed on the host since then.
     pub(crate) fn changes(&self) -> Vec<String> {
         let mut changes = Vec::new();
-        for (path, before) in &self.before {
+        // In that control the tree itself is what is written.
+        let before = self
+            .before
+            .iter()
+            .filter(|_| self.confined || !self.reads_stage);
+        for (path, before) in before {
             let after = snapshot(path).unwrap_or_default();
             let paths = before.keys().chain(after.keys());
             let differ = paths.filter(|path| before.get(*path) != after.get(*path));
@@ -199,6 +217,9 @@ impl Scene {
                 .iter()
                 .flat_map(|(root, owner)| privileged_below(root, *owner)),
         );
+        if self.reads_stage {
+            changes.extend(self.misread());
+        }
         let steered = self
             .watches_attributes
             .iter()
@@ -210,6 +231,41 @@ impl Scene {
         changes.sort();
         changes.dedup();
         changes
+    }
+
+    /// Keeps writes in a stage that is read afterwards.
+    pub(crate) fn keep_stage(&mut self) {
+        self.reads_stage = true;
+        if self.confined {
+            let stages = Stages::open(&self.path("stages"));
+            let owner = airlock_sandbox::stage_owner();
+            let made = stages
+                .and_then(|stages| stages.open_or_create("default", &self.path("tree"), owner));
+            self.stage = made.ok();
+        }
+    }
+
+    /// What reading the stage gave away, or how long it took. In the control nobody takes care.
+    fn misread(&self) -> Option<String> {
+        if !self.confined {
+            let text = fs::read_to_string(self.path("tree/plain.txt")).unwrap_or_default();
+            let leaked = text.contains(&self.marker);
+            return leaked.then(|| "a careless reader was led outside".to_owned());
+        }
+        let Some(stage) = &self.stage else {
+            return Some("there is no stage".to_owned());
+        };
+        let began = Instant::now();
+        let diff = stage.diff(&DiffOptions::default());
+        let took = began.elapsed();
+        match diff.map(|diff| diff.to_json()) {
+            Ok(Ok(text)) if text.contains(&self.marker) => {
+                Some("reading the stage followed a link out of it".to_owned())
+            }
+            Ok(Ok(_)) => (took > READING).then(|| format!("reading the stage took {took:?}")),
+            Ok(Err(error)) => Some(format!("the changes cannot be told: {error}")),
+            Err(error) => Some(format!("the stage cannot be read: {error}")),
+        }
     }
 
     /// Someone to be attacked. Lives until the scene ends.

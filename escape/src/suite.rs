@@ -5,8 +5,9 @@ use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, processes_with};
 use crate::table::attacks;
 use airlock_core::{ByteSize, Span};
-use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams, TerminalSize};
 use airlock_sandbox::plan::Limits;
+use airlock_sandbox::stage::Stage;
 use airlock_sandbox::{HostPath, Minimum, Plan, Sandbox, Surroundings, Template, View, Wall};
 use serde::Serialize;
 use std::fs;
@@ -274,7 +275,10 @@ impl Suite {
             stdin: Stdin::Empty,
             stdout: &mut output,
             stderr: &mut complaints,
-            terminal: None,
+            terminal: scene.terminal.then_some(TerminalSize {
+                rows: 24,
+                columns: 80,
+            }),
         };
         let began = Instant::now();
         let ended = sandbox.run(&command, streams);
@@ -453,15 +457,17 @@ fn launch(scene: &Scene) -> Result<Launch, String> {
         builder = builder.deny_pattern(pattern);
     }
     let plan = builder.build().map_err(|problem| problem.to_string())?;
+    let kept = scene.stage.as_ref().and_then(Stage::layers);
+    let usual = Layers {
+        upper: scene.path("stage/upper"),
+        work: scene.path("stage/work"),
+    };
     Ok(Launch {
         minimum: Minimum::of(&plan),
         plan,
         base: airlock_sandbox::base::detect(Path::new("/"), &home),
         home: Vec::new(),
-        layers: Some(Layers {
-            upper: scene.path("stage/upper"),
-            work: scene.path("stage/work"),
-        }),
+        layers: Some(kept.unwrap_or(usual)),
         registry: scene.path("run"),
     })
 }
@@ -478,6 +484,7 @@ fn limits(most: Limits, scene: &Scene) -> Limits {
         pids: lower.pids.unwrap_or(most.pids),
         duration: Span::from_millis(lower.millis.unwrap_or(25_000)),
         stdout: size(lower.output_kibibytes, KIB, most.stdout),
+        stderr: size(lower.output_kibibytes, KIB, most.stderr),
         file_size: size(lower.file_mebibytes, MIB, most.file_size),
         ..most
     }

@@ -216,10 +216,15 @@ fn file_size(arguments: &Arguments, attempt: &mut Attempt) {
 
 fn output(arguments: &Arguments, attempt: &mut Attempt) {
     let want = arguments.number("mebibytes") as usize;
-    attempt.route("write to standard output", || {
+    let errors = arguments.is("errors");
+    attempt.route("write to a standard stream", || {
         let mut line = vec![b'x'; MIB - 1];
         line.push(b'\n');
-        let mut out = std::io::stdout();
+        let mut out: Box<dyn Write> = if errors {
+            Box::new(std::io::stderr())
+        } else {
+            Box::new(std::io::stdout())
+        };
         for _ in 0..want {
             out.write_all(&line)?;
         }

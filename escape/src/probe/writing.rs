@@ -33,6 +33,8 @@ pub(crate) const ATTACKS: &[Entry] = &[
     ("overlay-attribute", overlay_attribute),
     ("overlay-whiteout", overlay_whiteout),
     ("change-owner", change_owner),
+    ("stage-traps", stage_traps),
+    ("move-between-grants", between_grants),
 ];
 
 const TEXT: &[u8] = b"written by the probe\n";
@@ -639,4 +641,68 @@ fn change_owner(arguments: &Arguments, attempt: &mut Attempt) {
             Ok("changed the owner".to_owned())
         });
     }
+}
+
+/// What a careless reader of the stage would follow out of it, wait for, or choke on.
+fn stage_traps(arguments: &Arguments, attempt: &mut Attempt) {
+    let workspace = arguments.path("workspace");
+    let outside = arguments.path("outside");
+    attempt.route("plant traps", || {
+        std::env::set_current_dir(&workspace)?;
+        fs::remove_file("plain.txt")?;
+        symlink(outside.join("target.txt"), "plain.txt")?;
+        fs::remove_dir_all("sub")?;
+        symlink(&outside, "sub")?;
+        symlink("loop", "loop")?;
+        symlink("/proc/self/environ", "environ")?;
+        symlink("/dev/zero", "zero")?;
+        let _ = std::os::unix::net::UnixListener::bind("socket");
+        for name in ["okay", "line\nbreak", "--option", "\x1b[2J"] {
+            let _ = fs::remove_file(name);
+            let name = text(name);
+            let mode = (libc::S_IFIFO | 0o666) as usize;
+            let _ = call(
+                libc::SYS_mknodat,
+                &[HERE, at(name.as_bytes_with_nul()), mode, 0],
+            );
+        }
+        fs::File::create("hole")?.set_len(1 << 30)?;
+        for level in 0..200 {
+            fs::create_dir("deep")?;
+            std::env::set_current_dir("deep")?;
+            fs::write(format!("file-{level}"), "x")?;
+        }
+        Ok("planted".to_owned())
+    });
+}
+
+/// A file that can only be read, brought to where writing is granted.
+fn between_grants(arguments: &Arguments, attempt: &mut Attempt) {
+    let (from, to) = (arguments.path("from"), arguments.path("to"));
+    attempt.route("linkat, write", || {
+        fs::hard_link(&from, to.join("linked"))?;
+        append(&to.join("linked"))
+    });
+    attempt.route("rename, write", || {
+        fs::rename(&from, to.join("renamed"))?;
+        append(&to.join("renamed"))
+    });
+    attempt.route("O_PATH, linkat, write", || {
+        let named = open(&from, libc::O_PATH)?;
+        let (magic, name) = (
+            text(&format!("/proc/self/fd/{}", fd(&named))),
+            c_path(&to.join("magic"))?,
+        );
+        let follow = libc::AT_SYMLINK_FOLLOW as usize;
+        let (magic, name) = (at(magic.as_bytes_with_nul()), at(name.as_bytes_with_nul()));
+        call(libc::SYS_linkat, &[HERE, magic, HERE, name, follow])?;
+        append(&to.join("magic"))
+    });
+    attempt.route("FICLONE back", || {
+        let other = to.join("clone");
+        fs::write(&other, TEXT)?;
+        let (source, target) = (open(&other, libc::O_RDONLY)?, open(&from, libc::O_WRONLY)?);
+        call(libc::SYS_ioctl, &[fd(&target), 0x4004_9409, fd(&source)])?;
+        Ok("cloned over it".to_owned())
+    });
 }

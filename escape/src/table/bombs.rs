@@ -93,6 +93,9 @@ pub(super) const ROWS: &[Attack] = &[
     row("bomb-output", "bomb-output", "output without end", output)
         .ends(&["too-much-output"])
         .by(&[Lifetime]),
+    row("bomb-errors", "bomb-output", "errors without end", errors)
+        .ends(&["too-much-output"])
+        .by(&[Lifetime]),
     row(
         "bomb-descriptors",
         "bomb-descriptors",
@@ -208,4 +211,9 @@ fn time(scene: &mut Scene) -> Value {
 
 fn names(scene: &mut Scene) -> Value {
     json!({ "want": 300, "place": if scene.confined { "/tmp".to_owned() } else { scene.told("shared") } })
+}
+
+fn errors(scene: &mut Scene) -> Value {
+    output(scene);
+    json!({ "mebibytes": 4, "errors": true })
 }

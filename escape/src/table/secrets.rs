@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Attack] = &[
         .denied(&["EPERM"])
         .by(&[Seccomp]),
     row("vm-write", "vm-write", "process_vm_writev", nothing)
-        .denied(&["EPERM", "OWN-CHILD", "EACCES"])
+        .denied(&["EPERM", "OWN-CHILD", "EACCES", "EROFS"])
         .by(&[Seccomp]),
     row("ptrace", "ptrace", "tracing another process", init)
         .denied(&["EPERM"])

@@ -65,7 +65,29 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(&["ENOENT", "EACCES", "NOT-THERE", "EIO"])
     .by(&[Root]),
+    row(
+        "terminal-input-own",
+        "terminal-input",
+        "TIOCSTI on the terminal the command was given",
+        on_terminal,
+    )
+    .root()
+    .denied(&["EPERM", "ENXIO", "EACCES", "ENOENT"])
+    .by(&[Seccomp]),
+    row(
+        "terminal-console-own",
+        "terminal-console",
+        "console requests with a terminal at hand",
+        on_terminal,
+    )
+    .denied(&["EPERM"])
+    .by(&[Seccomp]),
 ];
+
+fn on_terminal(scene: &mut Scene) -> Value {
+    scene.terminal = true;
+    json!({})
+}
 
 fn others(scene: &mut Scene) -> Value {
     let told = scene.victim("terminal", &json!({}));

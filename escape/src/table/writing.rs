@@ -277,7 +277,35 @@ pub(super) const ROWS: &[Attack] = &[
     .root()
     .denied(&["EPERM", "EINVAL"])
     .by(&[Capabilities, HostUser]),
+    row(
+        "stage-traps",
+        "stage-traps",
+        "links, pipes and depths for whoever reads the stage",
+        traps,
+    )
+    .seen_from_outside()
+    .by(&[MountNamespace]),
+    row(
+        "between-grants",
+        "move-between-grants",
+        "a file that can be read, moved to where writing is granted",
+        between,
+    )
+    .denied(READ_ONLY)
+    .by(&[Root, Landlock]),
 ];
+
+/// Confined, the stage is one that can be asked for its changes.
+fn traps(scene: &mut Scene) -> Value {
+    scene.keep_stage();
+    json!({ "workspace": scene.told("tree"), "outside": scene.told("outside") })
+}
+
+fn between(scene: &mut Scene) -> Value {
+    scene.grants.reads.push(scene.path("readable"));
+    scene.grants.writes.push(scene.path("shared"));
+    json!({ "from": scene.told("readable/file.txt"), "to": scene.told("shared") })
+}
 
 fn target(scene: &mut Scene) -> Value {
     json!({

@@ -2,6 +2,7 @@
 //!
 //! A scene is made anew for every run, in a directory of its own. Dropping it ends every victim.
 
+use airlock_sandbox::launch::TerminalSize;
 use airlock_sandbox::stage::{DiffOptions, Stage, Stages};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -84,8 +85,8 @@ pub(crate) struct Scene {
     reads_stage: bool,
     /// The stage that is.
     pub(crate) stage: Option<Stage>,
-    /// Whether more happens on a terminal of its own.
-    pub(crate) terminal: bool,
+    /// A terminal of its own in place of pipes.
+    pub(crate) terminal: Option<TerminalSize>,
     victims: Vec<Child>,
     before: Vec<(PathBuf, Snapshot)>,
 }
@@ -114,7 +115,7 @@ impl Scene {
             kept: Vec::new(),
             reads_stage: false,
             stage: None,
-            terminal: false,
+            terminal: None,
             victims: Vec::new(),
             before: Vec::new(),
         };

@@ -5,7 +5,7 @@ use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, processes_with};
 use crate::table::attacks;
 use airlock_core::{ByteSize, Span};
-use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams, TerminalSize};
+use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams};
 use airlock_sandbox::plan::Limits;
 use airlock_sandbox::stage::Stage;
 use airlock_sandbox::{HostPath, Minimum, Plan, Sandbox, Surroundings, Template, View, Wall};
@@ -275,10 +275,7 @@ impl Suite {
             stdin: Stdin::Empty,
             stdout: &mut output,
             stderr: &mut complaints,
-            terminal: scene.terminal.then_some(TerminalSize {
-                rows: 24,
-                columns: 80,
-            }),
+            terminal: scene.terminal,
         };
         let began = Instant::now();
         let ended = sandbox.run(&command, streams);

@@ -4,6 +4,7 @@ use super::{nothing, own};
 use crate::attack::{Attack, Class};
 use crate::scene::Scene;
 use airlock_sandbox::Wall::{Root, Seccomp, Session};
+use airlock_sandbox::launch::TerminalSize;
 use serde_json::{Value, json};
 
 const fn row(
@@ -85,7 +86,10 @@ pub(super) const ROWS: &[Attack] = &[
 ];
 
 fn on_terminal(scene: &mut Scene) -> Value {
-    scene.terminal = true;
+    scene.terminal = Some(TerminalSize {
+        rows: 24,
+        columns: 80,
+    });
     json!({})
 }
 

@@ -72,10 +72,11 @@ impl Request<'_> {
             return Err(Errno::INVAL);
         }
         let found = self.object(name, 0)?;
-        match found.kind() {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(Errno::ISDIR),
-            _ => return Err(Errno::INVAL),
+        if found.kind() == FileType::Directory {
+            return Err(Errno::ISDIR);
+        }
+        if found.kind() != FileType::RegularFile {
+            return Err(Errno::INVAL);
         }
         if length > self.file_size_limit()? {
             return Err(Errno::FBIG);
@@ -102,10 +103,6 @@ impl Request<'_> {
         chownat(&found.file, "", user, group, AtFlags::EMPTY_PATH)
     }
 
-    pub(super) fn change_times(&self, found: &Found, times: &Timestamps) -> Result<(), Errno> {
-        utimensat(&found.file, "", times, AtFlags::EMPTY_PATH)
-    }
-
     /// Two times in the process's memory; now, if there are none.
     pub(super) fn times(&self, address: u64, clock: Clock) -> Result<Timestamps, Errno> {
         let now = Timespec {
@@ -127,8 +124,8 @@ impl Request<'_> {
         });
         let mut next = || words.next().unwrap_or_default();
         let mut time = || -> Result<Timespec, Errno> {
-            let tv_sec = next();
-            let tv_nsec = match clock {
+            let seconds = next();
+            let nanoseconds = match clock {
                 Clock::Seconds => 0,
                 Clock::Nanoseconds => next(),
                 Clock::Microseconds => match next() {
@@ -136,7 +133,10 @@ impl Request<'_> {
                     _ => return Err(Errno::INVAL),
                 },
             };
-            Ok(Timespec { tv_sec, tv_nsec })
+            Ok(Timespec {
+                tv_sec: seconds,
+                tv_nsec: nanoseconds,
+            })
         };
         Ok(Timestamps {
             last_access: time()?,
@@ -186,6 +186,10 @@ impl Request<'_> {
         }
         removexattr(path_of(found), name.as_slice())
     }
+}
+
+pub(super) fn change_times(found: &Found, times: &Timestamps) -> Result<(), Errno> {
+    utimensat(&found.file, "", times, AtFlags::EMPTY_PATH)
 }
 
 fn path_of(found: &Found) -> String {

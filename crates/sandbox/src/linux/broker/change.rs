@@ -46,10 +46,9 @@ impl Request<'_> {
     }
 
     pub(super) fn make_node(&self, name: &Name, mode: u32) -> Result<(), Errno> {
-        let kind = match FileType::from_raw_mode(mode) {
-            FileType::Fifo => FileType::Fifo,
-            FileType::RegularFile => FileType::RegularFile,
-            FileType::Unknown if mode & libc::S_IFMT == 0 => FileType::RegularFile,
+        let kind = match mode & libc::S_IFMT {
+            libc::S_IFIFO => FileType::Fifo,
+            libc::S_IFREG | 0 => FileType::RegularFile,
             _ => return Err(Errno::PERM),
         };
         let entry = self.changeable(name)?;

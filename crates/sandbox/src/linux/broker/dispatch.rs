@@ -1,9 +1,9 @@
 //! From a call's number and arguments to what is done for it.
 
 use super::Answer;
-use super::attribute::Clock;
+use super::attribute::{Clock, change_times};
 use super::change::Name;
-use super::filter::Call;
+use super::filter::{AttributeCall, Call, FileCall, NameCall};
 use super::open::Opening;
 use super::target::Request;
 use rustix::fs::{AtFlags, OFlags};
@@ -30,7 +30,10 @@ impl Request<'_> {
                 let opening = Opening::lenient(flags.bits(), self.narrow(1));
                 self.open(HERE, &self.path(self.wide(0))?, &opening)
             }
-            call => self.change(call).map(|()| Answer::Done),
+            Call::Name(call) => self.change_names(call).map(|()| Answer::Done),
+            Call::File(call) => self.change_file(call).map(|()| Answer::Done),
+            Call::Attribute(call) => self.change_attribute(call).map(|()| Answer::Done),
+            Call::Unknown => Err(Errno::NOSYS),
         }
     }
 
@@ -39,77 +42,80 @@ impl Request<'_> {
         self.open(descriptor, &self.path(self.wide(path))?, &opening)
     }
 
-    fn change(&self, call: Call) -> Result<(), Errno> {
+    fn change_names(&self, call: NameCall) -> Result<(), Errno> {
         match call {
-            Call::Rename => self.rename(&self.here(0)?, &self.here(1)?, 0),
-            Call::RenameAt => self.rename(&self.at(0)?, &self.at(2)?, 0),
-            Call::RenameAt2 => self.rename(&self.at(0)?, &self.at(2)?, self.narrow(4)),
-            Call::Link => self.link(&self.here(0)?, &self.here(1)?, 0),
-            Call::LinkAt => self.link(&self.at_or_empty(0)?, &self.at(2)?, self.narrow(4)),
-            Call::Unlink => self.unlink(&self.here(0)?, 0),
-            Call::UnlinkAt => self.unlink(&self.at(0)?, self.narrow(2)),
-            Call::RemoveDirectory => self.unlink(&self.here(0)?, REMOVE_DIRECTORY),
-            Call::MakeDirectory => self.make_directory(&self.here(0)?, self.narrow(1)),
-            Call::MakeDirectoryAt => self.make_directory(&self.at(0)?, self.narrow(2)),
-            Call::MakeNode => self.make_node(&self.here(0)?, self.narrow(1)),
-            Call::MakeNodeAt => self.make_node(&self.at(0)?, self.narrow(2)),
-            Call::Symlink => self.make_link(&self.path(self.wide(0))?, &self.here(1)?),
-            Call::SymlinkAt => self.make_link(&self.path(self.wide(0))?, &self.at(1)?),
-            call => self.change_object(call),
+            NameCall::Rename => self.rename(&self.here(0)?, &self.here(1)?, 0),
+            NameCall::RenameAt => self.rename(&self.at(0)?, &self.at(2)?, 0),
+            NameCall::RenameAt2 => self.rename(&self.at(0)?, &self.at(2)?, self.narrow(4)),
+            NameCall::Link => self.link(&self.here(0)?, &self.here(1)?, 0),
+            NameCall::LinkAt => self.link(&self.at_or_empty(0)?, &self.at(2)?, self.narrow(4)),
+            NameCall::Unlink => self.unlink(&self.here(0)?, 0),
+            NameCall::UnlinkAt => self.unlink(&self.at(0)?, self.narrow(2)),
+            NameCall::RemoveDirectory => self.unlink(&self.here(0)?, REMOVE_DIRECTORY),
+            NameCall::MakeDirectory => self.make_directory(&self.here(0)?, self.narrow(1)),
+            NameCall::MakeDirectoryAt => self.make_directory(&self.at(0)?, self.narrow(2)),
+            NameCall::MakeNode => self.make_node(&self.here(0)?, self.narrow(1)),
+            NameCall::MakeNodeAt => self.make_node(&self.at(0)?, self.narrow(2)),
+            NameCall::Symlink => self.make_link(&self.path(self.wide(0))?, &self.here(1)?),
+            NameCall::SymlinkAt => self.make_link(&self.path(self.wide(0))?, &self.at(1)?),
         }
     }
 
-    fn change_object(&self, call: Call) -> Result<(), Errno> {
+    fn change_file(&self, call: FileCall) -> Result<(), Errno> {
         match call {
-            Call::Truncate => self.truncate(&self.here(0)?, self.wide(1)),
-            Call::ChangeMode => self.change_mode(&self.object(&self.here(0)?, 0)?, self.narrow(1)),
-            Call::ChangeModeOf => {
+            FileCall::Truncate => self.truncate(&self.here(0)?, self.wide(1)),
+            FileCall::ChangeMode => {
+                self.change_mode(&self.object(&self.here(0)?, 0)?, self.narrow(1))
+            }
+            FileCall::ChangeModeOf => {
                 self.change_mode(&self.object_of(self.descriptor(0))?, self.narrow(1))
             }
-            Call::ChangeModeAt => self.change_mode(&self.object(&self.at(0)?, 0)?, self.narrow(2)),
-            Call::ChangeModeAt2 => {
+            FileCall::ChangeModeAt => {
+                self.change_mode(&self.object(&self.at(0)?, 0)?, self.narrow(2))
+            }
+            FileCall::ChangeModeAt2 => {
                 let found = self.object(&self.at_or_empty(0)?, self.narrow(3))?;
                 self.change_mode(&found, self.narrow(2))
             }
-            Call::ChangeOwner => self.owner(&self.here(0)?, 0, 1),
-            Call::ChangeLinkOwner => self.owner(&self.here(0)?, NO_FOLLOW, 1),
-            Call::ChangeOwnerOf => {
+            FileCall::ChangeOwner => self.owner(&self.here(0)?, 0, 1),
+            FileCall::ChangeLinkOwner => self.owner(&self.here(0)?, NO_FOLLOW, 1),
+            FileCall::ChangeOwnerOf => {
                 let found = self.object_of(self.descriptor(0))?;
                 self.change_owner(&found, self.narrow(1), self.narrow(2))
             }
-            Call::ChangeOwnerAt => self.owner(&self.at_or_empty(0)?, self.narrow(4), 2),
-            Call::Time => self.touch(&self.here(0)?, 0, 1, Clock::Seconds),
-            Call::Times => self.touch(&self.here(0)?, 0, 1, Clock::Microseconds),
-            Call::TimesAt => match self.wide(1) {
+            FileCall::ChangeOwnerAt => self.owner(&self.at_or_empty(0)?, self.narrow(4), 2),
+            FileCall::Time => self.touch(&self.here(0)?, 0, 1, Clock::Seconds),
+            FileCall::Times => self.touch(&self.here(0)?, 0, 1, Clock::Microseconds),
+            FileCall::TimesAt => match self.wide(1) {
                 0 => self.touch_descriptor(Clock::Microseconds),
                 _ => self.touch(&self.at(0)?, 0, 2, Clock::Microseconds),
             },
-            Call::TimesAtNanoseconds => match (self.wide(1), self.narrow(3)) {
+            FileCall::TimesAtNanoseconds => match (self.wide(1), self.narrow(3)) {
                 (0, 0) => self.touch_descriptor(Clock::Nanoseconds),
                 (0, _) => Err(Errno::INVAL),
                 (_, flags) => self.touch(&self.at_or_empty(0)?, flags, 2, Clock::Nanoseconds),
             },
-            call => self.change_attribute(call),
         }
     }
 
-    fn change_attribute(&self, call: Call) -> Result<(), Errno> {
+    fn change_attribute(&self, call: AttributeCall) -> Result<(), Errno> {
         match call {
-            Call::SetAttribute => self.set_attribute(&self.object(&self.here(0)?, 0)?, 1),
-            Call::SetLinkAttribute => {
+            AttributeCall::SetAttribute => self.set_attribute(&self.object(&self.here(0)?, 0)?, 1),
+            AttributeCall::SetLinkAttribute => {
                 self.set_attribute(&self.object(&self.here(0)?, NO_FOLLOW)?, 1)
             }
-            Call::SetAttributeOf => self.set_attribute(&self.object_of(self.descriptor(0))?, 1),
-            Call::RemoveAttribute => {
+            AttributeCall::SetAttributeOf => {
+                self.set_attribute(&self.object_of(self.descriptor(0))?, 1)
+            }
+            AttributeCall::RemoveAttribute => {
                 self.remove_attribute(&self.object(&self.here(0)?, 0)?, self.wide(1))
             }
-            Call::RemoveLinkAttribute => {
+            AttributeCall::RemoveLinkAttribute => {
                 self.remove_attribute(&self.object(&self.here(0)?, NO_FOLLOW)?, self.wide(1))
             }
-            Call::RemoveAttributeOf => {
+            AttributeCall::RemoveAttributeOf => {
                 self.remove_attribute(&self.object_of(self.descriptor(0))?, self.wide(1))
             }
-            _ => Err(Errno::NOSYS),
         }
     }
 
@@ -144,7 +150,7 @@ impl Request<'_> {
 
     fn touch(&self, name: &Name, flags: u32, times: usize, clock: Clock) -> Result<(), Errno> {
         let times = self.times(self.wide(times), clock)?;
-        self.change_times(&self.object(name, flags)?, &times)
+        change_times(&self.object(name, flags)?, &times)
     }
 
     /// The file of the first argument itself, which may also be the working directory's number.

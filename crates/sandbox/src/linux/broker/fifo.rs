@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::judge::name_of;
-use crate::linux::sys::notify::{answer, answer_with, is_valid};
+use crate::linux::sys::notify::{answer, answer_with_only, is_valid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use rustix::io::Errno;
@@ -19,8 +19,8 @@ use std::time::Duration;
 const MOST: usize = 64;
 /// How long until they are tried again.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often the thread looks whether it is to stop.
-const IDLE: Duration = Duration::from_millis(200);
+/// How often the thread looks whether it is to stop, or another holds its turn for too long.
+const IDLE: Duration = Duration::from_millis(20);
 
 /// An opening that waits for the other end.
 pub(super) struct Waiting {
@@ -121,6 +121,7 @@ impl Fifos {
     pub(super) fn serve(shared: &Shared) {
         while !shared.stops() {
             shared.fifos.round(shared);
+            shared.turn.watch();
         }
     }
 
@@ -146,7 +147,7 @@ fn still_waits(shared: &Shared, one: &mut Waiting) -> bool {
     }
     let sent = match one.attempt(shared.rules.descriptors()) {
         Ok(None) => return true,
-        Ok(Some(file)) => answer_with(listener, one.id, file.as_fd(), one.close_on_exec),
+        Ok(Some(file)) => answer_with_only(listener, one.id, file, one.close_on_exec),
         Err(error) => Err(error),
     };
     if let Err(error) = sent {

@@ -19,7 +19,16 @@ pub(super) enum Call {
     OpenAt,
     OpenAt2,
     Create,
-    Truncate,
+    Name(NameCall),
+    File(FileCall),
+    Attribute(AttributeCall),
+    /// Newer than anything needs: answered as by an older kernel.
+    Unknown,
+}
+
+/// A call that changes what names there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameCall {
     Rename,
     RenameAt,
     RenameAt2,
@@ -34,6 +43,12 @@ pub(super) enum Call {
     MakeNodeAt,
     Symlink,
     SymlinkAt,
+}
+
+/// A call that changes a file and not its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileCall {
+    Truncate,
     ChangeMode,
     ChangeModeOf,
     ChangeModeAt,
@@ -46,14 +61,17 @@ pub(super) enum Call {
     Times,
     TimesAt,
     TimesAtNanoseconds,
+}
+
+/// A call that changes extended attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttributeCall {
     SetAttribute,
     SetLinkAttribute,
     SetAttributeOf,
     RemoveAttribute,
     RemoveLinkAttribute,
     RemoveAttributeOf,
-    /// Newer than anything needs: answered as by an older kernel.
-    Unknown,
 }
 
 /// Every call, with the kernel's name for it.
@@ -62,39 +80,51 @@ const CALLS: &[(&str, Call)] = &[
     ("openat", Call::OpenAt),
     ("openat2", Call::OpenAt2),
     ("creat", Call::Create),
-    ("truncate", Call::Truncate),
-    ("rename", Call::Rename),
-    ("renameat", Call::RenameAt),
-    ("renameat2", Call::RenameAt2),
-    ("link", Call::Link),
-    ("linkat", Call::LinkAt),
-    ("unlink", Call::Unlink),
-    ("unlinkat", Call::UnlinkAt),
-    ("rmdir", Call::RemoveDirectory),
-    ("mkdir", Call::MakeDirectory),
-    ("mkdirat", Call::MakeDirectoryAt),
-    ("mknod", Call::MakeNode),
-    ("mknodat", Call::MakeNodeAt),
-    ("symlink", Call::Symlink),
-    ("symlinkat", Call::SymlinkAt),
-    ("chmod", Call::ChangeMode),
-    ("fchmod", Call::ChangeModeOf),
-    ("fchmodat", Call::ChangeModeAt),
-    ("fchmodat2", Call::ChangeModeAt2),
-    ("chown", Call::ChangeOwner),
-    ("lchown", Call::ChangeLinkOwner),
-    ("fchown", Call::ChangeOwnerOf),
-    ("fchownat", Call::ChangeOwnerAt),
-    ("utime", Call::Time),
-    ("utimes", Call::Times),
-    ("futimesat", Call::TimesAt),
-    ("utimensat", Call::TimesAtNanoseconds),
-    ("setxattr", Call::SetAttribute),
-    ("lsetxattr", Call::SetLinkAttribute),
-    ("fsetxattr", Call::SetAttributeOf),
-    ("removexattr", Call::RemoveAttribute),
-    ("lremovexattr", Call::RemoveLinkAttribute),
-    ("fremovexattr", Call::RemoveAttributeOf),
+    ("truncate", Call::File(FileCall::Truncate)),
+    ("rename", Call::Name(NameCall::Rename)),
+    ("renameat", Call::Name(NameCall::RenameAt)),
+    ("renameat2", Call::Name(NameCall::RenameAt2)),
+    ("link", Call::Name(NameCall::Link)),
+    ("linkat", Call::Name(NameCall::LinkAt)),
+    ("unlink", Call::Name(NameCall::Unlink)),
+    ("unlinkat", Call::Name(NameCall::UnlinkAt)),
+    ("rmdir", Call::Name(NameCall::RemoveDirectory)),
+    ("mkdir", Call::Name(NameCall::MakeDirectory)),
+    ("mkdirat", Call::Name(NameCall::MakeDirectoryAt)),
+    ("mknod", Call::Name(NameCall::MakeNode)),
+    ("mknodat", Call::Name(NameCall::MakeNodeAt)),
+    ("symlink", Call::Name(NameCall::Symlink)),
+    ("symlinkat", Call::Name(NameCall::SymlinkAt)),
+    ("chmod", Call::File(FileCall::ChangeMode)),
+    ("fchmod", Call::File(FileCall::ChangeModeOf)),
+    ("fchmodat", Call::File(FileCall::ChangeModeAt)),
+    ("fchmodat2", Call::File(FileCall::ChangeModeAt2)),
+    ("chown", Call::File(FileCall::ChangeOwner)),
+    ("lchown", Call::File(FileCall::ChangeLinkOwner)),
+    ("fchown", Call::File(FileCall::ChangeOwnerOf)),
+    ("fchownat", Call::File(FileCall::ChangeOwnerAt)),
+    ("utime", Call::File(FileCall::Time)),
+    ("utimes", Call::File(FileCall::Times)),
+    ("futimesat", Call::File(FileCall::TimesAt)),
+    ("utimensat", Call::File(FileCall::TimesAtNanoseconds)),
+    ("setxattr", Call::Attribute(AttributeCall::SetAttribute)),
+    (
+        "lsetxattr",
+        Call::Attribute(AttributeCall::SetLinkAttribute),
+    ),
+    ("fsetxattr", Call::Attribute(AttributeCall::SetAttributeOf)),
+    (
+        "removexattr",
+        Call::Attribute(AttributeCall::RemoveAttribute),
+    ),
+    (
+        "lremovexattr",
+        Call::Attribute(AttributeCall::RemoveLinkAttribute),
+    ),
+    (
+        "fremovexattr",
+        Call::Attribute(AttributeCall::RemoveAttributeOf),
+    ),
     ("setxattrat", Call::Unknown),
     ("removexattrat", Call::Unknown),
     ("file_setattr", Call::Unknown),
@@ -135,10 +165,12 @@ pub(crate) fn notify_filter(architecture: Architecture) -> Vec<Instruction> {
     for (place, (number, call)) in calls.iter().enumerate() {
         // From the instruction after this one: past the other comparisons and the first answer.
         let end = calls.len() - place;
-        let distance = match call {
-            Call::Open => end,
-            Call::OpenAt => end + 2,
-            _ => end + 5,
+        let distance = if *call == Call::Open {
+            end
+        } else if *call == Call::OpenAt {
+            end + 2
+        } else {
+            end + 5
         };
         let distance = u8::try_from(distance).unwrap_or(u8::MAX);
         program.push(branch(JUMP_EQUAL, *number, distance, 0));

@@ -1,7 +1,7 @@
 //! Deny inside allow: the supervisor opens files on behalf of guarded processes.
 //!
-//! Mounts grant whole trees. A denial inside one - `**/.env`, also for files that do not exist yet
-//! - cannot be said with mounts without walking the tree. So every call that opens or changes a
+//! Mounts grant whole trees. A denial inside one (`**/.env`, also for files that do not exist yet)
+//! cannot be said with mounts without walking the tree. So every call that opens or changes a
 //! file by its name waits in the kernel ([`notify_filter`]) until a thread here has made it in the
 //! process's stead: it resolves the path inside the sandbox's root, judges the file found by its
 //! own path, and hands a descriptor over. The kernel is never told to continue such a call: its
@@ -32,6 +32,7 @@ mod resolve;
 mod target;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 #[cfg_attr(
     not(test),
@@ -40,14 +41,17 @@ mod tests;
 pub(crate) use filter::notify_filter;
 
 use crate::launch::Refusal;
-use crate::linux::sys::notify::{answer, answer_with, receive, structures_fit, wake_synchronously};
+use crate::linux::sys::notify::{
+    Notification, answer, answer_with, answer_with_only, receive, structures_fit,
+    wake_synchronously,
+};
 use crate::plan::Denial;
 use crate::seccomp::Architecture;
 use fifo::Fifos;
 use filter::Call;
 use identity::Powers;
 use judge::Rules;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -58,6 +62,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use target::Request;
+use turn::Turn;
 
 /// Threads that answer calls.
 const THREADS: usize = 4;
@@ -88,9 +93,29 @@ enum Answer {
     Descriptor {
         file: OwnedFd,
         close_on_exec: bool,
+        /// Whether the file is closed here before the process goes on.
+        alone: bool,
     },
     /// By another thread, when the time has come.
     Later,
+}
+
+impl Answer {
+    /// The same, with the file closed here before the process goes on.
+    fn alone(self) -> Self {
+        match self {
+            Self::Descriptor {
+                file,
+                close_on_exec,
+                alone: _,
+            } => Self::Descriptor {
+                file,
+                close_on_exec,
+                alone: true,
+            },
+            Self::Done | Self::Later => self,
+        }
+    }
 }
 
 /// What the threads have in common.
@@ -106,9 +131,7 @@ struct Shared {
     /// Held while a name may become a directory.
     shape: Mutex<()>,
     fifos: Fifos,
-    /// Held by the thread that waits for the next call: a second would wait for good in the kernel
-    /// if the first takes the call both have seen.
-    turn: Mutex<()>,
+    turn: Turn,
     stopping: AtomicBool,
     stop: OwnedFd,
 }
@@ -132,7 +155,7 @@ impl Broker {
             terminal: Mutex::new(None),
             shape: Mutex::new(()),
             fifos: Fifos::default(),
-            turn: Mutex::new(()),
+            turn: Turn::default(),
             stopping: AtomicBool::new(false),
             stop: eventfd(0, EventfdFlags::CLOEXEC)?,
         });
@@ -187,6 +210,7 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        self.shared.turn.stop();
         // Cannot fail: the count is far from its limit.
         let _written = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
         let end = Instant::now() + STOPPING;
@@ -208,57 +232,87 @@ impl Shared {
     }
 
     /// The next call; none when the sandbox has ended or the broker is to stop.
-    fn next<'a>(&'a self, powers: &'a Powers) -> Option<(Request<'a>, Option<Call>)> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    fn next(&self) -> Option<Notification> {
         loop {
-            let mut descriptors = [
-                PollFd::new(&self.listener, PollFlags::IN),
-                PollFd::new(&self.stop, PollFlags::IN),
-            ];
-            match poll(&mut descriptors, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => return None,
-            }
-            let [listener, _] = &descriptors;
-            if self.stops() {
+            let (listener, stop) = self.poll(None)?;
+            if stop || self.stops() {
                 return None;
             }
-            if listener.revents().contains(PollFlags::IN) {
+            if listener.contains(PollFlags::IN) {
                 match receive(self.listener.as_fd()) {
-                    Ok(notification) => {
-                        let call = self.calls.get(&notification.number).copied();
-                        return Some((Request::new(self, powers, notification), call));
-                    }
+                    Ok(notification) => return Some(notification),
                     // The process died, or was interrupted, before it was heard.
                     Err(Errno::NOENT | Errno::INTR) => {}
                     Err(_) => return None,
                 }
-            } else if !listener.revents().is_empty() {
+            } else if !listener.is_empty() {
                 return None;
+            }
+        }
+    }
+
+    /// Whether another call waits already.
+    fn has_more(&self) -> bool {
+        let ready = self.poll(Some(&Timespec::default()));
+        ready.is_some_and(|(listener, _)| listener.contains(PollFlags::IN))
+    }
+
+    /// What there is to do on the listener, and whether the broker is to stop.
+    fn poll(&self, timeout: Option<&Timespec>) -> Option<(PollFlags, bool)> {
+        let mut descriptors = [
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.stop, PollFlags::IN),
+        ];
+        match poll(&mut descriptors, timeout) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        let [listener, stop] = &descriptors;
+        Some((listener.revents(), !stop.revents().is_empty()))
+    }
+}
+
+fn serve(shared: &Shared, powers: &Powers) {
+    while let Some(ticket) = shared.turn.take() {
+        loop {
+            let Some(notification) = shared.next() else {
+                shared.turn.stop();
+                return;
+            };
+            shared.turn.begin(shared.has_more());
+            respond(shared, powers, notification);
+            if !shared.turn.end(ticket) {
+                break;
             }
         }
     }
 }
 
-fn serve(shared: &Shared, powers: &Powers) {
-    while let Some((request, call)) = shared.next(powers) {
-        let answered = match call {
-            Some(call) => request.perform(call),
-            None => Err(Errno::NOSYS),
-        };
-        let listener = shared.listener.as_fd();
-        let sent = match answered {
-            Ok(Answer::Later) => continue,
-            Ok(Answer::Done) => answer(listener, request.id(), Ok(())),
-            Ok(Answer::Descriptor {
-                file,
-                close_on_exec,
-            }) => answer_with(listener, request.id(), file.as_fd(), close_on_exec),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = sent {
-            // Fails only if the process is gone: then nobody waits.
-            let _gone = answer(listener, request.id(), Err(error));
-        }
+fn respond(shared: &Shared, powers: &Powers, notification: Notification) {
+    let call = shared.calls.get(&notification.number);
+    let request = Request::new(shared, powers, notification);
+    let answered = match call {
+        Some(call) => request.perform(*call),
+        None => Err(Errno::NOSYS),
+    };
+    let listener = shared.listener.as_fd();
+    let sent = match answered {
+        Ok(Answer::Later) => return,
+        Ok(Answer::Done) => answer(listener, request.id(), Ok(())),
+        Ok(Answer::Descriptor {
+            file,
+            close_on_exec,
+            alone: true,
+        }) => answer_with_only(listener, request.id(), file, close_on_exec),
+        Ok(Answer::Descriptor {
+            file,
+            close_on_exec,
+            alone: false,
+        }) => answer_with(listener, request.id(), file.as_fd(), close_on_exec),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = sent {
+        // Fails only if the process is gone: then nobody waits.
+        let _gone = answer(listener, request.id(), Err(error));
     }
 }

@@ -265,11 +265,15 @@ impl Request<'_> {
     }
 
     /// What is about to be handed over is judged by what it is now.
+    ///
+    /// Only what is opened for reading, and not as a lock file is, may stay open here for a moment
+    /// longer: that is quicker, and nothing but a lock or a lease could show it.
     fn hand_over(&self, file: OwnedFd, opening: &Opening, access: Access) -> Result<Answer, Errno> {
         self.shared.rules.judge_file(file.as_fd(), access)?;
         Ok(Answer::Descriptor {
             file,
             close_on_exec: opening.has(OFlags::CLOEXEC),
+            alone: access == Access::Write || opening.has(OFlags::CREATE),
         })
     }
 
@@ -282,7 +286,7 @@ impl Request<'_> {
             if !opening.has(OFlags::NONBLOCK) {
                 super::fifo::make_blocking(&opened)?;
             }
-            return self.hand_over(opened, opening, opening.access());
+            return Ok(self.hand_over(opened, opening, opening.access())?.alone());
         }
         let bare = found.file.try_clone().map_err(|_| Errno::MFILE)?;
         let mut waiting = Waiting::new(
@@ -291,13 +295,11 @@ impl Request<'_> {
             opening.again(),
             opening.has(OFlags::CLOEXEC),
         );
-        match waiting.attempt(self.shared.rules.descriptors())? {
-            Some(opened) => self.hand_over(opened, opening, opening.access()),
-            None => {
-                self.shared.fifos.add(waiting)?;
-                Ok(Answer::Later)
-            }
+        if let Some(opened) = waiting.attempt(self.shared.rules.descriptors())? {
+            return Ok(self.hand_over(opened, opening, opening.access())?.alone());
         }
+        self.shared.fifos.add(waiting)?;
+        Ok(Answer::Later)
     }
 
     fn open_device(&self, found: &Found, opening: &Opening) -> Result<OwnedFd, Errno> {

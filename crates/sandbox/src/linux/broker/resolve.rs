@@ -234,17 +234,14 @@ impl Walk<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            match next.kind() {
-                FileType::Symlink if follow => self.follow(&name, next)?,
-                kind if ends => {
-                    if self.directory && kind != FileType::Directory {
-                        return Err(Errno::NOTDIR);
-                    }
-                    self.step(next)?;
-                }
-                FileType::Directory => self.step(next)?,
-                _ => return Err(Errno::NOTDIR),
+            if next.kind() == FileType::Symlink && follow {
+                self.follow(&name, &next)?;
+                continue;
             }
+            if (!ends || self.directory) && next.kind() != FileType::Directory {
+                return Err(Errno::NOTDIR);
+            }
+            self.step(next)?;
         }
         if self.directory && self.here.kind() != FileType::Directory {
             return Err(Errno::NOTDIR);
@@ -298,7 +295,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn follow(&mut self, name: &[u8], link: Found) -> Result<(), Errno> {
+    fn follow(&mut self, name: &[u8], link: &Found) -> Result<(), Errno> {
         self.count_link()?;
         if Some(link.stat.st_dev) == self.request.shared.process_device {
             let here: BorrowedFd<'_> = self.here.file.as_fd();

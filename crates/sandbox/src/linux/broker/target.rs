@@ -13,8 +13,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// The longest path the kernel takes, its NUL included.
 const PATH_BYTES: usize = 4_096;
-/// Memory is mapped in multiples of this, so one read never meets an unmapped page halfway.
-const CHUNK: u64 = 4_096;
+/// How much is read at a time. Memory is mapped in multiples of it, so that no read meets an
+/// unmapped page halfway; most paths are shorter.
+const CHUNK: u64 = 256;
 
 /// `AT_FDCWD`: the working directory in place of a descriptor.
 const WORKING_DIRECTORY: i32 = -100;
@@ -102,7 +103,7 @@ impl<'a> Request<'a> {
         let mut text = Vec::new();
         let mut address = address;
         while text.len() < most {
-            let chunk = usize::try_from(CHUNK - address % CHUNK).unwrap_or(PATH_BYTES);
+            let chunk = usize::try_from(CHUNK - address % CHUNK).unwrap_or_default();
             let start = text.len();
             text.resize((start + chunk).min(most), 0);
             let into = text.get_mut(start..).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::seccomp::Instruction;
 use rustix::io::Errno;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Waiting for an answer, a thread can only be killed: without it, a signal each few milliseconds,
 /// as Go's scheduler sends, restarts a call before it is ever answered. Linux 5.19.
@@ -21,11 +21,12 @@ const SET_MODE_FILTER: libc::c_ulong = 1;
 const GET_NOTIFICATION_SIZES: libc::c_ulong = 3;
 const NEW_LISTENER: libc::c_ulong = 1 << 3;
 
-const RECEIVE: u32 = 0xc050_2100;
-const SEND: u32 = 0xc018_2101;
-const IS_VALID: u32 = 0x4008_2102;
-const ADD_DESCRIPTOR: u32 = 0x4018_2103;
-const SET_FLAGS: u32 = 0x4008_2104;
+const KIND: u32 = 0x21;
+const RECEIVE: libc::Ioctl = libc::_IOWR::<Notification>(KIND, 0);
+const SEND: libc::Ioctl = libc::_IOWR::<Response>(KIND, 1);
+const IS_VALID: libc::Ioctl = libc::_IOW::<u64>(KIND, 2);
+const ADD_DESCRIPTOR: libc::Ioctl = libc::_IOW::<AddDescriptor>(KIND, 3);
+const SET_FLAGS: libc::Ioctl = libc::_IOW::<u64>(KIND, 4);
 
 /// Adding a descriptor also answers the call with its number.
 const ADD_AND_SEND: u32 = 1 << 1;
@@ -142,28 +143,57 @@ pub(crate) fn answer(
     id: u64,
     result: Result<(), Errno>,
 ) -> Result<(), Errno> {
+    let error = result.err().map_or(0, Errno::raw_os_error);
+    respond(listener, id, 0, error.wrapping_neg())
+}
+
+fn respond(listener: BorrowedFd<'_>, id: u64, value: i64, error: i32) -> Result<(), Errno> {
     let mut response = Response {
         id,
-        value: 0,
-        error: result
-            .err()
-            .map_or(0, |error| error.raw_os_error().wrapping_neg()),
+        value,
+        error,
         flags: 0,
     };
     // SAFETY: the structure has the size the number encodes, and is only read.
-    unsafe { control(listener, SEND, &raw mut response) }
+    unsafe { control(listener, SEND, &raw mut response) }.map(drop)
 }
 
 /// Answers a call with a descriptor for what `file` is, made in the waiting process.
+///
+/// The process goes on before `file` is closed here.
 pub(crate) fn answer_with(
     listener: BorrowedFd<'_>,
     id: u64,
     file: BorrowedFd<'_>,
     close_on_exec: bool,
 ) -> Result<(), Errno> {
+    add(listener, id, file, close_on_exec, ADD_AND_SEND).map(drop)
+}
+
+/// As [`answer_with`], and `file` is closed here before the process goes on: it could otherwise
+/// find a lock still held, a pipe still read, or a program it has just written still being written.
+pub(crate) fn answer_with_only(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: OwnedFd,
+    close_on_exec: bool,
+) -> Result<(), Errno> {
+    let number = add(listener, id, file.as_fd(), close_on_exec, 0)?;
+    drop(file);
+    respond(listener, id, i64::from(number), 0)
+}
+
+/// Makes a descriptor in the waiting process; gives its number there.
+fn add(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: BorrowedFd<'_>,
+    close_on_exec: bool,
+    flags: u32,
+) -> Result<i32, Errno> {
     let mut request = AddDescriptor {
         id,
-        flags: ADD_AND_SEND,
+        flags,
         source: file.as_raw_fd().cast_unsigned(),
         number: 0,
         number_flags: if close_on_exec {
@@ -179,16 +209,20 @@ pub(crate) fn answer_with(
 /// Asks for quicker hand-over between asker and answerer; older kernels have none.
 pub(crate) fn wake_synchronously(listener: BorrowedFd<'_>) -> bool {
     // SAFETY: this number takes its flags in place of an address.
-    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS as _, WAKE_SYNCHRONOUSLY) };
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS, WAKE_SYNCHRONOUSLY) };
     answer == 0
 }
 
 /// # Safety
 /// `argument` must point to what the kernel reads and writes for `number`.
-unsafe fn control<T>(listener: BorrowedFd<'_>, number: u32, argument: *mut T) -> Result<(), Errno> {
+unsafe fn control<T>(
+    listener: BorrowedFd<'_>,
+    number: libc::Ioctl,
+    argument: *mut T,
+) -> Result<i32, Errno> {
     // SAFETY: the descriptor is open, and the caller vouches for the argument.
-    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), number as _, argument) };
-    if answer < 0 { Err(last()) } else { Ok(()) }
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), number, argument) };
+    if answer < 0 { Err(last()) } else { Ok(answer) }
 }
 
 /// Reads another thread's memory; fewer bytes than asked for where it ends.

@@ -16,7 +16,6 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Gid, Uid};
 use std::fmt::Debug;
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -24,14 +23,22 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = "BROKER_SCENARIO";
 const DIRECTORY: &str = "BROKER_DIRECTORY";
-const IDENTITY: &str = "BROKER_IDENTITY";
 /// Who the guarded process is, where root runs the tests.
 const SOMEBODY: u32 = 1_879_048_192;
+
+/// The init of namespaces apart: mounts something nobody else sees, and is not guarded itself.
+const APART: &str = r#"
+    mount -t tmpfs none "$BROKER_DIRECTORY/open" || exit
+    echo -n other > "$BROKER_DIRECTORY/open/other.txt"
+    echo -n secret > "$BROKER_DIRECTORY/open/.env"
+    "$0" "$@"
+"#;
 
 /// What a guarded process does, in a directory of its own.
 type Scenario = fn(&Path);
@@ -52,6 +59,8 @@ fn scenarios() -> Vec<(&'static str, Scenario)> {
 struct Setting {
     identity: Option<(u32, u32)>,
     terminal: Option<OwnedFd>,
+    /// Whether the process is in namespaces of its own, with a file system nobody else has.
+    apart: bool,
 }
 
 /// Runs a scenario under the filter; gives what was refused.
@@ -63,9 +72,9 @@ fn run_as(name: &str, setting: Setting) -> Vec<Refusal> {
     let directory = tempfile::tempdir().unwrap();
     let path = fs::canonicalize(directory.path()).unwrap();
     furnish(&path);
-    let mut command = guarded_command(name, &path);
+    let mut command = guarded_command(name, &path, setting.apart);
     if let Some((user, group)) = setting.identity {
-        command.env(IDENTITY, "1");
+        command.uid(user).gid(group);
         give(&path, user, group);
     }
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -75,10 +84,11 @@ fn run_as(name: &str, setting: Setting) -> Vec<Refusal> {
         .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     drop(command);
+    let root = receive_descriptor(ours.as_fd());
     let listener = receive_descriptor(ours.as_fd());
     let broker = Broker::start(Guarded {
         listener,
-        root: open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap(),
+        root,
         denials: denials(&path),
         identity: setting.identity,
     })
@@ -99,7 +109,6 @@ fn run_as(name: &str, setting: Setting) -> Vec<Refusal> {
     broker.take_refusals()
 }
 
-#[expect(clippy::print_stdout, reason = "figures are for whoever runs the test")]
 fn say(line: &str) {
     println!("{line}");
 }
@@ -108,8 +117,18 @@ fn say(line: &str) {
     clippy::disallowed_methods,
     reason = "a filter can only be tested on another process"
 )]
-fn guarded_command(name: &str, directory: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+fn guarded_command(name: &str, directory: &Path, apart: bool) -> Command {
+    // The link leads to the binary also where its directory is closed to somebody else.
+    let mut command = if apart {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+            .args(["--mount-proc", "--kill-child", "sh", "-c", APART])
+            .arg(std::env::current_exe().unwrap());
+        command
+    } else {
+        Command::new("/proc/self/exe")
+    };
     command
         .args(["--exact", "linux::broker::tests::child", "--ignored"])
         .args(["--nocapture", "--test-threads=1"])
@@ -129,15 +148,11 @@ fn child() {
     let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap());
     let all = scenarios();
     let (_, scenario) = all.iter().find(|(known, _)| *known == name).unwrap();
-    if std::env::var_os(IDENTITY).is_some() {
-        let (user, group) = (Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY));
-        rustix::thread::set_thread_groups(&[]).unwrap();
-        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
-        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-    }
     let architecture = Architecture::find(std::env::consts::ARCH).unwrap();
     let program = filter(&notify_filter(architecture));
     rustix::thread::set_no_new_privs(true).unwrap();
+    let root = open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    send_descriptor(io::stdin().as_fd(), root.as_fd());
     let listener = install(&program).unwrap();
     send_descriptor(io::stdin().as_fd(), listener.as_fd());
     drop(listener);
@@ -250,6 +265,20 @@ fn the_control_reads_what_is_denied_when_nobody_guards_it() {
     for name in ["secret.txt", "to-secret", "chain-1/key", "project/.env"] {
         let content = fs::read_to_string(directory.path().join(name)).unwrap();
         assert_eq!(content, "secret", "{name}");
+    }
+}
+
+#[test]
+fn in_namespaces_of_its_own_a_process_is_judged_by_the_paths_it_sees() {
+    let setting = || Setting {
+        apart: true,
+        ..Setting::default()
+    };
+    let refusals = run_as("apart", setting());
+    let named = |name: &str| refusals.iter().any(|refusal| refusal.path.ends_with(name));
+    assert!(named("open/.env"), "{refusals:?}");
+    for name in ["reading", "writing", "relative", "processes", "linking"] {
+        run_as(name, setting());
     }
 }
 

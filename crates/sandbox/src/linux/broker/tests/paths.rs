@@ -28,6 +28,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("terminal", terminal),
     ("identity", identity),
     ("memory", memory),
+    ("apart", apart),
 ];
 
 fn read(path: impl AsRef<Path>) -> std::io::Result<String> {
@@ -291,6 +292,7 @@ fn fifos(directory: &Path) {
         assert_eq!(read(&path).unwrap(), "through");
         writer.join().unwrap();
     }
+
     let mut writer = OpenOptions::new();
     writer.write(true).custom_flags(libc::O_NONBLOCK);
     fails(writer.open(&path), Errno::NXIO);
@@ -300,9 +302,11 @@ fn fifos(directory: &Path) {
         .open(&path)
         .unwrap();
     assert!(!fcntl_getfl(&both).unwrap().contains(OFlags::NONBLOCK));
+
     // A writer that says nothing lets the reader in all the same.
     let reader = File::open(&path).unwrap();
     assert!(!fcntl_getfl(&reader).unwrap().contains(OFlags::NONBLOCK));
+
     // Ends with an opening nobody will ever meet.
     drop((reader, both));
     std::thread::spawn(move || drop(File::open(path)));
@@ -397,6 +401,25 @@ fn identity(directory: &Path) {
         std::os::unix::fs::chown(directory.join("mine"), Some(0), None),
         Errno::PERM,
     );
+}
+
+fn apart(directory: &Path) {
+    assert_eq!(read(directory.join("open/other.txt")).unwrap(), "other");
+    denied(File::open(directory.join("open/.env")));
+    denied(File::create(directory.join("open/x.pinned")));
+    std::env::set_current_dir(directory.join("open")).unwrap();
+    assert_eq!(read("other.txt").unwrap(), "other");
+    assert_eq!(read("../plain.txt").unwrap(), "plain");
+    denied(File::open("../secret.txt"));
+    assert_ne!(std::process::id(), 1);
+    assert_eq!(read("/proc/self/cwd/other.txt").unwrap(), "other");
+    let status = read("/proc/self/status").unwrap();
+    assert!(status.contains(&format!("\nPid:\t{}\n", std::process::id())));
+    // Users are those inside: this one is the only one there is.
+    fs::write("own", "x").unwrap();
+    std::os::unix::fs::chown("own", Some(0), Some(0)).unwrap();
+    fails(std::os::unix::fs::chown("own", Some(1), None), Errno::INVAL);
+    fails(File::open("/dev/tty"), Errno::NXIO);
 }
 
 fn memory(directory: &Path) {

@@ -132,6 +132,7 @@ fn signals(directory: &Path) {
         signal.signal(signal.SIGALRM,hit)\n\
         signal.setitimer(signal.ITIMER_REAL,0.0005,0.0005)\n\
         for _ in range(5000):\n    assert open(sys.argv[1]).read()=='plain'\n\
+        signal.setitimer(signal.ITIMER_REAL,0)\n\
         assert hits[0]>10\n";
     super::programs::succeed(
         "python3",

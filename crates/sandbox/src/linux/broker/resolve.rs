@@ -226,7 +226,7 @@ impl Walk<'_> {
             let flags = BARE | OFlags::NOFOLLOW;
             let next = match openat(&self.here.file, &*name, flags, Mode::empty()) {
                 Ok(next) => Found::new(next)?,
-                Err(Errno::NOENT) if ends => {
+                Err(Errno::NOENT) if ends && !self.directory => {
                     return Ok(End::Missing(Entry {
                         directory: self.here.file,
                         name,

@@ -196,6 +196,11 @@ fn creating(directory: &Path) {
     fails(File::create(directory), Errno::ISDIR);
     fails(File::create(directory.join("missing/x")), Errno::NOENT);
     fails(File::create(directory.join("plain.txt/x")), Errno::NOTDIR);
+    let dot = format!("{}/missing/.", directory.display());
+    fails(File::create(dot), Errno::NOENT);
+    let slash = format!("{}/missing/", directory.display());
+    fails(File::create(slash), Errno::ISDIR);
+    assert!(!directory.join("missing").exists());
     symlink("through", directory.join("dangling")).unwrap();
     fs::write(directory.join("dangling"), "through").unwrap();
     assert_eq!(read(directory.join("through")).unwrap(), "through");

@@ -274,9 +274,15 @@ fn last() -> Errno {
 /// Opens the file whose path other threads may be writing meanwhile.
 #[cfg(test)]
 pub(crate) fn open_shared(path: &[std::sync::atomic::AtomicU8]) -> Result<OwnedFd, Errno> {
-    // SAFETY: the path ends with a NUL its writers leave alone, atomics may change at any time, and
-    // the kernel reads them as bytes.
-    let answer = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    open_address(path.as_ptr().expose_provenance())
+}
+
+/// Opens the file whose path is at an address, where anything or nothing may be.
+#[cfg(test)]
+pub(crate) fn open_address(address: usize) -> Result<OwnedFd, Errno> {
+    let path = std::ptr::with_exposed_provenance(address);
+    // SAFETY: libc hands the address on as it is, and the kernel checks it.
+    let answer = unsafe { libc::open(path, libc::O_RDONLY | libc::O_CLOEXEC) };
     if answer < 0 {
         return Err(last());
     }

@@ -1,6 +1,7 @@
 //! Opening: by whatever path, the file's own path decides.
 
 use super::{Scenario, Setting, denied, fails, run, run_as};
+use crate::linux::sys::notify::open_address;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, linkat, mknodat, openat,
     openat2, unlinkat,
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
     ("identity", identity),
     ("memory", memory),
     ("apart", apart),
+    ("abandoned", abandoned),
 ];
 
 fn read(path: impl AsRef<Path>) -> std::io::Result<String> {
@@ -425,16 +427,32 @@ fn apart(directory: &Path) {
     std::os::unix::fs::chown("own", Some(0), Some(0)).unwrap();
     fails(std::os::unix::fs::chown("own", Some(1), None), Errno::INVAL);
     fails(File::open("/dev/tty"), Errno::NXIO);
+    // Who made the namespaces may look into what no neighbour may.
+    let hidden = rustix::process::DumpableBehavior::NotDumpable;
+    rustix::process::set_dumpable_behavior(hidden).unwrap();
+    assert_eq!(read(directory.join("plain.txt")).unwrap(), "plain");
+    assert_eq!(read("other.txt").unwrap(), "other");
+    denied(File::open("../secret.txt"));
+}
+
+fn abandoned(directory: &Path) {
+    let error = loop {
+        if let Err(error) = File::open(directory.join("plain.txt")) {
+            break error;
+        }
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSYS));
+    fails(File::open(directory.join("secret.txt")), Errno::NOSYS);
 }
 
 fn memory(directory: &Path) {
-    // A path that is not there, one without an end, and one at the edge of what there is.
-    let bad = openat(CWD, c"x", OFlags::RDONLY, Mode::empty());
-    assert_eq!(bad.unwrap_err(), Errno::NOENT);
+    for nowhere in [0, 8, usize::MAX, usize::MAX - 4_096] {
+        assert_eq!(open_address(nowhere).unwrap_err(), Errno::FAULT);
+    }
     let long = format!("{}/{}", directory.display(), "a/".repeat(2_100));
     fails(File::open(long), Errno::NAMETOOLONG);
-    let closed: OwnedFd = File::open(directory).unwrap().into();
-    let missing = unlinkat(&closed, "missing", AtFlags::empty());
+    let base = File::open(directory).unwrap();
+    let missing = unlinkat(&base, "missing", AtFlags::empty());
     assert_eq!(missing, Err(Errno::NOENT));
 }
 
@@ -489,6 +507,17 @@ fn descriptors_are_as_the_kernel_makes_them() {
 #[test]
 fn harmless_devices_open_and_the_supervisors_terminal_does_not() {
     run("devices");
+}
+
+#[test]
+fn without_its_broker_a_process_opens_nothing_and_does_not_hang() {
+    run_as(
+        "abandoned",
+        Setting {
+            abandoned: true,
+            ..Setting::default()
+        },
+    );
 }
 
 #[test]

@@ -68,18 +68,6 @@ pub(crate) struct Patience {
     pub(crate) linger: Duration,
 }
 
-impl Patience {
-    /// Nobody in particular is expected.
-    #[cfg(test)]
-    pub(crate) const fn of(idle: Duration) -> Self {
-        Self {
-            idle,
-            companions: 0,
-            linger: Duration::ZERO,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Queue<J> {
     state: Mutex<State<J>>,
@@ -279,5 +267,63 @@ impl<J> Queue<J> {
         // Tells those who wait.
         drop(left);
         self.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough that a test which waits for it in vain has failed.
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn queue() -> Queue<u8> {
+        Queue::new(Window {
+            records: 100,
+            age: LONG,
+        })
+    }
+
+    #[test]
+    fn the_writer_waits_for_companions_and_takes_them_together() {
+        let queue = queue();
+        let patience = Patience {
+            idle: LONG,
+            companions: 3,
+            linger: LONG,
+        };
+        let mut jobs = Vec::new();
+        let promise = std::thread::scope(|scope| {
+            for job in 0..3 {
+                let queue = &queue;
+                scope.spawn(move || drop(queue.push_promised(job, 1)));
+            }
+            queue.take(&mut jobs, patience).unwrap()
+        });
+        assert_eq!((jobs.len(), promise.callers()), (3, 3));
+    }
+
+    #[test]
+    fn a_caller_is_not_kept_waiting_for_companions_that_do_not_come() {
+        let queue = queue();
+        let patience = Patience {
+            idle: LONG,
+            companions: 3,
+            linger: Duration::from_millis(1),
+        };
+        let _awaited = queue.push_promised(7, 1).unwrap();
+        let mut jobs = Vec::new();
+        let promise = queue.take(&mut jobs, patience).unwrap();
+        assert_eq!((jobs.len(), promise.callers()), (1, 1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_writer_that_is_gone() {
+        let queue = queue();
+        let awaited = queue.push_promised(7, 1).unwrap();
+        queue.abandon();
+        assert_eq!(awaited.first(), Err(AppendError::Closed));
+        assert!(queue.push_promised(8, 1).is_err());
+        assert!(queue.push_urgent(8).is_err());
     }
 }

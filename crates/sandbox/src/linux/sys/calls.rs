@@ -288,7 +288,7 @@ pub(super) fn install_filter(program: &[Instruction]) -> Result<()> {
 }
 
 /// Holds this thread and its children to a filter that asks whoever has the descriptor.
-pub(super) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
+pub(crate) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
     const NEW_LISTENER: u32 = 1 << 3;
     to_descriptor(install(program, flags | NEW_LISTENER)?)
 }

@@ -1,4 +1,4 @@
-//! `airlock-escape [--only NAME] [--json]` runs the suite and prints its table; it leaves with 1
+//! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the suite and prints its table; it leaves with 1
 //! unless every row held.
 
 use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
@@ -30,11 +30,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// How the result is written.
+#[derive(Clone, Copy)]
+enum Format {
+    Text,
+    Json,
+    Markdown,
+}
+
 /// What was asked for.
 struct Options<'a> {
     launcher: Launcher,
     only: Option<&'a str>,
-    json: bool,
+    format: Format,
     progress: bool,
 }
 
@@ -43,14 +51,15 @@ impl<'a> Options<'a> {
         let mut options = Self {
             launcher: Launcher::Native,
             only: None,
-            json: false,
+            format: Format::Text,
             progress: false,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--only" => options.only = Some(words.next().ok_or("`--only` needs a name")?),
-                "--json" => options.json = true,
+                "--json" => options.format = Format::Json,
+                "--markdown" => options.format = Format::Markdown,
                 "--progress" => options.progress = true,
                 "--launcher" => match words.next().copied() {
                     Some("native") => options.launcher = Launcher::Native,
@@ -78,10 +87,10 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
     if rows.is_empty() {
         return Err("no attack has that name".to_owned());
     }
-    let text = if options.json {
-        serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?
-    } else {
-        table(&rows)
+    let text = match options.format {
+        Format::Json => serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?,
+        Format::Markdown => markdown(&rows),
+        Format::Text => table(&rows),
     };
     writeln!(io::stdout(), "{text}").map_err(|error| error.to_string())?;
     Ok(rows.iter().all(|row| row.verdict == Verdict::Held))
@@ -117,5 +126,23 @@ fn table(rows: &[Row]) -> String {
         "
 {held} of {all} held, {shown} controls succeeded"
     );
+    text
+}
+
+fn markdown(rows: &[Row]) -> String {
+    let mut text = String::from("| attack | what | control | result | wall |\n");
+    text.push_str("| --- | --- | --- | --- | --- |\n");
+    for row in rows {
+        let result = match &row.verdict {
+            Verdict::Held => format!("held: {}", row.met.join(", ")),
+            Verdict::Failed(_) => "**open**".to_owned(),
+        };
+        let (attack, about, control) = (row.attack, row.about, &row.control);
+        let walls = row.walls.join(", ");
+        let _ = writeln!(
+            text,
+            "| {attack} | {about} | {control} | {result} | {walls} |"
+        );
+    }
     text
 }

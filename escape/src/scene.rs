@@ -131,7 +131,9 @@ impl Scene {
             "tree/.airlock",
             "home/.ssh",
             "outside",
-            "readable",
+            "readable/sub",
+            "tree/private",
+            "tree/tools",
             "shared",
             "state",
             "stage/upper",
@@ -155,6 +157,7 @@ impl Scene {
             ("outside/target.txt", &secret),
             ("readable/file.txt", "readable\n"),
             ("readable/.env", &secret),
+            ("tree/private/key", &secret),
             ("state/audit.db", &secret),
             ("state/signing.key", &secret),
         ] {

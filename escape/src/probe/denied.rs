@@ -33,6 +33,8 @@ pub(crate) const ATTACKS: &[Entry] = &[
     ("denied-replaced", replaced),
     ("denied-attributes", attributes),
     ("denied-by-socket", by_socket),
+    ("denied-directory", directory),
+    ("denied-program", program),
 ];
 
 /// How long a race is run.
@@ -389,30 +391,22 @@ fn symlink_race(arguments: &Arguments, attempt: &mut Attempt) {
     });
 }
 
-/// Directories that hold a denied and an allowed file of one name change places.
+/// Directories that hold an allowed file and a link to a denied one change places.
 fn directory_race(arguments: &Arguments, attempt: &mut Attempt) {
     const EXCHANGE: usize = 2;
-    let (nested, marker) = (arguments.path("nested"), arguments.text("marker"));
-    let (parent, _) = split(&nested);
-    let other = parent.with_file_name("other-directory");
+    let (path, marker) = (arguments.path("path"), arguments.text("marker"));
+    let (one, other) = (path.with_file_name("race-1"), path.with_file_name("race-2"));
     attempt.route("openat while directories change places", || {
-        fs::create_dir_all(&other)?;
-        symlink(&nested, other.join("plain.txt"))?;
-        let _ = fs::write(parent.join("plain.txt"), "harmless");
-        let (from, to) = (c_path(&parent)?, c_path(&other)?);
+        fs::create_dir(&one)?;
+        fs::create_dir(&other)?;
+        fs::write(one.join("plain.txt"), "harmless")?;
+        symlink(&path, other.join("plain.txt"))?;
+        let (from, to) = (c_path(&one)?, c_path(&other)?);
         let flip = || {
-            let _ = call(
-                libc::SYS_renameat2,
-                &[
-                    HERE,
-                    at(from.as_bytes_with_nul()),
-                    HERE,
-                    at(to.as_bytes_with_nul()),
-                    EXCHANGE,
-                ],
-            );
+            let (from, to) = (at(from.as_bytes_with_nul()), at(to.as_bytes_with_nul()));
+            let _ = call(libc::SYS_renameat2, &[HERE, from, HERE, to, EXCHANGE]);
         };
-        race(flip, || plainly(&parent.join("plain.txt"), &marker))
+        race(flip, || plainly(&one.join("plain.txt"), &marker))
     });
 }
 
@@ -479,5 +473,88 @@ fn by_socket(arguments: &Arguments, attempt: &mut Attempt) {
         let _ = call(libc::SYS_kill, &[child as usize, libc::SIGKILL as usize]);
         crate::sys::wait_for(child);
         result
+    });
+}
+
+/// Everything beneath a denied directory, also from a descriptor of it or from inside.
+fn directory(arguments: &Arguments, attempt: &mut Attempt) {
+    let (path, marker) = (arguments.path("path"), arguments.text("marker"));
+    let (parent, name) = split(&path);
+    attempt.route("getdents64", || {
+        let names = fs::read_dir(&parent)?.flatten();
+        let names: Vec<String> = names
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        judged(names.join(" ").as_bytes(), "")
+    });
+    attempt.route("openat", || plainly(&path, &marker));
+    attempt.route("openat from its descriptor", || {
+        let directory = open(&parent, libc::O_PATH | libc::O_DIRECTORY)?;
+        let name = c_path(Path::new(&name))?;
+        let given = [fd(&directory), at(name.as_bytes_with_nul()), 0, 0];
+        judged(&drain(open_call(libc::SYS_openat, &given)?)?, &marker)
+    });
+    attempt.route("openat through its magic link", || {
+        let directory = open(&parent, libc::O_PATH | libc::O_DIRECTORY)?;
+        plainly(
+            &PathBuf::from(format!("/proc/self/fd/{}", fd(&directory))).join(&name),
+            &marker,
+        )
+    });
+    attempt.route("chdir, openat", || {
+        crate::sys::in_child(|| {
+            std::env::set_current_dir(&parent)?;
+            plainly(Path::new(&name), &marker)
+        })
+    });
+    attempt.route("fchdir, openat", || {
+        crate::sys::in_child(|| {
+            let directory = open(&parent, libc::O_PATH | libc::O_DIRECTORY)?;
+            call(libc::SYS_fchdir, &[fd(&directory)])?;
+            plainly(&Path::new(".").join(&name), &marker)
+        })
+    });
+    attempt.route("move the file out", || {
+        let out = parent.with_file_name("moved-out");
+        fs::rename(&path, &out)?;
+        plainly(&out, &marker)
+    });
+    attempt.route("link the file out", || {
+        let out = parent.with_file_name("linked-out");
+        fs::hard_link(&path, &out)?;
+        plainly(&out, &marker)
+    });
+    attempt.route("move the directory", || {
+        let out = parent.with_file_name("public");
+        fs::rename(&parent, &out)?;
+        plainly(&out.join(&name), &marker)
+    });
+    attempt.route("a symlink to the directory", || {
+        let link = parent.with_file_name("public-link");
+        symlink(&parent, &link)?;
+        plainly(&link.join(&name), &marker)
+    });
+}
+
+/// A denied program: once it runs, its content is in memory that it can read.
+fn program(arguments: &Arguments, attempt: &mut Attempt) {
+    let path = arguments.path("path");
+    let ran = |command: &mut Command| -> Try {
+        let output = command.arg("effective-user").output()?;
+        judged(&output.stdout, "achieved")
+    };
+    attempt.route("execve", || ran(&mut Command::new(&path)));
+    attempt.route("execve through a symlink", || {
+        let link = path.with_file_name("program-link");
+        symlink(&path, &link)?;
+        ran(&mut Command::new(&link))
+    });
+    attempt.route("execve through a magic link", || {
+        let named = open(&path, libc::O_PATH)?;
+        ran(&mut Command::new(format!("/proc/self/fd/{}", fd(&named))))
+    });
+    attempt.route("the loader", || {
+        let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+        ran(Command::new(loader).arg(&path))
     });
 }

@@ -49,7 +49,7 @@ fn outlive(arguments: &Arguments, attempt: &mut Attempt) {
                     let _ = fork();
                 }
             }
-            become_lingerer(&token, has("ignoring signals"), has("stopped"));
+            become_lingerer(&token, &has);
         }
         if has("double fork") {
             wait_for(child);
@@ -80,8 +80,14 @@ fn silence() {
 }
 
 /// Becomes a program whose arguments have the token, for the suite to find.
-fn become_lingerer(token: &str, ignoring: bool, stopped: bool) -> ! {
-    let given = format!("{{\"token\":\"{token}\",\"ignoring\":{ignoring},\"stopped\":{stopped}}}");
+fn become_lingerer(token: &str, has: &dyn Fn(&str) -> bool) -> ! {
+    let given = serde_json::json!({
+        "token": token,
+        "ignoring": has("ignoring signals"),
+        "stopped": has("stopped"),
+        "blocked": has("blocked on a pipe"),
+    })
+    .to_string();
     let program = std::env::current_exe().unwrap_or_default();
     let error = std::os::unix::process::CommandExt::exec(
         std::process::Command::new(program).arg("linger").arg(given),
@@ -99,6 +105,17 @@ fn linger(arguments: &Arguments, attempt: &mut Attempt) {
     if arguments.is("stopped") {
         let own = std::process::id() as usize;
         let _ = call(libc::SYS_kill, &[own, libc::SIGSTOP as usize]);
+    }
+    if arguments.is("blocked") {
+        // Whoever opens it in this process's place waits in its place as well.
+        let name = text("blocking-pipe");
+        let mode = (libc::S_IFIFO | 0o666) as usize;
+        let here = libc::AT_FDCWD as usize;
+        let _ = call(
+            libc::SYS_mknodat,
+            &[here, at(name.as_bytes_with_nul()), mode, 0],
+        );
+        let _ = call(libc::SYS_openat, &[here, at(name.as_bytes_with_nul()), 0]);
     }
     thread::sleep(Duration::from_secs(40));
     attempt.route("wait", || Ok("lingered".to_owned()));

@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Attack] = &[
         "denied-reopened",
         "`.env` by a descriptor that only names it",
     )
-    .denied(DENIED),
+    .denied(&["EACCES", "ENOENT"]),
     row(
         "denied-copied",
         "denied-copied",
@@ -117,7 +117,37 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .by(&[Denials])
     .denied(&["EACCES", "EROFS"]),
+    Attack::new(
+        Class::Denied,
+        "denied-directory",
+        "denied-directory",
+        "a file in a denied directory, from outside and inside",
+        denied_directory,
+    )
+    .by(&[Denials])
+    .denied(&["EACCES", "EPERM", "EXDEV"]),
+    Attack::new(
+        Class::Denied,
+        "denied-program",
+        "denied-program",
+        "a denied program that is run",
+        denied_program,
+    )
+    .by(&[Denials])
+    .denied(&["EACCES", "EPERM", "EMPTY"]),
 ];
+
+fn denied_directory(scene: &mut Scene) -> Value {
+    scene.grants.patterns = vec!["**/private"];
+    json!({ "path": scene.told("tree/private/key"), "marker": scene.marker })
+}
+
+fn denied_program(scene: &mut Scene) -> Value {
+    scene.grants.patterns = vec!["**/*.secret"];
+    let copy = scene.path("tree/tools/program.secret");
+    let _ = std::fs::copy(&scene.probe, &copy);
+    json!({ "path": copy })
+}
 
 fn denied_file(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/.env"];

@@ -74,6 +74,24 @@ pub(super) const ROWS: &[Attack] = &[
         },
     )
     .ends(&["timed-out"]),
+    outlive(
+        "blocked-on-a-pipe",
+        "processes that wait for ever in an open the supervisor makes for them",
+        |scene| {
+            scene.grants.patterns = vec!["**/.env"];
+            scene.grants.limits = Limited {
+                millis: Some(1_500),
+                ..Limited::default()
+            };
+            let waiting = if scene.confined {
+                "waiting"
+            } else {
+                "not waiting"
+            };
+            leaves(scene, &["many", "blocked on a pipe", waiting])
+        },
+    )
+    .ends(&["timed-out"]),
     row(
         "kill-init",
         "kill-process",

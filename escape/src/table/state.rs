@@ -35,6 +35,11 @@ const FROZEN: &[&str] = &[
     "ENOTEMPTY",
 ];
 
+/// The same where the directory is empty.
+const ABSENT: &[&str] = &[
+    "EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY", "EEXIST", "ENOENT",
+];
+
 pub(super) const ROWS: &[Attack] = &[
     row(
         "policy-directory",
@@ -50,7 +55,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a policy where the workspace has none yet",
         new_policy,
     )
-    .denied(&["EROFS", "EACCES", "EPERM", "EXDEV", "EBUSY", "ENOENT"])
+    .denied(ABSENT)
     .by(&[Denials]),
     row(
         "audit-read",

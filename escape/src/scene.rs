@@ -381,6 +381,11 @@ impl Drop for Scene {
         if self.watches_processes {
             end_processes(&self.marker);
         }
+        // Overlayfs keeps its work where even its owner may not look.
+        for work in ["stage/work/work", "stages/default/work/work"] {
+            let mode = fs::Permissions::from_mode(0o700);
+            let _ = fs::set_permissions(self.path(work), mode);
+        }
         for path in &self.leftovers {
             let _ = fs::remove_file(path);
         }

@@ -16,6 +16,11 @@ use crate::attack::Attack;
 use crate::scene::Scene;
 use serde_json::{Value, json};
 
+/// What is there only to be read.
+const READ_ONLY: &[&str] = &["EROFS", "EACCES", "EPERM", "EXDEV"];
+/// What is masked, read-only, or not there at all.
+const MASKED: &[&str] = &["EROFS", "EACCES", "EPERM", "ENOENT"];
+
 /// Every attack, by class.
 pub fn attacks() -> impl Iterator<Item = Attack> {
     [

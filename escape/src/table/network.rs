@@ -17,6 +17,8 @@ const fn row(
 }
 
 const REFUSED: &[&str] = &["EPERM"];
+/// A socket that is not there, may not be reached, or has nobody behind it.
+const UNREACHED: &[&str] = &["ENOENT", "EACCES", "ECONNREFUSED", "EPERM"];
 
 const fn family(name: &'static str, about: &'static str, scene: fn(&mut Scene) -> Value) -> Attack {
     row(name, "socket-family", about, scene)
@@ -112,7 +114,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a service's socket in a directory granted for reading",
         granted,
     )
-    .denied(&["ENOENT", "EACCES", "ECONNREFUSED", "EPERM"])
+    .denied(UNREACHED)
     .by(&[Root]),
     row(
         "socket-in-workspace",
@@ -120,7 +122,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a service's socket in the workspace",
         workspace,
     )
-    .denied(&["ENOENT", "EACCES", "ECONNREFUSED", "EPERM"])
+    .denied(UNREACHED)
     .by(&[Root]),
     row("netlink", "netlink", "netlink beyond routes", nothing)
         .denied(REFUSED)

@@ -174,7 +174,7 @@ pub(super) const ROWS: &[Attack] = &[
         nothing,
     )
     .root()
-    .denied(&["ENOENT", "EACCES", "EPERM", "EROFS"])
+    .denied(super::MASKED)
     .by(&[Root, Seccomp]),
     row(
         "raise-limits",

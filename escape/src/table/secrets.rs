@@ -21,6 +21,9 @@ const fn row(
     Attack::new(Class::Secrets, name, probe, about, scene)
 }
 
+/// The host's processes are not there; the sandbox's own know no secret.
+const OTHERS: &[&str] = &["ENOENT", "EACCES", "OTHER-CONTENT", "EMPTY"];
+
 pub(super) const ROWS: &[Attack] = &[
     row(
         "home-key",
@@ -73,7 +76,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a host process's environment",
         host_process,
     )
-    .denied(&["ENOENT", "EACCES", "OTHER-CONTENT", "EMPTY"])
+    .denied(OTHERS)
     .by(&[PidNamespace]),
     row(
         "process-memory",
@@ -81,7 +84,7 @@ pub(super) const ROWS: &[Attack] = &[
         "a host process's memory",
         host_process,
     )
-    .denied(&["ENOENT", "EACCES", "EMPTY", "OTHER-CONTENT"])
+    .denied(OTHERS)
     .by(&[PidNamespace]),
     row(
         "process-descriptors",

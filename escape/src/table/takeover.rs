@@ -1,6 +1,6 @@
 //! Taking the host over through what root may write.
 
-use super::{first_process, nothing};
+use super::{MASKED, first_process, nothing};
 use crate::attack::{Attack, Class};
 use crate::scene::{Owner, Scene};
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, Root, Seccomp};
@@ -14,8 +14,6 @@ const fn row(
 ) -> Attack {
     Attack::new(Class::Takeover, name, probe, about, scene).root()
 }
-
-const MASKED: &[&str] = &["EROFS", "EACCES", "EPERM", "ENOENT"];
 
 const fn setting(
     name: &'static str,
@@ -188,7 +186,7 @@ pub(super) const ROWS: &[Attack] = &[
         root_keys,
     )
     .seen_from_outside()
-    .denied(&["ENOENT", "EACCES", "EROFS", "EPERM"])
+    .denied(MASKED)
     .by(&[Root, HostUser]),
     row(
         "password-file",
@@ -196,7 +194,7 @@ pub(super) const ROWS: &[Attack] = &[
         "accounts of the host",
         accounts,
     )
-    .denied(&["EROFS", "EACCES", "EPERM", "EXDEV"])
+    .denied(super::READ_ONLY)
     .by(&[Root, HostUser, Landlock]),
     row(
         "setuid-root-copy-up",
@@ -240,7 +238,7 @@ fn namespaces(scene: &mut Scene) -> Value {
 }
 
 fn root_keys(scene: &mut Scene) -> Value {
-    let path = format!("/root/{}", scene.marker);
+    let path = format!("{}/{}", "/root", scene.marker);
     scene.watched.push(path.clone().into());
     scene.leftovers.push(path.clone().into());
     json!({ "paths": [path], "plain": true })

@@ -16,6 +16,9 @@ const fn row(
     Attack::new(Class::Terminal, name, probe, about, scene)
 }
 
+/// Refused by the filter, or no terminal to type into.
+const NO_INPUT: &[&str] = &["EPERM", "ENXIO", "EACCES", "ENOENT"];
+
 pub(super) const ROWS: &[Attack] = &[
     row(
         "terminal-input",
@@ -24,7 +27,7 @@ pub(super) const ROWS: &[Attack] = &[
         nothing,
     )
     .root()
-    .denied(&["EPERM", "ENXIO", "EACCES", "ENOENT"])
+    .denied(NO_INPUT)
     .by(&[Seccomp, Session]),
     row(
         "terminal-output",
@@ -73,7 +76,7 @@ pub(super) const ROWS: &[Attack] = &[
         on_terminal,
     )
     .root()
-    .denied(&["EPERM", "ENXIO", "EACCES", "ENOENT"])
+    .denied(NO_INPUT)
     .by(&[Seccomp]),
     row(
         "terminal-console-own",

@@ -1,6 +1,6 @@
 //! Writing outside the stage.
 
-use super::nothing;
+use super::{READ_ONLY, nothing};
 use crate::attack::{Attack, Class};
 use crate::scene::{Owner, Scene};
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
@@ -17,7 +17,6 @@ const fn row(
 }
 
 const OUTSIDE: &[&str] = &["ENOENT", "EACCES", "EROFS", "EPERM", "EXDEV"];
-const READ_ONLY: &[&str] = &["EROFS", "EACCES", "EPERM", "EXDEV"];
 
 pub(super) const ROWS: &[Attack] = &[
     row(

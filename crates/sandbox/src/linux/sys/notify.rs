@@ -248,7 +248,7 @@ pub(crate) fn open_address(address: usize) -> Result<OwnedFd, Errno> {
         return Err(last());
     }
     // SAFETY: the kernel just made this descriptor for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(answer) })
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(answer) })
 }
 
 /// Sets a file's size by its path.

@@ -2,6 +2,7 @@
 
 use crate::attack::{Attack, Judge};
 use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::seccomp::ABSENT;
 use serde::Deserialize;
 
 /// The probe's line.
@@ -77,10 +78,12 @@ pub(crate) fn complaint(
             evidence.unwrap_or_default()
         ));
     }
-    let stranger = said
-        .tried
-        .iter()
-        .find(|(_, answer)| !attack.denied.contains(&answer.as_str()));
+    let expected = |step: &str, answer: &str| {
+        attack.denied.contains(&answer)
+            || answer == "ENOSYS" && ABSENT.iter().any(|call| step.contains(call))
+    };
+    let mut tried = said.tried.iter();
+    let stranger = tried.find(|(step, answer)| !expected(step, answer));
     stranger.map(|(step, answer)| format!("unexpected answer {answer} to `{step}`"))
 }
 

@@ -382,12 +382,21 @@ impl Drop for Scene {
             end_processes(&self.marker);
         }
         // Overlayfs keeps its work where even its owner may not look.
-        for work in ["stage/work/work", "stages/default/work/work"] {
-            let mode = fs::Permissions::from_mode(0o700);
-            let _ = fs::set_permissions(self.path(work), mode);
+        for work in ["stage/work", "stages/default/work"] {
+            open_up(&self.path(work));
         }
         for path in &self.leftovers {
             let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Lets the owner into every directory beneath `root`.
+fn open_up(root: &Path) {
+    let _ = fs::set_permissions(root, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
         }
     }
 }

@@ -31,7 +31,6 @@ const OPEN: &[(&str, Whose, &str)] = &[
         Whose::Anyone,
         "execve does not ask about denials",
     ),
-    ("setuid-in-grant", Whose::Anyone, "modes are not filtered"),
     (
         "socket-in-read-grant",
         Whose::Anyone,

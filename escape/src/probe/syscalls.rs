@@ -32,6 +32,7 @@ fn never_list(arguments: &Arguments, attempt: &mut Attempt) {
         .and_then(Value::as_array)
         .cloned()
         .unwrap_or_default();
+    let absent = arguments.list("absent");
     let mut refused = 0;
     for entry in calls {
         let word = entry
@@ -53,7 +54,7 @@ fn never_list(arguments: &Arguments, attempt: &mut Attempt) {
         });
         match answer {
             Err(Fault::Errno(libc::EPERM)) => refused += 1,
-            Err(Fault::Errno(libc::ENOSYS)) if word == "clone3" => refused += 1,
+            Err(Fault::Errno(libc::ENOSYS)) if absent.contains(&word) => refused += 1,
             Ok(evidence) => attempt.route(word.clone(), || Ok(format!("{word}: {evidence}"))),
             Err(fault) => attempt.route(word.clone(), || {
                 Ok(format!("{word} reached the kernel: {fault}"))

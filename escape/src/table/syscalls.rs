@@ -4,7 +4,7 @@ use super::nothing;
 use crate::attack::{Attack, Class};
 use crate::scene::Scene;
 use airlock_sandbox::Wall::{Root, Seccomp};
-use airlock_sandbox::seccomp::{Architecture, NEVER, SYSCALLS, Syscall};
+use airlock_sandbox::seccomp::{ABSENT, Architecture, NEVER, SYSCALLS, Syscall};
 use serde_json::{Value, json};
 
 const fn row(
@@ -173,7 +173,7 @@ fn never(_: &mut Scene) -> Value {
     let calls = NEVER
         .iter()
         .filter_map(|never| Some((never.syscall, number(never.syscall)?)));
-    json!({ "calls": calls.collect::<Vec<_>>() })
+    json!({ "calls": calls.collect::<Vec<_>>(), "absent": ABSENT })
 }
 
 fn plainly(scene: &mut Scene) -> Value {

@@ -392,7 +392,7 @@ impl Drop for Scene {
 }
 
 /// Lets the owner into every directory beneath `root`.
-fn open_up(root: &Path) {
+pub(crate) fn open_up(root: &Path) {
     let _ = fs::set_permissions(root, fs::Permissions::from_mode(0o700));
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

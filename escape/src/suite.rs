@@ -2,7 +2,7 @@
 
 use crate::attack::{Attack, Control, Judge};
 use crate::judge::{Said, complaint, word};
-use crate::scene::{Scene, is_root, processes_with};
+use crate::scene::{Scene, is_root, open_up, processes_with};
 use crate::table::attacks;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams};
@@ -349,6 +349,19 @@ impl Suite {
             let _ = output.read(&mut [0_u8; 1]);
         }
         Ok(child)
+    }
+}
+
+impl Drop for Suite {
+    fn drop(&mut self) {
+        // A supervisor that was killed could not clear up its scene.
+        for entry in fs::read_dir(self.place.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            open_up(&entry.path().join("stage/work"));
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Whether something can hold other things.
@@ -155,6 +155,10 @@ fn granted(
         let shown = || format!("find the granted `{}`", place.as_path().display());
         let source = fs::canonicalize(place.as_path()).map_err(|source| step(shown(), source))?;
         let metadata = fs::metadata(&source).map_err(|source| step(shown(), source))?;
+        if metadata.file_type().is_socket() {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is a socket");
+            return Err(step(shown(), why));
+        }
         let map = match identity {
             Identity::Root { .. } => maps
                 .of(metadata.uid(), metadata.gid())

@@ -84,9 +84,15 @@ impl Sandbox {
             let watched = sent
                 .map_err(|_| RunError::Gone)
                 .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
-            if watched.is_err() {
+            let watched = watched.or_else(|error| {
                 self.init().kill();
-            }
+                let _broke = control.event(Event::Broke);
+                // Where memory ran out, init may have been ended for it, and all with it.
+                match lookout.explain(self.hold(), Outcome::Signalled(KILL), 0) {
+                    Outcome::OutOfMemory => Ok((Outcome::OutOfMemory, None)),
+                    _ => Err(error),
+                }
+            });
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let passed = outputs
                 .into_iter()
@@ -100,13 +106,7 @@ impl Sandbox {
             broker.set_terminal(None);
             broker.take_refusals()
         });
-        let ((outcome, not_started), _passed) = match result {
-            Ok(result) => result,
-            Err(error) => {
-                let _broke = control.event(Event::Broke);
-                return Err(error);
-            }
-        };
+        let ((outcome, not_started), _passed) = result?;
         Ok(Ended {
             outcome,
             not_started,

@@ -115,6 +115,17 @@ pub struct Attack {
     pub target: Option<&'static str>,
     /// Whether the supervisor itself is killed.
     pub(crate) orphaned: bool,
+    /// Where it is known to get through, and why that is so.
+    pub limit: Option<Limit>,
+}
+
+/// A stated limit of the sandbox: an attack that is not stopped, or not always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Whoever starts the sandbox.
+    Always(&'static str),
+    /// Where no cgroup may be made.
+    WithoutCgroup(&'static str),
 }
 
 impl Attack {
@@ -138,6 +149,7 @@ impl Attack {
             walls: &[],
             target: None,
             orphaned: false,
+            limit: None,
         }
     }
 
@@ -173,6 +185,11 @@ impl Attack {
 
     pub(crate) const fn target(mut self, path: &'static str) -> Self {
         self.target = Some(path);
+        self
+    }
+
+    pub(crate) const fn limit(mut self, limit: Limit) -> Self {
+        self.limit = Some(limit);
         self
     }
 

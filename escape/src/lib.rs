@@ -15,6 +15,6 @@ mod scene;
 mod suite;
 mod table;
 
-pub use attack::{Attack, Class, Control, Judge};
+pub use attack::{Attack, Class, Control, Judge, Limit};
 pub use suite::{Launcher, Row, Suite, Verdict, hold};
 pub use table::attacks;

@@ -1,5 +1,5 @@
 //! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the suite and prints its table; it leaves with 1
-//! unless every row held.
+//! if a row failed: one that neither held nor is a stated limit.
 
 use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
 use std::fmt::Write as _;
@@ -93,7 +93,8 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
         Format::Text => table(&rows),
     };
     writeln!(io::stdout(), "{text}").map_err(|error| error.to_string())?;
-    Ok(rows.iter().all(|row| row.verdict == Verdict::Held))
+    let failed = |row: &Row| matches!(row.verdict, Verdict::Failed(_));
+    Ok(!rows.iter().any(failed))
 }
 
 fn table(rows: &[Row]) -> String {
@@ -106,6 +107,7 @@ fn table(rows: &[Row]) -> String {
         }
         let result = match &row.verdict {
             Verdict::Held => format!("held: {}", row.met.join(" ")),
+            Verdict::Limit(why) => format!("limit: {why}"),
             Verdict::Failed(problem) => format!("FAILED: {problem}"),
         };
         let walls = row.walls.join(", ");
@@ -135,7 +137,8 @@ fn markdown(rows: &[Row]) -> String {
     for row in rows {
         let result = match &row.verdict {
             Verdict::Held => format!("held: {}", row.met.join(", ")),
-            Verdict::Failed(_) => "**open**".to_owned(),
+            Verdict::Limit(why) => format!("limit: {why}"),
+            Verdict::Failed(_) => "**failed**".to_owned(),
         };
         let (attack, about, control) = (row.attack, row.about, &row.control);
         let walls = row.walls.join(", ");

@@ -1,6 +1,6 @@
 //! Runs attacks: the control unconfined, then the same confined.
 
-use crate::attack::{Attack, Control, Judge};
+use crate::attack::{Attack, Control, Judge, Limit};
 use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, open_up, processes_with};
 use crate::table::attacks;
@@ -40,6 +40,8 @@ pub enum Launcher {
 pub enum Verdict {
     /// The control succeeded, confined it was denied as expected.
     Held,
+    /// It got through, as is stated among the limits.
+    Limit(&'static str),
     /// Anything else, and what.
     Failed(String),
 }
@@ -70,6 +72,14 @@ pub struct Suite {
     place: TempDir,
     probe: PathBuf,
     runner: PathBuf,
+}
+
+/// The stated limit that lets this attack through here, if one does.
+fn stated(attack: &Attack) -> Option<&'static str> {
+    match attack.limit? {
+        Limit::Always(why) => Some(why),
+        Limit::WithoutCgroup(why) => (!rustix::process::geteuid().is_root()).then_some(why),
+    }
 }
 
 impl Suite {
@@ -148,7 +158,10 @@ impl Suite {
         };
         match confined {
             Ok(met) => row.met = met,
-            Err(problem) => row.verdict = Verdict::Failed(problem),
+            Err(problem) => {
+                let stated = stated(attack).map(Verdict::Limit);
+                row.verdict = stated.unwrap_or(Verdict::Failed(problem));
+            }
         }
         row
     }

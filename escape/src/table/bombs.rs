@@ -1,7 +1,7 @@
 //! Taking more than its share. Every bomb is several times the limit it meets.
 
 use super::nothing;
-use crate::attack::{Attack, Class};
+use crate::attack::{Attack, Class, Limit};
 use crate::scene::{Limited, Scene};
 use airlock_sandbox::Wall::{IpcNamespace, Lifetime, MountNamespace, Seccomp, UserNamespace};
 use serde_json::{Value, json};
@@ -44,7 +44,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(MEMORY)
     .ends(&["out-of-memory"])
-    .by(&[IpcNamespace]),
+    .by(&[IpcNamespace])
+    .limit(UNSEEN),
     row(
         "bomb-memory-file",
         "bomb-memory-file",
@@ -113,7 +114,8 @@ pub(super) const ROWS: &[Attack] = &[
     row("bomb-sockets", "bomb-sockets", "memory in sockets", memory)
         .denied(MEMORY)
         .ends(&["out-of-memory"])
-        .by(&[Lifetime]),
+        .by(&[Lifetime])
+        .limit(UNSEEN),
     row(
         "bomb-time",
         "bomb-time",
@@ -217,3 +219,7 @@ fn errors(scene: &mut Scene) -> Value {
     output(scene);
     json!({ "mebibytes": 4, "errors": true })
 }
+
+/// A cgroup counts it; a supervisor that looks from outside does not see it.
+const UNSEEN: Limit =
+    Limit::WithoutCgroup("memory of the kernel itself is counted by cgroups alone");

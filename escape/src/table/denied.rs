@@ -1,6 +1,6 @@
 //! Reaching what is denied inside a grant.
 
-use crate::attack::{Attack, Class};
+use crate::attack::{Attack, Class, Limit};
 use crate::scene::Scene;
 use airlock_sandbox::Wall::Denials;
 use serde_json::{Value, json};
@@ -61,11 +61,9 @@ pub(super) const ROWS: &[Attack] = &[
         "`.env` exchanged with a harmless file",
     )
     .denied(&["EACCES", "EPERM", "EXDEV", "EINVAL"]),
-    row("denied-executed", "denied-executed", "`.env` as a script").denied(&[
-        "EACCES",
-        "OTHER-CONTENT",
-        "EMPTY",
-    ]),
+    row("denied-executed", "denied-executed", "`.env` as a script")
+        .denied(&["EACCES", "OTHER-CONTENT", "EMPTY"])
+        .limit(RUN),
     row(
         "denied-created",
         "denied-created",
@@ -134,8 +132,12 @@ pub(super) const ROWS: &[Attack] = &[
         denied_program,
     )
     .by(&[Denials])
-    .denied(&["EACCES", "EPERM", "EMPTY"]),
+    .denied(&["EACCES", "EPERM", "EMPTY"])
+    .limit(RUN),
 ];
+
+/// The kernel can only be told to go on with an `execve`, and then reads its arguments anew.
+const RUN: Limit = Limit::Always("a denied file that is executable can be run");
 
 fn denied_directory(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/private"];

@@ -88,10 +88,11 @@ impl Sandbox {
                 self.init().kill();
                 let _broke = control.event(Event::Broke);
                 // Where memory ran out, init may have been ended for it, and all with it.
-                match lookout.explain(self.hold(), Outcome::Signalled(KILL), 0) {
-                    Outcome::OutOfMemory => Ok((Outcome::OutOfMemory, None)),
-                    _ => Err(error),
+                let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
+                if why == Outcome::OutOfMemory {
+                    return Ok((why, None));
                 }
+                Err(error)
             });
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let passed = outputs

@@ -22,7 +22,7 @@ pub mod seccomp;
 mod template;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Collected, Control, RegistryError, Sandbox, Trouble, collect, start};
+pub use linux::{Collected, Control, RegistryError, Sandbox, Trouble, collect, start, start_with};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

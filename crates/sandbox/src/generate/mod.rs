@@ -10,5 +10,5 @@
 mod bwrap;
 mod seatbelt;
 
-pub use bwrap::{Bwrap, BwrapError, BwrapFacts, Mask, SystemEntry, bwrap};
+pub use bwrap::{AtHome, Bwrap, BwrapError, BwrapFacts, Handed, Mask, SystemEntry, bwrap};
 pub use seatbelt::{SeatbeltError, SeatbeltFacts, seatbelt};

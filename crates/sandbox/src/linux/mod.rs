@@ -1,9 +1,10 @@
-//! The native launcher for Linux.
+//! The launchers for Linux: the native one, and [`bwrap`], which shares its supervisor's side.
 //!
 //! [`resolve`] looks up what a launch means on this machine, [`compile`] makes a program of it,
 //! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
 //! [`supervise`] are its supervisor's side.
 
+mod bwrap;
 mod collector;
 mod compile;
 mod control;
@@ -22,7 +23,7 @@ mod wire;
 
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
-pub use sandbox::{Sandbox, start};
+pub use sandbox::{Sandbox, start, start_with};
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

@@ -1,5 +1,6 @@
 //! Runs one command in a sandbox and watches it to its end.
 
+use super::bwrap::{self, Screen};
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
 use super::pump::{self, Flow};
@@ -45,19 +46,20 @@ impl Sandbox {
             terminal,
         } = streams;
         let begun = Instant::now();
-        let mut lookout = self
-            .hold()
-            .look_after(self.plan(), self.init().pid(), self.root());
+        let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
+        let open = self.root().is_some();
+        let (mut stdout, mut stderr) = (Screen::new(stdout, open), Screen::new(stderr, open));
+        let (to_stdout, to_stderr) = (&mut stdout, &mut stderr);
         let result = thread::scope(|scope| {
             let over = || control.wake();
             let outputs = [
                 wires.output.map(|from| {
                     let (most, flow) = (limits.stdout.as_bytes(), &out);
-                    scope.spawn(move || pump::drain(from, stdout, most, flow, over))
+                    scope.spawn(move || pump::drain(from, to_stdout, most, flow, over))
                 }),
                 wires.errors.map(|from| {
                     let (most, flow) = (limits.stderr.as_bytes(), &err);
-                    scope.spawn(move || pump::drain(from, stderr, most, flow, over))
+                    scope.spawn(move || pump::drain(from, to_stderr, most, flow, over))
                 }),
             ];
             if let (Stdin::From(from), Some(to)) = (stdin, wires.input) {
@@ -83,7 +85,7 @@ impl Sandbox {
                 .map_err(|_| RunError::Gone)
                 .and_then(|()| self.watch(begun, [&out, &err], &mut lookout));
             if watched.is_err() {
-                self.init().kill();
+                self.kill();
             }
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let passed = outputs.into_iter().flatten().map(|output| output.join());
@@ -91,8 +93,18 @@ impl Sandbox {
             watched.map(|ended| (ended, passed))
         });
         control.set_terminal(None);
-        let ((outcome, not_started), _passed) = match result {
-            Ok(result) => result,
+        let unexplained = matches!(
+            result,
+            Ok(((Outcome::Exited(_), Some(NotStarted::Other(0))), _))
+        );
+        // Whoever reads the output may be gone, as while it was passed on.
+        let said = [stdout, stderr].map(|held| held.finish(unexplained).unwrap_or_default());
+        let result = result.and_then(|(ended, _passed)| match unexplained {
+            true => explained(&said.concat()),
+            false => Ok(ended),
+        });
+        let (outcome, not_started) = match result {
+            Ok(ended) => ended,
             Err(error) => {
                 let _broke = control.event(Event::Broke);
                 return Err(error);
@@ -109,6 +121,24 @@ impl Sandbox {
         })
     }
 
+    fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
+        self.hold()
+            .look_after(self.plan(), self.init_pid(), scratch)
+    }
+
+    /// Holds a command that is about to begin to its limits, and lets it.
+    fn let_begin(&self, scratch: Vec<OwnedFd>) -> Result<Lookout, RunError> {
+        let limited = self.hold().take_in(self.init_pid());
+        limited.map_err(|error| RunError::Io {
+            what: "cannot limit the command",
+            source: std::io::Error::other(error),
+        })?;
+        let lookout = self.look_after(scratch);
+        let sent = self.steering().channel().send(Order::Go, &[]);
+        sent.map_err(|_| RunError::Gone)?;
+        Ok(lookout)
+    }
+
     /// Waits for the end of the command, and brings it about where a limit says so.
     fn watch(
         &self,
@@ -123,6 +153,7 @@ impl Sandbox {
             verdict: None,
             killed: None,
             not_started: None,
+            beginning: None,
         };
         let allowed = Duration::from_millis(self.plan().limits().duration.as_millis());
         loop {
@@ -155,6 +186,9 @@ impl Sandbox {
                 let own = || lookout.explain(self.hold(), meaning(status));
                 return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
+            if let Some(scratch) = watch.beginning.take() {
+                *lookout = self.let_begin(scratch)?;
+            }
         }
     }
 }
@@ -165,6 +199,8 @@ struct Watch<'a> {
     verdict: Option<Outcome>,
     killed: Option<Instant>,
     not_started: Option<NotStarted>,
+    /// Where a command that waits to begin can fill memory.
+    beginning: Option<Vec<OwnedFd>>,
 }
 
 impl Watch<'_> {
@@ -189,14 +225,31 @@ impl Watch<'_> {
                 self.not_started = Some(reason(stage, errno));
                 Ok(None)
             }
-            Some((Notice::Failed { .. } | Notice::Unmapped | Notice::Ready, _)) | None => {
-                Err(RunError::Gone)
+            Some((Notice::Ready, scratch)) => {
+                self.beginning = Some(scratch);
+                Ok(None)
             }
+            Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),
         }
     }
 }
 
 const KILL: u8 = 9;
+
+/// All writable places of a native sandbox are one.
+fn scratch(root: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(root, c"tmp", flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
+}
+
+/// Why a command was not started, by bubblewrap's words.
+fn explained(said: &[u8]) -> Result<(Outcome, Option<NotStarted>), RunError> {
+    let why = bwrap::reason(said).ok_or_else(|| RunError::Io {
+        what: "bubblewrap failed",
+        source: std::io::Error::other(String::from_utf8_lossy(said.trim_ascii()).into_owned()),
+    })?;
+    Ok((Outcome::Exited(bwrap::exit_code(why)), Some(why)))
+}
 
 /// Waits for news of init or a wake-up call, no longer than `patience`.
 fn wait(control: &Control, patience: Duration) -> Result<(bool, bool), RunError> {
@@ -265,7 +318,7 @@ struct Wires {
 }
 
 impl Wires {
-    fn new(streams: &Streams<'_>, root: &OwnedFd) -> Result<Self, RunError> {
+    fn new(streams: &Streams<'_>, root: Option<&OwnedFd>) -> Result<Self, RunError> {
         match streams.terminal {
             Some(size) => Self::terminal(size, root),
             None => Self::pipes(&streams.stdin),
@@ -293,13 +346,17 @@ impl Wires {
         })
     }
 
-    /// A terminal of the sandbox's own, which can be found in its `/dev/pts`.
-    fn terminal(size: TerminalSize, root: &OwnedFd) -> Result<Self, RunError> {
+    /// A terminal of the sandbox's own, which can be found in its `/dev/pts`; without a `root` that
+    /// lasts, one of the host's that nobody else has.
+    fn terminal(size: TerminalSize, root: Option<&OwnedFd>) -> Result<Self, RunError> {
         let made = io("cannot make a terminal");
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let master =
-            openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve).map_err(&made)?;
+        let master = match root {
+            Some(root) => openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve),
+            None => rustix::fs::open(c"/dev/ptmx", flags, Mode::empty()),
+        };
+        let master = master.map_err(&made)?;
         rustix::pty::unlockpt(&master).map_err(&made)?;
         rustix::termios::tcsetwinsize(&master, winsize(size)).map_err(&made)?;
         let open = rustix::pty::OpenptFlags::RDWR

@@ -7,8 +7,10 @@
 mod calls;
 mod child;
 mod init;
+mod spawn;
 
 pub(super) use calls::{
     ClonedChild, clone_process, confine_thread, landlock_version, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
+pub(super) use spawn::alone;

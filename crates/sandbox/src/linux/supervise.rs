@@ -186,7 +186,10 @@ impl Sandbox {
                 let own = || lookout.explain(self.hold(), meaning(status));
                 return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
-            if let Some(scratch) = watch.beginning.take() {
+            // One that was ended before it began is not begun.
+            if let Some(scratch) = watch.beginning.take()
+                && watch.verdict.is_none()
+            {
                 *lookout = self.let_begin(scratch)?;
             }
         }

@@ -128,7 +128,9 @@ fn each_limit_has_its_own_outcome() {
         (&hog, small(), Outcome::OutOfMemory),
         (fill, small(), Outcome::OutOfMemory),
         (
-            "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 5 & done; wait; exit 1",
+            // Lingers: without a cgroup it must be seen while it is full.
+            "(for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 5 & done); \
+             i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 1",
             limits(|limits| limits.pids = 10),
             Outcome::TooManyProcesses,
         ),

@@ -150,7 +150,7 @@ fn a_place_roots_sandbox_cannot_reach_is_an_error_that_names_it() {
 #[test]
 fn a_working_directory_that_is_not_there_is_refused_at_the_start() {
     let place = Place::new();
-    let launch = place.launch(|plan| plan.directory("/no/such"));
+    let launch = place.launch(|plan| plan.directory(place.path("tree/no/such")));
     let error = start(launch).unwrap_err();
     assert!(error.to_string().contains("/no/such"), "{error}");
 }

@@ -160,7 +160,7 @@ impl Service {
         let mut running = self
             .recipe
             .spawn(&asked, [input, output, errors], terminal)?;
-        let scratch = running.stand(self.recipe.home(), self.recipe.limits())?;
+        let scratch = self.recipe.stand(&mut running)?;
         if let Some((pid, init)) = running.init() {
             let init = init.try_clone_to_owned()?;
             *locked(&self.current) = Some((pid, init));

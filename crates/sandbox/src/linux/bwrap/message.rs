@@ -11,8 +11,8 @@ const PREFIX: &[u8] = b"bwrap: ";
 /// The most that is held back: a path and some words.
 const MOST: usize = 8 * 1024;
 
-/// Passes on what is written, but for a first line that looks like bubblewrap's: that is held back
-/// until it is known whose it was.
+/// Passes on what is written. Only what begins as bubblewrap's words do is held back until it is
+/// known whose it was; a name in them may have line breaks, so that a line is no bound.
 pub(in super::super) struct Screen<'a> {
     to: &'a mut (dyn Write + Send),
     held: Vec<u8>,
@@ -43,11 +43,7 @@ impl<'a> Screen<'a> {
 
     fn may_be_bubblewraps(&self) -> bool {
         let begins = self.held.iter().zip(PREFIX).all(|(a, b)| a == b);
-        let one_line = match self.held.iter().position(|byte| *byte == b'\n') {
-            Some(end) => end + 1 == self.held.len(),
-            None => true,
-        };
-        begins && one_line && self.held.len() <= MOST
+        begins && self.held.len() <= MOST
     }
 }
 
@@ -120,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lone_line_of_bubblewraps_is_held_back_and_never_lost() {
+    fn only_words_like_bubblewraps_are_held_back_and_never_lost() {
         let line = "bwrap: execvp x: No such file or directory\n";
         for pieces in [
             vec!["hello"],
@@ -128,6 +124,7 @@ mod tests {
             vec![line],
             vec!["bwrap", ": x", "\n", "more"],
             vec!["bwrap"],
+            vec!["bwrap: ", &"x".repeat(MOST), "y"],
             vec![],
         ] {
             let whole = pieces.concat();

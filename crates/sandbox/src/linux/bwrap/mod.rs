@@ -209,7 +209,7 @@ fn try_out(recipe: &Recipe) -> io::Result<Vec<u8>> {
     };
     let (said, errors) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut running = recipe.spawn(&asked, [null()?, null()?, errors], false)?;
-    match running.stand(recipe.home(), recipe.limits()) {
+    match recipe.stand(&mut running) {
         Ok(_scratch) => running.release(),
         // It has ended, and said why.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}

@@ -76,12 +76,9 @@ impl Kept {
 }
 
 impl Recipe {
-    pub(super) const fn home(&self) -> &HostPath {
-        &self.base.home
-    }
-
-    pub(super) fn limits(&self) -> &[Rlimit] {
-        &self.limits
+    /// Waits until the walls stand. Gives the writable places in memory.
+    pub(super) fn stand(&self, running: &mut Running) -> io::Result<Vec<OwnedFd>> {
+        running.stand(&self.base.home, &self.limits, self.owner)
     }
 
     /// The denials no mount expresses.

@@ -6,14 +6,13 @@
 
 use super::super::control::timespec;
 use super::super::limits::{Rlimit, Stat};
+use super::super::sys;
 use crate::plan::HostPath;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Rlimit as Bounds, Signal, pidfd_open, pidfd_send_signal, prlimit,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +24,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long something that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long bubblewrap may take from its init's end to its own.
+const GIVING_UP: Duration = Duration::from_millis(500);
 /// How often it is asked whether the root stands.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -93,8 +94,28 @@ impl Running {
         Some((*pid, descriptor.as_fd()))
     }
 
-    /// Waits until the walls stand and sets the limits. Gives the writable places in memory.
-    pub(super) fn stand(&mut self, home: &HostPath, limits: &[Rlimit]) -> io::Result<Vec<OwnedFd>> {
+    /// Waits until the walls stand and sets the limits, as `owner` if that is another. Gives the
+    /// writable places in memory. A broken pipe if bubblewrap gave up: then it says why itself.
+    pub(super) fn stand(
+        &mut self,
+        home: &HostPath,
+        limits: &[Rlimit],
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<Vec<OwnedFd>> {
+        self.try_to_stand(home, limits, owner).map_err(|error| {
+            match wait(self.as_fd(), Instant::now() + GIVING_UP) {
+                Ok(true) => io::ErrorKind::BrokenPipe.into(),
+                Ok(false) | Err(_) => error,
+            }
+        })
+    }
+
+    fn try_to_stand(
+        &mut self,
+        home: &HostPath,
+        limits: &[Rlimit],
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<Vec<OwnedFd>> {
         let until = Instant::now() + PATIENCE;
         let number = self.wait_for_init(until)?;
         let pid = Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?;
@@ -105,13 +126,7 @@ impl Running {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.init = Some((number, descriptor));
-        for limit in limits {
-            let bounds = Bounds {
-                current: Some(limit.soft),
-                maximum: Some(limit.hard),
-            };
-            let _before = prlimit(Some(pid), limit.resource, bounds)?;
-        }
+        sys::limit(pid, limits, owner)?;
         let root = self.wait_for_root(number, home, until)?;
         let scratch = ["/tmp", "/dev/shm"].map(Path::new);
         let scratch = scratch.into_iter().chain([home.as_path()]);

@@ -13,4 +13,4 @@ pub(super) use calls::{
     ClonedChild, clone_process, confine_thread, landlock_version, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
-pub(super) use spawn::alone;
+pub(super) use spawn::{alone, limit};

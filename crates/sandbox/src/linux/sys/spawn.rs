@@ -4,10 +4,15 @@
 )]
 //! What a program of the host's that helps to confine others is started with.
 
+use super::super::limits::Rlimit;
 use super::calls;
-use rustix::fd::RawFd;
+use rustix::fd::{AsFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+use rustix::process::{
+    Pid, Rlimit as Bounds, Signal, WaitId, WaitIdOptions, getpid, getppid, prlimit,
+    set_parent_process_death_signal, setsid, waitid,
+};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -36,6 +41,40 @@ fn prepare(parent: Pid, keep: &[RawFd], terminal: bool) -> Result<(), Errno> {
     calls::close_range_at_exec(3, u32::MAX)?;
     for number in keep {
         rustix::io::fcntl_setfd(calls::kept(*number), rustix::io::FdFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Sets the limits of another process, which belongs to `owner` where that is not who we are.
+///
+/// Root may do so only with a capability that it often lacks in containers, whereas any user may
+/// with processes of his own. Hence a child that becomes that user, sets them, and ends.
+pub(crate) fn limit(pid: Pid, limits: &[Rlimit], owner: Option<(u32, u32)>) -> io::Result<()> {
+    let Some((user, group)) = owner else {
+        return Ok(set_limits(pid, limits)?);
+    };
+    let child = calls::clone_process(0, || {
+        let done = calls::become_user(user, group).and_then(|()| set_limits(pid, limits));
+        done.err().map_or(0, Errno::raw_os_error)
+    })?;
+    let waited = rustix::io::retry_on_intr(|| {
+        waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED)
+    });
+    match waited?.and_then(|status| status.exit_status()) {
+        Some(0) => Ok(()),
+        Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        None => Err(io::ErrorKind::Interrupted.into()),
+    }
+}
+
+/// Allocates nothing.
+fn set_limits(pid: Pid, limits: &[Rlimit]) -> Result<(), Errno> {
+    for limit in limits {
+        let bounds = Bounds {
+            current: Some(limit.soft),
+            maximum: Some(limit.hard),
+        };
+        let _before = prlimit(Some(pid), limit.resource, bounds)?;
     }
     Ok(())
 }

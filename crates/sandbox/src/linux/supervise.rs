@@ -99,9 +99,11 @@ impl Sandbox {
         );
         // Whoever reads the output may be gone, as while it was passed on.
         let said = [stdout, stderr].map(|held| held.finish(unexplained).unwrap_or_default());
-        let result = result.and_then(|(ended, _passed)| match unexplained {
-            true => explained(&said.concat()),
-            false => Ok(ended),
+        let result = result.and_then(|(ended, _passed)| {
+            if unexplained {
+                return explained(&said.concat());
+            }
+            Ok(ended)
         });
         let (outcome, not_started) = match result {
             Ok(ended) => ended,

@@ -186,13 +186,11 @@ fn attempt(recipe: &Recipe) -> Result<(), StartError> {
         None => "raise the walls with bubblewrap".to_owned(),
     };
     let said = try_out(recipe).map_err(|source| failed(step.clone(), source))?;
-    match reason(&said) {
-        Some(NotStarted::NotFound) => Ok(()),
-        Some(_) | None => {
-            let said = String::from_utf8_lossy(&said).trim().to_owned();
-            Err(failed(step, io::Error::other(said)))
-        }
+    if reason(&said) == Some(NotStarted::NotFound) {
+        return Ok(());
     }
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    Err(failed(step, io::Error::other(said)))
 }
 
 /// What bubblewrap says of it.

@@ -19,10 +19,15 @@ pub mod plan;
 pub mod presets;
 mod report;
 pub mod seccomp;
+#[cfg(target_os = "linux")]
+pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Collected, Control, RegistryError, Sandbox, Trouble, collect, start, start_with};
+pub use linux::{
+    Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
+    start_with,
+};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

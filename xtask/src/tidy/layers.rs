@@ -9,8 +9,9 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-policy", 1),
     ("airlock-audit", 1),
     ("airlock-sandbox", 1),
-    ("airlock-kernel", 2),
-    ("airlock-cli", 3),
+    ("airlock-script", 2),
+    ("airlock-kernel", 3),
+    ("airlock-cli", 4),
 ];
 
 const PURE: &[&str] = &["airlock-core", "airlock-policy"];
@@ -100,6 +101,9 @@ mod tests {
             ("airlock-kernel", "airlock-cli", false),
             ("airlock-kernel", "airlock-fuzz", false),
             ("airlock-kernel", "airlock-core", true),
+            ("airlock-script", "airlock-policy", true),
+            ("airlock-kernel", "airlock-script", true),
+            ("airlock-script", "airlock-kernel", false),
         ] {
             for section in ["dependencies", "dev-dependencies"] {
                 let text = manifest(name, section, dependency);

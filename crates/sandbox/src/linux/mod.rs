@@ -4,6 +4,7 @@
 //! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
 //! [`supervise`] are its supervisor's side.
 
+mod broker;
 mod bwrap;
 mod collector;
 mod compile;
@@ -23,7 +24,7 @@ mod wire;
 
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
-pub use sandbox::{Sandbox, start, start_with};
+pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

@@ -24,6 +24,10 @@ const BUFFER: usize = 64 * 1024;
 /// Passes everything on from `from` to `to`, until its end or `limit`. `over` is called once if
 /// there was more. When nothing can be written any more, the pipe is closed: the command learns of
 /// it as any program does whose reader is gone.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "its end is the command's to see"
+)]
 pub(super) fn drain(
     from: OwnedFd,
     to: &mut (dyn Write + Send),

@@ -96,6 +96,7 @@ mod tests {
             arguments: arguments.iter().map(Into::into).collect(),
             environment: environment.into_iter().collect(),
             directory: None,
+            lasting: false,
         }
     }
 

@@ -4,6 +4,7 @@
 //! it is. Non-guarantee: a supervisor that is killed cleans nothing up; what it leaves - a note, a
 //! cgroup - is for the collector. Processes end by themselves, since init ends with the socket.
 
+use super::broker::{Broker, Guarded, notify_filter};
 use super::bwrap::{Attendant, Tried};
 use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
@@ -12,13 +13,14 @@ use super::identity::{Identity, Maps};
 use super::landlock;
 use super::program::Step;
 use super::resolve::Resolved;
-use super::sys;
+use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{Notice, Order};
 use crate::launch::{Launch, Layers, LayersKind, StartError};
 use crate::lifecycle::{Event, State};
-use crate::plan::{Class, Plan};
+use crate::plan::{Class, Denial, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
+use crate::stage::Owner;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -35,8 +37,10 @@ pub struct Sandbox {
     id: String,
     enforced: Enforced,
     control: Control,
-    // Dropped in this order: a cgroup can be removed once nothing is in it.
+    // Dropped in this order: whoever waits for the broker must be gone before it, and a cgroup can
+    // be removed once nothing is in it.
     keeper: Keeper,
+    broker: Option<Broker>,
     hold: Hold,
 }
 
@@ -75,6 +79,7 @@ fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
         enforced,
         control,
         keeper: Keeper::Bwrap(attendant),
+        broker: None,
         hold,
     })
 }
@@ -94,7 +99,7 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
         limits: &hold.rlimits(launch.plan.limits()),
         landlock: version,
         filter: filter_for(launch.plan.profile())?,
-        asking: None,
+        asking: asking(&resolved)?,
     };
     let steps =
         steps(ingredients).map_err(|unfit| failed("read the plan", io::Error::other(unfit)))?;
@@ -104,6 +109,10 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
     let mut descriptors = init.raise(control.channel(), identity, &hold)?.into_iter();
     let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
     let root = descriptors.next().ok_or_else(lost)?;
+    let broker = descriptors
+        .next()
+        .map(|listener| guard(listener, &root, resolved.brokered, identity))
+        .transpose()?;
     let raised = hold.report(raised(&launch.plan, version));
     let enforced = raised.finish(launch.plan, &launch.minimum)?;
     // A sandbox in the making can always become one that stands.
@@ -116,8 +125,36 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
             init: init.process,
             root,
         },
+        broker,
         hold,
     })
+}
+
+/// The filter that asks the broker, where there is something only it can deny.
+fn asking(resolved: &Resolved) -> Result<Option<(Vec<Instruction>, u32)>, StartError> {
+    if resolved.brokered.is_empty() {
+        return Ok(None);
+    }
+    let architecture = own_architecture().map_err(|source| failed("find a filter", source))?;
+    let flags = u32::try_from(WAIT_KILLABLE_RECV).unwrap_or_default();
+    Ok(Some((notify_filter(architecture), flags)))
+}
+
+fn guard(
+    listener: OwnedFd,
+    root: &OwnedFd,
+    denials: Vec<Denial>,
+    identity: Identity,
+) -> Result<Broker, StartError> {
+    let started = root.try_clone().and_then(|root| {
+        Broker::start(Guarded {
+            listener,
+            root,
+            denials,
+            identity: identity.other(),
+        })
+    });
+    started.map_err(|source| failed("start the broker of denials", source))
 }
 
 fn failed(step: impl Into<String>, source: io::Error) -> StartError {
@@ -301,6 +338,10 @@ impl Sandbox {
         }
     }
 
+    pub(super) const fn broker(&self) -> Option<&Broker> {
+        self.broker.as_ref()
+    }
+
     pub(super) const fn hold(&self) -> &Hold {
         &self.hold
     }
@@ -349,17 +390,33 @@ fn forget_volatile(launch: &Launch) {
 }
 
 pub(super) fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
-    let unknown = || {
-        failed(
-            "find a filter for this processor",
-            io::ErrorKind::Unsupported.into(),
-        )
-    };
-    let architecture = Architecture::find(std::env::consts::ARCH).ok_or_else(unknown)?;
     // A strict worker confines itself once it is loaded: it could not even be started under it.
-    let profile = profile.max(Profile::Standard);
-    compile(profile, architecture)
-        .map_err(|error| failed("compile the seccomp filter", io::Error::other(error)))
+    own_filter(profile.max(Profile::Standard))
+        .map_err(|source| failed("compile the seccomp filter", source))
+}
+
+/// The filter of a profile for this processor.
+fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
+    compile(profile, own_architecture()?).map_err(io::Error::other)
+}
+
+fn own_architecture() -> io::Result<Architecture> {
+    let found = Architecture::find(std::env::consts::ARCH);
+    found.ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Confines this process, every thread of it, to `profile` for good. For workers of our own, which
+/// do so once they are loaded and before they touch anything foreign.
+pub fn confine(profile: Profile) -> io::Result<()> {
+    sys::confine_process(&own_filter(profile)?)
+}
+
+/// Whom the files of a stage must belong to, so that sandboxes this process starts can write them.
+pub fn stage_owner() -> Owner {
+    let (uid, gid) = match Identity::own() {
+        Identity::User { user, group } | Identity::Root { user, group } => (user, group),
+    };
+    Owner { uid, gid }
 }
 
 fn raised(plan: &Plan, landlock: u32) -> Raised {

@@ -3,6 +3,7 @@
 use super::bwrap::{self, Screen};
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
+use super::identity::Identity;
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
@@ -11,13 +12,15 @@ use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, Termin
 use crate::lifecycle::{Event, Outcome, Refused, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags, fcntl_setfl, openat2};
+use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fcntl_setfl, openat2};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Long enough to be no limit, short enough to be added to a time.
+const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 /// How long a command that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -35,16 +38,15 @@ impl Sandbox {
         let (out, err) = (Flow::default(), Flow::default());
         let limits = *self.plan().limits();
         let control = self.steering();
-        if let Some(master) = &wires.terminal {
-            let master = master.try_clone();
-            control.set_terminal(master.ok());
-        }
+        self.show_terminal(&wires);
         let Streams {
             stdin,
             stdout,
             stderr,
             terminal,
         } = streams;
+        let allowed = Duration::from_millis(limits.duration.as_millis());
+        let allowed = (!command.lasting).then_some(allowed);
         let begun = Instant::now();
         let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
         let open = self.root().is_some();
@@ -83,28 +85,24 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(begun, [&out, &err], &mut lookout));
+                .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
             if watched.is_err() {
                 self.kill();
             }
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
-            let passed = outputs.into_iter().flatten().map(|output| output.join());
+            let passed = outputs
+                .into_iter()
+                .flatten()
+                .map(thread::ScopedJoinHandle::join);
             let passed: Vec<_> = passed.collect();
             watched.map(|ended| (ended, passed))
         });
         control.set_terminal(None);
-        let unexplained = matches!(
-            result,
-            Ok(((Outcome::Exited(_), Some(NotStarted::Other(0))), _))
-        );
-        // Whoever reads the output may be gone, as while it was passed on.
-        let said = [stdout, stderr].map(|held| held.finish(unexplained).unwrap_or_default());
-        let result = result.and_then(|(ended, _passed)| {
-            if unexplained {
-                return explained(&said.concat());
-            }
-            Ok(ended)
+        let refusals = self.broker().map(|broker| {
+            broker.set_terminal(None);
+            broker.take_refusals()
         });
+        let result = settle(result.map(|(ended, _passed)| ended), [stdout, stderr]);
         let (outcome, not_started) = match result {
             Ok(ended) => ended,
             Err(error) => {
@@ -119,7 +117,7 @@ impl Sandbox {
             stdout: out.bytes.load(Ordering::Relaxed),
             stderr: err.bytes.load(Ordering::Relaxed),
             peak_memory: lookout.peak_memory(self.hold()),
-            refusals: Vec::new(),
+            refusals: refusals.unwrap_or_default(),
         })
     }
 
@@ -141,10 +139,25 @@ impl Sandbox {
         Ok(lookout)
     }
 
+    /// Lets the terminal be resized, and be opened under the name every terminal has.
+    fn show_terminal(&self, wires: &Wires) {
+        let copy = |terminal: &OwnedFd| terminal.try_clone().ok();
+        let [input, ..] = &wires.inside;
+        let ends = wires
+            .terminal
+            .as_ref()
+            .map(|master| (copy(master), copy(input)));
+        let (master, slave) = ends.unwrap_or_default();
+        self.steering().set_terminal(master);
+        if let Some(broker) = self.broker() {
+            broker.set_terminal(slave);
+        }
+    }
+
     /// Waits for the end of the command, and brings it about where a limit says so.
     fn watch(
         &self,
-        begun: Instant,
+        allowed: Option<Duration>,
         flows: [&Flow; 2],
         lookout: &mut Lookout,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
@@ -157,10 +170,11 @@ impl Sandbox {
             not_started: None,
             beginning: None,
         };
-        let allowed = Duration::from_millis(self.plan().limits().duration.as_millis());
+        let begun = Instant::now();
         loop {
             let now = Instant::now();
-            let deadline = begun + allowed + (control.rested().saturating_sub(rested));
+            let stood = control.rested().saturating_sub(rested);
+            let deadline = begun + allowed.unwrap_or(ENDLESS) + stood;
             if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
                 return Err(RunError::Gone);
             }
@@ -183,9 +197,9 @@ impl Sandbox {
                     watch.end(Outcome::TooMuchOutput);
                 }
             }
-            if ended && let Some(status) = watch.hear()? {
+            if ended && let Some((status, left)) = watch.hear()? {
                 let outcome = watch.verdict;
-                let own = || lookout.explain(self.hold(), meaning(status));
+                let own = || lookout.explain(self.hold(), meaning(status), left);
                 return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
             // One that was ended before it began is not begun.
@@ -218,14 +232,14 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes one notice. Gives the status of the command if it ended.
-    fn hear(&mut self) -> Result<Option<i32>, RunError> {
+    /// Takes one notice. Gives the status of the command if it ended, and how many it left behind.
+    fn hear(&mut self) -> Result<Option<(i32, u32)>, RunError> {
         let notice = self.control.channel().receive();
         match notice.map_err(|source| RunError::Io {
             what: "lost the sandbox",
             source,
         })? {
-            Some((Notice::Ended { status }, _)) => Ok(Some(status)),
+            Some((Notice::Ended { status, left }, _)) => Ok(Some((status, left))),
             Some((Notice::NotStarted { stage, errno }, _)) => {
                 self.not_started = Some(reason(stage, errno));
                 Ok(None)
@@ -239,6 +253,9 @@ impl Watch<'_> {
     }
 }
 
+/// How a command ended, and why it was not even started.
+type End = (Outcome, Option<NotStarted>);
+
 const KILL: u8 = 9;
 
 /// All writable places of a native sandbox are one.
@@ -247,9 +264,16 @@ fn scratch(root: &OwnedFd) -> Option<OwnedFd> {
     openat2(root, c"tmp", flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
 }
 
-/// Why a command was not started, by bubblewrap's words.
-fn explained(said: &[u8]) -> Result<(Outcome, Option<NotStarted>), RunError> {
-    let why = bwrap::reason(said).ok_or_else(|| RunError::Io {
+/// How a command ended, by bubblewrap's words where only they say why it was not started.
+fn settle(ended: Result<End, RunError>, streams: [Screen<'_>; 2]) -> Result<End, RunError> {
+    let unexplained = matches!(ended, Ok((Outcome::Exited(_), Some(NotStarted::Other(0)))));
+    // Whoever reads the output may be gone, as while it was passed on.
+    let said = streams.map(|held| held.finish(unexplained).unwrap_or_default());
+    if !unexplained {
+        return ended;
+    }
+    let said = said.concat();
+    let why = bwrap::reason(&said).ok_or_else(|| RunError::Io {
         what: "bubblewrap failed",
         source: std::io::Error::other(String::from_utf8_lossy(said.trim_ascii()).into_owned()),
     })?;
@@ -330,13 +354,26 @@ impl Wires {
         }
     }
 
+    /// Makes the command's end of a pipe or a terminal its own, so that it can be opened again by
+    /// the names it has in `/dev` and `/proc`.
+    fn give(end: &OwnedFd) -> Result<(), RunError> {
+        let Some((user, group)) = Identity::own().other() else {
+            return Ok(());
+        };
+        let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+        fchown(end, Some(user), Some(group)).map_err(io("cannot hand over a pipe"))
+    }
+
     fn pipes(stdin: &Stdin) -> Result<Self, RunError> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io("cannot make a pipe"));
         let ((output, their_output), (errors, their_errors)) = (pipe()?, pipe()?);
+        Self::give(&their_output)?;
+        Self::give(&their_errors)?;
         let (their_input, input) = match stdin {
             Stdin::Empty => (null()?, None),
             Stdin::From(_) => {
                 let (theirs, ours) = pipe()?;
+                Self::give(&theirs)?;
                 // Whoever feeds it must be able to stop while it is full.
                 fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(io("cannot make a pipe"))?;
                 (theirs, Some(ours))
@@ -368,6 +405,7 @@ impl Wires {
             | rustix::pty::OpenptFlags::NOCTTY
             | rustix::pty::OpenptFlags::CLOEXEC;
         let slave = rustix::pty::ioctl_tiocgptpeer(&master, open).map_err(&made)?;
+        Self::give(&slave)?;
         let copy = |descriptor: BorrowedFd<'_>| {
             rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(&made)
         };

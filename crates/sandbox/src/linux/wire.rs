@@ -46,6 +46,8 @@ pub(super) enum Notice {
     Ended {
         /// As `wait` gives it.
         status: i32,
+        /// How many processes it left behind.
+        left: u32,
     },
 }
 
@@ -62,34 +64,35 @@ pub(super) enum Stage {
 
 type Message = [u8; BYTES];
 
-const fn message(kind: u32, first: u32, second: u32) -> Message {
-    let ([a, b, c, d], [e, f, g, h], [i, j, k, l]) = (
-        kind.to_le_bytes(),
-        first.to_le_bytes(),
-        second.to_le_bytes(),
-    );
-    [a, b, c, d, e, f, g, h, i, j, k, l]
+fn message(kind: u32, first: u32, second: u32) -> Message {
+    let mut bytes = Message::default();
+    let words = [kind, first, second].map(u32::to_le_bytes);
+    for (byte, word) in bytes.iter_mut().zip(words.iter().flatten()) {
+        *byte = *word;
+    }
+    bytes
 }
 
-const fn words(message: Message) -> (u32, u32, u32) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = message;
-    (
-        u32::from_le_bytes([a, b, c, d]),
-        u32::from_le_bytes([e, f, g, h]),
-        u32::from_le_bytes([i, j, k, l]),
-    )
+fn words(message: Message) -> (u32, u32, u32) {
+    let mut words = message
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|word| u32::from_le_bytes(*word));
+    let mut next = || words.next().unwrap_or_default();
+    (next(), next(), next())
 }
 
 impl Order {
-    pub(super) const fn encode(self) -> Message {
+    pub(super) fn encode(self) -> Message {
         match self {
             Self::Go => message(1, 0, 0),
-            Self::Run { terminal } => message(2, terminal as u32, 0),
+            Self::Run { terminal } => message(2, u32::from(terminal), 0),
             Self::Signal(number) => message(3, number, 0),
         }
     }
 
-    pub(super) const fn decode(bytes: Message) -> Option<Self> {
+    pub(super) fn decode(bytes: Message) -> Option<Self> {
         match words(bytes) {
             (1, 0, 0) => Some(Self::Go),
             (2, terminal @ (0 | 1), 0) => Some(Self::Run {
@@ -102,17 +105,17 @@ impl Order {
 }
 
 impl Notice {
-    pub(super) const fn encode(self) -> Message {
+    pub(super) fn encode(self) -> Message {
         match self {
             Self::Failed { step, errno } => message(1, step, errno.cast_unsigned()),
             Self::Unmapped => message(2, 0, 0),
             Self::Ready => message(3, 0, 0),
             Self::NotStarted { stage, errno } => message(4, stage as u32, errno.cast_unsigned()),
-            Self::Ended { status } => message(5, status.cast_unsigned(), 0),
+            Self::Ended { status, left } => message(5, status.cast_unsigned(), left),
         }
     }
 
-    pub(super) const fn decode(bytes: Message) -> Option<Self> {
+    pub(super) fn decode(bytes: Message) -> Option<Self> {
         match words(bytes) {
             (1, step, errno) => Some(Self::Failed {
                 step,
@@ -128,8 +131,9 @@ impl Notice {
                 },
                 errno: errno.cast_signed(),
             }),
-            (5, status, 0) => Some(Self::Ended {
+            (5, status, left) => Some(Self::Ended {
                 status: status.cast_signed(),
+                left,
             }),
             _ => None,
         }
@@ -156,7 +160,10 @@ mod tests {
             Notice::Failed { step: 7, errno: 1 },
             Notice::Unmapped,
             Notice::Ready,
-            Notice::Ended { status: -1 },
+            Notice::Ended {
+                status: -1,
+                left: 3,
+            },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));

@@ -3,7 +3,7 @@
 use crate::support::{Place, command, is_root, run, sh, start};
 use airlock_sandbox::launch::{LayersKind, StartError};
 use airlock_sandbox::lifecycle::Outcome;
-use airlock_sandbox::{Launcher, Shortfall, View, Wall, start_with};
+use airlock_sandbox::{Launcher, PlanBuilder, Shortfall, View, Wall, start_with};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 #[test]
@@ -64,10 +64,12 @@ fn lacking(error: &StartError) -> Vec<(Wall, String)> {
     };
     let walls = lacking.shortfalls().iter().map(|one| match one {
         Shortfall::Wall { wall, reason } => (*wall, reason.clone().unwrap_or_default()),
-        other => panic!("{other}"),
+        other @ (Shortfall::Supervised(_) | Shortfall::Limit { .. }) => panic!("{other}"),
     });
     walls.collect()
 }
+
+type Change<'a> = &'a dyn Fn(PlanBuilder) -> PlanBuilder;
 
 #[test]
 fn what_mounts_cannot_deny_is_refused_by_name() {
@@ -75,13 +77,10 @@ fn what_mounts_cannot_deny_is_refused_by_name() {
     place.write("tree/real", "x");
     symlink("real", place.path("tree/link")).unwrap();
     std::fs::create_dir(place.path("data")).unwrap();
-    let pattern = |plan: airlock_sandbox::PlanBuilder| plan.deny_pattern("**/.env");
-    let link = |plan: airlock_sandbox::PlanBuilder| plan.deny(place.path("tree/link"));
-    let later = |plan: airlock_sandbox::PlanBuilder| {
-        plan.read(place.path("data")).deny(place.path("data/later"))
-    };
-    let deep = |plan: airlock_sandbox::PlanBuilder| plan.deny(place.path("tree/no/such"));
-    type Change<'a> = &'a dyn Fn(airlock_sandbox::PlanBuilder) -> airlock_sandbox::PlanBuilder;
+    let pattern = |plan: PlanBuilder| plan.deny_pattern("**/.env");
+    let link = |plan: PlanBuilder| plan.deny(place.path("tree/link"));
+    let later = |plan: PlanBuilder| plan.read(place.path("data")).deny(place.path("data/later"));
+    let deep = |plan: PlanBuilder| plan.deny(place.path("tree/no/such"));
     let cases: [(Change<'_>, &str); 4] = [
         (&pattern, "**/.env"),
         (&link, "tree/link"),

@@ -7,6 +7,30 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+/// A reader that is gone.
+struct Closed;
+impl Write for Closed {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Keeps what is written, and tells another thread of it.
+struct Tell(std::sync::mpsc::Sender<()>, Vec<u8>);
+impl Write for Tell {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.1.extend(bytes);
+        let _told = self.0.send(());
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Everything `bytes` says, to be read once.
 fn from(bytes: &[u8]) -> Stdin {
     let mut file = tempfile::tempfile().unwrap();
@@ -67,15 +91,6 @@ fn without_input_there_is_an_end_at_once_and_without_a_terminal_there_is_none() 
 #[test]
 fn a_writer_whose_reader_is_gone_ends_by_itself() {
     let place = Place::new();
-    struct Closed;
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            Err(std::io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
     let mut sandbox = place.start();
     let streams = Streams {
         stdin: Stdin::Empty,
@@ -119,18 +134,6 @@ fn signals_and_cancelling_reach_the_command() {
     let mut sandbox = place.start();
     let control = sandbox.control();
     let script = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
-    // Tells the other thread when the trap is set.
-    struct Tell(std::sync::mpsc::Sender<()>, Vec<u8>);
-    impl Write for Tell {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.1.extend(bytes);
-            let _told = self.0.send(());
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
     let (told, ready) = std::sync::mpsc::channel();
     let mut out = Tell(told, Vec::new());
     let ended = std::thread::scope(|scope| {

@@ -137,6 +137,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
         arguments: arguments.iter().map(OsString::from).collect(),
         environment: [("PATH".into(), "/usr/bin:/bin".into())].into(),
         directory: None,
+        lasting: false,
     }
 }
 

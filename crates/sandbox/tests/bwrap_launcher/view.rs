@@ -5,6 +5,7 @@ use airlock_sandbox::launch::StartError;
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::presets::{Content, HomeEntry};
 use airlock_sandbox::{HostPath, Launcher, View, Wall};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 #[test]
@@ -158,7 +159,6 @@ fn odd_names_are_data() {
         assert_eq!(out, format!("x\n{name}\n"));
         assert!(!odd.join("y").exists());
     }
-    use std::os::unix::ffi::OsStrExt;
     let place = Place::new();
     let bytes = std::ffi::OsStr::from_bytes(b"bytes\xff");
     let odd = place.path("tree").join(bytes);

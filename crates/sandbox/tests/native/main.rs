@@ -1,6 +1,12 @@
 //! The native launcher, for real: as whoever runs the tests.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and starts itself anew to be killed"
+)]
 
+mod denials;
 mod ends;
 mod lifetime;
 mod streams;

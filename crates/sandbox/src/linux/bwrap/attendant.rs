@@ -176,7 +176,13 @@ impl Service {
         if errno == libc::E2BIG {
             let stage = Stage::Program;
             self.line.tell(Notice::NotStarted { stage, errno }, &[]);
-            self.line.tell(Notice::Ended { status: 126 << 8 }, &[]);
+            self.line.tell(
+                Notice::Ended {
+                    status: 126 << 8,
+                    left: 0,
+                },
+                &[],
+            );
         } else {
             self.line.tell(Notice::Failed { step: 0, errno }, &[]);
         }
@@ -209,7 +215,7 @@ impl Service {
                     self.line.tell(Notice::NotStarted { stage, errno }, &[]);
                 }
                 let status = end.status;
-                self.line.tell(Notice::Ended { status }, &[]);
+                self.line.tell(Notice::Ended { status, left: 0 }, &[]);
             }
             Err(error) => self.not_begun(&error),
         }

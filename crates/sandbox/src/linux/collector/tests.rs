@@ -24,7 +24,7 @@ fn entry(id: &str) -> Entry {
 }
 
 fn names(registry: &Registry) -> Vec<String> {
-    let entries = fs::read_dir(registry.path()).unwrap();
+    let entries = fs::read_dir(&registry.path).unwrap();
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
@@ -76,7 +76,7 @@ fn the_directory_is_for_its_owner_alone() {
 fn what_lives_is_left_alone_and_what_was_cleared_is_gone() {
     let (_outer, registry) = registry();
     let mut noted = registry.note(&entry("one")).unwrap();
-    fs::create_dir(registry.path().join("one.d")).unwrap();
+    fs::create_dir(registry.path.join("one.d")).unwrap();
     for round in 0..3 {
         let collected = registry.collect();
         assert_eq!(collected.alive, 1, "{round}");
@@ -97,8 +97,8 @@ fn what_lives_is_left_alone_and_what_was_cleared_is_gone() {
 fn what_was_dropped_is_collected_once() {
     let (_outer, registry) = registry();
     let noted = registry.note(&entry("one")).unwrap();
-    fs::create_dir_all(registry.path().join("one.d/deep/er")).unwrap();
-    fs::write(registry.path().join("one.d/deep/file"), "x").unwrap();
+    fs::create_dir_all(registry.path.join("one.d/deep/er")).unwrap();
+    fs::write(registry.path.join("one.d/deep/file"), "x").unwrap();
     drop(noted);
     let collected = registry.collect();
     assert_eq!(collected.removed, ["one"]);
@@ -140,7 +140,7 @@ fn only_directories_beneath_the_registry_can_be_noted() {
     }
     assert_eq!(names(&registry), [""; 0]);
     let mut absolute = entry("one");
-    absolute.directories = vec![registry.path().join("box/one")];
+    absolute.directories = vec![registry.path.join("box/one")];
     fs::create_dir_all(&absolute.directories[0]).unwrap();
     drop(registry.note(&absolute).unwrap());
     assert_eq!(registry.collect().removed, ["one"]);
@@ -163,7 +163,7 @@ fn a_hostile_note_is_reported_and_does_no_harm() {
     fs::write(victim.join("file"), "precious").unwrap();
     let group = outer.path().join("airlock-x");
     fs::create_dir(&group).unwrap();
-    symlink(&victim, registry.path().join("link")).unwrap();
+    symlink(&victim, registry.path.join("link")).unwrap();
     let (mut actor, own) = (Actor::start("waits"), Process::current().unwrap());
     let process = |of: Process| format!(r#"{{"pid":{},"start_time":{}}}"#, of.pid, of.start_time);
     let plain = Process::of(actor.pid()).unwrap();
@@ -226,7 +226,7 @@ fn a_hostile_note_is_reported_and_does_no_harm() {
         ),
     ];
     for (text, want) in cases {
-        fs::write(registry.path().join("x.sandbox"), text).unwrap();
+        fs::write(registry.path.join("x.sandbox"), text).unwrap();
         let collected = registry.collect();
         assert_eq!(troubles(&collected), [want], "{text}");
         assert!(collected.removed.is_empty());
@@ -235,10 +235,10 @@ fn a_hostile_note_is_reported_and_does_no_harm() {
     // A link is removed, not followed; what is behind it cannot be reached.
     for (directory, is_removed) in [("link/victim", false), ("link", true)] {
         let text = written("x", "null", "", &format!("{directory:?}"));
-        fs::write(registry.path().join("x.sandbox"), text).unwrap();
+        fs::write(registry.path.join("x.sandbox"), text).unwrap();
         let collected = registry.collect();
         assert_eq!(collected.troubles.is_empty(), is_removed, "{collected:?}");
-        let _ = fs::remove_file(registry.path().join("x.sandbox"));
+        let _ = fs::remove_file(registry.path.join("x.sandbox"));
     }
     assert_eq!(names(&registry), [""; 0]);
     assert_eq!(fs::read(victim.join("file")).unwrap(), b"precious");
@@ -251,12 +251,12 @@ fn what_is_no_file_is_reported_and_does_not_block() {
     let (outer, registry) = registry();
     let victim = outer.path().join("victim");
     fs::write(&victim, "precious").unwrap();
-    symlink(&victim, registry.path().join("a.sandbox")).unwrap();
+    symlink(&victim, registry.path.join("a.sandbox")).unwrap();
     let mode = Mode::RUSR | Mode::WUSR;
-    rustix::fs::mkfifoat(rustix::fs::CWD, registry.path().join("b.sandbox"), mode).unwrap();
-    fs::create_dir(registry.path().join("c.sandbox")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, registry.path.join("b.sandbox"), mode).unwrap();
+    fs::create_dir(registry.path.join("c.sandbox")).unwrap();
     let raw = std::ffi::OsStr::from_bytes(b"\xff\xfe.sandbox");
-    fs::write(registry.path().join(raw), "x").unwrap();
+    fs::write(registry.path.join(raw), "x").unwrap();
     let collected = registry.collect();
     assert_eq!(collected.troubles.len(), 5, "{collected:?}");
     // A directory is not a note, and not ours to remove.
@@ -271,7 +271,7 @@ fn what_a_sandbox_made_of_its_directory_is_removed_without_leaving_it() {
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("file"), "precious").unwrap();
     let noted = registry.note(&entry("one")).unwrap();
-    let own = registry.path().join("one.d");
+    let own = registry.path.join("one.d");
     fs::create_dir_all(own.join("a/b")).unwrap();
     symlink(&victim, own.join("a/link")).unwrap();
     symlink("../..", own.join("a/b/up")).unwrap();
@@ -294,9 +294,9 @@ fn what_a_sandbox_made_of_its_directory_is_removed_without_leaving_it() {
 #[test]
 fn what_an_interrupted_removal_or_note_left_is_removed() {
     let (_outer, registry) = registry();
-    fs::create_dir_all(registry.path().join(".doomed-1-1/a/b")).unwrap();
-    fs::write(registry.path().join(".draft-1-1"), "half").unwrap();
-    let held = File::create(registry.path().join(".draft-2-2")).unwrap();
+    fs::create_dir_all(registry.path.join(".doomed-1-1/a/b")).unwrap();
+    fs::write(registry.path.join(".draft-1-1"), "half").unwrap();
+    let held = File::create(registry.path.join(".draft-2-2")).unwrap();
     flock(&held, FlockOperation::LockExclusive).unwrap();
     let collected = registry.collect();
     assert_eq!(troubles(&collected), [""; 0]);
@@ -338,7 +338,7 @@ fn collectors_at_once_remove_everything_once() {
     for number in 0..20 {
         let entry = entry(&format!("s{number}"));
         let noted = registry.note(&entry).unwrap();
-        fs::create_dir_all(registry.path().join(&entry.directories[0]).join("a/b/c")).unwrap();
+        fs::create_dir_all(registry.path.join(&entry.directories[0]).join("a/b/c")).unwrap();
         drop(noted);
     }
     let removed: usize = std::thread::scope(|scope| {
@@ -451,7 +451,7 @@ fn hold(path: &Path) -> ! {
     let id = format!("held-{}", std::process::id());
     let mut entry = entry(&id);
     let mut noted = registry.note(&entry).unwrap();
-    fs::create_dir(registry.path().join(&entry.directories[0])).unwrap();
+    fs::create_dir(registry.path.join(&entry.directories[0])).unwrap();
     let (group, _, _) = Group::create(&id, &limits());
     let init = init();
     if let Some(group) = &group {
@@ -460,7 +460,7 @@ fn hold(path: &Path) -> ! {
     }
     entry.init = Some(init.process);
     noted.update(&entry).unwrap();
-    fs::write(registry.path().join("ready"), init.process.pid.to_string()).unwrap();
+    fs::write(registry.path.join("ready"), init.process.pid.to_string()).unwrap();
     std::thread::sleep(Duration::from_mins(1));
     panic!("nobody killed it");
 }
@@ -478,11 +478,11 @@ fn what_a_killed_supervisor_left_is_gone_after_collection() {
     let name = "linux::collector::tests::what_a_killed_supervisor_left_is_gone_after_collection";
     let mut holder = command
         .args(["--exact", name])
-        .env(HOLDER, registry.path())
+        .env(HOLDER, &registry.path)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let ready = registry.path().join("ready");
+    let ready = registry.path.join("ready");
     let begun = Instant::now();
     let pid: u32 = loop {
         let text = fs::read_to_string(&ready).unwrap_or_default();
@@ -497,12 +497,7 @@ fn what_a_killed_supervisor_left_is_gone_after_collection() {
         std::thread::sleep(Duration::from_millis(5));
     };
     let init = Process::of(pid).unwrap();
-    let note = fs::read(
-        registry
-            .path()
-            .join(format!("held-{}.sandbox", holder.id())),
-    )
-    .unwrap();
+    let note = fs::read(registry.path.join(format!("held-{}.sandbox", holder.id()))).unwrap();
     let (entry, _) = Entry::from_text(&note).unwrap();
     assert_eq!(entry.supervisor.pid, holder.id());
     assert_eq!(registry.collect().alive, 1);

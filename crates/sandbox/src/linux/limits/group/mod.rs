@@ -18,7 +18,6 @@ mod unified;
 use crate::plan::{Limit, Limits};
 use crate::report::Held;
 use layout::{Controller, Place, Version};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeMap;
 use std::fs;
@@ -200,21 +199,6 @@ impl Group {
             },
         };
         Self::of(directories.iter().map(part).collect())
-    }
-
-    /// A descriptor to start a child in this group with, where that takes it into all of it.
-    pub(crate) fn entry(&self) -> io::Result<Option<OwnedFd>> {
-        match self.parts.as_slice() {
-            [part] if part.version == Version::Two => {
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                Ok(Some(rustix::fs::open(
-                    &part.directory,
-                    flags,
-                    Mode::empty(),
-                )?))
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Moves a process into it, with all its threads. Its children will be born in it.

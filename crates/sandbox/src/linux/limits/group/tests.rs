@@ -344,13 +344,13 @@ fn one_thread_too_many_is_refused_and_tallied() {
     assert!(actor.step(), "a refusal kills nobody");
     assert!(group.0.tally().pids_refused >= 1);
     let text = fs::read_to_string(format!("/proc/{}/stat", actor.pid())).unwrap();
-    let stat = super::super::Stat::parse(text.as_bytes()).unwrap();
+    let stat = super::super::proc::Stat::parse(text.as_bytes()).unwrap();
     assert_eq!(stat.threads, u64::from(limits().pids) + 1);
 }
 
 fn ticks(actor: &Actor) -> u64 {
     let text = fs::read(format!("/proc/{}/stat", actor.pid())).unwrap();
-    super::super::Stat::parse(&text).unwrap().ticks
+    super::super::proc::Stat::parse(&text).unwrap().ticks
 }
 
 fn freezes_and_kills(cgroups: &Cgroups, name: &str) {
@@ -420,21 +420,4 @@ fn a_group_in_use_is_removed_once_it_is_left() {
     group.0.remove().unwrap();
     leaves.join().unwrap();
     assert!(group.0.directories().iter().all(|one| !one.exists()));
-}
-
-#[test]
-fn a_child_is_born_in_a_group_only_if_that_is_all_of_it() {
-    let root = tempfile::tempdir().unwrap();
-    let part = |version| Part {
-        version,
-        directory: root.path().to_owned(),
-        controllers: Vec::new(),
-    };
-    let entry = |versions: &[Version]| {
-        let parts = versions.iter().map(|version| part(*version));
-        Group::of(parts.collect()).entry().unwrap().is_some()
-    };
-    assert!(entry(&[Version::Two]));
-    assert!(!entry(&[Version::One]));
-    assert!(!entry(&[Version::Two, Version::One]));
 }

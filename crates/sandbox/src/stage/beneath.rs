@@ -1,0 +1,199 @@
+//! Looking into a tree from a descriptor of its root, never out of it.
+//!
+//! Every path is resolved by the kernel beneath the root, through no symbolic link, magic link or
+//! mount. A path that leads elsewhere by the time it is opened fails; there is no check apart from
+//! the opening that could be raced.
+
+use super::path::TreePath;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags, StatxTimestamp};
+use rustix::io::{Errno, Result};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// A moment by the clock of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Seconds since the Unix epoch.
+    pub seconds: i64,
+    /// Nanoseconds after that.
+    pub nanoseconds: u32,
+}
+
+impl From<StatxTimestamp> for Stamp {
+    fn from(time: StatxTimestamp) -> Self {
+        Self {
+            seconds: time.tv_sec,
+            nanoseconds: time.tv_nsec,
+        }
+    }
+}
+
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character or block device, or anything unheard of.
+    Device,
+}
+
+/// What is known of one entry without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) kind: NodeKind,
+    /// Permission and special bits.
+    pub(super) mode: u32,
+    pub(super) size: u64,
+    pub(super) inode: u64,
+    pub(super) links: u32,
+    pub(super) changed: Stamp,
+    pub(super) modified: Stamp,
+    pub(super) born: Option<Stamp>,
+    /// A character device numbered 0:0: overlay's mark for something deleted.
+    pub(super) whiteout: bool,
+}
+
+/// A directory that is looked into.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: OwnedFd,
+}
+
+impl Tree {
+    /// Opens a root. Links on the way to it are the caller's own words and followed.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    /// Opens the root `name` in the directory `parent`, which must not be a link.
+    pub(super) fn open_in(parent: impl AsFd, name: &str) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+        Ok(Self { root })
+    }
+
+    pub(super) fn open_at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV;
+        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
+    }
+
+    /// What `path` names: nothing if it is not there, or only through a link.
+    pub(super) fn node(&self, path: &Path) -> Result<Option<Node>> {
+        match self.open_at(path, OFlags::PATH) {
+            Ok(fd) => node_of(fd).map(Some),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The names in a directory, sorted by their bytes.
+    pub(super) fn names(&self, path: &Path) -> Result<Vec<OsString>> {
+        names_of(self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)?)
+    }
+
+    /// A regular file, open for reading. Nothing else is opened, so that no pipe can block.
+    pub(super) fn file(&self, path: &Path) -> Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = self.open_at(path, flags)?;
+        match node_of(&fd)?.kind {
+            NodeKind::File => Ok(File::from(fd)),
+            NodeKind::Directory
+            | NodeKind::Symlink
+            | NodeKind::Fifo
+            | NodeKind::Socket
+            | NodeKind::Device => Err(Errno::INVAL),
+        }
+    }
+
+    /// Where a symbolic link points.
+    pub(super) fn target(&self, path: &Path) -> Result<TreePath> {
+        let fd = self.open_at(path, OFlags::PATH)?;
+        let target = rustix::fs::readlinkat(fd, "", Vec::new())?;
+        Ok(Path::new(OsStr::from_bytes(target.as_bytes())).into())
+    }
+
+    /// An extended attribute, if it is set and no longer than any of overlay's that matter.
+    pub(super) fn attribute(&self, path: &Path, name: &str) -> Result<Option<Vec<u8>>> {
+        let fd = self.open_at(path, OFlags::PATH)?;
+        // A descriptor that only names a file cannot be asked itself, what it names can.
+        let place = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let mut value = [0_u8; 256];
+        match rustix::fs::getxattr(place, name, &mut value) {
+            Ok(length) => Ok(Some(value.iter().take(length).copied().collect())),
+            Err(Errno::RANGE) => Ok(Some(value.to_vec())),
+            Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl AsFd for Tree {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+}
+
+/// What a descriptor stands for.
+pub(super) fn node_of(fd: impl AsFd) -> Result<Node> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)?;
+    let kind = match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::RegularFile => NodeKind::File,
+        FileType::Directory => NodeKind::Directory,
+        FileType::Symlink => NodeKind::Symlink,
+        FileType::Fifo => NodeKind::Fifo,
+        FileType::Socket => NodeKind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => NodeKind::Device,
+    };
+    let born = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Ok(Node {
+        kind,
+        mode: u32::from(stat.stx_mode) & 0o7777,
+        size: stat.stx_size,
+        inode: stat.stx_ino,
+        links: stat.stx_nlink,
+        changed: stat.stx_ctime.into(),
+        modified: stat.stx_mtime.into(),
+        born: born.then(|| stat.stx_btime.into()),
+        whiteout: FileType::from_raw_mode(stat.stx_mode.into()) == FileType::CharacterDevice
+            && (stat.stx_rdev_major, stat.stx_rdev_minor) == (0, 0),
+    })
+}
+
+/// The names in an open directory, sorted by their bytes.
+pub(super) fn names_of(fd: OwnedFd) -> Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(fd)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}

@@ -1,0 +1,218 @@
+//! Reading files within bounds, and telling what of them changed.
+
+use super::beneath::{Node, NodeKind, Tree};
+use super::diff::{Content, DiffOptions, Facts};
+use super::path::TreePath;
+use airlock_core::Digest;
+use rustix::io::Errno;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline, group_diff_ops};
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+/// A changed stretch with what is around it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hunk {
+    /// The first old line, from 1; the line before, if there is no old line.
+    pub old_start: usize,
+    /// How many old lines.
+    pub old_lines: usize,
+    /// The first new line, from 1; the line before, if there is no new line.
+    pub new_start: usize,
+    /// How many new lines.
+    pub new_lines: usize,
+    /// The lines, in order.
+    pub lines: Vec<Line>,
+}
+
+/// A line, with the newline that ends it if there is one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// On both sides.
+    Same(String),
+    /// Only on the old.
+    Removed(String),
+    /// Only on the new.
+    Added(String),
+}
+
+/// One side of a change, read.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    pub(super) facts: Option<Facts>,
+    /// The text, if it is text and short enough.
+    text: Option<String>,
+}
+
+impl Side {
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.facts.as_ref().and_then(|facts| facts.sha256)
+    }
+}
+
+/// Reads files until what may be read is used up.
+pub(super) struct Reader<'a> {
+    options: &'a DiffOptions,
+    bytes_left: u64,
+    text_left: u64,
+    effort_left: Duration,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) const fn new(options: &'a DiffOptions) -> Self {
+        Self {
+            options,
+            bytes_left: options.max_total_bytes,
+            text_left: options.max_total_text_bytes,
+            effort_left: options.total_effort,
+        }
+    }
+
+    /// Reads one side as far as it is to be read.
+    pub(super) fn side(&mut self, tree: &Tree, path: &TreePath, node: Node) -> Result<Side, Errno> {
+        let mut facts = Facts {
+            kind: node.kind,
+            mode: node.mode,
+            size: 0,
+            sha256: None,
+            target: None,
+        };
+        let mut text = None;
+        match node.kind {
+            NodeKind::File => {
+                facts.size = node.size;
+                text = self.file(tree, path, &mut facts)?;
+            }
+            NodeKind::Symlink => {
+                let target = tree.target(path.as_path())?;
+                facts.sha256 = Some(Digest::of(target.as_bytes()));
+                facts.target = Some(target);
+            }
+            NodeKind::Directory | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device => {}
+        }
+        Ok(Side {
+            facts: Some(facts),
+            text,
+        })
+    }
+
+    fn file(
+        &mut self,
+        tree: &Tree,
+        path: &TreePath,
+        facts: &mut Facts,
+    ) -> Result<Option<String>, Errno> {
+        let file = tree.file(path.as_path())?;
+        if facts.size > self.options.max_file_bytes.min(self.bytes_left) {
+            return Ok(None);
+        }
+        let mut hasher = Sha256::new();
+        let as_text = facts.size <= self.options.max_text_bytes.min(self.text_left);
+        let mut kept = Vec::new();
+        let mut read = 0_u64;
+        let mut buffer = vec![0_u8; 64 * 1024];
+        // A file that grows while it is read is read as long as it was said to be.
+        let mut file = file.take(facts.size);
+        loop {
+            let count = match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            };
+            let bytes = buffer.get(..count).unwrap_or_default();
+            hasher.update(bytes);
+            read += bytes.len() as u64;
+            if as_text {
+                kept.extend_from_slice(bytes);
+            }
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(read);
+        facts.size = read;
+        facts.sha256 = Some(Digest::from_bytes(hasher.finalize().into()));
+        let text = if as_text && !kept.contains(&0) {
+            String::from_utf8(kept).ok()
+        } else {
+            None
+        };
+        self.text_left = self
+            .text_left
+            .saturating_sub(text.as_ref().map_or(0, |text| text.len() as u64));
+        Ok(text)
+    }
+
+    /// What changed from one side to the other, either of which may be absent.
+    pub(super) fn content(&mut self, old: &Side, new: &Side) -> Content {
+        let file = |side: &Side| {
+            side.facts
+                .as_ref()
+                .is_some_and(|facts| facts.kind == NodeKind::File)
+        };
+        if !file(old) && !file(new) {
+            return Content::None;
+        }
+        let unread = |side: &Side| file(side) && side.digest().is_none();
+        if unread(old) || unread(new) {
+            return Content::TooLarge;
+        }
+        let text = |side: &Side| match (&side.text, file(side)) {
+            (Some(text), _) => Some(text.clone()),
+            (None, false) => Some(String::new()),
+            (None, true) => None,
+        };
+        match (text(old), text(new)) {
+            (Some(old), Some(new)) => Content::Text {
+                hunks: self.hunks(&old, &new),
+            },
+            (None, _) | (_, None) => Content::Binary,
+        }
+    }
+
+    fn hunks(&mut self, old: &str, new: &str) -> Vec<Hunk> {
+        let begun = Instant::now();
+        let effort = self.options.effort.min(self.effort_left);
+        let hunks = hunks(old, new, self.options.context, Some(effort));
+        self.effort_left = self.effort_left.saturating_sub(begun.elapsed());
+        hunks
+    }
+}
+
+/// The changed stretches between two texts. Only `\n` ends a line, as for git and patch.
+pub(super) fn hunks(old: &str, new: &str, context: usize, effort: Option<Duration>) -> Vec<Hunk> {
+    let old = old.split_inclusive('\n').collect::<Vec<_>>();
+    let new = new.split_inclusive('\n').collect::<Vec<_>>();
+    let deadline = effort.and_then(|effort| Instant::now().checked_add(effort));
+    let operations = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
+    let mut hunks = Vec::new();
+    for group in group_diff_ops(operations, context) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else {
+            continue;
+        };
+        let old_range = first.old_range().start..last.old_range().end;
+        let new_range = first.new_range().start..last.new_range().end;
+        let lines = group
+            .iter()
+            .flat_map(|operation| operation.iter_changes(&old, &new))
+            .map(|change| {
+                let text = (*change.value_ref()).to_owned();
+                match change.tag() {
+                    ChangeTag::Equal => Line::Same(text),
+                    ChangeTag::Delete => Line::Removed(text),
+                    ChangeTag::Insert => Line::Added(text),
+                }
+            })
+            .collect();
+        // An empty range is named by the line before it.
+        let start = |range: &std::ops::Range<usize>| range.start + usize::from(!range.is_empty());
+        hunks.push(Hunk {
+            old_start: start(&old_range),
+            old_lines: old_range.len(),
+            new_start: start(&new_range),
+            new_lines: new_range.len(),
+            lines,
+        });
+    }
+    hunks
+}

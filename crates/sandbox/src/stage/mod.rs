@@ -1,0 +1,51 @@
+//! Stages: where what a sandbox writes to the workspace waits until someone decides about it.
+//!
+//! A stage is a directory of Airlock's own. As an overlay it holds only what changed, the real tree
+//! being the lower layer; as a copy it holds the whole tree. [`Stages`] creates, finds, lists and
+//! drops them; a [`Claim`] is one sandbox's hold on a stage; [`Stage::diff`] says what changed.
+//!
+//! Guarantees: creating an overlay stage does not look into the workspace, and its diff looks at
+//! what changed only; nothing here follows a symbolic link, leaves its tree or crosses a mount; a
+//! real file that changed after the stage began is reported as a conflict whenever the stage
+//! changes it too; sockets, pipes, devices and setuid files are never among the changes.
+//!
+//! Not guaranteed: a diff taken while a sandbox still writes is of no single moment; a clock set
+//! back between two moments after the stage began hides a change of the real tree in between; and
+//! a real file removed by someone else while the sandbox replaced it by a new one (rather than
+//! writing to it) looks like a file that was added; and a real directory that was moved into
+//! another's place and had entries added or removed since is not told from the one it replaced.
+//!
+//! Invariant: which extended attributes count as overlay's own is fixed when the stage is created.
+//! A process inside an overlay cannot set those of its mount's kind; it can set the other kind.
+
+mod beneath;
+mod classify;
+mod content;
+mod copy;
+mod diff;
+mod error;
+mod name;
+mod path;
+mod record;
+mod remove;
+mod rename;
+mod render;
+mod staged;
+mod store;
+mod summary;
+mod walk;
+
+pub use beneath::{NodeKind, Stamp};
+pub use content::{Hunk, Line};
+pub use copy::CopyLimits;
+pub use diff::{
+    Change, ChangeKind, Conflict, ConflictReason, Content, Diff, DiffOptions, Facts, Refused,
+    RefusedReason,
+};
+pub use error::StageError;
+pub use name::{InvalidName, StageName};
+pub use path::TreePath;
+pub use record::{Marks, StageKind};
+pub use staged::{Claim, Stage};
+pub use store::{Owner, Setup, Stages};
+pub use summary::StageSummary;

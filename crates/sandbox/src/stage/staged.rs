@@ -1,0 +1,237 @@
+//! One stage, opened.
+
+use super::beneath::{Tree, node_of};
+use super::diff::{Diff, DiffOptions};
+use super::error::{StageError, failed};
+use super::name::StageName;
+use super::record::{Marks, Record, StageKind, take_marker};
+use super::remove::is_empty;
+use crate::launch::{Layers, LayersKind};
+use airlock_core::Timestamp;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) const UPPER: &str = "upper";
+pub(super) const WORK: &str = "work";
+pub(super) const LOCK: &str = "lock";
+
+/// A stage: where changes to one workspace are kept.
+#[derive(Debug)]
+pub struct Stage {
+    name: StageName,
+    place: PathBuf,
+    directory: OwnedFd,
+    record: Record,
+}
+
+/// One sandbox's hold on a stage, until it is dropped. Two overlays on one upper layer would
+/// corrupt each other.
+#[derive(Debug)]
+#[must_use = "a stage is claimed only as long as the claim is kept"]
+pub struct Claim {
+    _lock: File,
+}
+
+impl Stage {
+    /// Opens the stage in `<stages>/<name>`, if it is there.
+    pub(super) fn open(stages: &Path, name: &StageName) -> Result<Option<Self>, StageError> {
+        let place = stages.join(name.as_str());
+        let Some(directory) = open_directory(&place)? else {
+            return Ok(None);
+        };
+        let record = Record::read(&directory, name)?;
+        Ok(Some(Self {
+            name: name.clone(),
+            place,
+            directory,
+            record,
+        }))
+    }
+
+    /// Its name.
+    pub const fn name(&self) -> &StageName {
+        &self.name
+    }
+
+    /// The real tree.
+    pub fn workspace(&self) -> &Path {
+        self.record.workspace.as_path()
+    }
+
+    /// When it was created.
+    pub const fn created(&self) -> Timestamp {
+        self.record.created
+    }
+
+    /// How it holds changes.
+    pub const fn kind(&self) -> StageKind {
+        self.record.kind
+    }
+
+    /// Which attributes its overlay must be mounted to use.
+    pub const fn marks(&self) -> Marks {
+        self.record.marks
+    }
+
+    /// The layers an overlay is mounted with; none for a copy.
+    pub fn layers(&self) -> Option<Layers> {
+        (self.record.kind == StageKind::Overlay).then(|| Layers {
+            kind: LayersKind::Overlay,
+            upper: self.place.join(UPPER),
+            work: self.place.join(WORK),
+        })
+    }
+
+    /// The copied tree, which takes the workspace's place in a sandbox; none for an overlay.
+    pub fn copied_tree(&self) -> Option<PathBuf> {
+        (self.record.kind == StageKind::Copy).then(|| self.place.join(UPPER))
+    }
+
+    /// Takes the stage for one sandbox.
+    ///
+    /// A stage that holds no changes yet begins anew: what was changed in the real tree before now
+    /// is what the sandbox will see and no conflict.
+    pub fn claim(&mut self) -> Result<Claim, StageError> {
+        let lock = lock(&self.directory, &self.place, &self.name)?;
+        self.begin_anew()?;
+        Ok(lock)
+    }
+
+    /// Whether a sandbox has it at this moment.
+    pub fn in_use(&self) -> Result<bool, StageError> {
+        let fail = |errno| failed("look at", self.place.join(LOCK))(errno);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.directory, LOCK, flags, Mode::empty()) {
+            Ok(lock) => match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => Ok(false),
+                Err(Errno::WOULDBLOCK) => Ok(true),
+                Err(errno) => Err(fail(errno)),
+            },
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(fail(errno)),
+        }
+    }
+
+    /// What the stage changed. Needs no claim.
+    pub fn diff(&self, options: &DiffOptions) -> Result<Diff, StageError> {
+        super::classify::diff(self, options)
+    }
+
+    /// Opens a file as the stage has it, to be merged. A link on the way, or in its place, fails.
+    pub fn open_changed(&self, path: &Path) -> Result<File, StageError> {
+        self.changed_tree()?
+            .file(path)
+            .map_err(failed("open", self.place.join(UPPER).join(path)))
+    }
+
+    pub(super) fn changed_tree(&self) -> Result<Tree, StageError> {
+        Tree::open_in(&self.directory, UPPER).map_err(failed("open", self.place.join(UPPER)))
+    }
+
+    pub(super) fn real_tree(&self) -> Result<Tree, StageError> {
+        Tree::open(self.workspace()).map_err(failed("open", self.workspace()))
+    }
+
+    pub(super) const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub(super) const fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    fn begin_anew(&mut self) -> Result<(), StageError> {
+        if self.record.kind == StageKind::Copy {
+            return Ok(());
+        }
+        let empty = is_empty(&self.changed_tree()?);
+        if !empty.map_err(failed("read", self.place.join(UPPER)))? {
+            return Ok(());
+        }
+        let base = take_marker(self.workspace(), &self.place)?;
+        let record = Record {
+            base,
+            ..self.record.clone()
+        };
+        record.write(&self.directory, &self.place)?;
+        self.record = record;
+        Ok(())
+    }
+}
+
+/// The directory of a stage, if it is there.
+pub(super) fn open_directory(place: &Path) -> Result<Option<OwnedFd>, StageError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::open(place, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failed("open", place)(errno)),
+    }
+}
+
+/// Takes the lock of the stage in `directory` and notes who has it.
+pub(super) fn lock(
+    directory: &OwnedFd,
+    place: &Path,
+    name: &StageName,
+) -> Result<Claim, StageError> {
+    let fail = |errno| failed("lock", place.join(LOCK))(errno);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o600);
+    let fd = rustix::fs::openat(directory, LOCK, flags, mode).map_err(fail)?;
+    let mut lock = File::from(fd);
+    if !try_lock(&lock).map_err(fail)? {
+        return Err(StageError::InUse {
+            name: name.clone(),
+            pid: noted_pid(&mut lock),
+        });
+    }
+    still_there(directory, place, name)?;
+    note_pid(&mut lock).map_err(|source| StageError::Io {
+        what: "lock",
+        path: place.join(LOCK),
+        source,
+    })?;
+    Ok(Claim { _lock: lock })
+}
+
+/// The lock of a stage that was dropped protects nothing: its name may be another's by now.
+fn still_there(directory: &OwnedFd, place: &Path, name: &StageName) -> Result<(), StageError> {
+    let fail = |errno| failed("open", place)(errno);
+    let ours = node_of(directory).map_err(fail)?;
+    let named = Tree::open(place).and_then(node_of);
+    match named {
+        Ok(named) if named.inode == ours.inode => Ok(()),
+        Ok(_) | Err(Errno::NOENT) => Err(StageError::Dropped(name.clone())),
+        Err(errno) => Err(fail(errno)),
+    }
+}
+
+/// Tries for a moment: someone may be looking whether it is taken, which takes it too.
+fn try_lock(lock: &File) -> rustix::io::Result<bool> {
+    for _ in 0..5 {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(4)),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(false)
+}
+
+fn note_pid(lock: &mut File) -> std::io::Result<()> {
+    lock.set_len(0)?;
+    lock.rewind()?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+fn noted_pid(lock: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}

@@ -1,0 +1,185 @@
+//! Whatever changes in the real tree after a stage began is a conflict, if the stage changes it too.
+
+use super::support::{lines, on_every_overlay, shell};
+use airlock_sandbox::stage::ConflictReason::{self, Appeared, Changed, Vanished};
+
+type Case = (
+    &'static str,
+    /* before */ &'static str,
+    /* inside */ &'static str,
+    /* meanwhile, outside */ &'static str,
+    &'static [(&'static str, ConflictReason)],
+);
+
+const CASES: &[Case] = &[
+    (
+        "untouched inside",
+        "echo a >a; echo b >b",
+        "echo x >b",
+        "echo y >a",
+        &[],
+    ),
+    (
+        "written after copy-up",
+        "echo a >a",
+        "echo x >>a",
+        "echo y >>a",
+        &[("a", Changed)],
+    ),
+    (
+        "same size and time",
+        "echo a >a",
+        "echo x >a",
+        "touch -r a t; echo y >a; touch -r t a; rm t",
+        &[("a", Changed)],
+    ),
+    (
+        "replaced",
+        "echo a >a",
+        "echo x >a",
+        "echo y >n; mv n a",
+        &[("a", Appeared)],
+    ),
+    (
+        "chmod outside",
+        "echo a >a",
+        "echo x >a",
+        "chmod 600 a",
+        &[("a", Changed)],
+    ),
+    (
+        "deleted inside",
+        "echo a >a",
+        "rm a",
+        "echo y >a",
+        &[("a", Changed)],
+    ),
+    (
+        "deleted outside",
+        "echo a >a",
+        "echo x >>a",
+        "rm a",
+        &[("a", Vanished)],
+    ),
+    ("deleted by both", "echo a >a", "rm a", "rm a", &[]),
+    ("same by both", "echo a >a", "echo x >a", "echo x >a", &[]),
+    (
+        "added by both",
+        "",
+        "echo x >a",
+        "echo y >a",
+        &[("a", Appeared)],
+    ),
+    (
+        "renamed inside",
+        "echo a >a",
+        "mv a b",
+        "echo y >a",
+        &[("a", Changed)],
+    ),
+    (
+        "directory swapped for another",
+        "mkdir d e; echo a >d/a; echo e >e/a; echo b >b",
+        "echo x >>d/a; echo n >d/n; echo x >b",
+        "mv d old; mv e d",
+        &[("d/a", Changed)],
+    ),
+    (
+        "deleted directory swapped for another",
+        "mkdir d e; echo a >d/a; echo e >e/a",
+        "rm -r d",
+        "mv d old; mv e d",
+        &[("d/a", Changed)],
+    ),
+    (
+        "moved inside, beside a change",
+        "echo a >a",
+        "mv a b",
+        "echo y >other",
+        &[],
+    ),
+    (
+        "moved and written to inside",
+        "echo a >a",
+        "mv a b; echo x >>b",
+        ":",
+        &[],
+    ),
+    (
+        "new in a deleted directory",
+        "mkdir d; echo a >d/a",
+        "rm -r d",
+        "echo y >d/new",
+        &[("d/new", Appeared)],
+    ),
+    (
+        "deep in a replaced directory",
+        "mkdir -p d/s; echo a >d/s/a",
+        "rm -r d; mkdir d",
+        "echo y >d/s/a",
+        &[("d/s/a", Changed)],
+    ),
+    (
+        "beside",
+        "mkdir d; echo a >d/a",
+        "echo x >d/a",
+        "echo y >d/other",
+        &[],
+    ),
+    (
+        "directory gone outside",
+        "mkdir d; echo a >d/a",
+        "echo x >>d/a",
+        "rm -r d",
+        &[("d", Vanished), ("d/a", Vanished)],
+    ),
+];
+
+#[test]
+fn a_change_on_both_sides_is_a_conflict() {
+    for (case, prepare, inside, outside, want) in CASES {
+        on_every_overlay(prepare, |bench| {
+            bench.inside(inside);
+            shell(&bench.workspace(), outside);
+            let diff = bench.diff();
+            let found = diff
+                .conflicts
+                .iter()
+                .map(|conflict| (conflict.path.as_path().to_str().unwrap(), conflict.reason))
+                .collect::<Vec<_>>();
+            assert_eq!(found, *want, "{case}: {:?}", lines(&diff));
+        });
+    }
+}
+
+#[test]
+fn what_changed_before_a_sandbox_began_on_an_empty_stage_is_no_conflict() {
+    on_every_overlay("echo a >a", |mut bench| {
+        shell(&bench.workspace(), "echo mine >>a");
+        let claim = bench.stage.claim().unwrap();
+        bench.inside("echo theirs >>a");
+        drop(claim);
+        assert!(bench.diff().conflicts.is_empty());
+        // With changes in it, it does not begin anew.
+        shell(&bench.workspace(), "echo mine >>a");
+        let _claim = bench.stage.claim().unwrap();
+        assert_eq!(bench.diff().conflicts.len(), 1);
+    });
+}
+
+#[test]
+fn a_clock_that_went_back_vouches_for_nothing() {
+    on_every_overlay("echo a >a", |bench| {
+        bench.inside("echo x >a");
+        let place = bench.temp.path().join("stages/default/stage.json");
+        let mut record: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&place).unwrap()).unwrap();
+        record["base"]["stamp"]["seconds"] = 1_u64.checked_shl(40).unwrap().into();
+        std::fs::write(&place, record.to_string()).unwrap();
+        let stage = bench.stages.find("default").unwrap().unwrap();
+        let diff = stage
+            .diff(&airlock_sandbox::stage::DiffOptions::default())
+            .unwrap();
+        assert_eq!(diff.conflicts[0].reason, ConflictReason::ClockWentBack);
+    });
+}

@@ -342,6 +342,10 @@ impl Steps {
         self.mount_point(path, granted.kind)?;
         let source = text(relative(granted.source.as_os_str().as_bytes()))?;
         let (attributes, right) = match granted.access {
+            Access::Read if granted.kind == Kind::Directory => {
+                self.right(path, Right::Read, Kind::Directory)?;
+                return self.seen(path, source, granted, ingredients);
+            }
             Access::Read => (SEEN, Right::Read),
             Access::Write => (WRITABLE, Right::Write),
             Access::Stage => {
@@ -357,6 +361,33 @@ impl Steps {
         };
         self.add(op, made("mount at", path));
         self.right(path, right, granted.kind)
+    }
+
+    /// A directory of the host that is only read. Being seen through an overlay takes the life out of
+    /// the sockets in it: a read-only mount would let them be connected to.
+    fn seen(
+        &mut self,
+        path: &[u8],
+        source: CString,
+        granted: &Granted,
+        ingredients: &Ingredients<'_>,
+    ) -> Result<(), Unfit> {
+        let number = self.all.len();
+        let keep = Op::Keep {
+            source,
+            at: text(format!("/seen{number}"))?,
+            attributes: SEEN,
+            map: granted.map,
+        };
+        self.add(keep, made("find what is seen at", path));
+        let own = if ingredients.owner.is_some() {
+            "redirect_dir=nofollow,metacopy=off"
+        } else {
+            "userxattr"
+        };
+        let options = format!("lowerdir=/empty:/seen{number},{own}");
+        let flags = READ_ONLY | NO_SETUID | NO_DEVICES;
+        self.mount(c"overlay", path, flags, Some(&options))
     }
 
     /// The real tree below, the stage above, seen as one.
@@ -388,14 +419,14 @@ impl Steps {
         };
         let lower = Op::Keep {
             source,
-            at: c"/lower",
+            at: c"/lower".to_owned(),
             attributes: SEEN,
             map: granted.map,
         };
         self.add(lower, made("find the workspace for", path));
         let layer = Op::Keep {
             source: text(relative(parent.as_os_str().as_bytes()))?,
-            at: c"/layer",
+            at: c"/layer".to_owned(),
             attributes: WRITABLE,
             map: None,
         };

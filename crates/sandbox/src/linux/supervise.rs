@@ -86,9 +86,16 @@ impl Sandbox {
             let watched = sent
                 .map_err(|_| RunError::Gone)
                 .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
-            if watched.is_err() {
+            let watched = watched.or_else(|error| {
                 self.kill();
-            }
+                let _broke = control.event(Event::Broke);
+                // Where memory ran out, init may have been ended for it, and all with it.
+                let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
+                if why == Outcome::OutOfMemory {
+                    return Ok((why, None));
+                }
+                Err(error)
+            });
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let passed = outputs
                 .into_iter()
@@ -102,14 +109,8 @@ impl Sandbox {
             broker.set_terminal(None);
             broker.take_refusals()
         });
-        let result = settle(result.map(|(ended, _passed)| ended), [stdout, stderr]);
-        let (outcome, not_started) = match result {
-            Ok(ended) => ended,
-            Err(error) => {
-                let _broke = control.event(Event::Broke);
-                return Err(error);
-            }
-        };
+        let ended = result.map(|(ended, _passed)| ended);
+        let (outcome, not_started) = settle(ended, [stdout, stderr])?;
         Ok(Ended {
             outcome,
             not_started,

@@ -92,6 +92,16 @@ fn every_wall_but_landlock_is_in_the_report() {
 }
 
 #[test]
+fn a_descriptor_of_the_supervisor_is_not_inherited() {
+    let place = Place::new();
+    let secret = tempfile::tempfile().unwrap();
+    rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+    let out = sh(&mut place.start(), "ls /proc/self/fd | wc -l");
+    // Streams and the directory being listed.
+    assert_eq!(out, "4\n");
+}
+
+#[test]
 fn what_is_outside_belongs_to_no_user_of_the_host() {
     let place = Place::new();
     let mut sandbox = place.start();

@@ -13,7 +13,9 @@
 //! the signal it stands for in shells. A program is looked for in `PATH` as the C library does it: a
 //! script without an interpreter is given to `/bin/sh`. Bubblewrap adds `PWD` to the environment.
 //! With a terminal, an interrupt typed at a command that has not taken the foreground for itself
-//! also ends bubblewrap, and so the command.
+//! also ends bubblewrap, and so the command. A socket that lies in a granted directory can be
+//! connected to, also where that is only read. How many processes a command left behind is not
+//! known, so that without a cgroup a limit on them is only noticed while it is watched.
 
 mod asked;
 mod attendant;

@@ -26,6 +26,7 @@ mod template;
 #[cfg(target_os = "linux")]
 pub use linux::{
     Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
+    start_with,
 };
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};

@@ -7,7 +7,7 @@ use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
 use super::resolve::{Granted, Kind, Resolved};
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::Launch;
+use crate::launch::{Launch, LayersKind};
 use crate::plan::{Access, HostPath};
 use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
@@ -400,6 +400,10 @@ impl Steps {
     ) -> Result<(), Unfit> {
         let layers = ingredients.launch.layers.as_ref().ok_or(Unfit::Layers)?;
         let (upper, work) = (&layers.upper, &layers.work);
+        if layers.kind == LayersKind::Copy {
+            let source = Source::Host(text(relative(upper.as_os_str().as_bytes()))?);
+            return self.bind(source, path, WRITABLE);
+        }
         let beside = upper
             .parent()
             .filter(|parent| work.parent() == Some(parent));

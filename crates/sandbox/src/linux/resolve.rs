@@ -8,7 +8,7 @@ use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, Layers, StartError};
+use crate::launch::{Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
@@ -236,7 +236,10 @@ fn is_free_name_of_stage(path: &HostPath, launch: &Launch) -> bool {
     let staged = launch.plan.workspace();
     let staged = staged.filter(|workspace| workspace.view == View::Staged);
     let inside = staged.is_some_and(|workspace| path.parent().as_ref() == Some(&workspace.path));
-    let layers = launch.layers.as_ref().zip(path.as_path().file_name());
+    // Nothing can be laid beneath a copy.
+    let overlay = |layers: &&Layers| layers.kind == LayersKind::Overlay;
+    let layers = launch.layers.as_ref().filter(overlay);
+    let layers = layers.zip(path.as_path().file_name());
     let free =
         |(layers, name): (&Layers, &OsStr)| fs::symlink_metadata(layers.upper.join(name)).is_err();
     inside && layers.is_some_and(free)

@@ -1,6 +1,6 @@
 //! Places and commands for tests of the launcher.
 
-use airlock_sandbox::launch::{Command, Ended, Launch, Layers, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Ended, Launch, Layers, LayersKind, Stdin, Streams};
 use airlock_sandbox::plan::Limits;
 use airlock_sandbox::{
     HostPath, Minimum, Plan, PlanBuilder, Sandbox, Surroundings, Template, View, start,
@@ -72,6 +72,7 @@ impl Place {
             base: airlock_sandbox::base::detect(Path::new("/"), &home),
             home: Vec::new(),
             layers: Some(Layers {
+                kind: LayersKind::Overlay,
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),
             }),

@@ -366,6 +366,25 @@ pub(super) fn close_range(first: u32, last: u32) -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
 }
 
+/// Lets every descriptor from `first` to `last` be closed when a program is started.
+pub(super) fn close_range_at_exec(first: u32, last: u32) -> Result<()> {
+    const CLOSE_ON_EXEC: u32 = 4;
+    // SAFETY: closes nothing now, and names no memory.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, CLOSE_ON_EXEC) }).map(drop)
+}
+
+/// Becomes another user, with no group but one, for good. For a process of one thread.
+pub(super) fn become_user(user: u32, group: u32) -> Result<()> {
+    let none = std::ptr::null::<libc::gid_t>();
+    // SAFETY: a list of no groups names no memory; the others take numbers alone.
+    unsafe {
+        checked(libc::syscall(libc::SYS_setgroups, 0, none))?;
+        checked(libc::syscall(libc::SYS_setresgid, group, group, group))?;
+        checked(libc::syscall(libc::SYS_setresuid, user, user, user))?;
+    }
+    Ok(())
+}
+
 /// Makes `number` mean what `descriptor` means, past an exec.
 pub(super) fn place(descriptor: RawFd, number: RawFd) -> Result<()> {
     if descriptor == number {

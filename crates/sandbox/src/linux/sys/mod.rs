@@ -8,6 +8,7 @@ mod calls;
 mod child;
 mod init;
 pub(crate) mod notify;
+mod spawn;
 
 #[cfg(test)]
 pub(super) use calls::install_listener;
@@ -15,3 +16,4 @@ pub(super) use calls::{
     ClonedChild, clone_process, confine_process, landlock_version, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
+pub(super) use spawn::{alone, limit};

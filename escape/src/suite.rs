@@ -5,7 +5,7 @@ use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, open_up, processes_with};
 use crate::table::attacks;
 use airlock_core::{ByteSize, Span};
-use airlock_sandbox::launch::{Command, Launch, Layers, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Launch, Layers, LayersKind, Stdin, Streams};
 use airlock_sandbox::plan::Limits;
 use airlock_sandbox::stage::Stage;
 use airlock_sandbox::{HostPath, Minimum, Plan, Sandbox, Surroundings, Template, View, Wall};
@@ -482,6 +482,7 @@ fn launch(scene: &Scene) -> Result<Launch, String> {
     let plan = builder.build().map_err(|problem| problem.to_string())?;
     let kept = scene.stage.as_ref().and_then(Stage::layers);
     let usual = Layers {
+        kind: LayersKind::Overlay,
         upper: scene.path("stage/upper"),
         work: scene.path("stage/work"),
     };

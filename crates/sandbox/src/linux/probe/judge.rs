@@ -49,6 +49,18 @@ pub(super) fn judge(machine: &dyn Machine) -> Findings {
     }
 }
 
+/// Puts what may change from one moment to the next in the place of what was remembered of it.
+pub(super) fn refresh(findings: &mut Findings, machine: &dyn Machine) {
+    let who = machine.who();
+    for finding in &mut findings.findings {
+        if finding.feature == Feature::StateDirectory {
+            *finding = state(machine.state(), &who);
+        } else if finding.feature == Feature::Terminal {
+            *finding = terminal(&machine.terminal());
+        }
+    }
+}
+
 fn finding(feature: Feature, state: State, how: impl Into<String>) -> Finding {
     Finding {
         feature,
@@ -202,8 +214,7 @@ const REPORT: &str =
     "# run nothing foreign here, and report what this says:\nairlock doctor --json";
 
 fn walls(trial: &Result<Trial, String>) -> Vec<Finding> {
-    let features: Vec<Feature> = Forbidden::ALL.iter().map(|f| f.feature()).collect();
-    let mut features = features;
+    let mut features: Vec<Feature> = Forbidden::ALL.iter().map(|f| f.feature()).collect();
     features.dedup();
     let about = |feature: Feature| {
         let Ok(trial) = trial else {
@@ -281,7 +292,7 @@ fn limits(trial: &Result<Trial, String>, settings: &Settings) -> Vec<Finding> {
             }) => finding(
                 feature,
                 State::Works,
-                format!("enforced by {by}; went over it: {came}"),
+                format!("enforced: {by}; went over it: {came}"),
             ),
             Some(Limited {
                 class: Class::Supervised,

@@ -52,3 +52,8 @@ pub fn probe(options: &ProbeOptions<'_>) -> Findings {
 pub fn probe_on(machine: &dyn Machine) -> Findings {
     judge::judge(machine)
 }
+
+/// Puts what is so now - space, terminal - in the place of what was remembered of it.
+pub fn refresh(findings: &mut Findings, options: &ProbeOptions<'_>) {
+    judge::refresh(findings, &Real::new(options));
+}

@@ -412,6 +412,37 @@ fn every_line_of_a_fix_is_a_command_or_a_comment() {
     }
 }
 
+#[test]
+fn what_changes_by_itself_is_not_remembered() {
+    let mut found = probe_on(&whole());
+    judge::refresh(
+        &mut found,
+        &whole().with(|machine| {
+            machine.state.as_mut().unwrap().free = 1 << 20;
+            machine.without_users();
+        }),
+    );
+    let state = found.of(Feature::StateDirectory).unwrap();
+    assert_eq!(state.state, State::Limited);
+    assert!(state.how.contains("1 MiB free"), "{state:?}");
+    assert_eq!(
+        found.of(Feature::UserNamespaces).unwrap().state,
+        State::Works
+    );
+}
+
+#[test]
+fn a_state_directory_others_can_use_is_told_with_its_name_as_one_word() {
+    let found = probe_on(&whole().with(|machine| {
+        let state = machine.state.as_mut().unwrap();
+        state.path = "/home/it's; reboot".to_owned();
+        state.mode = 0o755;
+    }));
+    let state = found.of(Feature::StateDirectory).unwrap();
+    let fix = state.fix.as_deref();
+    assert_eq!(fix, Some(r"chmod 700 '/home/it'\''s; reboot'"));
+}
+
 /// What acts inside, when this test is started again in there. It is no test by itself.
 #[test]
 fn acts_when_told_to() {
@@ -450,25 +481,29 @@ fn this_machine_refuses_everything_forbidden() {
     };
     let found = probe(&options);
     assert_eq!(found.rung, Some(Step::Native), "{found:#?}");
+    // Ordinary users have no cgroups, a test has no terminal, and the rest is nobody's to expect.
+    let varying = [
+        Feature::Cgroups,
+        Feature::MemoryLimit,
+        Feature::ProcessorLimit,
+        Feature::DeniedPatterns,
+        Feature::Bwrap,
+        Feature::Engine,
+        Feature::Rust,
+        Feature::Node,
+        Feature::Python,
+        Feature::Go,
+        Feature::Java,
+        Feature::StateDirectory,
+        Feature::Terminal,
+    ];
     for finding in &found.findings {
-        let expected = match finding.feature {
-            // Ordinary users have no cgroups, and a test has no terminal.
-            Feature::Cgroups
-            | Feature::MemoryLimit
-            | Feature::ProcessorLimit
-            | Feature::Terminal
-            | Feature::Bwrap
-            | Feature::Engine
-            | Feature::StateDirectory
-            | Feature::DeniedPatterns
-            | Feature::Rust
-            | Feature::Node
-            | Feature::Python
-            | Feature::Go
-            | Feature::Java => continue,
-            _ => State::Works,
-        };
-        assert_eq!(finding.state, expected, "{finding:?}");
+        if !varying.contains(&finding.feature) {
+            assert_eq!(finding.state, State::Works, "{finding:?}");
+        }
+    }
+    for limit in [Feature::MemoryLimit, Feature::ProcessorLimit] {
+        assert_ne!(found.of(limit).unwrap().state, State::Missing, "{found:#?}");
     }
     let left: Vec<_> = std::fs::read_dir(directory.path())
         .unwrap()

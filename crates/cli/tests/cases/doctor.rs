@@ -30,15 +30,20 @@ fn holds(ran: &Ran) {
     }
 }
 
+fn nothing_left(world: &World) {
+    for entry in std::fs::read_dir(world.path("state/airlock")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.starts_with("doctor-"), "{name}");
+    }
+    let notes = std::fs::read_dir(world.path("state/airlock/sandboxes"));
+    assert_eq!(notes.unwrap().count(), 0, "no sandbox is noted");
+}
+
 #[test]
 fn this_machine_holds_the_first_rung_and_nothing_is_left_behind() {
     let world = World::project();
     holds(&world.quiet(&["doctor", "--json"]));
-    let left = std::fs::read_dir(world.path("state/airlock")).unwrap();
-    for entry in left {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!name.starts_with("doctor-"), "{name}");
-    }
+    nothing_left(&world);
     let tree = std::fs::read_to_string(world.workspace().join("src/main.rs")).unwrap();
     assert_eq!(tree, "fn main() {\n    // TODO\n}\n");
 }
@@ -73,6 +78,7 @@ fn it_holds_for_an_ordinary_user_too() {
         .arg(program)
         .args(["doctor", "--json"]);
     holds(&finished(&mut command));
+    nothing_left(&world);
 }
 
 /// A finding as the record has it.

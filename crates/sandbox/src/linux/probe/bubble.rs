@@ -96,7 +96,7 @@ fn filter() -> Result<OwnedFd, String> {
     let unknown = || "there is no filter for this processor".to_owned();
     let architecture = Architecture::find(std::env::consts::ARCH).ok_or_else(unknown)?;
     let program = compile(Profile::Standard, architecture).map_err(|error| error.to_string())?;
-    let bytes: Vec<u8> = program.iter().flat_map(laid_out).collect();
+    let bytes: Vec<u8> = program.into_iter().flat_map(laid_out).collect();
     let written = (|| {
         let file = memfd_create(c"filter", MemfdFlags::empty())?;
         let mut left = bytes.as_slice();
@@ -110,7 +110,7 @@ fn filter() -> Result<OwnedFd, String> {
     written.map_err(|error: rustix::io::Errno| error.to_string())
 }
 
-fn laid_out(instruction: &Instruction) -> [u8; 8] {
+fn laid_out(instruction: Instruction) -> [u8; 8] {
     let [code, more] = instruction.code.to_ne_bytes();
     let [a, b, c, d] = instruction.operand.to_ne_bytes();
     let (yes, no) = (instruction.jump_true, instruction.jump_false);

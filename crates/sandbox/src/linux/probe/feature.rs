@@ -206,8 +206,8 @@ impl Findings {
     /// The best launcher of this crate that holds.
     pub fn launcher(&self) -> Option<Launcher> {
         let holds = |rung: &&Rung| rung.state != State::Missing;
-        let holding = self.ladder.iter().filter(holds);
-        holding.filter_map(|rung| rung.launcher.launcher()).next()
+        let mut holding = self.ladder.iter().filter(holds);
+        holding.find_map(|rung| rung.launcher.launcher())
     }
 
     /// What was found out about `feature`.

@@ -23,7 +23,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// What a child ends with that did something and was not stopped as it should have been.
@@ -50,6 +50,7 @@ pub(super) fn use_ability(ability: Ability, scratch: &Path) -> Result<String, St
         Ability::SeccompNotify => seccomp_notify(),
         Ability::Pidfd => pidfd(),
     };
+    clear(scratch);
     let how = match ability {
         Ability::UserNamespace => "made one and became a user in it",
         Ability::MountNamespace
@@ -139,6 +140,19 @@ fn alone_at(scratch: &CString) -> Result<(), Errno> {
     rustix::process::chdir(scratch.as_c_str())
 }
 
+/// Removes what was made beneath `scratch`.
+fn clear(scratch: &Path) {
+    // An overlay leaves a directory there that its owner may not even look into.
+    let open = fs::Permissions::from_mode(0o700);
+    let _opened = fs::set_permissions(scratch.join("work/work"), open);
+    for name in DIRECTORIES {
+        let _removed = fs::remove_dir_all(scratch.join(name));
+    }
+}
+
+/// Every directory that is made beneath the scratch.
+const DIRECTORIES: &[&str] = &["mount", "lower", "upper", "work"];
+
 fn directories(scratch: &Path, names: &[&str]) -> io::Result<CString> {
     for name in names {
         match fs::create_dir(scratch.join(name)) {
@@ -175,7 +189,7 @@ fn mount_api(scratch: &Path) -> io::Result<()> {
 }
 
 fn overlay(scratch: &Path) -> io::Result<()> {
-    let at = directories(scratch, &["mount", "lower", "upper", "work"])?;
+    let at = directories(scratch, DIRECTORIES)?;
     let options = match Identity::own() {
         Identity::User { .. } => c"lowerdir=lower,upperdir=upper,workdir=work,userxattr",
         Identity::Root { .. } => c"lowerdir=lower,upperdir=upper,workdir=work",

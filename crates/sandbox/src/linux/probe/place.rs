@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The template sandboxes are tried with.
 const TEMPLATE: &str = "code-executor";
 /// The home inside.
-const HOME: &str = "/home/airlock";
+const HOME: &str = "/home/user";
 
 /// Where a probe may work.
 #[derive(Debug, Clone, Copy)]
@@ -156,9 +156,11 @@ impl Drop for Place {
         if !self.own {
             return;
         }
-        // An overlay leaves a directory there that its owner may not even look into.
-        let open = fs::Permissions::from_mode(0o700);
-        let _opened = fs::set_permissions(self.path("stage/work/work"), open);
+        // An overlay leaves directories there that their owner may not even look into.
+        for name in ["work", "work/incompat", "work/incompat/volatile"] {
+            let open = fs::Permissions::from_mode(0o700);
+            let _opened = fs::set_permissions(self.path("stage/work").join(name), open);
+        }
         let _removed = fs::remove_dir_all(&self.root);
     }
 }

@@ -108,7 +108,7 @@ fn run(
 }
 
 /// How long something that was ended may take to be seen gone.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Whether what writes to `beats` stops.
 fn falls_silent(beats: &Path) -> Result<String, String> {

@@ -24,6 +24,8 @@ pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]
+pub use linux::probe;
+#[cfg(target_os = "linux")]
 pub use linux::{
     Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
     start_with,

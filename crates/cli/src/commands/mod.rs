@@ -3,6 +3,7 @@
 mod audit;
 mod config;
 mod demo;
+pub(crate) mod doctor;
 mod init;
 mod open;
 mod outcome;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     let global = &cli.global;
     match cli.command {
         Command::Demo => demo::run(output),
+        Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Init { print } => init::run(global, print, output),
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),

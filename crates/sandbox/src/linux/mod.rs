@@ -13,6 +13,7 @@ mod hold;
 mod identity;
 mod landlock;
 mod limits;
+pub mod probe;
 mod program;
 mod pump;
 mod request;

@@ -149,7 +149,7 @@ struct MountAttributes {
 const ATTRIBUTE_IDMAP: u64 = 0x0010_0000;
 
 /// Sets attributes of a mount, and of those beneath it if `recursive`.
-pub(super) fn set_mount_attributes(
+pub(crate) fn set_mount_attributes(
     tree: BorrowedFd<'_>,
     attributes: u64,
     map: Option<BorrowedFd<'_>>,
@@ -211,7 +211,7 @@ pub(crate) fn landlock_version() -> u32 {
 }
 
 /// Makes a Landlock ruleset. `bytes` is how much of it this kernel knows.
-pub(super) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
+pub(crate) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
     // SAFETY: the structure outlives the call and is at least `bytes` long.
     let result = unsafe {
         libc::syscall(
@@ -255,7 +255,7 @@ pub(super) fn landlock_allow(
 }
 
 /// Holds this thread and its children to a ruleset.
-pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<()> {
+pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: names no memory.
     let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
     checked(result).map(drop)

@@ -289,7 +289,10 @@ fn ten_sandboxes_whose_supervisor_is_killed_leave_nothing_once_collected() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(root.to_str().unwrap()), "{mounts}");
     // Whoever comes next finds the stages usable.
-    let place = Place::of_another(&root.join("0"));
-    fs::create_dir(place.path("run")).unwrap();
-    assert_eq!(sh(&mut place.start(), "echo again"), "again\n");
+    for number in 0..LIVE {
+        let place = Place::of_another(&root.join(number.to_string()));
+        fs::create_dir(place.path("run")).unwrap();
+        assert_eq!(sh(&mut place.start(), "echo again"), "again\n");
+    }
+    directory.close().unwrap();
 }

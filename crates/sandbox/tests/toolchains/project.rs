@@ -108,13 +108,19 @@ impl Project {
         assert_eq!(code, Some(0), "{line:?} outside: {text}");
     }
 
+    /// Runs a tool inside for someone who has no home, and no variable but `PATH`.
+    pub(crate) fn run_for_nobody(&self, line: &[&str]) -> (Outcome, String) {
+        let path = std::env::var_os("PATH").unwrap();
+        run(&mut self.start(&[("PATH".into(), path)].into()), line)
+    }
+
     /// Takes every step outside in a copy and inside over the stage. Both must come to the same,
     /// which is what each step says, and the real tree must stay as it is.
     pub(crate) fn works_inside_as_outside(&self, steps: &[Step]) {
         let copy = self.root.join("outside");
         copy_tree(&self.tree(), &copy);
         let before = contents(&self.tree());
-        let mut sandbox = self.start();
+        let mut sandbox = self.start(&std::env::vars_os().collect());
         for step in steps {
             let results = Regex::new(step.results.0).unwrap();
             let (code, outside) = self.outside(&copy, step.line);
@@ -138,11 +144,11 @@ impl Project {
         );
     }
 
-    /// A sandbox as the presets make it, with the template's limits.
-    fn start(&self) -> Sandbox {
+    /// A sandbox as the presets make it for someone with this environment, with the template's
+    /// limits.
+    fn start(&self, environment: &BTreeMap<OsString, OsString>) -> Sandbox {
         let template = Template::find("code-executor").unwrap();
         let tree = HostPath::new(self.tree()).unwrap();
-        let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = environment.get(&OsString::from("HOME"));
         let surroundings = Surroundings {
             own: Vec::new(),
@@ -150,7 +156,7 @@ impl Project {
         };
         let found: Vec<Preset> = presets::detect(&Facts {
             surroundings: &surroundings,
-            environment: &environment,
+            environment,
             workspace: &tree,
             network: Reach::None,
         });
@@ -175,6 +181,18 @@ impl Project {
             registry: self.root.join("run"),
         };
         start(launch).unwrap()
+    }
+}
+
+impl Drop for Project {
+    /// Overlayfs makes directories nobody may enter: an ordinary user could not remove them.
+    fn drop(&mut self) {
+        let mut directory = self.root.join("stage/work");
+        for name in ["work", "incompat", "volatile"] {
+            directory.push(name);
+            let open = fs::Permissions::from_mode(0o700);
+            let _opened = fs::set_permissions(&directory, open);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Python: pytest, unittest, and virtual environments made outside and inside.
 
 use crate::project::{Project, Step};
+use airlock_sandbox::lifecycle::Outcome;
 
 const FILES: &[(&str, &str)] = &[
     ("shapes/__init__.py", "def area(a, b):\n    return a * b\n"),
@@ -102,4 +103,13 @@ fn a_virtual_environment_works_whether_made_outside_or_inside() {
     ]);
     assert!(project.staged("made/pyvenv.cfg").is_some());
     assert!(!project.tree().join("made").exists());
+}
+
+#[test]
+fn whoever_has_no_home_has_the_toolchains_of_the_system() {
+    let project = Project::new(&["python3"], FILES);
+    let (outcome, text) =
+        project.run_for_nobody(&["/usr/bin/python3", "-m", "unittest", "tests.test_area"]);
+    assert_eq!(outcome, Outcome::Exited(0), "{text}");
+    assert!(project.staged("report.txt").is_some());
 }

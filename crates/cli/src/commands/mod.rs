@@ -3,12 +3,16 @@
 mod audit;
 mod config;
 mod demo;
+mod exec;
 mod init;
 mod open;
 mod outcome;
 mod policy;
+mod stage;
 mod tool;
 mod trust;
+
+pub(crate) use exec::INTERNAL;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Ending, Failure, Kind};
@@ -21,6 +25,9 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     let global = &cli.global;
     match cli.command {
         Command::Demo => demo::run(output),
+        Command::Exec(args) => exec::run(global, &args, output),
+        Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
+        Command::Stage(command) => stage::run(global, command, output),
         Command::Init { print } => init::run(global, print, output),
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),

@@ -38,8 +38,21 @@ impl Samples {
 /// One side of a comparison.
 pub(crate) type Operation<'a> = &'a mut dyn FnMut();
 
+/// The median of what `ours` takes for one of `theirs`, batch by batch: a moment in which the machine
+/// is slow hits two batches in a row alike, and so drops out.
+pub(crate) fn median_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
+    let ratios = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs);
+    Samples::new(ratios.collect()).median()
+}
+
 /// Times `operations` in turns, `rounds` batches each.
 pub(crate) fn in_turns(rounds: usize, operations: &mut [Operation<'_>]) -> Vec<Samples> {
+    let batches = batches_in_turns(rounds, operations);
+    batches.into_iter().map(Samples::new).collect()
+}
+
+/// The same, with the batches of all operations in the order they were timed.
+pub(crate) fn batches_in_turns(rounds: usize, operations: &mut [Operation<'_>]) -> Vec<Vec<f64>> {
     let batches: Vec<u32> = operations.iter_mut().map(batch_size).collect();
     let mut samples = vec![Vec::with_capacity(rounds); operations.len()];
     for _ in 0..rounds {
@@ -51,7 +64,7 @@ pub(crate) fn in_turns(rounds: usize, operations: &mut [Operation<'_>]) -> Vec<S
             found.push(nanos(start.elapsed()) / f64::from(*times));
         }
     }
-    samples.into_iter().map(Samples::new).collect()
+    samples
 }
 
 /// Times every single call.
@@ -149,6 +162,12 @@ mod tests {
         ] {
             assert_eq!(time_text(nanos), want);
         }
+    }
+
+    #[test]
+    fn a_slow_moment_that_hits_both_sides_does_not_move_the_ratio() {
+        let (ours, theirs) = ([20.0, 200.0, 22.0], [10.0, 100.0, 10.0]);
+        assert!((median_ratio(&ours, &theirs) - 2.0).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -70,10 +70,16 @@ impl SealError {
 
 /// The canonical bytes of `entry`.
 pub(crate) fn encode(entry: &Entry) -> Result<Vec<u8>, SealError> {
+    encode_after(entry, 0)
+}
+
+/// The same after `room` bytes for something else.
+pub(crate) fn encode_after(entry: &Entry, room: usize) -> Result<Vec<u8>, SealError> {
     check(entry)?;
     let mut to = Encoder(Vec::with_capacity(USUAL_BODY));
+    to.0.resize(room, 0);
     to.entry(entry);
-    match to.0.len() {
+    match to.0.len().saturating_sub(room) {
         bytes if bytes > MAX_BODY => Err(SealError::TooLarge { bytes }),
         _ => Ok(to.0),
     }

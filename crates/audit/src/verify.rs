@@ -11,7 +11,7 @@
 //!
 //! Invariant: after the first [`Break`] a [`Verifier`] gives no other answer.
 
-use crate::chain::{Head, LogId, Stored, StoredError};
+use crate::chain::{Head, Link, LogId, Stored, StoredError};
 use crate::checkpoint::{
     CHECKPOINT_METADATA, Checkpoint, CheckpointError, PublicKey, SignedCheckpoint,
 };
@@ -323,13 +323,13 @@ impl Verifier {
         })
     }
 
-    /// Checks the place of the next record, whose contents are sound.
+    /// Checks the place of the next record, whose contents are sound and ask for nothing else.
     ///
-    /// INVARIANT: [`Soundness::is_sound`] said so of these bytes, at the depth of this verifier.
-    pub(crate) fn push_sound(&mut self, record: &Stored<'_>) -> Result<(), Break> {
+    /// INVARIANT: [`Soundness::links`] gave the link, at the depth of this verifier.
+    pub(crate) fn push_link(&mut self, link: &Link) -> Result<(), Break> {
         self.guarded(|verifier| {
-            verifier.check_place(record)?;
-            verifier.accept_stored(record)
+            verifier.check_place(link)?;
+            verifier.move_on(link.head)
         })
     }
 
@@ -385,7 +385,11 @@ impl Verifier {
             // It is about the record before it.
             self.check_recorded(record.seq, entry, self.so_far.head)?;
         }
-        self.so_far.head = record.head();
+        self.move_on(record.head())
+    }
+
+    fn move_on(&mut self, head: Head) -> Result<(), Break> {
+        self.so_far.head = head;
         self.so_far.records += 1;
         self.meet_pins()
     }
@@ -408,15 +412,15 @@ impl Verifier {
                 seq: self.expected(),
             });
         }
-        self.check_place(record)
+        self.check_place(&record.link())
     }
 
-    fn check_place(&self, record: &Stored<'_>) -> Result<(), Break> {
-        let (expected, found) = (self.expected(), record.seq);
+    fn check_place(&self, link: &Link) -> Result<(), Break> {
+        let (expected, found) = (self.expected(), link.head.seq);
         match found.cmp(&expected) {
             std::cmp::Ordering::Greater => Err(Break::Gap { expected, found }),
             std::cmp::Ordering::Less => Err(Break::Reordered { expected, found }),
-            std::cmp::Ordering::Equal if record.previous != self.so_far.head.digest => {
+            std::cmp::Ordering::Equal if link.previous != self.so_far.head.digest => {
                 Err(Break::Unlinked { seq: expected })
             }
             std::cmp::Ordering::Equal => Ok(()),
@@ -507,11 +511,31 @@ impl Soundness {
         }
     }
 
-    /// Whether the record can be read, its digest is right and its entry is what `depth` asks for.
-    pub(crate) fn is_sound(&mut self, stored: &[u8]) -> bool {
-        Stored::parse(stored).is_ok_and(|record| {
-            record.is_intact()
-                && (self.depth == Depth::Digests || self.checker.check(record.body).is_ok())
-        })
+    /// The links of two records, where each is nothing but a link: it can be read, its digest is
+    /// right, its entry is what `depth` asks for, and it says nothing about the chain itself.
+    pub(crate) fn links(&mut self, stored: [&[u8]; 2]) -> [Option<Link>; 2] {
+        match stored.map(Stored::parse) {
+            [Ok(one), Ok(two)] => {
+                let [one_holds, two_holds] = one.are_intact(&two);
+                [(one_holds, one), (two_holds, two)]
+                    .map(|(holds, record)| self.link_if(holds, &record))
+            }
+            other => other.map(|parsed| {
+                let record = parsed.ok()?;
+                self.link_if(record.is_intact(), &record)
+            }),
+        }
+    }
+
+    fn link_if(&mut self, intact: bool, record: &Stored<'_>) -> Option<Link> {
+        let sound =
+            intact && (self.depth == Depth::Digests || self.checker.check(record.body).is_ok());
+        let of_chain = || {
+            matches!(
+                encoding::event_of(record.body),
+                Some(EventType::Checkpoint | EventType::AuditArchiveDeleted)
+            )
+        };
+        (sound && !of_chain()).then(|| record.link())
     }
 }

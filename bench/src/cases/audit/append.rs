@@ -30,8 +30,8 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
         ours.push(per_record(in_log(&entries)?, entries.len()));
         raw.push(per_record(in_sqlite(&stored)?, stored.len()));
     }
+    let ratio = measure::median_ratio(&raw, &ours);
     let (ours, raw) = (Samples::new(ours).median(), Samples::new(raw).median());
-    let ratio = raw / ours;
     Ok(vec![
         Row::new(format!(
             "buffered append of {} records, {} bytes each",

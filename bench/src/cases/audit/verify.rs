@@ -1,7 +1,7 @@
 //! Verifying a big log: its speed beside plain SHA-256 over the same bytes, and its memory.
 //!
 //! A child process verifies, so that its peak memory is that of verifying and of nothing else. The
-//! verification is the one of `airlock audit verify`: SQLite's own check of the file, every digest,
+//! verification is the one of `airlock audit verify`: SQLite's own check of the pages, every digest,
 //! every link, every checkpoint, every entry decoded.
 
 use super::{entries, open};

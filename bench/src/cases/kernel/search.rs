@@ -108,8 +108,8 @@ fn compare(
         rg(workspace, search.arguments)?;
         peer.push(measure::nanos(start.elapsed()));
     }
+    let ratio = measure::median_ratio(&road, &peer);
     let (road, peer) = (Samples::new(road).median(), Samples::new(peer).median());
-    let ratio = road / peer;
     Ok(
         Row::new(format!("{}, {found} found in {files} files", search.what))
             .measured(measure::time_text(road))

@@ -11,8 +11,8 @@ use airlock_core::{ActionId, Effect, SandboxId, Syscall, Tier};
 
 /// Parts of one kind that are remembered: a log has many records, and few callers at a time.
 const REMEMBERED: usize = 8;
-/// Paths that are remembered, each in the one place its bytes point to.
-const PATHS: usize = 256;
+/// Paths, and requests, that are remembered, each in the one place its bytes point to.
+const PLACES: usize = 256;
 /// A part longer than this is read anew each time, so that memory stays small.
 const PART_BYTES: usize = 1_024;
 
@@ -21,7 +21,8 @@ const PART_BYTES: usize = 1_024;
 pub(crate) struct Checker {
     callers: Known,
     decisions: Known,
-    paths: Paths,
+    paths: Places,
+    requests: Places,
 }
 
 /// Bytes that were found right as one kind of part: the same bytes are right again.
@@ -67,33 +68,44 @@ impl Known {
     }
 }
 
-/// Paths that were found right: too many to compare one after another.
+/// Bytes that were found right as one kind of part: too many to compare one after another.
 #[derive(Debug, Default)]
-struct Paths(Vec<Vec<u8>>);
+struct Places(Vec<Vec<u8>>);
 
-impl Paths {
-    fn is_path(&mut self, text: &str) -> bool {
-        let bytes = text.as_bytes();
-        self.0.resize_with(PATHS, Vec::new);
+impl Places {
+    /// The place of `bytes`, and whether they are there already.
+    fn find(&mut self, bytes: &[u8]) -> (Option<&mut Vec<u8>>, bool) {
+        self.0.resize_with(PLACES, Vec::new);
         let place = self.0.get_mut(place_of(bytes));
-        if place.as_ref().is_some_and(|known| *known == bytes) && !bytes.is_empty() {
-            return true;
-        }
-        let is_path = parse_path(text).is_some();
-        if let Some(place) = place
-            && is_path
+        let known = place.as_ref().is_some_and(|known| *known == bytes) && !bytes.is_empty();
+        (place, known)
+    }
+
+    fn holds(&mut self, bytes: &[u8]) -> bool {
+        self.find(bytes).1
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        if let (Some(place), false) = self.find(bytes)
             && bytes.len() <= PART_BYTES
         {
             bytes.clone_into(place);
         }
-        is_path
     }
 }
 
 /// Any spread will do: a wrong place costs a second look, never a wrong answer.
 fn place_of(bytes: &[u8]) -> usize {
-    let mix = |sum: usize, byte: &u8| sum.wrapping_mul(31).wrapping_add(usize::from(*byte));
-    bytes.iter().fold(0, mix) % PATHS
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
+    let sum = words
+        .iter()
+        .fold(0, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let sum = rest
+        .iter()
+        .fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
+    usize::try_from(sum >> 32).unwrap_or(0) % PLACES
 }
 
 impl Checker {
@@ -117,8 +129,22 @@ impl Checker {
         texts(from, 4)?;
         from.optional(Decoder::u64)?;
         from.optional(Decoder::parsed::<SandboxId>)?;
-        from.optional(|from| from.block(|from| self.request(from)))?;
+        from.optional(|from| from.block(|from| self.known_request(from)))?;
         map(from)
+    }
+
+    fn known_request(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
+        let bytes = from.rest();
+        if self.requests.holds(bytes) {
+            from.skip_rest();
+            return Ok(());
+        }
+        self.request(from)?;
+        // Bytes left over make it wrong, which only the block around it can see.
+        if from.rest().is_empty() {
+            self.requests.remember(bytes);
+        }
+        Ok(())
     }
 
     fn request(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
@@ -142,8 +168,17 @@ impl Checker {
 
     fn path(&mut self, from: &mut Decoder<'_>) -> Decoded<()> {
         from.judged(DecodeProblem::Invalid, |from| {
-            Ok(self.paths.is_path(from.text()?).then_some(()))
+            Ok(self.is_path(from.text()?).then_some(()))
         })
+    }
+
+    fn is_path(&mut self, text: &str) -> bool {
+        let known = self.paths.holds(text.as_bytes());
+        if !known && parse_path(text).is_some() {
+            self.paths.remember(text.as_bytes());
+            return true;
+        }
+        known
     }
 }
 

@@ -16,8 +16,8 @@ use crate::chain::{Head, LogId, Stored};
 use crate::open::{Access, OpenError, open_database, open_for_rescue};
 use crate::segment::{Segment, list_segments};
 use crate::store::{Layout, log_id, read_checkpoints};
-use crate::writer::{Draft, Meta, encode_head, newest_head, write_meta};
-use crate::{Entry, EventType, Stage};
+use crate::writer::{Meta, encode_head, newest_head, write_meta};
+use crate::{Entry, EventType, Stage, seal};
 use airlock_core::Timestamp;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -277,20 +277,18 @@ impl Rescue {
             ("from_backup".to_owned(), self.from_backup.to_string()),
             ("lost".to_owned(), ranges.join(" ")),
         ]);
-        let mut stored = Vec::new();
-        let sealed = Draft::new(&entry).and_then(|draft| draft.seal(&head, &mut stored));
-        let sealed = sealed.map_err(|error| OpenError::Damaged {
+        let sealed = seal(&head, &entry).map_err(|error| OpenError::Damaged {
             path: PathBuf::from(&path),
             detail: error.to_string(),
         })?;
         self.db
             .execute(
                 "INSERT INTO records(seq, stored) VALUES (?1, ?2)",
-                (sealed.seq.cast_signed(), &stored),
+                (sealed.seq().cast_signed(), sealed.stored()),
             )
             .and_then(|_| self.db.execute_batch("COMMIT"))
             .map_err(fail)?;
-        Ok(sealed.seq)
+        Ok(sealed.seq())
     }
 }
 

@@ -3,19 +3,23 @@
 use super::checkpoints::{KeptCheckpoints, public_key, read_checkpoints, read_last_checkpoints};
 use super::judges::{Batch, Judges};
 use super::{Layout, log_id};
-use crate::chain::{Head, LogId, Stored};
+use crate::chain::{Head, Link, LogId, Stored};
 use crate::encoding;
 use crate::open::{Access, OpenError, is_damage, open_database};
 use crate::segment::{ReadError, Segment, SegmentError, list_segments};
 use crate::verify::{Break, Depth, Trust, Verified, Verifier};
 use crate::writer::{Meta, decode_head, read_meta};
 use crate::{CheckpointError, EventType, PublicKey, SignedCheckpoint};
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Complaints of SQLite that are kept; one is enough to know.
 const COMPLAINTS: usize = 20;
+
+/// Steps among the rows that SQLite may make before its check is called off: far more than it makes
+/// before and between its complaints about pages.
+const ROW_STEPS: i64 = 10_000;
 
 /// Pages SQLite keeps in memory during a verification.
 const CACHE_PAGES: i32 = 32;
@@ -299,20 +303,10 @@ impl<'a> Walk<'a> {
 
     /// Checks one record; false once nothing more can be learnt.
     fn push(&mut self, stored: &[u8]) -> bool {
-        self.push_judged(stored, false)
-    }
-
-    /// The same, for a record whose contents a judge may have found sound already.
-    fn push_judged(&mut self, stored: &[u8], sound: bool) -> bool {
         let Some(verifier) = &mut self.verifier else {
             return false;
         };
-        let pushed = match Stored::parse(stored) {
-            Ok(record) if sound => verifier.push_sound(&record),
-            // The verifier says what is wrong with it.
-            _ => verifier.push(stored),
-        };
-        if let Err(broken) = pushed {
+        if let Err(broken) = verifier.push(stored) {
             self.broken = Some(broken);
             return false;
         }
@@ -320,6 +314,15 @@ impl<'a> Walk<'a> {
             self.explained = explains(stored, &self.start);
         }
         true
+    }
+
+    /// Checks the place of a record that a judge found sound.
+    fn push_link(&mut self, link: &Link) -> bool {
+        let Some(verifier) = &mut self.verifier else {
+            return false;
+        };
+        self.broken = verifier.push_link(link).err();
+        self.broken.is_none()
     }
 
     fn is_over(&self) -> bool {
@@ -442,12 +445,17 @@ impl<'a> Walk<'a> {
         }
         batch
             .records()
-            .all(|(seq, stored, sound)| self.push_row(seq, stored, sound))
+            .all(|(seq, stored, link)| self.push_row(seq, stored, link))
     }
 
-    fn push_row(&mut self, seq: u64, stored: &[u8], sound: bool) -> bool {
+    fn push_row(&mut self, seq: u64, stored: &[u8], link: Option<Link>) -> bool {
         let expected = self.expected();
-        if !self.push_judged(stored, sound) {
+        // Without a link the verifier looks at everything itself, and says what is wrong.
+        let holds = match link {
+            Some(link) => self.push_link(&link),
+            None => self.push(stored),
+        };
+        if !holds {
             return false;
         }
         if seq != expected {
@@ -503,7 +511,7 @@ fn next_row(rows: &mut rusqlite::Rows<'_>, batch: &mut Batch) -> rusqlite::Resul
 fn check_structure(path: &Path) -> Vec<String> {
     let complaints = open_database(path, Access::Read)
         .map_err(|error| error.to_string())
-        .and_then(|db| complaints(&db).map_err(|error| error.to_string()));
+        .and_then(|mut db| complaints(&mut db).map_err(|error| error.to_string()));
     match complaints {
         Ok(complaints) => complaints,
         Err(error) => vec![error],
@@ -515,16 +523,51 @@ fn small_cache(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "cache_size", CACHE_PAGES)
 }
 
-fn complaints(db: &Connection) -> rusqlite::Result<Vec<String>> {
+/// Has SQLite check every page, and then the rows of `meta`.
+///
+/// Its check of the whole database goes through the pages first - the trees, the order of their
+/// keys, free pages, pages used twice - and says what it found before it reads all rows once more,
+/// to compare their types with the schema. The walk sees every row of `records` with its type, so
+/// that second part is called off; `meta` is small and checked to the end.
+fn complaints(db: &mut Connection) -> rusqlite::Result<Vec<String>> {
     small_cache(db)?;
-    let mut statement = db.prepare("PRAGMA integrity_check(20)")?;
-    let answers = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let answers: Vec<_> = answers.collect::<rusqlite::Result<_>>()?;
-    Ok(answers
-        .into_iter()
-        .filter(|answer| answer != "ok")
-        .take(COMPLAINTS)
-        .collect())
+    let mut found = tree_complaints(db)?;
+    found.extend(answers(db, "PRAGMA integrity_check(meta)")?);
+    found.truncate(COMPLAINTS);
+    Ok(found)
+}
+
+fn tree_complaints(db: &mut Connection) -> rusqlite::Result<Vec<String>> {
+    let pages: i64 = db.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    // SQLite makes two steps for each page, and two for each that it complains about: whoever has
+    // made more is among the rows. A database of more steps than it can count is read to the end.
+    let steps = pages.saturating_mul(2).saturating_add(ROW_STEPS);
+    let limit = i32::try_from(steps).ok();
+    db.progress_handler(limit.unwrap_or(0), limit.map(|_| || true))?;
+    let found = answers(db, "PRAGMA integrity_check(20)");
+    db.progress_handler(0, None::<fn() -> bool>)?;
+    found
+}
+
+/// What a check answers other than that all is well, until it ends or is called off.
+fn answers(db: &Connection, check: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = db.prepare(check)?;
+    let mut rows = statement.query([])?;
+    let mut answers = Vec::new();
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => answers.push(row.get::<_, String>(0)?),
+            Ok(None) => break,
+            Err(error) if was_called_off(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    answers.retain(|answer| answer != "ok");
+    Ok(answers)
+}
+
+fn was_called_off(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
 }
 
 fn differing_copy(

@@ -8,7 +8,7 @@ use super::marker::DeadMarker;
 use super::{Clock, Layout};
 use crate::chain::LogId;
 use crate::open::{Access, open_database};
-use crate::writer::{Append, AppendError, Draft, Job, Meta, Shared, answer, read_meta, write_meta};
+use crate::writer::{AppendError, Draft, Drafts, Meta, Shared, read_meta, write_meta};
 use crate::{Break, Entry, EventType, Stage};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -210,15 +210,8 @@ impl Task {
                 .metadata
                 .insert("first_bad".to_owned(), seq.to_string());
         }
-        let drafts = vec![Draft::new(&entry)?];
-        let written = self.writer.ask(|reply| {
-            Job::Append(Append {
-                drafts,
-                durable: true,
-                reply: Some(reply),
-            })
-        })?;
-        answer(&written)?;
+        let draft = Drafts::One(Draft::new(&entry)?);
+        self.writer.append(draft, true)?.first()?;
         write_meta(&db, Meta::Break, detail.as_bytes()).map_err(sqlite)
     }
 }

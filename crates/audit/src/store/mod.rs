@@ -29,8 +29,8 @@ use crate::query::{Filter, Records, Stats};
 use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
-    self, Append, AppendError, CommitState, Committer, Draft, Job, Meta, Window, Writer, Written,
-    newest_head, read_meta, write_meta,
+    self, Append, AppendError, Awaited, CommitState, Committer, Draft, Drafts, Job, Meta, Window,
+    Writer, Written, newest_head, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -40,7 +40,7 @@ use rusqlite::Connection;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When a buffered record is acknowledged.
@@ -172,13 +172,12 @@ impl Receipt {
 /// A durable append under way. The action it announces must wait for it.
 #[must_use = "the record is not on disk before `wait` returns"]
 #[derive(Debug)]
-pub struct Ticket(mpsc::Receiver<Result<Vec<Written>, AppendError>>);
+pub struct Ticket(Awaited);
 
 impl Ticket {
     /// Waits until the record is on disk.
     pub fn wait(self) -> Result<Written, AppendError> {
-        let written = writer::answer(&self.0)?;
-        written.first().copied().ok_or(AppendError::Closed)
+        self.0.first()
     }
 }
 
@@ -266,9 +265,11 @@ impl Log {
     /// Appends one record.
     pub fn append(&self, entry: &Entry, durability: Durability) -> Result<Receipt, AppendError> {
         let durable = durability == Durability::Durable || entry.event.is_durable();
-        let draft = Draft::new(entry)?;
-        let mut receipts = self.send(vec![draft], durable)?;
-        receipts.pop().ok_or(AppendError::Closed)
+        let draft = Drafts::One(Draft::new(entry)?);
+        match self.send(draft, durable)? {
+            None => Ok(Receipt::Queued),
+            Some(awaited) => awaited.first().map(Receipt::Written),
+        }
     }
 
     /// Appends records one after another, all of them or none.
@@ -280,44 +281,38 @@ impl Log {
         let durable = durability == Durability::Durable
             || entries.iter().any(|entry| entry.event.is_durable());
         let drafts: Result<Vec<_>, _> = entries.iter().map(Draft::new).collect();
-        self.send(drafts?, durable)
+        match self.send(Drafts::Many(drafts?), durable)? {
+            None => Ok(vec![Receipt::Queued; entries.len()]),
+            Some(awaited) => {
+                let written = awaited.all()?;
+                Ok(written.into_iter().map(Receipt::Written).collect())
+            }
+        }
     }
 
     /// Begins a durable append; the caller prepares other things and then waits.
     pub fn begin(&self, entry: &Entry) -> Result<Ticket, AppendError> {
-        let drafts = vec![Draft::new(entry)?];
-        self.ask(drafts, true).map(Ticket)
+        let draft = Drafts::One(Draft::new(entry)?);
+        self.writer.shared.append(draft, true).map(Ticket)
     }
 
-    fn send(&self, drafts: Vec<Draft>, durable: bool) -> Result<Vec<Receipt>, AppendError> {
+    /// Hands records to the writer; there is nothing to wait for if they are merely acknowledged.
+    fn send(&self, drafts: Drafts, durable: bool) -> Result<Option<Awaited>, AppendError> {
         let shared = &self.writer.shared;
         let windowed = matches!(self.config.buffering, Buffering::Windowed { .. });
-        if windowed && !durable && !shared.is_failing() {
-            let records = drafts.len();
-            let job = Job::Append(Append {
-                drafts,
-                durable,
-                reply: None,
-            });
-            shared.queue.push_acknowledged(job, records)?;
-            return Ok(vec![Receipt::Queued; records]);
+        if !windowed || durable || shared.is_failing() {
+            return shared.append(drafts, durable).map(Some);
         }
-        let written = writer::answer(&self.ask(drafts, durable)?)?;
-        Ok(written.into_iter().map(Receipt::Written).collect())
-    }
-
-    fn ask(
-        &self,
-        drafts: Vec<Draft>,
-        durable: bool,
-    ) -> Result<mpsc::Receiver<Result<Vec<Written>, AppendError>>, AppendError> {
-        self.writer.shared.ask(|reply| {
-            Job::Append(Append {
-                drafts,
-                durable,
-                reply: Some(reply),
-            })
-        })
+        let records = drafts.len();
+        let append = Append {
+            drafts,
+            durable,
+            promised: false,
+        };
+        shared
+            .queue
+            .push_acknowledged(Job::Append(append), records)?;
+        Ok(None)
     }
 
     /// Returns once everything appended so far is on disk.

@@ -3,14 +3,14 @@
 //! Invariant: the head is read inside the transaction that extends it, so any number of processes
 //! build one gapless chain.
 
-use super::{Append, AppendError, Draft, Job, Queued, Written};
+use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
 use crate::open::PAGE_SIZE;
 use crate::store::CheckpointFile;
 use crate::{Entry, EventType, SignedCheckpoint, Stage};
 use airlock_core::Timestamp;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Statement};
 use std::sync::Arc;
 
 /// Page writes between two WAL checkpoints. Each costs two fsyncs, so records would be the wrong
@@ -101,6 +101,48 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Option<Head> {
     })
 }
 
+/// Rows that one statement inserts, where there are as many: it finds the end of the table once
+/// for all of them.
+const ROWS: usize = 16;
+const INSERT_ROWS: &str = "INSERT INTO records(seq, stored) VALUES \
+    (?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?),(?,?)";
+const INSERT_ROW: &str = "INSERT INTO records(seq, stored) VALUES (?,?)";
+
+/// Rows longer than this are inserted alone: SQLite copies all that one statement inserts.
+const SMALL_ROW: usize = 64 * 1024;
+
+fn insert(db: &Connection, rows: &[(i64, &[u8])]) -> rusqlite::Result<()> {
+    let small = rows.iter().all(|(_, stored)| stored.len() <= SMALL_ROW);
+    let (many, rest) = if small {
+        rows.as_chunks::<ROWS>()
+    } else {
+        ([].as_slice(), rows)
+    };
+    if !many.is_empty() {
+        let mut statement = db.prepare_cached(INSERT_ROWS)?;
+        for rows in many {
+            insert_with(&mut statement, rows)?;
+        }
+    }
+    if !rest.is_empty() {
+        let mut statement = db.prepare_cached(INSERT_ROW)?;
+        for row in rest {
+            insert_with(&mut statement, std::slice::from_ref(row))?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_with(statement: &mut Statement<'_>, rows: &[(i64, &[u8])]) -> rusqlite::Result<()> {
+    let mut place = 1;
+    for (seq, stored) in rows {
+        statement.raw_bind_parameter(place, seq)?;
+        statement.raw_bind_parameter(place + 1, stored)?;
+        place += 2;
+    }
+    statement.raw_execute().map(drop)
+}
+
 /// What the writer thread works with.
 pub(crate) struct Committer {
     pub(crate) db: Connection,
@@ -123,7 +165,6 @@ pub(crate) struct CommitState {
     /// Bytes of records in the transaction.
     bytes: u64,
     appended: bool,
-    stored: Vec<u8>,
     unpublished: Option<Unpublished>,
 }
 
@@ -137,24 +178,28 @@ struct Unpublished {
 
 /// What a transaction wrote.
 pub(crate) struct Committed {
-    written: Vec<Written>,
+    /// Whether it waited for the disk.
+    pub(crate) durable: bool,
+    /// How many records it wrote.
+    records: usize,
+    /// Where those are that were promised, in order.
+    promised: Vec<Written>,
     checkpoint: Option<SignedCheckpoint>,
     checkpoint_error: Option<AppendError>,
 }
 
 impl Committed {
-    /// Tells every caller where its records are.
+    /// Where the promised records are, in order.
+    pub(crate) fn take_promised(&mut self) -> Vec<Written> {
+        std::mem::take(&mut self.promised)
+    }
+
+    /// Tells every caller that asked for something else than records.
     pub(crate) fn answer(self, jobs: impl Iterator<Item = Queued<Job>>) {
-        let mut written = self.written.into_iter();
         for queued in jobs {
             // A caller that gave up waiting is no reason to stop.
             match queued.job {
-                Job::Append(Append { drafts, reply, .. }) => {
-                    let mine: Vec<_> = written.by_ref().take(drafts.len()).collect();
-                    if let Some(reply) = reply {
-                        let _ = reply.send(Ok(mine));
-                    }
-                }
+                Job::Append(_) => {}
                 Job::Flush(reply) => drop(reply.send(Ok(()))),
                 Job::Checkpoint(reply) => {
                     let answer = match (&self.checkpoint_error, self.checkpoint) {
@@ -171,14 +216,14 @@ impl Committed {
 
 impl Committer {
     /// Writes all of `jobs` in one transaction.
-    pub(crate) fn commit(&mut self, jobs: &[Queued<Job>]) -> Result<Committed, AppendError> {
+    pub(crate) fn commit(&mut self, jobs: &mut [Queued<Job>]) -> Result<Committed, AppendError> {
         let durable = jobs.iter().any(|queued| queued.job.is_durable());
         let wanted = jobs
             .iter()
             .any(|queued| matches!(queued.job, Job::Checkpoint(_)));
         self.synchronous(durable)?;
         self.execute("BEGIN IMMEDIATE")?;
-        let result = self.fill(jobs, wanted).and_then(|filled| {
+        let result = self.fill(jobs, durable, wanted).and_then(|filled| {
             self.execute("COMMIT")?;
             Ok(filled)
         });
@@ -186,7 +231,7 @@ impl Committer {
             Ok(mut committed) => {
                 let pages = self.state.bytes / u64::from(PAGE_SIZE);
                 self.state.since_upkeep += pages + PAGES_PER_COMMIT;
-                self.state.appended |= !committed.written.is_empty();
+                self.state.appended |= committed.records > 0;
                 self.publish(&mut committed);
                 Ok(committed)
             }
@@ -201,37 +246,42 @@ impl Committer {
         }
     }
 
-    fn fill(&mut self, jobs: &[Queued<Job>], wanted: bool) -> Result<Committed, AppendError> {
+    fn fill(
+        &mut self,
+        jobs: &mut [Queued<Job>],
+        durable: bool,
+        wanted: bool,
+    ) -> Result<Committed, AppendError> {
         let sqlite = |error: rusqlite::Error| AppendError::sqlite(&error);
         let mut head = newest_head(&self.db, &self.log).map_err(sqlite)?;
-        let mut written = Vec::with_capacity(jobs.len());
-        self.state.bytes = 0;
-        let mut insert = self
-            .db
-            .prepare_cached("INSERT INTO records(seq, stored) VALUES (?1, ?2)")
-            .map_err(sqlite)?;
-        for queued in jobs {
-            let Job::Append(append) = &queued.job else {
-                continue;
-            };
-            for draft in &append.drafts {
-                head = draft.seal(&head, &mut self.state.stored)?;
-                self.state.bytes += self.state.stored.len() as u64;
-                insert
-                    .execute((head.seq.cast_signed(), &self.state.stored))
-                    .map_err(sqlite)?;
-                written.push(Written {
-                    seq: head.seq,
-                    digest: head.digest,
-                });
-            }
-        }
-        drop(insert);
         let mut committed = Committed {
-            written,
+            durable,
+            records: 0,
+            promised: Vec::with_capacity(jobs.len()),
             checkpoint: None,
             checkpoint_error: None,
         };
+        self.state.bytes = 0;
+        let mut rows = Vec::with_capacity(jobs.len());
+        for queued in jobs {
+            let Job::Append(append) = &mut queued.job else {
+                continue;
+            };
+            let promised = append.promised;
+            for draft in append.drafts.as_mut_slice() {
+                head = draft.seal(&head)?;
+                rows.push((head.seq.cast_signed(), draft.stored()));
+                self.state.bytes += draft.stored().len() as u64;
+                if promised {
+                    committed.promised.push(Written {
+                        seq: head.seq,
+                        digest: head.digest,
+                    });
+                }
+            }
+        }
+        committed.records = rows.len();
+        insert(&self.db, &rows).map_err(sqlite)?;
         if wanted || self.is_due(&head).map_err(sqlite)? {
             match self.sign(head) {
                 Ok(checkpoint) => {
@@ -272,15 +322,12 @@ impl Committer {
         entry
             .metadata
             .insert(CHECKPOINT_METADATA.to_owned(), checkpoint.to_string());
-        let draft = Draft::new(&entry)?;
-        let head = draft.seal(&head, &mut self.state.stored)?;
-        let insert = || {
-            self.db
-                .prepare_cached("INSERT INTO records(seq, stored) VALUES (?1, ?2)")?
-                .execute((head.seq.cast_signed(), &self.state.stored))?;
-            write_meta(&self.db, Meta::Checkpointed, &head.seq.to_be_bytes())
-        };
-        insert().map_err(|error| AppendError::sqlite(&error))?;
+        let mut draft = Draft::new(&entry)?;
+        let head = draft.seal(&head)?;
+        let row = (head.seq.cast_signed(), draft.stored());
+        insert(&self.db, &[row])
+            .and_then(|()| write_meta(&self.db, Meta::Checkpointed, &head.seq.to_be_bytes()))
+            .map_err(|error| AppendError::sqlite(&error))?;
         self.state.checkpointed = head.seq;
         Ok(())
     }
@@ -379,7 +426,7 @@ impl Committer {
                 job: Job::Checkpoint(reply),
                 acknowledged: 0,
             };
-            let committed = self.commit(&[job])?;
+            let committed = self.commit(&mut [job])?;
             if let Some(error) = committed.checkpoint_error {
                 return Err(error);
             }

@@ -9,14 +9,16 @@
 
 mod commit;
 mod draft;
+mod promise;
 mod queue;
 
 pub(crate) use commit::{
     CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
 };
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, Drafts};
+pub(crate) use promise::{Awaited, Promise};
 pub use queue::Written;
-pub(crate) use queue::{Queue, Queued, Reply, Window};
+pub(crate) use queue::{Patience, Queue, Queued, Reply, Window};
 
 use crate::encoding::SealError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -105,9 +107,10 @@ impl AppendError {
 /// One or more records of one caller, written together or not at all.
 #[derive(Debug)]
 pub(crate) struct Append {
-    pub(crate) drafts: Vec<Draft>,
+    pub(crate) drafts: Drafts,
     pub(crate) durable: bool,
-    pub(crate) reply: Option<Reply<Vec<Written>>>,
+    /// Whether the caller waits for an answer.
+    pub(crate) promised: bool,
 }
 
 #[derive(Debug)]
@@ -203,6 +206,17 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner) = error;
     }
 
+    /// Queues records and hands back where the answer will arrive.
+    pub(crate) fn append(&self, drafts: Drafts, durable: bool) -> Result<Awaited, AppendError> {
+        let records = drafts.len();
+        let append = Append {
+            drafts,
+            durable,
+            promised: true,
+        };
+        self.queue.push_promised(Job::Append(append), records)
+    }
+
     /// Queues a job and hands back where its answer will arrive.
     pub(crate) fn ask<T>(
         &self,
@@ -233,17 +247,24 @@ impl Loop {
         let mut jobs = Vec::new();
         let mut busy = false;
         loop {
-            let patience = match (jobs.is_empty(), busy) {
+            let idle = match (jobs.is_empty(), busy) {
                 (false, _) => RETRY,
                 // More will follow soon: a short sleep spares callers the waking.
                 (true, true) => self.shared.queue.age(),
                 (true, false) => UPKEEP,
             };
-            let open = self.shared.queue.take(&mut jobs, patience);
-            self.linger(&mut jobs);
+            let patience = Patience {
+                idle,
+                // Those that were just answered may be back in a moment: without waiting for them
+                // every second fsync would serve only the quickest.
+                companions: self.companions,
+                linger: LINGER,
+            };
+            let promise = self.shared.queue.take(&mut jobs, patience);
+            let open = promise.is_some();
             busy = !jobs.is_empty();
             if busy {
-                self.process(&mut jobs);
+                self.process(&mut jobs, promise.unwrap_or_default());
             }
             self.upkeep();
             if !open {
@@ -257,24 +278,13 @@ impl Loop {
         }
     }
 
-    /// Waits a moment for the callers that were just answered: without it every second fsync
-    /// would serve only the quickest of them.
-    fn linger(&mut self, jobs: &mut Vec<Queued<Job>>) {
-        if self.companions < 2 || !jobs.iter().any(|queued| queued.job.is_durable()) {
-            return;
-        }
-        let until = Instant::now() + LINGER;
-        while jobs.len() + self.shared.queue.len() < self.companions && Instant::now() < until {
-            std::thread::yield_now();
-        }
-        self.shared.queue.take(jobs, Duration::ZERO);
-    }
-
     /// Commits `jobs`; those that were acknowledged and could not be written stay in it.
-    fn process(&mut self, jobs: &mut Vec<Queued<Job>>) {
+    fn process(&mut self, jobs: &mut Vec<Queued<Job>>, promise: Promise) {
+        let callers = promise.callers();
         match self.committer.commit(jobs) {
-            Ok(committed) => {
-                self.companions = jobs.len();
+            Ok(mut committed) => {
+                self.companions = if committed.durable { callers } else { 0 };
+                promise.keep(Ok(committed.take_promised()));
                 let acknowledged = jobs.iter().map(|queued| queued.acknowledged).sum();
                 self.shared.set_error(None);
                 self.shared.queue.committed(acknowledged);
@@ -284,6 +294,7 @@ impl Loop {
                 self.companions = 0;
                 self.shared.set_error(Some(error.clone()));
                 jobs.retain(|queued| !queued.job.refuse(&error));
+                promise.keep(Err(error));
             }
         }
     }
@@ -308,10 +319,8 @@ impl Job {
     fn refuse(&self, error: &AppendError) -> bool {
         // A caller that gave up waiting is no reason to stop.
         match self {
-            Self::Append(Append { reply: None, .. }) => return false,
-            Self::Append(Append {
-                reply: Some(reply), ..
-            }) => drop(reply.send(Err(error.clone()))),
+            // Whoever was promised an answer gets it together with all others.
+            Self::Append(append) => return append.promised,
             Self::Flush(reply) => drop(reply.send(Err(error.clone()))),
             Self::Checkpoint(reply) => drop(reply.send(Err(error.clone()))),
         }
@@ -324,6 +333,6 @@ struct CloseOnExit(Arc<Shared>);
 
 impl Drop for CloseOnExit {
     fn drop(&mut self) {
-        self.0.queue.close();
+        self.0.queue.abandon();
     }
 }

@@ -4,6 +4,7 @@
 //! caller that would exceed it waits. Nothing is ever dropped.
 
 use super::AppendError;
+use super::promise::{Awaited, Promise};
 use airlock_core::Digest;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,9 +48,24 @@ struct State<J> {
     queued: usize,
     urgent: bool,
     oldest: Option<Instant>,
+    /// The answer for everybody who waits for a record in the queue.
+    promise: Promise,
     /// When the waiting writer looks again by itself.
     wakes: Option<Instant>,
+    /// How many must wait before it is worth waking the writer.
+    wanted: usize,
     closed: bool,
+}
+
+/// How long the writer sleeps if nothing is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// At the longest.
+    pub(crate) idle: Duration,
+    /// Callers that are expected back at once...
+    pub(crate) companions: usize,
+    /// ...and how long the first of them is made to wait for the others.
+    pub(crate) linger: Duration,
 }
 
 #[derive(Debug)]
@@ -69,7 +85,9 @@ impl<J> Queue<J> {
                 queued: 0,
                 urgent: false,
                 oldest: None,
+                promise: Promise::default(),
                 wakes: None,
+                wanted: 0,
                 closed: false,
             }),
             work: Condvar::new(),
@@ -84,13 +102,7 @@ impl<J> Queue<J> {
 
     /// Queues a request somebody waits for.
     pub(crate) fn push_urgent(&self, job: J) -> Result<(), AppendError> {
-        let mut state = self.lock();
-        while state.jobs.len() >= WAITING && !state.closed {
-            state = self.wait(state);
-        }
-        if state.closed {
-            return Err(AppendError::Closed);
-        }
+        let mut state = self.lock_with_room()?;
         state.urgent = true;
         state.jobs.push(Queued {
             job,
@@ -99,6 +111,34 @@ impl<J> Queue<J> {
         drop(state);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// Queues `records` that their caller waits for, perhaps together with others.
+    pub(crate) fn push_promised(&self, job: J, records: usize) -> Result<Awaited, AppendError> {
+        let mut state = self.lock_with_room()?;
+        let awaited = state.promise.join(records);
+        state.jobs.push(Queued {
+            job,
+            acknowledged: 0,
+        });
+        // Waking somebody is the dearest part: once is enough.
+        let wake = state.wakes.is_some() && state.promise.callers() == state.wanted;
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+        Ok(awaited)
+    }
+
+    fn lock_with_room(&self) -> Result<MutexGuard<'_, State<J>>, AppendError> {
+        let mut state = self.lock();
+        while state.jobs.len() >= WAITING && !state.closed {
+            state = self.wait(state);
+        }
+        if state.closed {
+            return Err(AppendError::Closed);
+        }
+        Ok(state)
     }
 
     /// Queues a request that counts as done for its caller, once the window has room for it.
@@ -145,10 +185,11 @@ impl<J> Queue<J> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves everything that is due into `jobs`; false once closed and empty. Returns with nothing
-    /// after `patience`.
-    pub(crate) fn take(&self, jobs: &mut Vec<Queued<J>>, patience: Duration) -> bool {
-        let until = Instant::now() + patience;
+    /// Moves everything that is due into `jobs`, and the promise made to those who wait for it;
+    /// none once closed and empty. Returns with nothing when `patience` is at an end.
+    pub(crate) fn take(&self, jobs: &mut Vec<Queued<J>>, patience: Patience) -> Option<Promise> {
+        let until = Instant::now() + patience.idle;
+        let mut lingers_until = None;
         let mut state = self.lock();
         loop {
             let now = Instant::now();
@@ -157,14 +198,23 @@ impl<J> Queue<J> {
             if state.urgent || state.closed || full || due.is_some_and(|due| due <= now) {
                 break;
             }
-            let wake = due.map_or(until, |due| due.min(until));
-            if wake <= now {
-                return true;
+            let mut wake = due.map_or(until, |due| due.min(until));
+            state.wanted = 1;
+            if state.promise.callers() > 0 {
+                let lingers_until = *lingers_until.get_or_insert(now + patience.linger);
+                if state.promise.callers() >= patience.companions || lingers_until <= now {
+                    break;
+                }
+                wake = wake.min(lingers_until);
+                state.wanted = patience.companions;
+            }
+            if until <= now {
+                return Some(Promise::default());
             }
             state.wakes = Some(wake);
             state = self
                 .work
-                .wait_timeout(state, wake - now)
+                .wait_timeout(state, wake.saturating_duration_since(now))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             state.wakes = None;
@@ -172,6 +222,7 @@ impl<J> Queue<J> {
         let open = !(state.closed && state.jobs.is_empty());
         let was_full = state.jobs.len() >= WAITING;
         jobs.append(&mut state.jobs);
+        let promise = std::mem::take(&mut state.promise);
         state.urgent = false;
         state.oldest = None;
         state.queued = 0;
@@ -179,17 +230,12 @@ impl<J> Queue<J> {
         if was_full {
             self.room.notify_all();
         }
-        open
+        open.then_some(promise)
     }
 
     /// How long an acknowledged record may wait.
     pub(crate) const fn age(&self) -> Duration {
         self.window.age
-    }
-
-    /// How many requests wait right now.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().jobs.len()
     }
 
     /// `records` acknowledged ones are committed: there is room again.
@@ -207,5 +253,77 @@ impl<J> Queue<J> {
         self.lock().closed = true;
         self.work.notify_all();
         self.room.notify_all();
+    }
+
+    /// The same, and nobody is there any more who would take what is queued.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let left = (
+            std::mem::take(&mut state.jobs),
+            std::mem::take(&mut state.promise),
+        );
+        drop(state);
+        // Tells those who wait.
+        drop(left);
+        self.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Long enough that a test which waits for it in vain has failed.
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn queue() -> Queue<u8> {
+        Queue::new(Window {
+            records: 100,
+            age: LONG,
+        })
+    }
+
+    #[test]
+    fn the_writer_waits_for_companions_and_takes_them_together() {
+        let queue = queue();
+        let patience = Patience {
+            idle: LONG,
+            companions: 3,
+            linger: LONG,
+        };
+        let mut jobs = Vec::new();
+        let promise = std::thread::scope(|scope| {
+            for job in 0..3 {
+                let queue = &queue;
+                scope.spawn(move || drop(queue.push_promised(job, 1)));
+            }
+            queue.take(&mut jobs, patience).unwrap()
+        });
+        assert_eq!((jobs.len(), promise.callers()), (3, 3));
+    }
+
+    #[test]
+    fn a_caller_is_not_kept_waiting_for_companions_that_do_not_come() {
+        let queue = queue();
+        let patience = Patience {
+            idle: LONG,
+            companions: 3,
+            linger: Duration::from_millis(1),
+        };
+        let _awaited = queue.push_promised(7, 1).unwrap();
+        let mut jobs = Vec::new();
+        let promise = queue.take(&mut jobs, patience).unwrap();
+        assert_eq!((jobs.len(), promise.callers()), (1, 1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_writer_that_is_gone() {
+        let queue = queue();
+        let awaited = queue.push_promised(7, 1).unwrap();
+        queue.abandon();
+        assert_eq!(awaited.first(), Err(AppendError::Closed));
+        assert!(queue.push_promised(8, 1).is_err());
+        assert!(queue.push_urgent(8).is_err());
     }
 }

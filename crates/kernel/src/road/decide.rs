@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
-use airlock_core::{Request, Syscall, Timestamp, WorkspacePath};
+use airlock_core::{CapabilityForm, Request, RequestPath, Syscall, Timestamp, WorkspacePath};
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
     Opinion, Verdict,
@@ -123,6 +123,12 @@ fn refused(policy: &PolicyInForce, contribution: Contribution) -> Decision {
     }
 }
 
+/// What one thread decides with, over and over.
+struct Scratch {
+    request: Request,
+    capability: String,
+}
+
 /// Asks policy about each file a search or a listing comes across.
 pub(super) struct SearchFilter<'a> {
     policy: &'a PolicyInForce,
@@ -132,7 +138,9 @@ pub(super) struct SearchFilter<'a> {
     now: Timestamp,
     /// Copies of the request, one a thread: copying its arguments for each of thousands of files
     /// would cost more than deciding.
-    copies: Mutex<Vec<Request>>,
+    copies: Mutex<Vec<Scratch>>,
+    /// What the capability for a path begins with, where a path is all that it is about.
+    capability: Option<String>,
     /// `fs.read`, where the search shows what it would show.
     reading: Option<Syscall>,
 }
@@ -158,16 +166,23 @@ impl<'a> SearchFilter<'a> {
             root,
             now,
             copies,
+            capability: path_capability(request.syscall, reading, root),
             reading,
         }
     }
 
-    fn copies(&self) -> MutexGuard<'_, Vec<Request>> {
+    fn copies(&self) -> MutexGuard<'_, Vec<Scratch>> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn allows(&self, request: &Request) -> bool {
-        let granted = request.needs(self.root).iter().all(|capability| {
+    fn allows(&self, scratch: &mut Scratch) -> bool {
+        self.is_granted(scratch)
+            && self.policy.decide(&scratch.request, self.now).verdict == Verdict::Allow
+    }
+
+    fn is_granted(&self, scratch: &mut Scratch) -> bool {
+        let request = &scratch.request;
+        let grants = |capability: &str| {
             self.enforcer.would_grant(&CheckQuery {
                 plugin: &request.caller.plugin,
                 capability,
@@ -176,8 +191,32 @@ impl<'a> SearchFilter<'a> {
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             })
-        });
-        granted && self.policy.decide(request, self.now).verdict == Verdict::Allow
+        };
+        match (&self.capability, request.paths.as_slice()) {
+            (Some(start), [RequestPath::Inside(path)]) if !path.is_root() => {
+                scratch.capability.clone_from(start);
+                scratch.capability.push_str(path.as_str());
+                grants(&scratch.capability)
+            }
+            _ => request.needs(self.root).iter().all(|need| grants(need)),
+        }
+    }
+}
+
+/// What the capabilities of `syscall` and `reading` for a path beneath `root` begin with, if it is
+/// the same: what [`Request::needs`] builds anew for every path.
+fn path_capability(syscall: Syscall, reading: Option<Syscall>, root: &str) -> Option<String> {
+    let form = syscall.spec().capability;
+    let same = reading.is_none_or(|reading| reading.spec().capability == form);
+    match form {
+        CapabilityForm::Path(name) if same => {
+            Some(format!("{name}.{}/", root.trim_end_matches('/')))
+        }
+        CapabilityForm::Path(_)
+        | CapabilityForm::Fixed(_)
+        | CapabilityForm::Host(_)
+        | CapabilityForm::Secret(_)
+        | CapabilityForm::Tool(_) => None,
     }
 }
 
@@ -190,29 +229,48 @@ impl SearchFilter<'_> {
         }
     }
 
-    /// Decides with a copy of the request that names `path` alone.
-    fn with<T>(&self, path: &WorkspacePath, decide: impl FnOnce(&mut Request) -> T) -> T {
+    /// Decides with a copy of the request.
+    fn with<T>(&self, decide: impl FnOnce(&mut Scratch) -> T) -> T {
         let copy = self.copies().pop();
-        let mut request = copy.unwrap_or_else(|| self.request.clone());
-        request.paths.clear();
-        request.paths.push(path.clone().into());
-        let decided = decide(&mut request);
-        self.name(&mut request, self.request.syscall);
-        self.copies().push(request);
+        let mut scratch = copy.unwrap_or_else(|| Scratch {
+            request: self.request.clone(),
+            capability: String::new(),
+        });
+        let decided = decide(&mut scratch);
+        self.name(&mut scratch.request, self.request.syscall);
+        self.copies().push(scratch);
         decided
     }
+
+    fn may_read_with(&self, scratch: &mut Scratch, path: WorkspacePath) -> bool {
+        about(&mut scratch.request, path);
+        // What shows content is reading, whatever it is called.
+        let same = self.reading.is_none_or(|reading| {
+            self.name(&mut scratch.request, reading);
+            self.allows(scratch)
+        });
+        self.name(&mut scratch.request, self.request.syscall);
+        same && self.allows(scratch)
+    }
+}
+
+/// Makes `request` one that names `path` alone.
+fn about(request: &mut Request, path: WorkspacePath) {
+    request.paths.clear();
+    request.paths.push(path.into());
 }
 
 impl ReadFilter for SearchFilter<'_> {
     fn may_read(&self, path: &WorkspacePath) -> bool {
-        self.with(path, |request| {
-            // What shows content is reading, whatever it is called.
-            let same = self.reading.is_none_or(|reading| {
-                self.name(request, reading);
-                self.allows(request)
-            });
-            self.name(request, self.request.syscall);
-            same && self.allows(request)
+        self.with(|scratch| self.may_read_with(scratch, path.clone()))
+    }
+
+    fn may_read_each(&self, paths: &[Box<str>]) -> Vec<bool> {
+        self.with(|scratch| {
+            let mut ask = |path: &str| {
+                WorkspacePath::new(path).is_ok_and(|path| self.may_read_with(scratch, path))
+            };
+            paths.iter().map(|path| ask(path)).collect()
         })
     }
 
@@ -220,9 +278,48 @@ impl ReadFilter for SearchFilter<'_> {
         let Some(reading) = self.reading else {
             return false;
         };
-        self.with(path, |request| {
+        self.with(|scratch| {
+            let request = &mut scratch.request;
+            about(request, path.clone());
             self.name(request, reading);
             self.policy.decide(request, self.now).verdict == Verdict::Deny
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::{Caller, Tier};
+
+    fn caller() -> Caller {
+        Caller {
+            tenant: "local".parse().unwrap(),
+            user: "ada".parse().unwrap(),
+            workspace: "work".parse().unwrap(),
+            session: None,
+            plugin: "agent".parse().unwrap(),
+            tags: Vec::new(),
+            peer: None,
+            sandbox: None,
+            mode: None,
+            phase: None,
+        }
+    }
+
+    #[test]
+    fn the_capability_for_a_path_is_the_one_its_request_needs() {
+        for name in ["search.grep", "search.glob", "fs.read", "fs.write"] {
+            for root in ["/", "/home/me/work", "/odd/"] {
+                let syscall = Syscall::parse(name).unwrap();
+                let path = WorkspacePath::new("src/main.rs").unwrap();
+                let mut request = Request::new(syscall, Tier::Kernel, caller());
+                about(&mut request, path.clone());
+                let start = path_capability(syscall, None, root).unwrap();
+                assert_eq!(request.needs(root), [format!("{start}{path}")]);
+            }
+        }
+        let (read, write) = (Syscall::parse("fs.read"), Syscall::parse("fs.write"));
+        assert_eq!(path_capability(read.unwrap(), write.ok(), "/"), None);
     }
 }

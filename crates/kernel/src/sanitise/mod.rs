@@ -13,7 +13,8 @@ use secrets::Redactor;
 pub use terminal::strip_control;
 
 use crate::tools::Keep;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// Text that passed all steps, with what was taken out.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ pub struct Sanitised {
 pub const DEFAULT_OUTPUT_BYTES: usize = 16_000;
 
 /// Sanitises every string of `value`; together they hold at most about `budget` bytes.
-pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
+pub fn sanitise(mut value: Value, keep: Keep, budget: usize) -> Sanitised {
     let mut redactor = Redactor::new();
     let mut state = State {
         redactor: &mut redactor,
@@ -38,7 +39,7 @@ pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
         left: budget,
         cut: false,
     };
-    let value = state.walk(value);
+    state.walk(&mut value);
     let cut = state.cut;
     Sanitised {
         value,
@@ -94,47 +95,77 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    fn walk(&mut self, value: Value) -> Value {
+    /// Changes in place only what has to change: nearly all of a result is harmless.
+    fn walk(&mut self, value: &mut Value) {
         match value {
-            Value::String(text) => Value::String(self.text(&text)),
+            Value::String(text) => self.text(text),
             Value::Array(items) => self.list(items),
-            Value::Object(fields) => Value::Object(
-                fields
-                    .into_iter()
-                    .map(|(key, value)| (self.key(&key), self.walk(value)))
-                    .collect(),
-            ),
-            Value::Null | Value::Bool(_) | Value::Number(_) => value,
+            Value::Object(fields) => self.object(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
+    fn object(&mut self, fields: &mut Map<String, Value>) {
+        if fields.keys().all(|key| is_harmless(key)) {
+            fields.values_mut().for_each(|value| self.walk(value));
+            return;
+        }
+        *fields = std::mem::take(fields)
+            .into_iter()
+            .map(|(key, mut value)| {
+                let key = self.key(&key);
+                self.walk(&mut value);
+                (key, value)
+            })
+            .collect();
+    }
+
     /// Once the budget is spent, a list loses its remaining items rather than their contents.
-    fn list(&mut self, items: Vec<Value>) -> Value {
-        let mut kept = Vec::with_capacity(items.len().min(1_024));
-        for item in items {
+    fn list(&mut self, items: &mut Vec<Value>) {
+        let mut kept = 0;
+        for item in items.iter_mut() {
             if self.left == 0 {
                 self.cut = true;
                 break;
             }
             self.left = self.left.saturating_sub(4);
-            kept.push(self.walk(item));
+            self.walk(item);
+            kept += 1;
         }
-        Value::Array(kept)
+        items.truncate(kept);
     }
 
     fn key(&mut self, key: &str) -> String {
         self.redactor.redact(&strip_control(key)).into_owned()
     }
 
-    fn text(&mut self, text: &str) -> String {
+    /// The text without what may not be in it; none if there is nothing of that kind.
+    fn cleaned(&mut self, text: &str) -> Option<String> {
         let clean = strip_control(text);
-        let clean = self.redactor.redact(&clean);
-        // The marker can be longer than a short text that it stands for.
-        self.cut |= clean.len() > self.left;
-        let bounded = bound(&clean, self.keep, self.left);
-        self.left = self.left.saturating_sub(bounded.len());
-        bounded.into_owned()
+        let redacted = self.redactor.redact(&clean);
+        let same = matches!(redacted, Cow::Borrowed(same) if same.len() == text.len());
+        (!same).then(|| redacted.into_owned())
     }
+
+    fn text(&mut self, text: &mut String) {
+        if let Some(clean) = self.cleaned(text) {
+            *text = clean;
+        }
+        if text.len() > self.left {
+            // The marker can be longer than a short text that it stands for.
+            self.cut = true;
+            *text = bound(text, self.keep, self.left).into_owned();
+        }
+        self.left = self.left.saturating_sub(text.len());
+    }
+}
+
+/// Whether a key is one that sanitising leaves alone, told quickly for those that tools use.
+fn is_harmless(key: &str) -> bool {
+    key.len() < secrets::SHORTEST
+        && key
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -159,6 +190,18 @@ mod tests {
             "{}",
             out.value.to_string().len()
         );
+    }
+
+    #[test]
+    fn keys_are_cleaned_like_any_other_text() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let mut value = json!({ "path": "a\u{7}b", "in\u{1b}[0mner": { "x": 1 } });
+        value[&token] = json!("\u{9b}31mred");
+        let out = sanitise(value, Keep::Head, 5_000);
+        let want = json!({
+            "path": "ab", "inner": { "x": 1 }, "[secret:github-token#1]": "red",
+        });
+        assert_eq!((out.value, out.secrets), (want, 1));
     }
 
     #[test]

@@ -87,6 +87,9 @@ const KINDS: &[SecretKind] = &[
     ),
 ];
 
+/// No secret of any kind is shorter: that of a URL needs `aa://a:aaa@`.
+pub(super) const SHORTEST: usize = 11;
+
 /// What a private key block begins with.
 const KEY_BEGIN: &str = "-----BEGIN ";
 /// What it ends with.
@@ -134,6 +137,9 @@ impl Redactor {
 
     /// `text` with every known form of secret replaced.
     pub(crate) fn redact<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
+        if text.len() < SHORTEST {
+            return Cow::Borrowed(text);
+        }
         let mut found = find(text);
         if found.is_empty() {
             return Cow::Borrowed(text);
@@ -249,6 +255,9 @@ fn present(text: &str) -> [bool; KINDS.len()] {
 fn find(text: &str) -> Vec<Hit> {
     let present = present(text);
     let mut hits = Vec::new();
+    if !present.contains(&true) {
+        return hits;
+    }
     for ((kind, pattern), _) in KINDS
         .iter()
         .zip(PATTERNS.iter())
@@ -318,6 +327,18 @@ mod tests {
                 "{secret}"
             );
         }
+    }
+
+    #[test]
+    fn the_shortest_secret_of_every_kind_is_long_enough_to_be_looked_at() {
+        let shortest = |kind: &SecretKind| {
+            if kind.literal == KEY_BEGIN {
+                return KEY_BEGIN.len() + KEY_NAME.len();
+            }
+            let parsed = regex_syntax::parse(kind.pattern).unwrap();
+            parsed.properties().minimum_len().unwrap()
+        };
+        assert_eq!(KINDS.iter().map(shortest).min(), Some(SHORTEST));
     }
 
     #[test]

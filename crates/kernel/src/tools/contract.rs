@@ -91,6 +91,12 @@ pub trait ReadFilter: Sync {
     /// Whether policy lets this caller read `path`.
     fn may_read(&self, path: &WorkspacePath) -> bool;
 
+    /// The same for each of `paths`, which are relative to the workspace root.
+    fn may_read_each(&self, paths: &[Box<str>]) -> Vec<bool> {
+        let ask = |path: &str| WorkspacePath::new(path).is_ok_and(|path| self.may_read(&path));
+        paths.iter().map(|path| ask(path)).collect()
+    }
+
     /// Whether policy denies this caller the content of `path`, however it asks for it.
     fn forbids_content(&self, path: &WorkspacePath) -> bool {
         let _ = path;

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::target::Target;
 use super::walk::{Visitor, Walk};
 use crate::beneath::Root;
-use airlock_core::{RequestPath, Tier, WorkspacePath};
+use airlock_core::{RequestPath, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -106,13 +106,17 @@ impl Prepared for PreparedGlob {
         // Each thread's paths are sorted already: a stable sort merges such runs cheaply.
         paths.sort();
         let allowed = first_allowed(paths, self.limit, context);
+        let mut value = json!({
+            "truncated": allowed.truncated || incomplete,
+            "unreadable_names": totals.unreadable_names,
+            "unreadable_directories": totals.unreadable_directories,
+        });
+        if let Some(object) = value.as_object_mut() {
+            // Moved in: the macro would copy every path.
+            object.insert("paths".to_owned(), allowed.paths.into());
+        }
         Ok(ToolOutput {
-            value: json!({
-                "paths": allowed.paths,
-                "truncated": allowed.truncated || incomplete,
-                "unreadable_names": totals.unreadable_names,
-                "unreadable_directories": totals.unreadable_directories,
-            }),
+            value,
             // Counted by name, what is withheld would tell which names there are.
             hidden: 0,
         })
@@ -120,10 +124,12 @@ impl Prepared for PreparedGlob {
 }
 
 /// Paths put to policy in one go by all threads.
-const BATCH: usize = 4_096;
+const BATCH: usize = 16_384;
+/// Fewer than this are not worth a second thread.
+const SHARED: usize = 2_048;
 
 struct Allowed {
-    paths: Vec<Box<str>>,
+    paths: Vec<Value>,
     truncated: bool,
 }
 
@@ -136,7 +142,11 @@ fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> 
     let mut size = 0u64;
     let mut paths = paths.into_iter();
     loop {
-        let batch: Vec<Box<str>> = paths.by_ref().take(BATCH).collect();
+        // No more than could be returned are asked about, as long as policy allows most of them.
+        let most = usize::try_from(limit)
+            .unwrap_or(usize::MAX)
+            .clamp(SHARED, BATCH);
+        let batch: Vec<Box<str>> = paths.by_ref().take(most).collect();
         if batch.is_empty() {
             return allowed;
         }
@@ -150,35 +160,35 @@ fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> 
                 allowed.truncated = true;
                 return allowed;
             }
-            allowed.paths.push(path);
+            allowed.paths.push(Value::String(path.into()));
         }
     }
 }
 
 /// Policy's answer for each path.
 fn may_read(paths: &[Box<str>], context: &RunContext<'_>) -> Vec<bool> {
-    let ask =
-        |path: &str| WorkspacePath::new(path).is_ok_and(|path| context.filter.may_read(&path));
     let threads = context.thread_count();
-    if threads < 2 || paths.len() < BATCH / 2 {
-        return paths.iter().map(|path| ask(path)).collect();
+    if threads < 2 || paths.len() < SHARED {
+        return context.filter.may_read_each(paths);
     }
     let share = paths.len().div_ceil(threads);
     std::thread::scope(|scope| {
-        let parts: Vec<_> = paths
-            .chunks(share)
+        let mut parts = paths.chunks(share);
+        let own = parts.next().unwrap_or_default();
+        let parts: Vec<_> = parts
             .map(|part| {
                 (
                     part.len(),
-                    scope.spawn(move || part.iter().map(|path| ask(path)).collect::<Vec<_>>()),
+                    scope.spawn(move || context.filter.may_read_each(part)),
                 )
             })
             .collect();
-        // A thread that died gave no answer, and no answer is a no.
-        let answers = |(length, part): (usize, std::thread::ScopedJoinHandle<'_, Vec<bool>>)| {
-            part.join().unwrap_or_else(|_| vec![false; length])
-        };
-        parts.into_iter().flat_map(answers).collect()
+        let mut answers = context.filter.may_read_each(own);
+        for (length, part) in parts {
+            // A thread that died gave no answer, and no answer is a no.
+            answers.extend(part.join().unwrap_or_else(|_| vec![false; length]));
+        }
+        answers
     })
 }
 

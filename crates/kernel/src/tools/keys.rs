@@ -3,6 +3,7 @@
 //! Tools that show some lines of a file follow its key blocks from the beginning, and put a
 //! placeholder where a shown line is part of one.
 
+use memchr::memmem;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// What stands for a line of a private key.
@@ -10,6 +11,11 @@ pub(super) const PLACEHOLDER: &str = "[secret:private-key]";
 
 /// Lines longer than this are no key lines; only their beginning is looked at.
 const LINE_BYTES: u64 = 64 * 1024;
+
+/// Whether `bytes` may hold a private key: if not, [`lines`] finds none in them.
+pub(super) fn may_be_in(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"PRIVATE KEY").is_some()
+}
 
 /// Whether the line after `line` is within a private key, given whether `line` is.
 pub(super) fn inside_after(line: &[u8], inside: bool) -> bool {
@@ -66,6 +72,7 @@ mod tests {
             "RSA PRIVATE KEY"
         );
         assert_eq!(lines(text.as_bytes()).unwrap(), [(2, 4)]);
+        assert!(may_be_in(text.as_bytes()) && !may_be_in(b"-----BEGIN CERTIFICATE-----"));
         let cut: String = text.lines().take(3).collect::<Vec<_>>().join("\n");
         assert_eq!(lines(cut.as_bytes()).unwrap(), [(2, u64::MAX)]);
         assert!(

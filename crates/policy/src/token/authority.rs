@@ -165,7 +165,9 @@ impl TokenAuthority {
         let scopes = || ledger.pools(entry, Part::Own).map(|pool| &pool.scope);
         if scopes().all(|scope| scope.is_quick_for(request)) {
             scopes().try_for_each(|scope| scope.permits(request))?;
-            return used(&ledger, entry, token.id);
+            // Checked above, and nobody else has had the lock since.
+            ledger.count(entry, Part::Own);
+            return Ok(used(entry, token.id));
         }
         // Matching a long list of paths must not hold up other threads, so the lock is let go in
         // between; drawing looks at everything that may have changed once more.
@@ -173,7 +175,9 @@ impl TokenAuthority {
         drop(ledger);
         scopes.iter().try_for_each(|scope| scope.permits(request))?;
         let ledger = self.ledger();
-        used(&ledger, held(&ledger, token)?, token.id)
+        let entry = held(&ledger, token)?;
+        ledger.draw(entry, Part::Own)?;
+        Ok(used(entry, token.id))
     }
 
     /// Voids a token and everything narrowed from it. False if it is not live.
@@ -276,14 +280,13 @@ fn held<'a>(ledger: &'a Ledger, token: &Token) -> Result<&'a Entry, NoToken> {
     }
 }
 
-/// Counts one use of `entry`, the token `id`.
-fn used(ledger: &Ledger, entry: &Entry, id: TokenId) -> Result<Redeemed, NoToken> {
-    ledger.draw(entry, Part::Own)?;
-    Ok(Redeemed {
+/// One use of `entry`, the token `id`, which was counted.
+fn used(entry: &Entry, id: TokenId) -> Redeemed {
+    Redeemed {
         id,
         name: Arc::clone(&entry.name),
         constraints: entry.own.scope.scope.constraints,
-    })
+    }
 }
 
 fn fresh(scope: Scope, now: Timestamp) -> Result<Pool, IssueError> {

@@ -183,9 +183,14 @@ impl Ledger {
     /// Counts one use of this scope of `entry` and of all it was narrowed from, or of none.
     pub(super) fn draw(&self, entry: &Entry, part: Part) -> Result<(), NoToken> {
         self.check(entry, part)?;
+        self.count(entry, part);
+        Ok(())
+    }
+
+    /// The same where a [check](Ledger::check) went well under the same lock.
+    pub(super) fn count(&self, entry: &Entry, part: Part) {
         for pool in self.pools(entry, part) {
             pool.left.set(pool.left.get().saturating_sub(1));
         }
-        Ok(())
     }
 }

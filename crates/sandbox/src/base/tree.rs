@@ -1,7 +1,8 @@
 //! A file system seen from a root of its own, so that every distribution can be tried anywhere.
 
 use super::secret::file_holds_secret;
-use std::collections::VecDeque;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -20,15 +21,23 @@ pub(super) enum Kind {
     File,
 }
 
-/// A file system beneath a directory.
+/// A file system beneath a directory, each part of it looked at once.
 pub(super) struct Tree {
     root: PathBuf,
+    known: RefCell<HashMap<PathBuf, Option<Kind>>>,
+    /// The names in `/etc`, where most that is looked for is not there.
+    settings: OnceCell<Option<HashSet<OsString>>>,
 }
+
+/// The directory that most of the tables is about.
+const SETTINGS: &str = "/etc";
 
 impl Tree {
     pub(super) fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
+            known: RefCell::default(),
+            settings: OnceCell::new(),
         }
     }
 
@@ -39,6 +48,30 @@ impl Tree {
 
     /// What is at `path`, whose directories must not be links.
     pub(super) fn kind(&self, path: &Path) -> Option<Kind> {
+        if path.parent() == Some(Path::new(SETTINGS)) && !self.is_setting(path) {
+            return None;
+        }
+        if let Some(kind) = self.known.borrow().get(path) {
+            return kind.clone();
+        }
+        let kind = self.look(path);
+        self.known
+            .borrow_mut()
+            .insert(path.to_owned(), kind.clone());
+        kind
+    }
+
+    /// Whether `/etc`, if it can be listed, lists `path`.
+    fn is_setting(&self, path: &Path) -> bool {
+        let names = self.settings.get_or_init(|| {
+            let entries = fs::read_dir(self.on_host(Path::new(SETTINGS))).ok()?;
+            entries.map(|entry| Some(entry.ok()?.file_name())).collect()
+        });
+        let name = path.file_name().unwrap_or_default();
+        names.as_ref().is_none_or(|names| names.contains(name))
+    }
+
+    fn look(&self, path: &Path) -> Option<Kind> {
         let host = self.on_host(path);
         let kind = fs::symlink_metadata(&host).ok()?.file_type();
         if kind.is_symlink() {

@@ -219,8 +219,8 @@ impl Steps {
                 SystemEntry::Link { path, target } => self.link(bytes(path), target)?,
             }
         }
-        for mask in &ingredients.resolved.masks {
-            self.hide(mask)?;
+        for (mask, empty) in &ingredients.resolved.masks {
+            self.hide(mask, *empty)?;
         }
         for (name, place, content) in &ingredients.resolved.texts {
             let text = content.clone();
@@ -230,9 +230,10 @@ impl Steps {
         Ok(())
     }
 
-    fn hide(&mut self, mask: &Mask) -> Result<(), Unfit> {
+    fn hide(&mut self, mask: &Mask, empty: bool) -> Result<(), Unfit> {
         let (source, path) = match mask {
             Mask::Directory(path) => (c"/denied", path),
+            Mask::File(path) if empty => (c"/null", path),
             Mask::File(path) => (c"/nothing", path),
         };
         self.bind(Source::Base(source), bytes(path), SEEN)
@@ -401,14 +402,22 @@ impl Steps {
         } else {
             "userxattr"
         };
-        let options =
-            format!("lowerdir=/lower,upperdir=/layer/{upper},workdir=/layer/{work},volatile,{own}");
+        let mut lower = "/lower";
+        for name in &ingredients.resolved.ghosts {
+            lower = "/ghost:/lower";
+            let name = text(name.as_bytes())?;
+            let owner = ingredients.owner;
+            self.add(Op::Ghost { name, owner }, "hold a denied place");
+        }
+        let options = format!(
+            "lowerdir={lower},upperdir=/layer/{upper},workdir=/layer/{work},volatile,{own}"
+        );
         self.mount(c"overlay", path, NO_SETUID | NO_DEVICES, Some(&options))
     }
 
     fn denials(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         for mask in &ingredients.resolved.hidden {
-            self.hide(mask)?;
+            self.hide(mask, false)?;
         }
         for path in &ingredients.resolved.frozen {
             let path = bytes(path);
@@ -450,11 +459,12 @@ impl Steps {
                 .collect();
             self.add(Op::Landlock { ruleset, rules }, "raise Landlock rules");
         }
-        let program = ingredients.filter;
-        self.add(Op::Filter { program }, "install the seccomp filter");
+        // The first filter lets no further ones be installed, so it comes last.
         if let Some((program, flags)) = ingredients.asking {
             self.add(Op::Ask { program, flags }, "install the filter for denials");
         }
+        let program = ingredients.filter;
+        self.add(Op::Filter { program }, "install the seccomp filter");
     }
 }
 

@@ -226,8 +226,8 @@ impl Lookout {
         None
     }
 
-    /// What `outcome` was really due to.
-    pub(super) fn explain(&self, hold: &Hold, outcome: Outcome) -> Outcome {
+    /// What `outcome` was really due to, of a command that left `left` processes behind.
+    pub(super) fn explain(&self, hold: &Hold, outcome: Outcome, left: u32) -> Outcome {
         if matches!(outcome, Outcome::Exited(0)) {
             return outcome;
         }
@@ -236,8 +236,9 @@ impl Lookout {
             return Outcome::OutOfMemory;
         }
         let peak = self.watch.as_ref().map(|watch| watch.peak().tasks);
-        // Init is one of them.
-        let full = hold.group.is_none() && peak.is_some_and(|tasks| tasks > self.pids);
+        // Init is among those seen, the command is not among those left.
+        let seen = peak.is_some_and(|tasks| tasks > self.pids);
+        let full = hold.group.is_none() && (seen || u64::from(left) + 1 >= self.pids);
         if tally.pids_refused > self.before.pids_refused || full {
             return Outcome::TooManyProcesses;
         }

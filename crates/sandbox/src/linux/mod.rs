@@ -4,6 +4,7 @@
 //! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
 //! [`supervise`] are its supervisor's side.
 
+mod broker;
 mod collector;
 mod compile;
 mod control;

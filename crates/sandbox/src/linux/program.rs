@@ -65,6 +65,11 @@ pub(super) enum Op {
     Link { entry: Entry, target: CString },
     /// Makes a file in the base.
     Text { name: &'static CStr, text: Vec<u8> },
+    /// Makes an empty directory that the workspace then seems to have, so that nobody can make it.
+    Ghost {
+        name: CString,
+        owner: Option<(u32, u32)>,
+    },
     /// Binds a tree to a place of the new root.
     Bind {
         source: Source,

@@ -8,9 +8,9 @@ use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, StartError};
-use crate::plan::{Access, Denial, Extent, HostPath, Target};
-use std::ffi::CStr;
+use crate::launch::{Launch, Layers, StartError};
+use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
@@ -46,7 +46,8 @@ pub(super) struct Resolved {
     /// A directory the base can be made on.
     pub(super) base: &'static Path,
     pub(super) system: Vec<(SystemEntry, Kind)>,
-    pub(super) masks: Vec<Mask>,
+    /// What of the system is hidden, and whether it then reads as empty.
+    pub(super) masks: Vec<(Mask, bool)>,
     pub(super) texts: Vec<Text>,
     pub(super) proc_hidden: Vec<&'static str>,
     pub(super) granted: Vec<Granted>,
@@ -54,7 +55,10 @@ pub(super) struct Resolved {
     pub(super) hidden: Vec<Mask>,
     /// Paths that exist and may not be written.
     pub(super) frozen: Vec<HostPath>,
-    /// Denials that no mount can express.
+    /// Names of the workspace that are not there and may not be made.
+    pub(super) ghosts: Vec<OsString>,
+    /// Every denial, if there is one that no mount can express. The broker acts from outside, where
+    /// a mount of the sandbox keeps no file from being removed: it has to know all of them.
     pub(super) brokered: Vec<Denial>,
 }
 
@@ -87,18 +91,19 @@ impl Resolved {
             )
         };
         let granted = granted(launch, identity, maps)?;
-        let (hidden, frozen, brokered) = denials(launch);
+        let denied = Denied::of(launch);
         let there = |name: &&&str| Path::new("/proc").join(name).exists();
         Ok(Self {
             base: base.ok_or_else(nowhere)?,
             system: system(&launch.base.system)?,
-            masks: launch.base.masks.clone(),
+            masks: launch.base.masks.iter().map(masked).collect(),
             texts: texts(launch),
             proc_hidden: PROC_HIDDEN.iter().filter(there).copied().collect(),
             granted,
-            hidden,
-            frozen,
-            brokered,
+            hidden: denied.hidden,
+            frozen: denied.frozen,
+            ghosts: denied.ghosts,
+            brokered: denied.brokered,
         })
     }
 }
@@ -113,6 +118,17 @@ fn system(entries: &[SystemEntry]) -> Result<Vec<(SystemEntry, Kind)>, StartErro
         SystemEntry::Link { .. } => Ok((entry.clone(), Kind::Other)),
     });
     found.collect()
+}
+
+/// Programs that find a file everybody may read expect to read it; one that few may is refused.
+fn masked(mask: &Mask) -> (Mask, bool) {
+    let empty = match mask {
+        Mask::Directory(_) => false,
+        Mask::File(path) => {
+            fs::symlink_metadata(path.as_path()).is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
+        }
+    };
+    (mask.clone(), empty)
 }
 
 /// Who the sandbox's user is, for programs that ask.
@@ -156,36 +172,68 @@ fn granted(
     found.collect()
 }
 
-/// What is denied: by hiding, by freezing, and by asking the broker.
-fn denials(launch: &Launch) -> (Vec<Mask>, Vec<HostPath>, Vec<Denial>) {
-    let mounts = launch.plan.mounts();
-    let (mut hidden, mut frozen, mut brokered) = (Vec::new(), Vec::new(), Vec::new());
-    for denial in launch.plan.denials() {
-        let root = denial.target.root();
-        let meets = |mount: &&HostPath| mount.holds(&root) || root.holds(mount);
-        if !mounts.keys().copied().any(|mount| meets(&mount)) {
-            continue;
+/// What is denied: by hiding, by freezing, by a ghost, and by asking the broker.
+#[derive(Default)]
+struct Denied {
+    hidden: Vec<Mask>,
+    frozen: Vec<HostPath>,
+    ghosts: Vec<OsString>,
+    brokered: Vec<Denial>,
+    all: Vec<Denial>,
+}
+
+impl Denied {
+    fn of(launch: &Launch) -> Self {
+        let mounts = launch.plan.mounts();
+        let mut denied = Self::default();
+        for denial in launch.plan.denials() {
+            let root = denial.target.root();
+            let met = |mount: &HostPath| mount.holds(&root) || root.holds(mount);
+            let writes = denial.extent == Extent::Writing;
+            let matters = |(mount, access): (&&HostPath, &Access)| {
+                met(mount) && (!writes || *access > Access::Read)
+            };
+            if mounts.iter().any(matters) {
+                denied.add(denial, launch);
+                denied.all.push(denial.clone());
+            }
         }
-        let writable = |(mount, access): (&&HostPath, &Access)| {
-            *access > Access::Read && (mount.holds(&root) || root.holds(mount))
-        };
-        if denial.extent == Extent::Writing && !mounts.iter().any(writable) {
-            continue;
+        if !denied.brokered.is_empty() {
+            denied.brokered.clone_from(&denied.all);
         }
+        denied
+    }
+
+    fn add(&mut self, denial: &Denial, launch: &Launch) {
         let Target::Path(path) = &denial.target else {
-            brokered.push(denial.clone());
-            continue;
+            self.brokered.push(denial.clone());
+            return;
         };
         // A link is not what it points at: mounting on it would cover something else.
         match (fs::symlink_metadata(path.as_path()), denial.extent) {
-            (Ok(metadata), _) if metadata.is_symlink() => brokered.push(denial.clone()),
-            (Ok(_), Extent::Writing) => frozen.push(path.clone()),
+            (Ok(metadata), _) if metadata.is_symlink() => self.brokered.push(denial.clone()),
+            (Ok(_), Extent::Writing) => self.frozen.push(path.clone()),
             (Ok(metadata), Extent::Everything) if metadata.is_dir() => {
-                hidden.push(Mask::Directory(path.clone()));
+                self.hidden.push(Mask::Directory(path.clone()));
             }
-            (Ok(_), Extent::Everything) => hidden.push(Mask::File(path.clone())),
-            (Err(_), _) => brokered.push(denial.clone()),
+            (Ok(_), Extent::Everything) => self.hidden.push(Mask::File(path.clone())),
+            (Err(_), Extent::Writing) if is_free_name_of_stage(path, launch) => {
+                self.ghosts
+                    .extend(path.as_path().file_name().map(OsStr::to_owned));
+                self.frozen.push(path.clone());
+            }
+            (Err(_), _) => self.brokered.push(denial.clone()),
         }
     }
-    (hidden, frozen, brokered)
+}
+
+/// Whether `path` would lie right in the staged workspace, and nothing in the stage has its name.
+fn is_free_name_of_stage(path: &HostPath, launch: &Launch) -> bool {
+    let staged = launch.plan.workspace();
+    let staged = staged.filter(|workspace| workspace.view == View::Staged);
+    let inside = staged.is_some_and(|workspace| path.parent().as_ref() == Some(&workspace.path));
+    let layers = launch.layers.as_ref().zip(path.as_path().file_name());
+    let free =
+        |(layers, name): (&Layers, &OsStr)| fs::symlink_metadata(layers.upper.join(name)).is_err();
+    inside && layers.is_some_and(free)
 }

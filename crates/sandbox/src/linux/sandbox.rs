@@ -4,6 +4,7 @@
 //! it is. Non-guarantee: a supervisor that is killed cleans nothing up; what it leaves - a note, a
 //! cgroup - is for the collector. Processes end by themselves, since init ends with the socket.
 
+use super::broker::{Broker, Guarded, notify_filter};
 use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
@@ -11,11 +12,11 @@ use super::identity::{Identity, Maps};
 use super::landlock;
 use super::program::Step;
 use super::resolve::Resolved;
-use super::sys;
+use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{Notice, Order};
 use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
-use crate::plan::{Class, Plan};
+use crate::plan::{Class, Denial, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
 use crate::stage::Owner;
@@ -36,8 +37,10 @@ pub struct Sandbox {
     enforced: Enforced,
     control: Control,
     root: OwnedFd,
-    // Dropped in this order: a cgroup can be removed once nothing is in it.
+    // Dropped in this order: whoever waits for the broker must be gone before it, and a cgroup can
+    // be removed once nothing is in it.
     init: Init,
+    broker: Option<Broker>,
     hold: Hold,
 }
 
@@ -56,7 +59,7 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
         limits: &hold.rlimits(launch.plan.limits()),
         landlock: version,
         filter: filter_for(launch.plan.profile())?,
-        asking: None,
+        asking: asking(&resolved)?,
     };
     let steps =
         steps(ingredients).map_err(|unfit| failed("read the plan", io::Error::other(unfit)))?;
@@ -66,6 +69,10 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
     let mut descriptors = init.raise(control.channel(), identity, &hold)?.into_iter();
     let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
     let root = descriptors.next().ok_or_else(lost)?;
+    let broker = descriptors
+        .next()
+        .map(|listener| guard(listener, &root, resolved.brokered, identity))
+        .transpose()?;
     let raised = hold.report(raised(&launch.plan, version));
     let enforced = raised.finish(launch.plan, &launch.minimum)?;
     // A sandbox in the making can always become one that stands.
@@ -76,8 +83,36 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
         control,
         root,
         init: init.process,
+        broker,
         hold,
     })
+}
+
+/// The filter that asks the broker, where there is something only it can deny.
+fn asking(resolved: &Resolved) -> Result<Option<(Vec<Instruction>, u32)>, StartError> {
+    if resolved.brokered.is_empty() {
+        return Ok(None);
+    }
+    let architecture = own_architecture().map_err(|source| failed("find a filter", source))?;
+    let flags = u32::try_from(WAIT_KILLABLE_RECV).unwrap_or_default();
+    Ok(Some((notify_filter(architecture), flags)))
+}
+
+fn guard(
+    listener: OwnedFd,
+    root: &OwnedFd,
+    denials: Vec<Denial>,
+    identity: Identity,
+) -> Result<Broker, StartError> {
+    let started = root.try_clone().and_then(|root| {
+        Broker::start(Guarded {
+            listener,
+            root,
+            denials,
+            identity: identity.other(),
+        })
+    });
+    started.map_err(|source| failed("start the broker of denials", source))
 }
 
 fn failed(step: impl Into<String>, source: io::Error) -> StartError {
@@ -245,6 +280,10 @@ impl Sandbox {
         &self.init
     }
 
+    pub(super) const fn broker(&self) -> Option<&Broker> {
+        self.broker.as_ref()
+    }
+
     pub(super) const fn hold(&self) -> &Hold {
         &self.hold
     }
@@ -293,9 +332,12 @@ fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
 
 /// The filter of a profile for this processor.
 fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
-    let architecture = Architecture::find(std::env::consts::ARCH);
-    let architecture = architecture.ok_or(io::ErrorKind::Unsupported)?;
-    compile(profile, architecture).map_err(io::Error::other)
+    compile(profile, own_architecture()?).map_err(io::Error::other)
+}
+
+fn own_architecture() -> io::Result<Architecture> {
+    let found = Architecture::find(std::env::consts::ARCH);
+    found.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Confines this process, every thread of it, to `profile` for good. For workers of our own, which

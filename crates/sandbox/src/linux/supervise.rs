@@ -2,6 +2,7 @@
 
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
+use super::identity::Identity;
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
@@ -10,7 +11,7 @@ use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, Termin
 use crate::lifecycle::{Event, Outcome, Refused, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, ResolveFlags, fcntl_setfl, openat2};
+use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fcntl_setfl, openat2};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::sync::atomic::Ordering;
@@ -36,10 +37,7 @@ impl Sandbox {
         let (out, err) = (Flow::default(), Flow::default());
         let limits = *self.plan().limits();
         let control = self.steering();
-        if let Some(master) = &wires.terminal {
-            let master = master.try_clone();
-            control.set_terminal(master.ok());
-        }
+        self.show_terminal(&wires);
         let Streams {
             stdin,
             stdout,
@@ -98,6 +96,10 @@ impl Sandbox {
             watched.map(|ended| (ended, passed))
         });
         control.set_terminal(None);
+        let refusals = self.broker().map(|broker| {
+            broker.set_terminal(None);
+            broker.take_refusals()
+        });
         let ((outcome, not_started), _passed) = match result {
             Ok(result) => result,
             Err(error) => {
@@ -112,8 +114,23 @@ impl Sandbox {
             stdout: out.bytes.load(Ordering::Relaxed),
             stderr: err.bytes.load(Ordering::Relaxed),
             peak_memory: lookout.peak_memory(self.hold()),
-            refusals: Vec::new(),
+            refusals: refusals.unwrap_or_default(),
         })
+    }
+
+    /// Lets the terminal be resized, and be opened under the name every terminal has.
+    fn show_terminal(&self, wires: &Wires) {
+        let copy = |terminal: &OwnedFd| terminal.try_clone().ok();
+        let [input, ..] = &wires.inside;
+        let ends = wires
+            .terminal
+            .as_ref()
+            .map(|master| (copy(master), copy(input)));
+        let (master, slave) = ends.unwrap_or_default();
+        self.steering().set_terminal(master);
+        if let Some(broker) = self.broker() {
+            broker.set_terminal(slave);
+        }
     }
 
     /// Waits for the end of the command, and brings it about where a limit says so.
@@ -158,9 +175,9 @@ impl Sandbox {
                     watch.end(Outcome::TooMuchOutput);
                 }
             }
-            if ended && let Some(status) = watch.hear()? {
+            if ended && let Some((status, left)) = watch.hear()? {
                 let outcome = watch.verdict;
-                let own = || lookout.explain(self.hold(), meaning(status));
+                let own = || lookout.explain(self.hold(), meaning(status), left);
                 return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
         }
@@ -185,14 +202,14 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes one notice. Gives the status of the command if it ended.
-    fn hear(&mut self) -> Result<Option<i32>, RunError> {
+    /// Takes one notice. Gives the status of the command if it ended, and how many it left behind.
+    fn hear(&mut self) -> Result<Option<(i32, u32)>, RunError> {
         let notice = self.control.channel().receive();
         match notice.map_err(|source| RunError::Io {
             what: "lost the sandbox",
             source,
         })? {
-            Some((Notice::Ended { status }, _)) => Ok(Some(status)),
+            Some((Notice::Ended { status, left }, _)) => Ok(Some((status, left))),
             Some((Notice::NotStarted { stage, errno }, _)) => {
                 self.not_started = Some(reason(stage, errno));
                 Ok(None)
@@ -280,13 +297,26 @@ impl Wires {
         }
     }
 
+    /// Makes the command's end of a pipe or a terminal its own, so that it can be opened again by
+    /// the names it has in `/dev` and `/proc`.
+    fn give(end: &OwnedFd) -> Result<(), RunError> {
+        let Some((user, group)) = Identity::own().other() else {
+            return Ok(());
+        };
+        let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+        fchown(end, Some(user), Some(group)).map_err(io("cannot hand over a pipe"))
+    }
+
     fn pipes(stdin: &Stdin) -> Result<Self, RunError> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(io("cannot make a pipe"));
         let ((output, their_output), (errors, their_errors)) = (pipe()?, pipe()?);
+        Self::give(&their_output)?;
+        Self::give(&their_errors)?;
         let (their_input, input) = match stdin {
             Stdin::Empty => (null()?, None),
             Stdin::From(_) => {
                 let (theirs, ours) = pipe()?;
+                Self::give(&theirs)?;
                 // Whoever feeds it must be able to stop while it is full.
                 fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(io("cannot make a pipe"))?;
                 (theirs, Some(ours))
@@ -314,6 +344,7 @@ impl Wires {
             | rustix::pty::OpenptFlags::NOCTTY
             | rustix::pty::OpenptFlags::CLOEXEC;
         let slave = rustix::pty::ioctl_tiocgptpeer(&master, open).map_err(&made)?;
+        Self::give(&slave)?;
         let copy = |descriptor: BorrowedFd<'_>| {
             rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(&made)
         };

@@ -46,6 +46,8 @@ pub(super) enum Notice {
     Ended {
         /// As `wait` gives it.
         status: i32,
+        /// How many processes it left behind.
+        left: u32,
     },
 }
 
@@ -109,7 +111,7 @@ impl Notice {
             Self::Unmapped => message(2, 0, 0),
             Self::Ready => message(3, 0, 0),
             Self::NotStarted { stage, errno } => message(4, stage as u32, errno.cast_unsigned()),
-            Self::Ended { status } => message(5, status.cast_unsigned(), 0),
+            Self::Ended { status, left } => message(5, status.cast_unsigned(), left),
         }
     }
 
@@ -129,8 +131,9 @@ impl Notice {
                 },
                 errno: errno.cast_signed(),
             }),
-            (5, status, 0) => Some(Self::Ended {
+            (5, status, left) => Some(Self::Ended {
                 status: status.cast_signed(),
+                left,
             }),
             _ => None,
         }
@@ -157,7 +160,10 @@ mod tests {
             Notice::Failed { step: 7, errno: 1 },
             Notice::Unmapped,
             Notice::Ready,
-            Notice::Ended { status: -1 },
+            Notice::Ended {
+                status: -1,
+                left: 3,
+            },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));

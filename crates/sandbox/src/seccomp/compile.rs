@@ -5,7 +5,7 @@
 //! meets a dozen. The kernel runs a new filter once for every call there is, and translates all of
 //! it, before anything else happens: a chain of comparisons costs a start a millisecond.
 
-use super::{Architecture, Check, NEWEST, Profile, Syscall};
+use super::{ABSENT, Architecture, Check, NEWEST, Profile, Syscall};
 use std::collections::BTreeMap;
 
 /// One instruction of a classic BPF program, field by field what the kernel reads.
@@ -71,22 +71,26 @@ pub fn compile(
 }
 
 fn prologue(architecture: Architecture) -> Result<Vec<Instruction>, CompileError> {
-    let name = "clone3";
-    let clone3 = Syscall::find(name)
-        .and_then(|call| call.number(architecture))
-        .ok_or(CompileError::UnknownSyscall(name))?;
-    Ok(vec![
+    let mut program = vec![
         step(LOAD, ARCHITECTURE),
         branch(JUMP_EQUAL, audit_value(architecture), 1, 0),
         step(RETURN, KILL_PROCESS),
         step(LOAD, NUMBER),
-        branch(JUMP_EQUAL, NO_CALL, 5, 0),
+        branch(JUMP_EQUAL, NO_CALL, 2, 0),
         branch(JUMP_GREATER_EQUAL, X32, 0, 1),
         step(RETURN, KILL_PROCESS),
-        branch(JUMP_EQUAL, clone3, 1, 0),
-        branch(JUMP_GREATER, NEWEST, 0, 1),
-        step(RETURN, ERRNO | ENOSYS),
-    ])
+    ];
+    for name in ABSENT {
+        let number = Syscall::find(name).and_then(|call| call.number(architecture));
+        let number = number.ok_or(CompileError::UnknownSyscall(name))?;
+        program.push(branch(JUMP_EQUAL, number, 0, 1));
+        program.push(step(RETURN, ERRNO | ENOSYS));
+    }
+    // What is skipped is no newer call, and refused like any that no row allows.
+    program.push(branch(JUMP_EQUAL, NO_CALL, 2, 0));
+    program.push(branch(JUMP_GREATER, NEWEST, 0, 1));
+    program.push(step(RETURN, ERRNO | ENOSYS));
+    Ok(program)
 }
 
 const fn step(code: u16, operand: u32) -> Instruction {

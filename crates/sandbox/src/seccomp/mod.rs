@@ -2,9 +2,9 @@
 //!
 //! Each profile is the one before it plus rows. A [`Row`] names a call, the arguments it is allowed
 //! with, and the reason; what no row names is refused with `EPERM`. Three answers differ, and come
-//! before any row: a call of a foreign ABI (32-bit, x32) kills the process, `clone3` answers
-//! `ENOSYS` so that libc falls back to `clone`, whose flags a filter can see, and a call newer than
-//! the tables answers `ENOSYS`, as an older kernel would, since libraries fall back on that alone.
+//! before any row: a call of a foreign ABI (32-bit, x32) kills the process, `clone3` and
+//! `openat2` answer `ENOSYS` so that programs fall back to `clone` and `openat`, whose flags a filter
+//! can see, and so does a call newer than the tables, as with an older kernel.
 //!
 //! The same rows become a BPF program ([`compile`]) and the JSON that container engines
 //! read ([`oci`]).
@@ -32,6 +32,10 @@ pub use numbers::{SYSCALLS, Syscall};
 pub use oci::oci;
 
 use serde::Serialize;
+
+/// Calls that answer as if they did not exist: what matters of their arguments lies in memory, where
+/// no filter sees it, and there is an older call to fall back to.
+pub const ABSENT: &[&str] = &["clone3", "openat2"];
 
 /// A set of allowed system calls. Later profiles contain the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -124,4 +124,5 @@ pub const NEVER: &[Never] = &[
     row("epoll_ctl_old", OBSOLETE),
     row("epoll_wait_old", OBSOLETE),
     row("clone3", POINTER),
+    row("openat2", POINTER),
 ];

@@ -5,7 +5,7 @@
 //! architecture is listed. `strict` has no exec, so no container can start under it: it is
 //! generated for comparison, never for an engine.
 
-use super::{Architecture, Check, Profile, Row, Syscall};
+use super::{ABSENT, Architecture, Check, Profile, Row, Syscall};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub fn oci(profile: Profile, architecture: Architecture) -> Value {
     }
     checked.retain(|name, _| !free.contains(name));
     let mut syscalls = vec![
-        json!({ "names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }),
+        json!({ "names": ABSENT, "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }),
         json!({ "names": free, "action": "SCMP_ACT_ALLOW" }),
     ];
     syscalls.extend(checked.values().flatten().map(|row| {

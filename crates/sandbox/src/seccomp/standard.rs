@@ -6,6 +6,15 @@ use super::{AF_NETLINK, AF_UNIX, NAMESPACES, NETLINK_ROUTE, Row, any, is, masked
 const FILE_TYPE: u32 = 0o170_000;
 const FIFO: u32 = 0o010_000;
 const REGULAR: u32 = 0o100_000;
+/// The bits of a mode that let a program run as the file's owner or group. Where a directory of the
+/// host may be written they would be a gift to whoever runs the file there.
+const SET_ID: u32 = 0o6_000;
+/// Flags without which opening makes no file, and the mode is whatever the register held.
+const MAKES_FILE: u32 = 0o20_000_100;
+
+const OPENING: &str = "opening files";
+const MAKING: &str = "making files; no set-id bits";
+const MODES: &str = "modes of own files; no set-id bits";
 
 pub(super) const ROWS: &[Row] = &[
     // Processes.
@@ -145,10 +154,11 @@ pub(super) const ROWS: &[Row] = &[
         "ARCH_SHSTK_STATUS: glibc asks",
     ),
     // The file system: which part of it is for mounts and Landlock.
-    any("open", "opening files"),
-    any("openat", "opening files"),
-    any("openat2", "opening files"),
-    any("creat", "opening files"),
+    only("open", &[masked(1, MAKES_FILE, 0)], OPENING),
+    only("open", &[masked(2, SET_ID, 0)], MAKING),
+    only("openat", &[masked(2, MAKES_FILE, 0)], OPENING),
+    only("openat", &[masked(3, SET_ID, 0)], MAKING),
+    only("creat", &[masked(1, SET_ID, 0)], MAKING),
     any("stat", "metadata"),
     any("lstat", "metadata"),
     any("newfstatat", "metadata"),
@@ -179,42 +189,38 @@ pub(super) const ROWS: &[Row] = &[
     any("symlinkat", "changing directories"),
     only(
         "mknod",
-        &[masked(1, FILE_TYPE, FIFO)],
+        &[masked(1, FILE_TYPE | SET_ID, FIFO)],
         "named pipes; no devices",
     ),
     only(
         "mknod",
-        &[masked(1, FILE_TYPE, REGULAR)],
+        &[masked(1, FILE_TYPE | SET_ID, REGULAR)],
         "files; no devices",
     ),
-    only("mknod", &[masked(1, FILE_TYPE, 0)], "files; no devices"),
+    only(
+        "mknod",
+        &[masked(1, FILE_TYPE | SET_ID, 0)],
+        "files; no devices",
+    ),
     only(
         "mknodat",
-        &[masked(2, FILE_TYPE, FIFO)],
+        &[masked(2, FILE_TYPE | SET_ID, FIFO)],
         "named pipes; no devices",
     ),
     only(
         "mknodat",
-        &[masked(2, FILE_TYPE, REGULAR)],
+        &[masked(2, FILE_TYPE | SET_ID, REGULAR)],
         "files; no devices",
     ),
-    only("mknodat", &[masked(2, FILE_TYPE, 0)], "files; no devices"),
-    any(
-        "chmod",
-        "modes of own files; set-id bits have no effect and leave no stage",
+    only(
+        "mknodat",
+        &[masked(2, FILE_TYPE | SET_ID, 0)],
+        "files; no devices",
     ),
-    any(
-        "fchmod",
-        "modes of own files; set-id bits have no effect and leave no stage",
-    ),
-    any(
-        "fchmodat",
-        "modes of own files; set-id bits have no effect and leave no stage",
-    ),
-    any(
-        "fchmodat2",
-        "modes of own files; set-id bits have no effect and leave no stage",
-    ),
+    only("chmod", &[masked(1, SET_ID, 0)], MODES),
+    only("fchmod", &[masked(1, SET_ID, 0)], MODES),
+    only("fchmodat", &[masked(2, SET_ID, 0)], MODES),
+    only("fchmodat2", &[masked(2, SET_ID, 0)], MODES),
     any(
         "chown",
         "copying with owners; without capabilities only to oneself",

@@ -108,6 +108,42 @@ fn grants_are_seen_where_they_are_and_no_more_than_granted() {
 }
 
 #[test]
+fn no_program_is_left_that_runs_as_its_owner() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("write")).unwrap();
+    let mut sandbox = start(place.launch(|plan| plan.write(place.path("write")))).unwrap();
+    let script = r#"
+import os, ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+open("f", "w").close()
+made = []
+for name, way in [
+    ("chmod", lambda: os.chmod("f", 0o4755)),
+    ("fchmod", lambda: os.fchmod(os.open("f", os.O_RDONLY), 0o2755)),
+    ("open", lambda: os.open("g", os.O_CREAT | os.O_WRONLY, 0o4755)),
+    ("tmpfile", lambda: os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)),
+    ("mknod", lambda: os.mknod("h", 0o104755)),
+]:
+    try:
+        way()
+        made.append(name)
+    except PermissionError:
+        pass
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+if libc.syscall(437, -100, b"i", how, 24) >= 0:
+    made.append("openat2")
+os.chmod("f", 0o700)
+os.open("j", os.O_CREAT | os.O_WRONLY, 0o600)
+print(made)
+"#;
+    let directory = Some(airlock_sandbox::HostPath::new(place.path("write")).unwrap());
+    let mut command = command(&["/usr/bin/python3", "-c", script]);
+    command.directory = directory;
+    let ran = run(&mut sandbox, &command);
+    assert_eq!(ran.text(), "[]\n", "{}", ran.errors());
+}
+
+#[test]
 fn odd_names_are_data() {
     let place = Place::new();
     let names = [

@@ -6,7 +6,7 @@
 //! dropped or skipped, so the answer does not depend on who was faster.
 
 use super::sink::Lines;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -130,7 +130,7 @@ impl Collected {
             if results.matches >= self.bounds.matches || bytes > self.bounds.bytes {
                 break;
             }
-            results.show(&path, lines, &mut bytes, self.bounds);
+            results.show(path, lines, &mut bytes, self.bounds);
         }
         results
     }
@@ -141,10 +141,10 @@ impl Collected {
 }
 
 impl Results {
-    fn show(&mut self, path: &str, lines: Lines, bytes: &mut u64, bounds: Bounds) {
+    fn show(&mut self, path: String, lines: Lines, bytes: &mut u64, bounds: Bounds) {
         if lines.files_only() {
             self.matches += 1;
-            self.files.push(json!({ "path": path }));
+            self.files.push(file(path, None));
             return;
         }
         let mut shown = Vec::new();
@@ -157,7 +157,16 @@ impl Results {
             shown.push(line.value());
         }
         if !shown.is_empty() {
-            self.files.push(json!({ "path": path, "lines": shown }));
+            self.files.push(file(path, Some(shown)));
         }
     }
+}
+
+fn file(path: String, lines: Option<Vec<Value>>) -> Value {
+    let mut object = Map::new();
+    object.insert("path".to_owned(), path.into());
+    if let Some(lines) = lines {
+        object.insert("lines".to_owned(), lines.into());
+    }
+    object.into()
 }

@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sink::Lines;
 use std::fs::File;
-use std::io::Seek;
+use std::io::{self, Read as _, Seek as _};
 use std::sync::atomic::Ordering;
 
 /// The tool.
@@ -40,6 +40,8 @@ const MAX_MATCHES: u64 = 100_000;
 const MAX_CONTEXT: u64 = 20;
 /// A line may be no longer than this to be searched; a file of one endless line is skipped.
 const LINE_BYTES: usize = 32 * 1024 * 1024;
+/// A file shorter than this is read at once. As much is looked at to tell whether a file is binary.
+const SMALL_FILE: usize = 64 * 1024;
 /// Files of one directory a thread searches before others may help.
 const BATCH: usize = 32;
 
@@ -206,7 +208,6 @@ impl Prepared for PreparedGrep {
         let count = |of: fn(&Local) -> u64| locals.iter().map(of).sum::<u64>();
         let results = search.collected.finish();
         let mut value = json!({
-            "files": results.files,
             "matches": results.matches,
             "truncated": results.truncated,
             "binary_files": count(|local| local.binary),
@@ -214,12 +215,14 @@ impl Prepared for PreparedGrep {
             "unreadable_names": totals.unreadable_names,
             "unreadable_directories": totals.unreadable_directories,
         });
-        // Files past the last one shown may not have been looked at: what they are is not known.
-        if results.truncated
-            && let Some(object) = value.as_object_mut()
-        {
-            object.remove("binary_files");
-            object.remove("unreadable_files");
+        if let Some(object) = value.as_object_mut() {
+            // Moved in: the macro would copy it.
+            object.insert("files".to_owned(), results.files.into());
+            // Files past the last one shown may not have been looked at: what they are is not known.
+            if results.truncated {
+                object.remove("binary_files");
+                object.remove("unreadable_files");
+            }
         }
         // Counted by name, what is withheld would tell which names there are.
         let by_name = self.glob.is_some();
@@ -245,6 +248,8 @@ struct Search<'a> {
 struct Local {
     matcher: RegexMatcher,
     searcher: Searcher,
+    /// Holds a whole file, unless it is large.
+    buffer: Vec<u8>,
     hidden: u64,
     binary: u64,
     unreadable: u64,
@@ -265,6 +270,7 @@ impl Visitor for Search<'_> {
             // Each thread's own: a shared one makes threads wait for its scratch space.
             matcher: self.matcher.clone(),
             searcher,
+            buffer: vec![0; SMALL_FILE],
             hidden: 0,
             binary: 0,
             unreadable: 0,
@@ -313,23 +319,52 @@ fn hide_keys(mut file: &File, lines: &mut Lines) {
     lines.hide(&keys);
 }
 
+/// The same for a file that is in memory.
+fn hide_keys_within(whole: &[u8], lines: &mut Lines) {
+    if keys::may_be_in(whole) {
+        let keys = keys::lines(whole).unwrap_or_else(|_| vec![(0, u64::MAX)]);
+        lines.hide(&keys);
+    }
+}
+
 impl Search<'_> {
     fn file(&self, local: &mut Local, path: &str, file: &File) {
         let mut lines = Lines::new(self.collected.bounds, self.files_only);
-        let reader = sink::Cancellable {
-            file,
-            cancelled: self.context.cancelled,
-        };
-        let searched = local
-            .searcher
-            .search_reader(&local.matcher, reader, &mut lines);
-        if searched.is_err() {
+        if self.search(local, file, &mut lines).is_err() {
             local.unreadable += 1;
         } else if lines.binary {
             local.binary += 1;
         } else if lines.matches > 0 {
-            hide_keys(file, &mut lines);
             self.collected.add(path, lines);
         }
+    }
+
+    /// Finds the lines of one file, with those of private keys hidden.
+    fn search(&self, local: &mut Local, file: &File, lines: &mut Lines) -> io::Result<()> {
+        let Local {
+            matcher,
+            searcher,
+            buffer,
+            ..
+        } = local;
+        let mut reader = sink::Cancellable {
+            file,
+            cancelled: self.context.cancelled,
+        };
+        let read = reader.fill(buffer)?;
+        let begin = buffer.get(..read).unwrap_or_default();
+        // Most files fit: searching them in memory saves reading the end in small pieces.
+        if read < SMALL_FILE {
+            searcher.search_slice(&*matcher, begin, &mut *lines)?;
+            if lines.matches > 0 {
+                hide_keys_within(begin, lines);
+            }
+            return Ok(());
+        }
+        searcher.search_reader(&*matcher, begin.chain(reader), &mut *lines)?;
+        if lines.matches > 0 {
+            hide_keys(file, lines);
+        }
+        Ok(())
     }
 }

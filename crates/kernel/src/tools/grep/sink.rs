@@ -3,7 +3,7 @@
 use super::super::keys::PLACEHOLDER;
 use super::collect::Bounds;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,16 +49,16 @@ impl Line {
 
     /// The line as results show it.
     pub(super) fn value(self) -> Value {
-        let mut value = json!({ "line": self.number, "text": self.text });
-        if let Some(object) = value.as_object_mut() {
-            if !self.matches {
-                object.insert("context".to_owned(), json!(true));
-            }
-            if self.cut {
-                object.insert("cut".to_owned(), json!(true));
-            }
+        let mut object = Map::new();
+        object.insert("line".to_owned(), self.number.into());
+        object.insert("text".to_owned(), self.text.into());
+        if !self.matches {
+            object.insert("context".to_owned(), true.into());
         }
-        value
+        if self.cut {
+            object.insert("cut".to_owned(), true.into());
+        }
+        object.into()
     }
 }
 
@@ -137,6 +137,22 @@ impl Sink for Lines {
 pub(super) struct Cancellable<'a> {
     pub(super) file: &'a File,
     pub(super) cancelled: &'a AtomicBool,
+}
+
+impl Cancellable<'_> {
+    /// Reads until `buffer` is full or the file ends; says how much that was.
+    pub(super) fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.read(rest) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
 }
 
 impl Read for Cancellable<'_> {

@@ -52,6 +52,9 @@ struct CloneArguments {
     tls: u64,
 }
 
+/// Handlers of the parent mean nothing in the child.
+const CLEAR_SIGHAND: u64 = 1 << 32;
+
 /// Makes a copy of the calling thread with namespaces of its own. The copy runs `body`
 /// and ends with the code it gives.
 ///
@@ -63,7 +66,7 @@ pub(crate) fn clone_process(
 ) -> io::Result<ClonedChild> {
     let mut pidfd: RawFd = -1;
     let arguments = CloneArguments {
-        flags: u64::from((namespaces | libc::CLONE_PIDFD).cast_unsigned()),
+        flags: u64::from((namespaces | libc::CLONE_PIDFD).cast_unsigned()) | CLEAR_SIGHAND,
         pidfd: (&raw mut pidfd) as u64,
         exit_signal: libc::SIGCHLD as u64,
         ..CloneArguments::default()
@@ -288,7 +291,7 @@ pub(super) fn install_filter(program: &[Instruction]) -> Result<()> {
 }
 
 /// Holds this thread and its children to a filter that asks whoever has the descriptor.
-pub(super) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
+pub(crate) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
     const NEW_LISTENER: u32 = 1 << 3;
     to_descriptor(install(program, flags | NEW_LISTENER)?)
 }
@@ -302,12 +305,10 @@ pub(crate) fn confine_process(program: &[Instruction]) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives every signal its usual meaning again and blocks all of them.
+/// Blocks all signals, and gives the one that Rust programs ignore its usual meaning again.
 pub(super) fn forget_signals() {
-    for number in 1..=64 {
-        // SAFETY: sets the action of a signal to the usual one; nothing of ours is called.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
-    }
+    // SAFETY: sets the action of a signal to the usual one; nothing of ours is called.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     mask(libc::SIG_BLOCK);
 }
 

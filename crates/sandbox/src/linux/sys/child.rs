@@ -174,6 +174,7 @@ impl State {
                 symlinkat(target.as_c_str(), parent, name)
             }),
             Op::Text { name, text } => write_new(CWD, name, text),
+            Op::Ghost { name, owner } => ghost(name, *owner),
             Op::Bind {
                 source,
                 place,
@@ -369,6 +370,17 @@ fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An empty directory in a layer of its own.
+fn ghost(name: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
+    match mkdirat(CWD, c"/ghost", Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    let layer = openat(CWD, c"/ghost", DIRECTORY, Mode::empty())?;
+    mkdirat(&layer, name, Mode::from_raw_mode(0o755))?;
+    owner.map_or(Ok(()), |owner| give(layer.as_fd(), name, owner))
 }
 
 fn give(parent: BorrowedFd<'_>, name: &CStr, (user, group): (u32, u32)) -> Result<()> {

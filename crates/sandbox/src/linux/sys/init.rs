@@ -84,9 +84,12 @@ impl Init<'_> {
     fn ended(&mut self, status: WaitStatus) {
         self.main = None;
         let _killed = calls::signal_everyone(libc::SIGKILL);
-        while wait(WaitOptions::empty()).is_ok() {}
+        let mut left = 0;
+        while wait(WaitOptions::empty()).is_ok() {
+            left += 1;
+        }
         let status = status.as_raw();
-        tell(self.control, Notice::Ended { status });
+        tell(self.control, Notice::Ended { status, left });
     }
 
     fn run(&mut self, descriptors: [Option<OwnedFd>; 4], terminal: bool) {
@@ -94,7 +97,8 @@ impl Init<'_> {
             let errno = errno.raw_os_error();
             let stage = Stage::Process;
             tell(self.control, Notice::NotStarted { stage, errno });
-            tell(self.control, Notice::Ended { status: 125 << 8 });
+            let (status, left) = (125 << 8, 0);
+            tell(self.control, Notice::Ended { status, left });
         };
         let [Some(request), Some(input), Some(output), Some(errors)] = descriptors else {
             return not_started(Errno::BADF);

@@ -1,13 +1,16 @@
 //! Raw system calls: the only unsafe code there is.
 //!
 //! [`calls`] wraps what no safe crate offers; [`child`] carries out a program in the child and
-//! [`init`] is what the child then becomes. Everything the child does is free of allocation and
+//! [`init`] is what the child then becomes; [`notify`] is how the broker hears of calls. Everything the child does is free of allocation and
 //! locks, since it is a copy of one thread of a process that may have had many.
 
 mod calls;
 mod child;
 mod init;
+pub(crate) mod notify;
 
+#[cfg(test)]
+pub(super) use calls::install_listener;
 pub(super) use calls::{
     ClonedChild, clone_process, confine_process, landlock_version, sleeper_in_user_namespace,
 };

@@ -1,0 +1,168 @@
+//! What is denied inside what is granted.
+
+use crate::support::{Place, command, run, sh};
+use airlock_sandbox::launch::Refusal;
+use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::{Sandbox, start};
+use std::os::unix::fs::symlink;
+
+fn denying(place: &Place, patterns: &[&str]) -> Sandbox {
+    let launch = place.launch(|plan| {
+        patterns
+            .iter()
+            .fold(plan, |plan, pattern| plan.deny_pattern(pattern))
+    });
+    start(launch).unwrap()
+}
+
+#[test]
+fn a_denied_pattern_is_denied_by_every_way_to_it() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("tree/deep/er")).unwrap();
+    for name in [".env", "deep/.env", "deep/er/.env"] {
+        place.write(&format!("tree/{name}"), "SECRET");
+    }
+    symlink(".env", place.path("tree/link")).unwrap();
+    symlink("deep", place.path("tree/linked")).unwrap();
+    let mut sandbox = denying(&place, &["**/.env"]);
+    let tree = place.path("tree");
+    let tree = tree.display();
+    for script in [
+        "cat .env".to_owned(),
+        "cat deep/.env".to_owned(),
+        "cat link".to_owned(),
+        "cat linked/er/.env".to_owned(),
+        "cat deep/../.env".to_owned(),
+        format!("cat {tree}/.env"),
+        format!("cat /proc/self/root{tree}/.env"),
+        "cat /proc/self/cwd/.env".to_owned(),
+        "cd deep/er && cat .env".to_owned(),
+        "mv .env plain && cat plain".to_owned(),
+        "ln .env plain && cat plain".to_owned(),
+        "cp .env plain".to_owned(),
+        "ln -s .env other && cat other".to_owned(),
+        "exec 3< .env && cat <&3".to_owned(),
+        "sh .env".to_owned(),
+        "/usr/bin/python3 -c 'import mmap; print(open(\".env\").read())'".to_owned(),
+        "tar cf - .env | cat".to_owned(),
+        "mkdir new && echo x > new/.env".to_owned(),
+    ] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", &script]));
+        assert!(!ran.text().contains("SECRET"), "{script}: {}", ran.text());
+        assert!(
+            !ran.errors().contains("SECRET"),
+            "{script}: {}",
+            ran.errors()
+        );
+        let refused = ran.errors().contains("Permission denied");
+        assert!(
+            refused,
+            "{script}: {:?} {}",
+            ran.ended.outcome,
+            ran.errors()
+        );
+        assert!(!ran.ended.refusals.is_empty(), "{script}");
+    }
+    assert_eq!(
+        sh(&mut sandbox, "echo x > env; cat env; ls -A deep"),
+        "x\n.env\ner\n"
+    );
+}
+
+#[test]
+fn a_refusal_names_the_path_and_the_denial() {
+    let place = Place::new();
+    place.write("tree/.env", "SECRET");
+    let mut sandbox = denying(&place, &["**/.env"]);
+    let ran = run(
+        &mut sandbox,
+        &command(&["sh", "-c", "cat .env; cat .env; exit 5"]),
+    );
+    assert_eq!(ran.ended.outcome, Outcome::Exited(5));
+    let want = Refusal {
+        path: place.path("tree/.env"),
+        denial: "/**/.env".to_owned(),
+    };
+    let found: Vec<&Refusal> = ran.ended.refusals.iter().collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].path, want.path);
+    assert!(found[0].denial.contains(".env"), "{found:?}");
+    // Each command has its own.
+    assert!(
+        run(&mut sandbox, &command(&["true"]))
+            .ended
+            .refusals
+            .is_empty()
+    );
+}
+
+#[test]
+fn an_exact_denial_holds_whether_the_path_is_there_or_not() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tree/keys")).unwrap();
+    place.write("tree/keys/one", "SECRET");
+    place.write("tree/token", "SECRET");
+    let launch = place.launch(|plan| {
+        plan.deny(place.path("tree/keys"))
+            .deny(place.path("tree/token"))
+            .deny(place.path("tree/later"))
+    });
+    let mut sandbox = start(launch).unwrap();
+    for script in [
+        "cat keys/one",
+        "cat token",
+        "echo x > later",
+        "rm token",
+        "rmdir keys",
+        "mv keys k",
+    ] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+        assert!(!ran.text().contains("SECRET"), "{script}");
+    }
+    assert_eq!(sh(&mut sandbox, "ls"), "keys\ntoken\n");
+}
+
+#[test]
+fn what_may_not_be_written_can_be_read() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tree/.airlock")).unwrap();
+    place.write("tree/.airlock/policy.yaml", "version: 1\n");
+    let mut sandbox = place.start();
+    assert_eq!(sh(&mut sandbox, "cat .airlock/policy.yaml"), "version: 1\n");
+    for script in [
+        "echo x > .airlock/policy.yaml",
+        "touch .airlock/new",
+        "rm -r .airlock",
+        "mv .airlock elsewhere",
+    ] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+    }
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let ran = run(&mut sandbox, &command(&["mkdir", ".airlock"]));
+    assert_ne!(
+        ran.ended.outcome,
+        Outcome::Exited(0),
+        "it must not be made either"
+    );
+}
+
+#[test]
+fn ordinary_work_goes_on_beside_a_denial() {
+    let place = Place::new();
+    place.write("tree/.env", "SECRET");
+    let mut sandbox = denying(&place, &["**/.env", "**/*.pem"]);
+    let script = "git init -q . && git config user.email a@b && git config user.name n && \
+                  echo one > f && git add f && git commit -qm first && git log --oneline | wc -l && \
+                  /usr/bin/python3 -c 'import json, ssl, sqlite3; print(json.dumps([1]))' && \
+                  mkfifo p && (echo through > p & cat p) && find . -name f | head -1 && \
+                  seq 200 | while read i; do echo $i > n$i; done; cat n* | wc -l";
+    let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+    let want = "1\n[1]\nthrough\n./f\n200\n";
+    assert_eq!(ran.text(), want, "{}", ran.errors());
+    let script =
+        "echo x > /dev/null && cat < /dev/null && echo y > /dev/stdout && test -r /dev/urandom";
+    assert_eq!(sh(&mut sandbox, script), "y\n");
+}

@@ -11,6 +11,8 @@
 
 mod checks;
 mod denials;
+#[cfg(test)]
+mod denials_tests;
 mod exec_run;
 mod failure;
 mod job;

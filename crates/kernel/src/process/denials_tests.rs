@@ -124,7 +124,7 @@ fn what_denies_everything_or_cannot_be_told_runs_nothing() {
         let refused = compiled(&rule(when, "deny"), "agent").unwrap_err();
         assert_eq!(refused.code(), "reads_denied", "{when}");
     }
-    let text = "version: 1\nextensions:\n  - { name: judge, file: judge.js }\n";
+    let text = "version: 1\nextensions:\n  - { name: judge, file: .airlock/judge.js }\n";
     let loaded = Policy::load("test", text.as_bytes()).unwrap();
     let refused = compile(loaded.policy.document(), &request("cli"), "/w", &[]).unwrap_err();
     assert_eq!(refused.code(), "reads_denied");

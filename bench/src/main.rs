@@ -43,6 +43,15 @@ fn run() -> Result<ExitCode, Failure> {
         Task::VerifyInChild(directory, depth) => {
             say(&cases::verify_in_child(&directory, depth)?)?;
         }
+        Task::Worker {
+            task,
+            home,
+            arguments,
+        } => {
+            for row in cases::in_worker(&task, &home, &arguments)? {
+                say(&row.to_json())?;
+            }
+        }
         Task::Measure(options) => return measure(&options),
     }
     Ok(ExitCode::SUCCESS)

@@ -59,6 +59,7 @@ fn run() -> Result<ExitCode, Failure> {
 
 fn measure(options: &Options) -> Result<ExitCode, Failure> {
     let before = machine::load();
+    say(&format!("{}- load average: {before}", report::setting()))?;
     let mut rows = Vec::new();
     for case in cases::ALL.iter().filter(|case| options.wants(case.name)) {
         say(&format!("measuring {}: {}", case.name, case.about))?;

@@ -1,6 +1,7 @@
 //! Rows of results.
 
 use crate::failure::Failure;
+use crate::measure;
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -82,8 +83,9 @@ impl Row {
     }
 
     /// What it takes more than the peer, where that is what is wanted.
-    pub(crate) fn difference(mut self, more: impl fmt::Display) -> Self {
-        self.ratio = format!("+ {more}");
+    pub(crate) fn difference(mut self, nanos: f64) -> Self {
+        let sign = if nanos < 0.0 { '-' } else { '+' };
+        self.ratio = format!("{sign} {}", measure::time_text(nanos.abs()));
         self
     }
 

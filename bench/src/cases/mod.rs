@@ -14,6 +14,7 @@ use crate::table::Row;
 use std::path::Path;
 
 pub(crate) use audit::verify_in_child;
+pub(crate) use sandbox::npm_versions;
 
 /// A group of rows.
 pub(crate) struct Case {
@@ -95,6 +96,7 @@ pub(crate) fn in_worker(
     match task {
         "sandbox" => sandbox::worker(home, arguments),
         "hold" => sandbox::hold(home, arguments),
+        "trees" => stage::trees(home, arguments),
         "stage" => stage::worker(home, arguments),
         other => Err(Failure::new(format!("there is no task `{other}`"))),
     }

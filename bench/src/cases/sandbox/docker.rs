@@ -31,9 +31,12 @@ impl Engine {
             .find(|path| path.is_file())
             .ok_or(INSTALL)?;
         let directory = directory.join("docker");
-        let daemon = begin(&directory).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => INSTALL.to_owned(),
-            _ => format!("its engine does not start: {error}"),
+        let daemon = begin(&directory).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                INSTALL.to_owned()
+            } else {
+                format!("its engine does not start: {error}")
+            }
         })?;
         let engine = Self { daemon, directory };
         engine.wait()?;

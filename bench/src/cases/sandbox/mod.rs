@@ -12,6 +12,7 @@ pub(super) use person::{Hall, Person};
 pub(super) use place::{DENIED, Place, run as run_inside};
 
 use crate::failure::Failure;
+use crate::machine;
 use crate::options::Options;
 use crate::table::Row;
 use cold::Times;
@@ -66,6 +67,18 @@ fn peers_directory() -> Result<PathBuf, Failure> {
     target
         .map(|target| target.join("bench-peers"))
         .ok_or_else(|| Failure::new("this program lies in no target directory"))
+}
+
+/// What the peers that npm installed say they are.
+pub(crate) fn npm_versions() -> Vec<String> {
+    let version = |program: &str| {
+        let directory = peers_directory().ok()?;
+        let path = directory.join("node_modules/.bin").join(program);
+        let said = machine::program_version(path.to_str()?)?;
+        Some(format!("{program} {said}"))
+    };
+    let shown = |program| version(program).unwrap_or_else(|| format!("{program} not installed"));
+    ["srt", "codex"].into_iter().map(shown).collect()
 }
 
 /// The worker: everything one person measures.

@@ -41,7 +41,7 @@ pub(super) fn row(person: &str, home: &Path, times: usize) -> Result<Row, Failur
                 "{} plain fork and exec",
                 measure::time_text(theirs.median())
             ))
-            .difference(measure::time_text(more))
+            .difference(more)
             .wanted(WANTED, more <= MOST),
     )
 }

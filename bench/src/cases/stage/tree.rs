@@ -1,6 +1,7 @@
 //! A tree of many small files, always the same.
 
 use crate::failure::Failure;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -34,10 +35,12 @@ pub(super) fn change_script(count: u32) -> String {
     for directory in 0..directories {
         let first = directory * FILES_IN_DIRECTORY;
         let last = count.min(first + FILES_IN_DIRECTORY) - 1;
-        script.push_str(&format!(
-            "i={first}; while [ $i -le {last} ]; do echo four >> {}/file_$i.txt; i=$((i+1)); done\n",
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            script,
+            "i={first}; while [ $i -le {last} ]; do echo four >> {}/file_$i.txt; i=$((i+1)); done",
             directory_of(first)
-        ));
+        );
     }
     script
 }

@@ -54,7 +54,7 @@ impl Place {
             .iter()
             .fold(plan, |plan, pattern| plan.deny_pattern(pattern))
             .build()?;
-        let home = HostPath::new("/home/airlock")?;
+        let home = HostPath::new("/home/alice")?;
         Ok(Launch {
             minimum: Minimum::of(&plan),
             plan,

@@ -7,6 +7,7 @@ mod init;
 mod open;
 mod outcome;
 mod policy;
+mod script_worker;
 mod tool;
 mod trust;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
             Ok(0)
         }
         Command::Man { directory } => man(&directory, output),
+        Command::ScriptWorker => script_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

@@ -16,6 +16,7 @@ mod cases {
     mod audit;
     mod color;
     mod config;
+    mod extensions;
     mod help;
     mod hostile;
     mod init;

@@ -5,6 +5,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test fails by panicking"
 )]
 
@@ -69,7 +70,8 @@ fn a_program_that_is_no_worker_is_a_denial_and_soon_disabled() {
         ("/bin/cat", "crashed"),
         ("/bin/none", "cannot be asked"),
     ] {
-        let kernel = open_with(&place(""), program);
+        let place = place("");
+        let kernel = open_with(&place, program);
         let reason = refusal(&kernel);
         assert!(reason.contains(first), "{program}: {reason}");
         let again = refusal(&kernel);
@@ -148,7 +150,8 @@ fn an_extension_is_asked_about_what_the_policy_lists_and_nothing_else() {
         ("    syscall: fs.exists\n", "done", "denied"),
         ("    syscall: search.*\n", "done", "done"),
     ] {
-        let kernel = place(lines).open();
+        let place = place(lines);
+        let kernel = place.open();
         let ask = |name| {
             word(&submit(
                 &kernel,

@@ -12,6 +12,7 @@ use super::{CONFIG_FILE, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, writ
 use crate::beneath::{Kind, Listing, OpenError, Root};
 use crate::extensions::SCRIPT_BYTES;
 use airlock_core::{Digest, limits};
+use airlock_script::Language;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -391,10 +392,9 @@ impl Judged {
             if known {
                 continue;
             }
-            let limit = if path.ends_with(".wasm") {
-                left
-            } else {
-                SCRIPT_BYTES.min(left)
+            let limit = match Language::of_file(path) {
+                Some(_) => SCRIPT_BYTES.min(left),
+                None => left,
             };
             match read_plain(root, path, limit) {
                 Ok(Some(bytes)) => {

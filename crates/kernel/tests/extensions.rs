@@ -244,6 +244,16 @@ fn a_new_policy_brings_no_unapproved_script_into_force_and_an_old_one_does_not_l
 }
 
 #[test]
+fn a_policy_that_no_longer_lists_a_script_does_not_depend_on_it() {
+    let place = place("    syscall: fs.read\n");
+    let kernel = place.open();
+    let result = update(&kernel, "version: 1\nrules: []\n");
+    assert_eq!(result.value["in_force"], true);
+    fs::remove_file(place.path(FILE)).unwrap();
+    assert_eq!(place.open().policy().origin(), PolicyOrigin::Workspace);
+}
+
+#[test]
 fn a_policy_that_is_tried_on_runs_no_script_that_nobody_approved() {
     let place = Place::new(&[(FILE, SCRIPT), ("a.txt", "a\n")]);
     let kernel = open_with(&place, "/bin/none");

@@ -22,7 +22,7 @@ use std::thread::{Builder, JoinHandle};
 /// The template of workers.
 const TEMPLATE: &str = "policy-sandbox";
 /// The home inside, which is empty.
-const HOME: &str = "/home/airlock";
+const HOME: &str = "/home/user";
 /// Below the state directory: where live sandboxes of workers are noted.
 const REGISTRY: &str = "workers";
 

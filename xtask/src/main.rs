@@ -3,6 +3,7 @@
 
 mod bench;
 mod ci;
+mod escape;
 mod fuzz;
 mod manifest;
 mod setup;
@@ -46,6 +47,12 @@ const CHORES: &[Chore] = &[
         usage: "ci [STEP...]",
         about: "fmt, tidy, clippy, docs, test; all of them, or those named",
         run: ci::run,
+    },
+    Chore {
+        name: "escape",
+        usage: "escape [--launcher native|bwrap] [--only NAME] [--json]",
+        about: "attack the sandbox; as root, once more as an ordinary user",
+        run: escape::run,
     },
     Chore {
         name: "fuzz",

@@ -95,6 +95,11 @@ found, 128+n signal.")]
         #[arg(long)]
         print: bool,
     },
+    /// Say what this machine can enforce, and how to mend it
+    #[command(after_help = "Examples:
+  airlock doctor           try everything now
+  airlock doctor --cached  what was found out since the last boot")]
+    Doctor(crate::commands::doctor::Arguments),
     /// Approve this workspace's policy, config and plugins
     #[command(after_help = "Examples:
   airlock trust            review .airlock/ and approve it

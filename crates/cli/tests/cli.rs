@@ -16,6 +16,7 @@ mod cases {
     mod audit;
     mod color;
     mod config;
+    mod doctor;
     mod exec;
     mod help;
     mod hostile;

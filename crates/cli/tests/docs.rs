@@ -35,6 +35,7 @@ const PAGES: &[&str] = &[
     "README.md",
     "docs/audit.md",
     "docs/cli.md",
+    "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
     "docs/troubleshooting.md",

@@ -45,10 +45,23 @@ pub struct Base {
     pub home: HostPath,
 }
 
+/// How the layers of a stage make one tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LayersKind {
+    /// The upper one lies over the real tree and holds what changed.
+    #[default]
+    Overlay,
+    /// The upper one is a whole copy of the tree.
+    Copy,
+}
+
 /// The writable layer of a stage, on one file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layers {
-    /// Holds what changed.
+    /// What it is.
+    pub kind: LayersKind,
+    /// Holds what changed, or everything.
     pub upper: PathBuf,
     /// Scratch space overlayfs needs.
     pub work: PathBuf,

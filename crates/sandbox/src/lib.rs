@@ -24,8 +24,11 @@ pub mod stage;
 mod template;
 
 #[cfg(target_os = "linux")]
+pub use linux::probe;
+#[cfg(target_os = "linux")]
 pub use linux::{
     Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
+    start_with,
 };
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};

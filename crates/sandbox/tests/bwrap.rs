@@ -5,7 +5,9 @@
     reason = "a test fails by panicking"
 )]
 
-use airlock_sandbox::generate::{Bwrap, BwrapError, BwrapFacts, Mask, SystemEntry, bwrap};
+use airlock_sandbox::generate::{
+    AtHome, Bwrap, BwrapError, BwrapFacts, Handed, Mask, SystemEntry, bwrap,
+};
 use airlock_sandbox::plan::{Extent, Target};
 use airlock_sandbox::{HostPath, Plan, PlanBuilder, Surroundings, Template, View};
 use proptest::prelude::*;
@@ -37,12 +39,38 @@ fn generate(
             target: "usr/bin".into(),
         },
     ];
+    let texts = [Handed {
+        path: path("/etc/passwd"),
+        descriptor: 10,
+    }];
+    let at_home = [
+        AtHome::Link {
+            path: path("/home/alice/.cargo/bin"),
+            target: path("/opt/cargo/bin"),
+        },
+        AtHome::File(Handed {
+            path: path("/home/alice/.cargo/config.toml"),
+            descriptor: 11,
+        }),
+    ];
     let facts = BwrapFacts {
         system: &system,
+        system_masks: &[
+            Mask::File(path("/etc/shadow")),
+            Mask::Directory(path("/etc/ssl/private")),
+        ],
+        texts: &texts,
+        kernel_files: &["kcore"],
         masks,
         home: &path("/home/alice"),
+        at_home: &at_home,
+        scratch: 1 << 20,
         stage,
+        directory: plan.directory(),
+        in_session: false,
         filter_descriptor: 7,
+        status_descriptor: 8,
+        block_descriptor: 9,
     };
     bwrap(plan, &facts, &command(words))
 }
@@ -61,9 +89,10 @@ fn read(arguments: &[OsString]) -> (Vec<Vec<OsString>>, Vec<OsString>) {
             ) => 0,
             Some(
                 "--cap-drop" | "--uid" | "--gid" | "--hostname" | "--seccomp" | "--proc" | "--dev"
-                | "--tmpfs" | "--remount-ro" | "--chdir",
+                | "--tmpfs" | "--remount-ro" | "--chdir" | "--json-status-fd" | "--block-fd"
+                | "--dir" | "--perms" | "--size",
             ) => 1,
-            Some("--ro-bind" | "--bind" | "--symlink") => 2,
+            Some("--ro-bind" | "--bind" | "--symlink" | "--file" | "--ro-bind-data") => 2,
             _ => panic!("not an option: {}", first.display()),
         };
         let (values, after) = after.split_at(values);
@@ -136,14 +165,46 @@ fn denials_that_mounts_cannot_express_are_left_to_the_launcher() {
         .iter()
         .map(|denial| (denial.target.to_string(), denial.extent))
         .collect();
-    let want = [
-        ("/w/.airlock", Extent::Writing),
-        ("/w/not-yet", Extent::Everything),
-    ];
+    // Nothing can be written there anyway: what only forbids that is fulfilled.
+    let want = [("/w/not-yet", Extent::Everything)];
     assert_eq!(left, want.map(|(text, extent)| (text.to_owned(), extent)));
     let mask = [Mask::File(path("/w/other"))];
     let error = generate(&plan, &mask, None, &["x"]).unwrap_err();
     assert_eq!(error, BwrapError::NotDenied(path("/w/other")));
+}
+
+#[test]
+fn what_is_hidden_in_a_stage_can_neither_be_moved_away_nor_be_the_real_one() {
+    let plan = begin()
+        .workspace("/w", View::Staged)
+        .deny("/w/a/b/secret")
+        .deny_writing("/w/a/frozen")
+        .build()
+        .unwrap();
+    let masks = [
+        Mask::File(path("/w/a/b/secret")),
+        Mask::Directory(path("/w/a/frozen")),
+        Mask::Directory(path("/w/.airlock")),
+    ];
+    let made = generate(&plan, &masks, Some(&path("/stage")), &["x"]).unwrap();
+    let (options, _) = read(&made.arguments);
+    let mounts = options.iter().filter(|option| {
+        let place = option.last().and_then(|place| place.to_str());
+        option.len() == 3 && place.is_some_and(|place| place.starts_with("/w"))
+    });
+    let mounts: Vec<String> = mounts
+        .map(|option| option.join(" ".as_ref()).into_string().unwrap())
+        .collect();
+    let want = [
+        "--bind /stage /w",
+        "--bind /stage/a /w/a",
+        "--bind /stage/a/b /w/a/b",
+        "--ro-bind /dev/null /w/a/b/secret",
+        "--ro-bind /stage/a/frozen /w/a/frozen",
+        "--ro-bind /stage/.airlock /w/.airlock",
+    ];
+    assert_eq!(mounts, want);
+    assert_eq!(made.uncovered, []);
 }
 
 #[test]

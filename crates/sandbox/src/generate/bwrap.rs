@@ -10,6 +10,7 @@
 //! covers them otherwise.
 
 use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 /// Something of the system that every sandbox sees, as it is on this machine.
@@ -43,19 +44,60 @@ impl Mask {
     }
 }
 
+/// A file whose text the launcher hands over by a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// Where it is seen.
+    pub path: HostPath,
+    /// What it is read from.
+    pub descriptor: u32,
+}
+
+/// Something the home begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AtHome {
+    /// A symlink.
+    Link {
+        /// Where it lies.
+        path: HostPath,
+        /// What it says.
+        target: HostPath,
+    },
+    /// A file of the sandbox's own.
+    File(Handed),
+}
+
 /// What the launcher knows and the plan does not.
 #[derive(Debug, Clone)]
 pub struct BwrapFacts<'a> {
     /// System directories, with links, in the order to be made.
     pub system: &'a [SystemEntry],
+    /// What of them is hidden, whatever the plan says.
+    pub system_masks: &'a [Mask],
+    /// Files that take the place of the system's.
+    pub texts: &'a [Handed],
+    /// Names in `/proc` to be hidden. They exist.
+    pub kernel_files: &'a [&'a str],
     /// The denied paths that exist, and what they are.
     pub masks: &'a [Mask],
     /// The home inside the sandbox, empty at first.
     pub home: &'a HostPath,
+    /// What is put into it.
+    pub at_home: &'a [AtHome],
+    /// The most bytes each writable place in memory may hold.
+    pub scratch: u64,
     /// Where the stage of the workspace can be written, if the plan has one.
     pub stage: Option<&'a HostPath>,
+    /// Where the command starts.
+    pub directory: &'a HostPath,
+    /// The command already leads a session of its own, with a terminal to it.
+    pub in_session: bool,
     /// The descriptor the filter is read from.
     pub filter_descriptor: u32,
+    /// The descriptor bubblewrap tells what becomes of the command.
+    pub status_descriptor: u32,
+    /// The descriptor bubblewrap waits for before it runs the command.
+    pub block_descriptor: u32,
 }
 
 /// Why there are no arguments.
@@ -95,12 +137,12 @@ pub fn bwrap(
 ) -> Result<Bwrap, BwrapError> {
     check_command(command)?;
     let mut arguments = Arguments::default();
-    walls(&mut arguments, facts.filter_descriptor);
+    walls(&mut arguments, facts);
     base(&mut arguments, facts);
     grants(&mut arguments, plan, facts.stage)?;
-    let uncovered = masks(&mut arguments, plan, facts.masks)?;
+    let uncovered = masks(&mut arguments, plan, facts)?;
     arguments.option("--remount-ro", ["/"]);
-    arguments.option("--chdir", [plan.directory().as_os_str()]);
+    arguments.option("--chdir", [facts.directory.as_os_str()]);
     arguments.option("--", command);
     Ok(Bwrap {
         arguments: arguments.0,
@@ -136,18 +178,26 @@ impl Arguments {
     }
 }
 
-fn walls(arguments: &mut Arguments, filter_descriptor: u32) {
+fn walls(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
     for namespace in ["user", "ipc", "pid", "net", "uts", "cgroup"] {
         arguments.flag(&format!("--unshare-{namespace}"));
     }
     arguments.flag("--disable-userns");
     arguments.flag("--die-with-parent");
-    arguments.flag("--new-session");
+    if !facts.in_session {
+        arguments.flag("--new-session");
+    }
     arguments.option("--cap-drop", ["ALL"]);
     arguments.option("--uid", [INSIDE]);
     arguments.option("--gid", [INSIDE]);
     arguments.option("--hostname", ["airlock"]);
-    arguments.option("--seccomp", [filter_descriptor.to_string()]);
+    for (name, descriptor) in [
+        ("--seccomp", facts.filter_descriptor),
+        ("--json-status-fd", facts.status_descriptor),
+        ("--block-fd", facts.block_descriptor),
+    ] {
+        arguments.option(name, [descriptor.to_string()]);
+    }
 }
 
 fn base(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
@@ -161,10 +211,66 @@ fn base(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
             }
         }
     }
-    arguments.option("--proc", ["/proc"]);
+    for mask in facts.system_masks {
+        hide(arguments, mask);
+    }
+    for text in facts.texts {
+        handed(arguments, "--ro-bind-data", text);
+    }
+    kernel_files(arguments, facts);
     arguments.option("--dev", ["/dev"]);
-    arguments.option("--tmpfs", ["/tmp"]);
-    arguments.option("--tmpfs", [facts.home.as_os_str()]);
+    arguments.option("--remount-ro", ["/dev"]);
+    arguments.option("--symlink", ["/tmp", "/var/tmp"]);
+    arguments.option("--dir", ["/run"]);
+    for (mode, place) in [
+        ("1777", OsStr::new("/dev/shm")),
+        ("1777", OsStr::new("/tmp")),
+        ("0755", facts.home.as_os_str()),
+    ] {
+        arguments.option("--perms", [mode]);
+        arguments.option("--size", [facts.scratch.to_string()]);
+        arguments.option("--tmpfs", [place]);
+    }
+    for entry in facts.at_home {
+        match entry {
+            AtHome::Link { path, target } => {
+                arguments.option("--symlink", [target.as_os_str(), path.as_os_str()]);
+            }
+            AtHome::File(file) => handed(arguments, "--file", file),
+        }
+    }
+}
+
+fn handed(arguments: &mut Arguments, option: &str, file: &Handed) {
+    let descriptor = OsString::from(file.descriptor.to_string());
+    arguments.option("--perms", ["0644"]);
+    arguments.option(option, [descriptor.as_os_str(), file.path.as_os_str()]);
+}
+
+/// `/proc`, read-only, without what nobody needs and without init: that one is bubblewrap's own and
+/// lives under no filter, so whoever could write its memory would be rid of his.
+fn kernel_files(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
+    arguments.option("--proc", ["/proc"]);
+    for name in facts.kernel_files {
+        let path = format!("/proc/{name}");
+        arguments.option("--ro-bind", ["/dev/null", path.as_str()]);
+    }
+    arguments.option("--remount-ro", ["/proc"]);
+    arguments.option("--tmpfs", ["/proc/1"]);
+    arguments.option("--remount-ro", ["/proc/1"]);
+}
+
+/// Puts something empty over a path.
+fn hide(arguments: &mut Arguments, mask: &Mask) {
+    match mask {
+        Mask::Directory(path) => {
+            arguments.option("--tmpfs", [path.as_os_str()]);
+            arguments.option("--remount-ro", [path.as_os_str()]);
+        }
+        Mask::File(path) => {
+            arguments.option("--ro-bind", [OsStr::new("/dev/null"), path.as_os_str()]);
+        }
+    }
 }
 
 fn grants(
@@ -190,42 +296,94 @@ fn grants(
 fn masks(
     arguments: &mut Arguments,
     plan: &Plan,
-    masks: &[Mask],
+    facts: &BwrapFacts<'_>,
 ) -> Result<Vec<Denial>, BwrapError> {
-    let mut hidden = Vec::new();
-    for mask in masks {
+    let mut chosen = Vec::new();
+    for mask in facts.masks {
         let path = mask.path();
         let exact = |denial: &&Denial| matches!(&denial.target, Target::Path(own) if own == path);
         // The one that takes more away comes last in order.
         let denial = plan.denials().iter().rfind(exact);
         let denial = denial.ok_or_else(|| BwrapError::NotDenied(path.clone()))?;
-        match (denial.extent, mask) {
-            (Extent::Writing, _) => {
-                arguments.option("--ro-bind", [path.as_os_str(), path.as_os_str()]);
-            }
-            (Extent::Everything, Mask::Directory(_)) => {
-                arguments.option("--tmpfs", [path.as_os_str()]);
-                arguments.option("--remount-ro", [path.as_os_str()]);
-            }
-            (Extent::Everything, Mask::File(_)) => {
-                arguments.option("--ro-bind", [OsStr::new("/dev/null"), path.as_os_str()]);
-            }
-        }
-        hidden.push(path);
+        chosen.push((mask, denial));
     }
-    let meets = |denial: &&Denial| {
-        let root = denial.target.root();
-        let mut mounts = plan.mounts().into_keys().collect::<Vec<_>>().into_iter();
-        mounts.any(|mount| mount.holds(&root) || root.holds(mount))
-    };
+    pins(arguments, plan, facts)?;
+    for (mask, denial) in &chosen {
+        let hidden_with = |(outer, why): &(&Mask, &Denial)| {
+            why.extent == Extent::Everything && outer != mask && outer.path().holds(mask.path())
+        };
+        // What lies in a hidden directory is hidden with it, and no longer there to be mounted on.
+        if chosen.iter().any(hidden_with) {
+            continue;
+        }
+        match denial.extent {
+            Extent::Writing => {
+                let path = mask.path();
+                let source = source(plan, facts.stage, path)?;
+                arguments.option("--ro-bind", [source.as_os_str(), path.as_os_str()]);
+            }
+            Extent::Everything => hide(arguments, mask),
+        }
+    }
     let covered = |denial: &&Denial| match &denial.target {
-        Target::Path(path) => hidden.contains(&path),
+        Target::Path(path) => chosen.iter().any(|(mask, _)| mask.path() == path),
         Target::Pattern(_) => false,
     };
     let left = plan
         .denials()
         .iter()
-        .filter(meets)
+        .filter(|denial| meets(plan, denial))
         .filter(|denial| !covered(denial));
     Ok(left.cloned().collect())
+}
+
+/// Whether a mount of the plan shows something the denial could take away.
+fn meets(plan: &Plan, denial: &Denial) -> bool {
+    let root = denial.target.root();
+    let takes_away = |access: Access| denial.extent == Extent::Everything || access > Access::Read;
+    plan.mounts()
+        .iter()
+        .any(|(mount, access)| takes_away(*access) && (mount.holds(&root) || root.holds(mount)))
+}
+
+/// Makes every directory between a writable mount and what is hidden in it a mount itself: one that
+/// could be renamed would take what is hidden with it and leave the denied path free.
+fn pins(arguments: &mut Arguments, plan: &Plan, facts: &BwrapFacts<'_>) -> Result<(), BwrapError> {
+    let mut between = BTreeSet::new();
+    for mask in facts.masks {
+        let Some((mount, access)) = mount_of(plan, mask.path()) else {
+            continue;
+        };
+        if access == Access::Read {
+            continue;
+        }
+        let above = mask.path().as_path().ancestors().skip(1);
+        let above = above.take_while(|path| *path != mount.as_path());
+        between.extend(above.filter_map(|path| HostPath::new(path).ok()));
+    }
+    for path in &between {
+        let source = source(plan, facts.stage, path)?;
+        arguments.option("--bind", [source.as_os_str(), path.as_os_str()]);
+    }
+    Ok(())
+}
+
+/// The innermost mount that shows `path`.
+fn mount_of<'a>(plan: &'a Plan, path: &HostPath) -> Option<(&'a HostPath, Access)> {
+    plan.mounts()
+        .into_iter()
+        .rfind(|(mount, _)| mount.holds(path))
+}
+
+/// Where on the host lies what is seen at `path`.
+fn source(plan: &Plan, stage: Option<&HostPath>, path: &HostPath) -> Result<OsString, BwrapError> {
+    let Some((mount, Access::Stage)) = mount_of(plan, path) else {
+        return Ok(path.as_os_str().to_owned());
+    };
+    let stage = stage.ok_or_else(|| BwrapError::NoStage(mount.clone()))?;
+    let rest = path.as_path().strip_prefix(mount.as_path());
+    Ok(rest.map_or_else(
+        |_| path.as_os_str().to_owned(),
+        |rest| stage.as_path().join(rest).into_os_string(),
+    ))
 }

@@ -4,11 +4,11 @@
 //! content. Whatever a plan contains is data in what is generated: it stands as one argument of its
 //! own, or inside one string literal.
 //!
-//! Not here yet: whoever hands them to `bwrap` or `sandbox-exec`, looks at the machine for the
-//! facts they need, and raises the walls these two cannot.
+//! Not here: whoever hands them to `bwrap`, looks at the machine for the facts they need, and raises
+//! the walls it cannot. Not anywhere yet: whoever does so for `sandbox-exec`.
 
 mod bwrap;
 mod seatbelt;
 
-pub use bwrap::{Bwrap, BwrapError, BwrapFacts, Mask, SystemEntry, bwrap};
+pub use bwrap::{AtHome, Bwrap, BwrapError, BwrapFacts, Handed, Mask, SystemEntry, bwrap};
 pub use seatbelt::{SeatbeltError, SeatbeltFacts, seatbelt};

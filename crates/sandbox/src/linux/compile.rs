@@ -7,7 +7,7 @@ use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
 use super::resolve::{Granted, Kind, Resolved};
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::Launch;
+use crate::launch::{Launch, LayersKind};
 use crate::plan::{Access, HostPath};
 use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
@@ -49,8 +49,13 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
 ];
 /// Writable places in memory: where, and which part of the scratch.
 const SCRATCH: &[(&str, &CStr)] = &[("/tmp", c"/scratch/tmp"), ("/dev/shm", c"/scratch/shm")];
-/// Inodes all of them may have together: each costs the kernel about a kibibyte.
-const SCRATCH_FILES: u32 = 131_072;
+/// The part of memory they may take together. What fills them stays when a command ends: with all
+/// of memory the next one, or init, would be killed for it.
+const SCRATCH_PART: u64 = 2;
+/// Memory for each inode they may have together: one costs the kernel about a kibibyte.
+const SCRATCH_FILE: u64 = 8 << 10;
+/// The most of them, however much memory there is.
+const SCRATCH_FILES: u64 = 131_072;
 
 /// Parts of `/proc` that show what nobody inside needs: hidden. All of `/proc` is read-only.
 pub(super) const PROC_HIDDEN: &[&str] = &[
@@ -125,7 +130,9 @@ impl Steps {
         let options = text("mode=0755,size=1m,nr_inodes=4096")?;
         self.add(Op::NewRoot { options }, "make a root");
         let memory = ingredients.launch.plan.limits().memory.as_bytes();
-        let options = text(format!("mode=0755,size={memory},nr_inodes={SCRATCH_FILES}"))?;
+        let (size, files) = (memory / SCRATCH_PART, memory / SCRATCH_FILE);
+        let files = files.min(SCRATCH_FILES);
+        let options = text(format!("mode=0755,size={size},nr_inodes={files}"))?;
         let owner = ingredients.owner;
         self.add(Op::Scratch { options, owner }, "make memory for files");
         Ok(())
@@ -342,6 +349,10 @@ impl Steps {
         self.mount_point(path, granted.kind)?;
         let source = text(relative(granted.source.as_os_str().as_bytes()))?;
         let (attributes, right) = match granted.access {
+            Access::Read if granted.kind == Kind::Directory => {
+                self.right(path, Right::Read, Kind::Directory)?;
+                return self.seen(path, source, granted, ingredients);
+            }
             Access::Read => (SEEN, Right::Read),
             Access::Write => (WRITABLE, Right::Write),
             Access::Stage => {
@@ -359,6 +370,33 @@ impl Steps {
         self.right(path, right, granted.kind)
     }
 
+    /// A directory of the host that is only read. Being seen through an overlay takes the life out of
+    /// the sockets in it: a read-only mount would let them be connected to.
+    fn seen(
+        &mut self,
+        path: &[u8],
+        source: CString,
+        granted: &Granted,
+        ingredients: &Ingredients<'_>,
+    ) -> Result<(), Unfit> {
+        let number = self.all.len();
+        let keep = Op::Keep {
+            source,
+            at: text(format!("/seen{number}"))?,
+            attributes: SEEN,
+            map: granted.map,
+        };
+        self.add(keep, made("find what is seen at", path));
+        let own = if ingredients.owner.is_some() {
+            "redirect_dir=nofollow,metacopy=off"
+        } else {
+            "userxattr"
+        };
+        let options = format!("lowerdir=/empty:/seen{number},{own}");
+        let flags = READ_ONLY | NO_SETUID | NO_DEVICES;
+        self.mount(c"overlay", path, flags, Some(&options))
+    }
+
     /// The real tree below, the stage above, seen as one.
     fn stage(
         &mut self,
@@ -369,6 +407,10 @@ impl Steps {
     ) -> Result<(), Unfit> {
         let layers = ingredients.launch.layers.as_ref().ok_or(Unfit::Layers)?;
         let (upper, work) = (&layers.upper, &layers.work);
+        if layers.kind == LayersKind::Copy {
+            let source = Source::Host(text(relative(upper.as_os_str().as_bytes()))?);
+            return self.bind(source, path, WRITABLE);
+        }
         let beside = upper
             .parent()
             .filter(|parent| work.parent() == Some(parent));
@@ -384,14 +426,14 @@ impl Steps {
         };
         let lower = Op::Keep {
             source,
-            at: c"/lower",
+            at: c"/lower".to_owned(),
             attributes: SEEN,
             map: granted.map,
         };
         self.add(lower, made("find the workspace for", path));
         let layer = Op::Keep {
             source: text(relative(parent.as_os_str().as_bytes()))?,
-            at: c"/layer",
+            at: c"/layer".to_owned(),
             attributes: WRITABLE,
             map: None,
         };

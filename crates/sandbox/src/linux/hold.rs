@@ -12,7 +12,6 @@ use crate::lifecycle::Outcome;
 use crate::plan::{Class, Limit, Limits, Plan};
 use crate::report::{Held, Raised};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io;
@@ -132,19 +131,15 @@ impl Hold {
         self.group.as_ref().map(Group::tally).unwrap_or_default()
     }
 
-    /// Begins to look after one command.
-    pub(super) fn look_after(&self, plan: &Plan, init: i32, root: &OwnedFd) -> Lookout {
+    /// Begins to look after one command; files in `scratch` take memory too.
+    pub(super) fn look_after(&self, plan: &Plan, init: i32, scratch: Vec<OwnedFd>) -> Lookout {
         let limits = plan.limits();
         let watched = [Limit::Memory, Limit::Cpus];
         let needed = watched.iter().any(|limit| !self.holds.contains_key(limit));
         let watch = needed
             .then(|| {
                 let tree = Tree::of(u32::try_from(init).unwrap_or(0)).ok()?;
-                let flags = OFlags::PATH | OFlags::CLOEXEC;
-                let scratch =
-                    openat2(root, c"tmp", flags, Mode::empty(), ResolveFlags::IN_ROOT).ok();
-                let memory = limits.memory.as_bytes();
-                Some(Watch::new(tree, scratch.into_iter().collect(), memory))
+                Some(Watch::new(tree, scratch, limits.memory.as_bytes()))
             })
             .flatten();
         let throttled = !self.holds.contains_key(&Limit::Cpus);

@@ -1,10 +1,11 @@
-//! The native launcher for Linux.
+//! The launchers for Linux: the native one, and [`bwrap`], which shares its supervisor's side.
 //!
 //! [`resolve`] looks up what a launch means on this machine, [`compile`] makes a program of it,
 //! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
 //! [`supervise`] are its supervisor's side.
 
 mod broker;
+mod bwrap;
 mod collector;
 mod compile;
 mod control;
@@ -12,6 +13,7 @@ mod hold;
 mod identity;
 mod landlock;
 mod limits;
+pub mod probe;
 mod program;
 mod pump;
 mod request;
@@ -23,7 +25,7 @@ mod wire;
 
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
-pub use sandbox::{Sandbox, confine, stage_owner, start};
+pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

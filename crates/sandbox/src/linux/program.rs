@@ -81,7 +81,7 @@ pub(super) enum Op {
     /// Binds a tree into the base.
     Keep {
         source: CString,
-        at: &'static CStr,
+        at: CString,
         attributes: u64,
         map: Option<RawFd>,
     },

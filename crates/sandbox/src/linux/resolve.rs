@@ -8,13 +8,13 @@ use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, Layers, StartError};
+use crate::launch::{Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Whether something can hold other things.
@@ -155,6 +155,10 @@ fn granted(
         let shown = || format!("find the granted `{}`", place.as_path().display());
         let source = fs::canonicalize(place.as_path()).map_err(|source| step(shown(), source))?;
         let metadata = fs::metadata(&source).map_err(|source| step(shown(), source))?;
+        if metadata.file_type().is_socket() {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is a socket");
+            return Err(step(shown(), why));
+        }
         let map = match identity {
             Identity::Root { .. } => maps
                 .of(metadata.uid(), metadata.gid())
@@ -232,7 +236,10 @@ fn is_free_name_of_stage(path: &HostPath, launch: &Launch) -> bool {
     let staged = launch.plan.workspace();
     let staged = staged.filter(|workspace| workspace.view == View::Staged);
     let inside = staged.is_some_and(|workspace| path.parent().as_ref() == Some(&workspace.path));
-    let layers = launch.layers.as_ref().zip(path.as_path().file_name());
+    // Nothing can be laid beneath a copy.
+    let overlay = |layers: &&Layers| layers.kind == LayersKind::Overlay;
+    let layers = launch.layers.as_ref().filter(overlay);
+    let layers = layers.zip(path.as_path().file_name());
     let free =
         |(layers, name): (&Layers, &OsStr)| fs::symlink_metadata(layers.upper.join(name)).is_err();
     inside && layers.is_some_and(free)

@@ -5,6 +5,7 @@
 //! cgroup - is for the collector. Processes end by themselves, since init ends with the socket.
 
 use super::broker::{Broker, Guarded, notify_filter};
+use super::bwrap::{Attendant, Tried};
 use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
@@ -14,7 +15,7 @@ use super::program::Step;
 use super::resolve::Resolved;
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{Notice, Order};
-use crate::launch::{Launch, StartError};
+use crate::launch::{Launch, Layers, LayersKind, StartError};
 use crate::lifecycle::{Event, State};
 use crate::plan::{Class, Denial, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
@@ -36,12 +37,51 @@ pub struct Sandbox {
     id: String,
     enforced: Enforced,
     control: Control,
-    root: OwnedFd,
     // Dropped in this order: whoever waits for the broker must be gone before it, and a cgroup can
     // be removed once nothing is in it.
-    init: Init,
+    keeper: Keeper,
     broker: Option<Broker>,
     hold: Hold,
+}
+
+/// What runs the commands of a sandbox.
+#[derive(Debug)]
+enum Keeper {
+    Native { init: Init, root: OwnedFd },
+    Bwrap(Attendant),
+}
+
+/// Has `launcher` raise the walls `launch` asks for.
+pub fn start_with(launcher: Launcher, launch: Launch) -> Result<Sandbox, StartError> {
+    match launcher {
+        Launcher::Native => start(launch),
+        Launcher::Bwrap => start_bwrap(launch),
+        Launcher::Seatbelt => Err(StartError::Unsupported),
+    }
+}
+
+fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
+    let id = new_id();
+    let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
+    let tried = Tried::new(&launch, &hold)?;
+    let raised = hold.report(tried.raised());
+    let enforced = raised.finish(launch.plan, &launch.minimum)?;
+    let (ours, theirs) = sockets()?;
+    let control =
+        Control::new(Channel::new(ours)).map_err(|source| failed("make a wake-up call", source))?;
+    let attendant = tried
+        .attend(theirs)
+        .map_err(|source| failed("make a thread for bubblewrap", source))?;
+    // A sandbox in the making can always become one that stands.
+    let _running = control.event(Event::Enforced);
+    Ok(Sandbox {
+        id,
+        enforced,
+        control,
+        keeper: Keeper::Bwrap(attendant),
+        broker: None,
+        hold,
+    })
 }
 
 /// Raises the walls `launch` asks for.
@@ -81,8 +121,10 @@ pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
         id,
         enforced,
         control,
-        root,
-        init: init.process,
+        keeper: Keeper::Native {
+            init: init.process,
+            root,
+        },
         broker,
         hold,
     })
@@ -128,6 +170,13 @@ struct Newborn {
     steps: Vec<Step>,
 }
 
+/// The supervisor's end and init's of what they talk over.
+fn sockets() -> Result<(OwnedFd, OwnedFd), StartError> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    socketpair(AddressFamily::UNIX, kind, flags, None)
+        .map_err(|errno| failed("make a socket", errno.into()))
+}
+
 /// Makes the process that becomes init.
 fn give_birth(
     steps: Vec<Step>,
@@ -135,13 +184,10 @@ fn give_birth(
     maps: &Maps,
     ruleset_bytes: usize,
 ) -> Result<(Channel, Newborn), StartError> {
-    let made = |what: &'static str| move |errno: rustix::io::Errno| failed(what, errno.into());
-    let kind = SocketType::SEQPACKET;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-        .map_err(made("make a socket"))?;
+    let (ours, theirs) = sockets()?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let null =
-        rustix::fs::open(c"/dev/null", flags, Mode::empty()).map_err(made("open /dev/null"))?;
+    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())
+        .map_err(|errno| failed("open /dev/null", errno.into()))?;
     let mut keep: Vec<RawFd> = maps.descriptors().chain([theirs.as_raw_fd()]).collect();
     keep.sort_unstable();
     let program = sys::Start {
@@ -225,11 +271,11 @@ impl Newborn {
 pub(super) struct Init(sys::ClonedChild);
 
 impl Init {
-    pub(super) const fn pid(&self) -> i32 {
+    const fn pid(&self) -> i32 {
         self.0.pid
     }
 
-    pub(super) fn kill(&self) {
+    fn kill(&self) {
         // It may have ended already.
         let _killed = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
     }
@@ -276,8 +322,20 @@ impl Sandbox {
         &self.control
     }
 
-    pub(super) const fn init(&self) -> &Init {
-        &self.init
+    /// The number of its init, 0 while there is none.
+    pub(super) fn init_pid(&self) -> i32 {
+        match &self.keeper {
+            Keeper::Native { init, .. } => init.pid(),
+            Keeper::Bwrap(attendant) => attendant.pid(),
+        }
+    }
+
+    /// Ends what runs in it.
+    pub(super) fn kill(&self) {
+        match &self.keeper {
+            Keeper::Native { init, .. } => init.kill(),
+            Keeper::Bwrap(attendant) => attendant.kill(),
+        }
     }
 
     pub(super) const fn broker(&self) -> Option<&Broker> {
@@ -288,8 +346,12 @@ impl Sandbox {
         &self.hold
     }
 
-    pub(super) const fn root(&self) -> &OwnedFd {
-        &self.root
+    /// Its root, where that is the same for every command.
+    pub(super) const fn root(&self) -> Option<&OwnedFd> {
+        match &self.keeper {
+            Keeper::Native { root, .. } => Some(root),
+            Keeper::Bwrap(_) => None,
+        }
     }
 
     /// Ends everything in it.
@@ -302,7 +364,7 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         // From any state: what is left to do is the same.
         let _stopping = self.control.event(Event::Stop);
-        self.init.kill();
+        self.kill();
         let _stopped = self.control.event(Event::Stopped);
         let _cleaned = self.control.event(Event::Cleaned);
     }
@@ -312,7 +374,10 @@ impl Drop for Sandbox {
 /// machine is noticed. Whether it crashed is for the stage to know; here the mark is in the way.
 /// What cannot be removed makes the mount fail, and is reported there.
 fn forget_volatile(launch: &Launch) {
-    let Some(layers) = &launch.layers else { return };
+    let overlay = |layers: &&Layers| layers.kind == LayersKind::Overlay;
+    let Some(layers) = launch.layers.as_ref().filter(overlay) else {
+        return;
+    };
     let marks = ["work", "work/incompat", "work/incompat/volatile"];
     let marks = marks.map(|mark| layers.work.join(mark));
     for mark in &marks {
@@ -324,7 +389,7 @@ fn forget_volatile(launch: &Launch) {
     let _removed = std::fs::remove_dir(volatile);
 }
 
-fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
+pub(super) fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
     // A strict worker confines itself once it is loaded: it could not even be started under it.
     own_filter(profile.max(Profile::Standard))
         .map_err(|source| failed("compile the seccomp filter", source))

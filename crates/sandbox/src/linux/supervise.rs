@@ -1,5 +1,6 @@
 //! Runs one command in a sandbox and watches it to its end.
 
+use super::bwrap::{self, Screen};
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
 use super::identity::Identity;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Long enough to be no limit, short enough to be added to a time.
 const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 /// How long a command that was killed may take to be gone.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(10);
 
 impl Sandbox {
     /// Runs `command` to its end. Whatever it started ends with it.
@@ -47,19 +48,20 @@ impl Sandbox {
         let allowed = Duration::from_millis(limits.duration.as_millis());
         let allowed = (!command.lasting).then_some(allowed);
         let begun = Instant::now();
-        let mut lookout = self
-            .hold()
-            .look_after(self.plan(), self.init().pid(), self.root());
+        let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
+        let open = self.root().is_some();
+        let (mut stdout, mut stderr) = (Screen::new(stdout, open), Screen::new(stderr, open));
+        let (to_stdout, to_stderr) = (&mut stdout, &mut stderr);
         let result = thread::scope(|scope| {
             let over = || control.wake();
             let outputs = [
                 wires.output.map(|from| {
                     let (most, flow) = (limits.stdout.as_bytes(), &out);
-                    scope.spawn(move || pump::drain(from, stdout, most, flow, over))
+                    scope.spawn(move || pump::drain(from, to_stdout, most, flow, over))
                 }),
                 wires.errors.map(|from| {
                     let (most, flow) = (limits.stderr.as_bytes(), &err);
-                    scope.spawn(move || pump::drain(from, stderr, most, flow, over))
+                    scope.spawn(move || pump::drain(from, to_stderr, most, flow, over))
                 }),
             ];
             if let (Stdin::From(from), Some(to)) = (stdin, wires.input) {
@@ -84,9 +86,16 @@ impl Sandbox {
             let watched = sent
                 .map_err(|_| RunError::Gone)
                 .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
-            if watched.is_err() {
-                self.init().kill();
-            }
+            let watched = watched.or_else(|error| {
+                self.kill();
+                let _broke = control.event(Event::Broke);
+                // Where memory ran out, init may have been ended for it, and all with it.
+                let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
+                if why == Outcome::OutOfMemory {
+                    return Ok((why, None));
+                }
+                Err(error)
+            });
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let passed = outputs
                 .into_iter()
@@ -100,13 +109,8 @@ impl Sandbox {
             broker.set_terminal(None);
             broker.take_refusals()
         });
-        let ((outcome, not_started), _passed) = match result {
-            Ok(result) => result,
-            Err(error) => {
-                let _broke = control.event(Event::Broke);
-                return Err(error);
-            }
-        };
+        let ended = result.map(|(ended, _passed)| ended);
+        let (outcome, not_started) = settle(ended, [stdout, stderr])?;
         Ok(Ended {
             outcome,
             not_started,
@@ -116,6 +120,24 @@ impl Sandbox {
             peak_memory: lookout.peak_memory(self.hold()),
             refusals: refusals.unwrap_or_default(),
         })
+    }
+
+    fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
+        self.hold()
+            .look_after(self.plan(), self.init_pid(), scratch)
+    }
+
+    /// Holds a command that is about to begin to its limits, and lets it.
+    fn let_begin(&self, scratch: Vec<OwnedFd>) -> Result<Lookout, RunError> {
+        let limited = self.hold().take_in(self.init_pid());
+        limited.map_err(|error| RunError::Io {
+            what: "cannot limit the command",
+            source: std::io::Error::other(error),
+        })?;
+        let lookout = self.look_after(scratch);
+        let sent = self.steering().channel().send(Order::Go, &[]);
+        sent.map_err(|_| RunError::Gone)?;
+        Ok(lookout)
     }
 
     /// Lets the terminal be resized, and be opened under the name every terminal has.
@@ -147,6 +169,7 @@ impl Sandbox {
             verdict: None,
             killed: None,
             not_started: None,
+            beginning: None,
         };
         let begun = Instant::now();
         loop {
@@ -180,6 +203,12 @@ impl Sandbox {
                 let own = || lookout.explain(self.hold(), meaning(status), left);
                 return Ok((outcome.unwrap_or_else(own), watch.not_started));
             }
+            // One that was ended before it began is not begun.
+            if let Some(scratch) = watch.beginning.take()
+                && watch.verdict.is_none()
+            {
+                *lookout = self.let_begin(scratch)?;
+            }
         }
     }
 }
@@ -190,6 +219,8 @@ struct Watch<'a> {
     verdict: Option<Outcome>,
     killed: Option<Instant>,
     not_started: Option<NotStarted>,
+    /// Where a command that waits to begin can fill memory.
+    beginning: Option<Vec<OwnedFd>>,
 }
 
 impl Watch<'_> {
@@ -214,14 +245,41 @@ impl Watch<'_> {
                 self.not_started = Some(reason(stage, errno));
                 Ok(None)
             }
-            Some((Notice::Failed { .. } | Notice::Unmapped | Notice::Ready, _)) | None => {
-                Err(RunError::Gone)
+            Some((Notice::Ready, scratch)) => {
+                self.beginning = Some(scratch);
+                Ok(None)
             }
+            Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),
         }
     }
 }
 
+/// How a command ended, and why it was not even started.
+type End = (Outcome, Option<NotStarted>);
+
 const KILL: u8 = 9;
+
+/// All writable places of a native sandbox are one.
+fn scratch(root: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(root, c"tmp", flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()
+}
+
+/// How a command ended, by bubblewrap's words where only they say why it was not started.
+fn settle(ended: Result<End, RunError>, streams: [Screen<'_>; 2]) -> Result<End, RunError> {
+    let unexplained = matches!(ended, Ok((Outcome::Exited(_), Some(NotStarted::Other(0)))));
+    // Whoever reads the output may be gone, as while it was passed on.
+    let said = streams.map(|held| held.finish(unexplained).unwrap_or_default());
+    if !unexplained {
+        return ended;
+    }
+    let said = said.concat();
+    let why = bwrap::reason(&said).ok_or_else(|| RunError::Io {
+        what: "bubblewrap failed",
+        source: std::io::Error::other(String::from_utf8_lossy(said.trim_ascii()).into_owned()),
+    })?;
+    Ok((Outcome::Exited(bwrap::exit_code(why)), Some(why)))
+}
 
 /// Waits for news of init or a wake-up call, no longer than `patience`.
 fn wait(control: &Control, patience: Duration) -> Result<(bool, bool), RunError> {
@@ -290,7 +348,7 @@ struct Wires {
 }
 
 impl Wires {
-    fn new(streams: &Streams<'_>, root: &OwnedFd) -> Result<Self, RunError> {
+    fn new(streams: &Streams<'_>, root: Option<&OwnedFd>) -> Result<Self, RunError> {
         match streams.terminal {
             Some(size) => Self::terminal(size, root),
             None => Self::pipes(&streams.stdin),
@@ -331,13 +389,17 @@ impl Wires {
         })
     }
 
-    /// A terminal of the sandbox's own, which can be found in its `/dev/pts`.
-    fn terminal(size: TerminalSize, root: &OwnedFd) -> Result<Self, RunError> {
+    /// A terminal of the sandbox's own, which can be found in its `/dev/pts`; without a `root` that
+    /// lasts, one of the host's that nobody else has.
+    fn terminal(size: TerminalSize, root: Option<&OwnedFd>) -> Result<Self, RunError> {
         let made = io("cannot make a terminal");
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let master =
-            openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve).map_err(&made)?;
+        let master = match root {
+            Some(root) => openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve),
+            None => rustix::fs::open(c"/dev/ptmx", flags, Mode::empty()),
+        };
+        let master = master.map_err(&made)?;
         rustix::pty::unlockpt(&master).map_err(&made)?;
         rustix::termios::tcsetwinsize(&master, winsize(size)).map_err(&made)?;
         let open = rustix::pty::OpenptFlags::RDWR

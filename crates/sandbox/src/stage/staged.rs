@@ -6,7 +6,7 @@ use super::error::{StageError, failed};
 use super::name::StageName;
 use super::record::{Marks, Record, StageKind, take_marker};
 use super::remove::is_empty;
-use crate::launch::Layers;
+use crate::launch::{Layers, LayersKind};
 use airlock_core::Timestamp;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -81,6 +81,7 @@ impl Stage {
     /// The layers an overlay is mounted with; none for a copy.
     pub fn layers(&self) -> Option<Layers> {
         (self.record.kind == StageKind::Overlay).then(|| Layers {
+            kind: LayersKind::Overlay,
             upper: self.place.join(UPPER),
             work: self.place.join(WORK),
         })

@@ -1,6 +1,6 @@
 //! Places and commands for tests of the launcher.
 
-use airlock_sandbox::launch::{Command, Ended, Launch, Layers, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Ended, Launch, Layers, LayersKind, Stdin, Streams};
 use airlock_sandbox::plan::Limits;
 use airlock_sandbox::{
     HostPath, Minimum, Plan, PlanBuilder, Sandbox, Surroundings, Template, View, start,
@@ -72,6 +72,7 @@ impl Place {
             base: airlock_sandbox::base::detect(Path::new("/"), &home),
             home: Vec::new(),
             layers: Some(Layers {
+                kind: LayersKind::Overlay,
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),
             }),
@@ -81,6 +82,18 @@ impl Place {
 
     pub(crate) fn start(&self) -> Sandbox {
         start(self.launch(|plan| plan)).unwrap()
+    }
+}
+
+impl Drop for Place {
+    /// Overlayfs makes directories nobody may enter: an ordinary user could not remove them.
+    fn drop(&mut self) {
+        let mut directory = self.path("stage/work");
+        for name in ["work", "incompat", "volatile"] {
+            directory.push(name);
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            let _opened = std::fs::set_permissions(&directory, open);
+        }
     }
 }
 

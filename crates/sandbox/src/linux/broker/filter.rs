@@ -142,6 +142,8 @@ const NUMBER: u32 = 0;
 const SECOND: u32 = 24;
 const THIRD: u32 = 32;
 
+const ERRNO: u32 = 0x0005_0000;
+const EOPNOTSUPP: u32 = 95;
 const ALLOW: u32 = 0x7fff_0000;
 const NOTIFY: u32 = 0x7fc0_0000;
 
@@ -156,12 +158,21 @@ pub(super) fn numbers(architecture: Architecture) -> Vec<(u32, Call)> {
     CALLS.iter().filter_map(number).collect()
 }
 
+/// Reading extended attributes by a path, which would show those of a denied file. Programs know
+/// file systems that have none; through an open file they can still be read.
+const ATTRIBUTES: &[&str] = &["getxattr", "lgetxattr", "listxattr", "llistxattr"];
+
 /// The filter that sends them to the listener and allows everything else.
 ///
 /// It is no filter on its own: calls of a foreign ABI pass it, and are for the profile's to kill.
 pub(crate) fn notify_filter(architecture: Architecture) -> Vec<Instruction> {
     let calls = numbers(architecture);
     let mut program = vec![step(LOAD, NUMBER)];
+    let absent = ATTRIBUTES.iter().filter_map(|name| Syscall::find(name));
+    for number in absent.filter_map(|call| call.number(architecture)) {
+        program.push(branch(JUMP_EQUAL, number, 0, 1));
+        program.push(step(RETURN, ERRNO | EOPNOTSUPP));
+    }
     for (place, (number, call)) in calls.iter().enumerate() {
         // From the instruction after this one: past the other comparisons and the first answer.
         let end = calls.len() - place;
@@ -238,7 +249,15 @@ mod tests {
             let calls = numbers(*architecture);
             for number in 0..500 {
                 let listed = calls.iter().find(|(known, _)| *known == number);
-                let want = if listed.is_some() { NOTIFY } else { ALLOW };
+                let attribute = ATTRIBUTES
+                    .iter()
+                    .filter_map(|name| Syscall::find(name))
+                    .any(|call| call.number(*architecture) == Some(number));
+                let want = match (attribute, listed.is_some()) {
+                    (true, _) => ERRNO | EOPNOTSUPP,
+                    (false, true) => NOTIFY,
+                    (false, false) => ALLOW,
+                };
                 assert_eq!(answer(&program, number, [0; 6]), want, "{number}");
                 let path = answer(&program, number, [O_PATH; 6]);
                 let bare = matches!(listed, Some((_, Call::Open | Call::OpenAt)));

@@ -13,7 +13,7 @@ mod throttle;
 mod watch;
 
 pub(crate) use group::{Group, Tally, is_id, is_of};
-pub(crate) use proc::Process;
+pub(crate) use proc::{Process, Stat};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};
 pub(crate) use throttle::Throttle;
 pub(crate) use watch::{Tree, Watch};

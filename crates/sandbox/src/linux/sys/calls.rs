@@ -149,7 +149,7 @@ struct MountAttributes {
 const ATTRIBUTE_IDMAP: u64 = 0x0010_0000;
 
 /// Sets attributes of a mount, and of those beneath it if `recursive`.
-pub(super) fn set_mount_attributes(
+pub(crate) fn set_mount_attributes(
     tree: BorrowedFd<'_>,
     attributes: u64,
     map: Option<BorrowedFd<'_>>,
@@ -211,7 +211,7 @@ pub(crate) fn landlock_version() -> u32 {
 }
 
 /// Makes a Landlock ruleset. `bytes` is how much of it this kernel knows.
-pub(super) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
+pub(crate) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
     // SAFETY: the structure outlives the call and is at least `bytes` long.
     let result = unsafe {
         libc::syscall(
@@ -255,7 +255,7 @@ pub(super) fn landlock_allow(
 }
 
 /// Holds this thread and its children to a ruleset.
-pub(super) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<()> {
+pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: names no memory.
     let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
     checked(result).map(drop)
@@ -364,6 +364,25 @@ pub(super) fn control_terminal(terminal: BorrowedFd<'_>) -> Result<()> {
 pub(super) fn close_range(first: u32, last: u32) -> Result<()> {
     // SAFETY: only the child calls this, and uses afterwards only descriptors outside the range.
     checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
+}
+
+/// Lets every descriptor from `first` to `last` be closed when a program is started.
+pub(super) fn close_range_at_exec(first: u32, last: u32) -> Result<()> {
+    const CLOSE_ON_EXEC: u32 = 4;
+    // SAFETY: closes nothing now, and names no memory.
+    checked(unsafe { libc::syscall(libc::SYS_close_range, first, last, CLOSE_ON_EXEC) }).map(drop)
+}
+
+/// Becomes another user, with no group but one, for good. For a process of one thread.
+pub(super) fn become_user(user: u32, group: u32) -> Result<()> {
+    let none = std::ptr::null::<libc::gid_t>();
+    // SAFETY: a list of no groups names no memory; the others take numbers alone.
+    unsafe {
+        checked(libc::syscall(libc::SYS_setgroups, 0, none))?;
+        checked(libc::syscall(libc::SYS_setresgid, group, group, group))?;
+        checked(libc::syscall(libc::SYS_setresuid, user, user, user))?;
+    }
+    Ok(())
 }
 
 /// Makes `number` mean what `descriptor` means, past an exec.

@@ -193,8 +193,8 @@ impl State {
                 map,
             } => {
                 let from = self.open_host(source)?;
-                mkdirat(CWD, *at, Mode::from_raw_mode(0o755))?;
-                let to = openat(CWD, *at, DIRECTORY, Mode::empty())?;
+                mkdirat(CWD, at.as_c_str(), Mode::from_raw_mode(0o755))?;
+                let to = openat(CWD, at.as_c_str(), DIRECTORY, Mode::empty())?;
                 let tree = cloned(from.as_fd(), *attributes, *map)?;
                 attach(&tree, to.as_fd())
             }
@@ -229,7 +229,7 @@ impl State {
             on,
             TMPFS,
             MountFlags::NOSUID | MountFlags::NODEV,
-            c"mode=0755,size=1m,nr_inodes=256",
+            c"mode=0755,size=1m,nr_inodes=4096",
         )?;
         chdir(on)?;
         for name in [c"old", c"new", c"empty", c"scratch"] {

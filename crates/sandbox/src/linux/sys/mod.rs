@@ -8,10 +8,11 @@ mod calls;
 mod child;
 mod init;
 pub(crate) mod notify;
+mod spawn;
 
-#[cfg(test)]
-pub(super) use calls::install_listener;
 pub(super) use calls::{
-    ClonedChild, clone_process, confine_process, landlock_version, sleeper_in_user_namespace,
+    ClonedChild, clone_process, confine_process, install_listener, landlock_restrict,
+    landlock_ruleset, landlock_version, set_mount_attributes, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
+pub(super) use spawn::{alone, limit};

@@ -1,0 +1,15 @@
+//! The launcher that uses bubblewrap, for real: as whoever runs the tests.
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "a test fails by panicking, and starts itself anew to be killed"
+)]
+
+mod ends;
+mod lifetime;
+mod refused;
+mod streams;
+mod support;
+mod view;

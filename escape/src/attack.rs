@@ -1,0 +1,200 @@
+//! One row of the table.
+
+use crate::scene::Scene;
+use airlock_sandbox::Wall;
+use serde::Serialize;
+use serde_json::Value;
+
+/// What an attack is after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Reading what was not granted.
+    Secrets,
+    /// Reaching what is denied inside a grant.
+    Denied,
+    /// Writing outside the stage.
+    Writing,
+    /// Airlock's own policy, audit and state.
+    State,
+    /// Gaining rights.
+    Privileges,
+    /// Forbidden calls by every route.
+    Syscalls,
+    /// Reaching anything over a socket.
+    Network,
+    /// Typing into a terminal.
+    Terminal,
+    /// Taking more than its share.
+    Bombs,
+    /// Outliving the supervisor.
+    Lifetime,
+    /// Taking the host over when started as root.
+    Takeover,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: &'static [Self] = &[
+        Self::Secrets,
+        Self::Denied,
+        Self::Writing,
+        Self::State,
+        Self::Privileges,
+        Self::Syscalls,
+        Self::Network,
+        Self::Terminal,
+        Self::Bombs,
+        Self::Lifetime,
+        Self::Takeover,
+    ];
+
+    /// The word for it in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Secrets => "reading secrets",
+            Self::Denied => "denied inside a grant",
+            Self::Writing => "writing outside",
+            Self::State => "policy, audit, state",
+            Self::Privileges => "new privileges",
+            Self::Syscalls => "forbidden calls",
+            Self::Network => "network",
+            Self::Terminal => "terminal",
+            Self::Bombs => "resource bombs",
+            Self::Lifetime => "outliving",
+            Self::Takeover => "host takeover",
+        }
+    }
+}
+
+/// Who can run the control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    /// Anyone: the suite fails if it does not succeed.
+    Anyone,
+    /// Root alone. Run by an ordinary user, the suite says that it was not run.
+    Root,
+    /// Root with every capability and every device. Where the host keeps even root from it, as a
+    /// container or a device cgroup does, the suite says so.
+    FullRoot,
+}
+
+/// Who says whether an attack achieved something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judge {
+    /// The probe; and nothing may have changed on the host.
+    Probe,
+    /// The host alone: inside, the probe may well believe that it succeeded.
+    Host,
+}
+
+/// One attack.
+#[derive(Debug, Clone, Copy)]
+pub struct Attack {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is after.
+    pub class: Class,
+    /// What is attempted.
+    pub about: &'static str,
+    /// What the probe calls it.
+    pub(crate) probe: &'static str,
+    /// Prepares the host and gives the probe's arguments.
+    pub(crate) scene: fn(&mut Scene) -> Value,
+    /// Who can run the control.
+    pub control: Control,
+    /// Who decides.
+    pub judge: Judge,
+    /// What each route may meet; nothing else is a denial.
+    pub denied: &'static [&'static str],
+    /// How the command may end other than by itself.
+    pub ends: &'static [&'static str],
+    /// The walls that stop it.
+    pub walls: &'static [Wall],
+    /// What must be there on the host for the control to make sense.
+    pub target: Option<&'static str>,
+    /// Whether the supervisor itself is killed.
+    pub(crate) orphaned: bool,
+    /// Where it is known to get through, and why that is so.
+    pub limit: Option<Limit>,
+}
+
+/// A stated limit of the sandbox: an attack that is not stopped, or not always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Whoever starts the sandbox.
+    Always(&'static str),
+    /// Where no cgroup may be made.
+    WithoutCgroup(&'static str),
+}
+
+impl Attack {
+    pub(crate) const fn new(
+        class: Class,
+        name: &'static str,
+        probe: &'static str,
+        about: &'static str,
+        scene: fn(&mut Scene) -> Value,
+    ) -> Self {
+        Self {
+            name,
+            class,
+            about,
+            probe,
+            scene,
+            control: Control::Anyone,
+            judge: Judge::Probe,
+            denied: &[],
+            ends: &[],
+            walls: &[],
+            target: None,
+            orphaned: false,
+            limit: None,
+        }
+    }
+
+    pub(crate) const fn denied(mut self, denied: &'static [&'static str]) -> Self {
+        self.denied = denied;
+        self
+    }
+
+    pub(crate) const fn ends(mut self, ends: &'static [&'static str]) -> Self {
+        self.ends = ends;
+        self
+    }
+
+    pub(crate) const fn by(mut self, walls: &'static [Wall]) -> Self {
+        self.walls = walls;
+        self
+    }
+
+    pub(crate) const fn root(mut self) -> Self {
+        self.control = Control::Root;
+        self
+    }
+
+    pub(crate) const fn full_root(mut self) -> Self {
+        self.control = Control::FullRoot;
+        self
+    }
+
+    pub(crate) const fn seen_from_outside(mut self) -> Self {
+        self.judge = Judge::Host;
+        self
+    }
+
+    pub(crate) const fn target(mut self, path: &'static str) -> Self {
+        self.target = Some(path);
+        self
+    }
+
+    pub(crate) const fn limit(mut self, limit: Limit) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    pub(crate) const fn orphaned(mut self) -> Self {
+        self.orphaned = true;
+        self
+    }
+}

@@ -1,0 +1,191 @@
+//! What the probe said, and whether that is a denial.
+
+use crate::attack::{Attack, Judge};
+use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::seccomp::ABSENT;
+use serde::Deserialize;
+
+/// The probe's line.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Said {
+    pub(crate) achieved: bool,
+    pub(crate) evidence: Option<String>,
+    pub(crate) step: Option<String>,
+    #[serde(default)]
+    pub(crate) tried: Vec<(String, String)>,
+}
+
+impl Said {
+    /// The last line of JSON in `output`.
+    pub(crate) fn find(output: &[u8]) -> Option<Self> {
+        let start = output.len().saturating_sub(256 << 10);
+        let tail = String::from_utf8_lossy(output.get(start..)?);
+        let mut lines = tail.lines().rev();
+        lines.find_map(|line| serde_json::from_str(line.trim()).ok())
+    }
+
+    /// Each route with what it met, each answer once.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        let mut answers: Vec<String> = self
+            .tried
+            .iter()
+            .map(|(_, answer)| answer.clone())
+            .collect();
+        answers.sort();
+        answers.dedup();
+        answers
+    }
+}
+
+/// The word for how a command ended.
+pub(crate) fn word(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Exited(code) => format!("exited-{code}"),
+        Outcome::Signalled(signal) => format!("signalled-{signal}"),
+        Outcome::TimedOut => "timed-out".to_owned(),
+        Outcome::OutOfMemory => "out-of-memory".to_owned(),
+        Outcome::TooManyProcesses => "too-many-processes".to_owned(),
+        Outcome::TooMuchOutput => "too-much-output".to_owned(),
+        Outcome::FileTooLarge => "file-too-large".to_owned(),
+        Outcome::Cancelled => "cancelled".to_owned(),
+    }
+}
+
+/// Why the confined run is not a denial; nothing if it is one.
+pub(crate) fn complaint(
+    attack: &Attack,
+    said: Option<&Said>,
+    ended: &str,
+    changes: &[String],
+) -> Option<String> {
+    if let Some(change) = changes.first() {
+        return Some(format!("ESCAPED: on the host {change}"));
+    }
+    if attack.ends.contains(&ended) {
+        return None;
+    }
+    let Some(said) = said else {
+        return Some(format!("the probe said nothing and {ended}"));
+    };
+    if ended != "exited-0" {
+        return Some(format!("the command {ended}"));
+    }
+    if said.achieved && attack.judge == Judge::Probe {
+        let (step, evidence) = (said.step.as_deref(), said.evidence.as_deref());
+        return Some(format!(
+            "ESCAPED: {}: {}",
+            step.unwrap_or_default(),
+            evidence.unwrap_or_default()
+        ));
+    }
+    let expected = |step: &str, answer: &str| {
+        attack.denied.contains(&answer)
+            || answer == "ENOSYS" && ABSENT.iter().any(|call| step.contains(call))
+    };
+    let mut tried = said.tried.iter();
+    let stranger = tried.find(|(step, answer)| !expected(step, answer));
+    stranger.map(|(step, answer)| format!("unexpected answer {answer} to `{step}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attack::Class;
+    use serde_json::json;
+
+    fn said(achieved: bool, answer: &str) -> Said {
+        Said {
+            achieved,
+            evidence: Some("it".to_owned()),
+            step: Some("way".to_owned()),
+            tried: vec![("way".to_owned(), answer.to_owned())],
+        }
+    }
+
+    #[test]
+    fn only_an_expected_denial_without_effect_is_one() {
+        let attack = Attack::new(Class::Secrets, "x", "x", "x", |_| json!({})).denied(&["EACCES"]);
+        let bomb = attack.ends(&["out-of-memory"]);
+        let outside = attack.seen_from_outside();
+        let changed = vec!["it changed".to_owned()];
+        for (case, attack, said, ended, changes, good) in [
+            (
+                "denied",
+                attack,
+                Some(said(false, "EACCES")),
+                "exited-0",
+                vec![],
+                true,
+            ),
+            (
+                "another errno",
+                attack,
+                Some(said(false, "ENOENT")),
+                "exited-0",
+                vec![],
+                false,
+            ),
+            (
+                "achieved",
+                attack,
+                Some(said(true, "EACCES")),
+                "exited-0",
+                vec![],
+                false,
+            ),
+            (
+                "effect",
+                attack,
+                Some(said(false, "EACCES")),
+                "exited-0",
+                changed.clone(),
+                false,
+            ),
+            ("silent", attack, None, "exited-0", vec![], false),
+            (
+                "broken probe",
+                attack,
+                Some(said(false, "EACCES")),
+                "exited-64",
+                vec![],
+                false,
+            ),
+            (
+                "killed as expected",
+                bomb,
+                None,
+                "out-of-memory",
+                vec![],
+                true,
+            ),
+            ("killed otherwise", bomb, None, "timed-out", vec![], false),
+            (
+                "believes it",
+                outside,
+                Some(said(true, "EACCES")),
+                "exited-0",
+                vec![],
+                true,
+            ),
+            (
+                "is right",
+                outside,
+                Some(said(true, "EACCES")),
+                "exited-0",
+                changed,
+                false,
+            ),
+        ] {
+            let found = complaint(&attack, said.as_ref(), ended, &changes);
+            assert_eq!(found.is_none(), good, "{case}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_line_is_found_after_any_output() {
+        let output = b"noise\n{\"achieved\":true,\"evidence\":null,\"step\":null}\n";
+        assert!(Said::find(output).is_some_and(|said| said.achieved));
+        assert!(Said::find(b"noise").is_none());
+        assert!(Said::find(b"").is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! Living on after the command, the sandbox or the supervisor has ended.
+
+use crate::Entry;
+use crate::attempt::{Arguments, Attempt};
+use crate::sys::{Fault, at, call, fork, in_child, leave, nothing, open_call, text, wait_for};
+use std::thread;
+use std::time::Duration;
+
+pub(crate) const ATTACKS: &[Entry] = &[
+    ("outlive", outlive),
+    ("linger", linger),
+    ("kill-process", kill_process),
+    ("kill-everyone", kill_everyone),
+    ("signal-process", signal_process),
+];
+
+/// Starts processes that try to outlive everything, each in its own way, and leaves.
+fn outlive(arguments: &Arguments, attempt: &mut Attempt) {
+    let ways = arguments.list("ways");
+    let has = |way: &str| ways.iter().any(|known| known == way);
+    let token = arguments.text("token");
+    attempt.route(ways.join(", "), || {
+        if has("subreaper") {
+            call(
+                libc::SYS_prctl,
+                &[libc::PR_SET_CHILD_SUBREAPER as usize, 1, 0, 0, 0],
+            )?;
+        }
+        let child = fork()?;
+        if child == 0 {
+            let _ = call(libc::SYS_setsid, &[]);
+            if has("double fork") && fork().unwrap_or(0) != 0 {
+                leave(0);
+            }
+            if has("own group") {
+                let _ = call(libc::SYS_setpgid, &[0, 0]);
+            }
+            if has("no death signal") {
+                let _ = call(
+                    libc::SYS_prctl,
+                    &[libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0],
+                );
+            }
+            if !has("holding pipes") {
+                silence();
+            }
+            if has("many") {
+                for _ in 0..3 {
+                    let _ = fork();
+                }
+            }
+            become_lingerer(&token, &has);
+        }
+        if has("double fork") {
+            wait_for(child);
+        }
+        // Long enough for the new program to be there when the suite looks.
+        thread::sleep(Duration::from_millis(150));
+        Ok("left someone behind".to_owned())
+    });
+    if has("waiting") {
+        thread::sleep(Duration::from_secs(30));
+    }
+}
+
+/// Gives up the pipes, so that nobody notices by them.
+fn silence() {
+    for number in 0..3_usize {
+        let _ = call(libc::SYS_close, &[number]);
+    }
+    let null = text("/dev/null");
+    for _ in 0..3 {
+        let given = [
+            libc::AT_FDCWD as usize,
+            at(null.as_bytes_with_nul()),
+            libc::O_RDWR as usize,
+        ];
+        let _ = call(libc::SYS_openat, &given);
+    }
+}
+
+/// Becomes a program whose arguments have the token, for the suite to find.
+fn become_lingerer(token: &str, has: &dyn Fn(&str) -> bool) -> ! {
+    let given = serde_json::json!({
+        "token": token,
+        "ignoring": has("ignoring signals"),
+        "stopped": has("stopped"),
+        "blocked": has("blocked on a pipe"),
+    })
+    .to_string();
+    let program = std::env::current_exe().unwrap_or_default();
+    let error = std::os::unix::process::CommandExt::exec(
+        std::process::Command::new(program).arg("linger").arg(given),
+    );
+    leave(error.raw_os_error().unwrap_or(1));
+}
+
+fn linger(arguments: &Arguments, attempt: &mut Attempt) {
+    if arguments.is("ignoring") {
+        for signal in 1..65 {
+            // SAFETY: ignoring a signal touches no memory.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+    }
+    if arguments.is("stopped") {
+        let own = std::process::id() as usize;
+        let _ = call(libc::SYS_kill, &[own, libc::SIGSTOP as usize]);
+    }
+    if arguments.is("blocked") {
+        // Whoever opens it in this process's place waits in its place as well.
+        let name = text("blocking-pipe");
+        let mode = (libc::S_IFIFO | 0o666) as usize;
+        let here = libc::AT_FDCWD as usize;
+        let _ = call(
+            libc::SYS_mknodat,
+            &[here, at(name.as_bytes_with_nul()), mode, 0],
+        );
+        let _ = call(libc::SYS_openat, &[here, at(name.as_bytes_with_nul()), 0]);
+    }
+    thread::sleep(Duration::from_secs(40));
+    attempt.route("wait", || Ok("lingered".to_owned()));
+}
+
+fn kill_process(arguments: &Arguments, attempt: &mut Attempt) {
+    let pid = arguments.number("pid") as usize;
+    for signal in [libc::SIGSTOP, libc::SIGTERM, libc::SIGSEGV, libc::SIGKILL] {
+        attempt.route(format!("kill {signal}"), || {
+            call(libc::SYS_kill, &[pid, signal as usize])?;
+            thread::sleep(Duration::from_millis(150));
+            match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
+                Ok(state) if state.starts_with(['T', 'Z', 'X']) => Ok(format!("it is {state}")),
+                Ok(_) => nothing("IGNORED"),
+                Err(_) => Ok("it is gone".to_owned()),
+            }
+        });
+    }
+    attempt.route("pidfd_send_signal", || {
+        let process = open_call(libc::SYS_pidfd_open, &[pid, 0])?;
+        call(
+            libc::SYS_pidfd_send_signal,
+            &[crate::sys::fd(&process), libc::SIGKILL as usize, 0, 0],
+        )?;
+        thread::sleep(Duration::from_millis(150));
+        match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
+            Ok(state) if !state.starts_with(['Z', 'X']) => nothing("IGNORED"),
+            Ok(_) | Err(_) => Ok("it is gone".to_owned()),
+        }
+    });
+}
+
+/// A signal to every process that can be signalled. Whether the suite lives on is the answer.
+fn kill_everyone(arguments: &Arguments, attempt: &mut Attempt) {
+    if arguments.is("harmless") {
+        attempt.route("kill -1 with 0", || {
+            in_child(|| {
+                call(libc::SYS_kill, &[usize::MAX, 0])?;
+                Ok("could signal others".to_owned())
+            })
+        });
+        return;
+    }
+    attempt.route("kill -1 with SIGKILL", || {
+        match call(libc::SYS_kill, &[usize::MAX, libc::SIGKILL as usize]) {
+            Ok(_) => nothing("OWN-NAMESPACE"),
+            Err(fault) => Err(fault),
+        }
+    });
+}
+
+/// A process outside, by its number there.
+fn signal_process(arguments: &Arguments, attempt: &mut Attempt) {
+    let pid = arguments.number("pid") as usize;
+    let own = std::process::id() as usize;
+    // The number can be some process of the sandbox's own; the suite gives one far above those.
+    if pid == own {
+        return attempt.route("kill", || Err(Fault::Errno(libc::ESRCH)));
+    }
+    // As `sigqueue` fills it: the signal, no error, a code of the sender's own.
+    let mut information = [0_i32; 32];
+    information[0] = libc::SIGCONT;
+    information[2] = -1;
+    let give = [
+        ("kill", libc::SYS_kill, vec![pid, libc::SIGCONT as usize]),
+        ("tkill", libc::SYS_tkill, vec![pid, libc::SIGCONT as usize]),
+        (
+            "rt_sigqueueinfo",
+            libc::SYS_rt_sigqueueinfo,
+            vec![pid, libc::SIGCONT as usize, at(&information)],
+        ),
+        ("pidfd_open", libc::SYS_pidfd_open, vec![pid, 0]),
+        (
+            "sched_setaffinity",
+            libc::SYS_sched_setaffinity,
+            vec![pid, 8, at(&1_u64)],
+        ),
+        ("setpriority", libc::SYS_setpriority, vec![0, pid, 19]),
+        ("prlimit64", libc::SYS_prlimit64, vec![pid, 7, 0, 0]),
+    ];
+    for (word, number, arguments) in give {
+        attempt.route(word, || {
+            call(number, &arguments)?;
+            Ok(format!("{word} reached it"))
+        });
+    }
+}

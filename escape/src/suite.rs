@@ -1,0 +1,515 @@
+//! Runs attacks: the control unconfined, then the same confined.
+
+use crate::attack::{Attack, Control, Judge, Limit};
+use crate::judge::{Said, complaint, word};
+use crate::scene::{Scene, is_root, open_up, processes_with};
+use crate::table::attacks;
+use airlock_core::{ByteSize, Span};
+use airlock_sandbox::launch::{Command, Launch, Layers, LayersKind, Stdin, Streams};
+use airlock_sandbox::plan::Limits;
+use airlock_sandbox::stage::Stage;
+use airlock_sandbox::{HostPath, Minimum, Plan, Sandbox, Surroundings, Template, View, Wall};
+use serde::Serialize;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a control may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the host is given to end what a sandbox left behind.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What confines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launcher {
+    /// Airlock's own.
+    Native,
+}
+
+/// What became of an attack.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The control succeeded, confined it was denied as expected.
+    Held,
+    /// It got through, as is stated among the limits.
+    Limit(&'static str),
+    /// Anything else, and what.
+    Failed(String),
+}
+
+/// One line of the result.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The attack.
+    pub attack: &'static str,
+    /// Its class.
+    pub class: &'static str,
+    /// What is attempted.
+    pub about: &'static str,
+    /// What the control showed.
+    pub control: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// What the routes met, confined.
+    pub met: Vec<String>,
+    /// The walls that stop it.
+    pub walls: Vec<&'static str>,
+}
+
+/// Everything needed to run attacks.
+#[derive(Debug)]
+pub struct Suite {
+    launcher: Launcher,
+    place: TempDir,
+    probe: PathBuf,
+    runner: PathBuf,
+}
+
+/// The stated limit that lets this attack through here, if one does.
+fn stated(attack: &Attack) -> Option<&'static str> {
+    match attack.limit? {
+        Limit::Always(why) => Some(why),
+        Limit::WithoutCgroup(why) => (!rustix::process::geteuid().is_root()).then_some(why),
+    }
+}
+
+impl Suite {
+    /// A suite with a copy of `probe`; `runner` is the suite's own program.
+    pub fn new(launcher: Launcher, probe: &Path, runner: &Path) -> io::Result<Self> {
+        // Short, because a socket's path holds 108 bytes.
+        let place = tempfile::Builder::new()
+            .prefix("ae")
+            .tempdir_in("/var/tmp")?;
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755))?;
+        let directory = place.path().join("bin");
+        fs::create_dir(&directory)?;
+        let copy = directory.join("airlock-probe");
+        fs::copy(probe, &copy)?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        let (probe, runner) = (copy, runner.to_owned());
+        Ok(Self {
+            launcher,
+            place,
+            probe,
+            runner,
+        })
+    }
+
+    /// Runs every attack, or those whose name has `only` in it, several at a time. `watch` hears of
+    /// each as it begins and as it ends.
+    pub fn run(&self, only: Option<&str>, watch: &(dyn Fn(&str, Option<&Row>) + Sync)) -> Vec<Row> {
+        let chosen: Vec<Attack> = attacks()
+            .filter(|attack| only.is_none_or(|only| attack.name.contains(only)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let rows = Mutex::new(Vec::new());
+        let workers = thread::available_parallelism().map_or(2, |count| count.get() * 2);
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(attack) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        watch(attack.name, None);
+                        let row = self.attempt(attack);
+                        watch(attack.name, Some(&row));
+                        if let Ok(mut rows) = rows.lock() {
+                            rows.push(row);
+                        }
+                    }
+                });
+            }
+        });
+        let mut rows = rows.into_inner().unwrap_or_default();
+        let place = |row: &Row| chosen.iter().position(|attack| attack.name == row.attack);
+        rows.sort_by_key(place);
+        rows
+    }
+
+    fn attempt(&self, attack: &Attack) -> Row {
+        let mut row = Row {
+            attack: attack.name,
+            class: attack.class.name(),
+            about: attack.about,
+            control: String::new(),
+            verdict: Verdict::Held,
+            met: Vec::new(),
+            walls: attack.walls.iter().map(|wall| wall.name()).collect(),
+        };
+        match self.control(attack) {
+            Ok(shown) => row.control = shown,
+            Err(problem) => {
+                "FAILED".clone_into(&mut row.control);
+                row.verdict = Verdict::Failed(format!("control: {problem}"));
+                return row;
+            }
+        }
+        let confined = if attack.orphaned {
+            self.orphan(true).map(|()| vec!["killed".to_owned()])
+        } else {
+            self.confined(attack)
+        };
+        match confined {
+            Ok(met) => row.met = met,
+            Err(problem) => {
+                let stated = stated(attack).map(Verdict::Limit);
+                row.verdict = stated.unwrap_or(Verdict::Failed(problem));
+            }
+        }
+        row
+    }
+
+    /// What the control showed, or why it did not succeed.
+    fn control(&self, attack: &Attack) -> Result<String, String> {
+        if attack.target.is_some_and(|path| !Path::new(path).exists()) {
+            return Ok("the host has none".to_owned());
+        }
+        if attack.control != Control::Anyone && !is_root() {
+            return Ok("only as root".to_owned());
+        }
+        if attack.orphaned {
+            let lives = self.orphan(false);
+            return match lives {
+                Err(_) => Ok("lives on".to_owned()),
+                Ok(()) => Err("nothing lived on".to_owned()),
+            };
+        }
+        let mut scene = self.scene(false)?;
+        let given = (attack.scene)(&mut scene);
+        scene.settle().map_err(|error| error.to_string())?;
+        let output = self.unconfined(attack, &scene, &given.to_string())?;
+        let said = Said::find(&output).ok_or("the probe said nothing")?;
+        let changes = scene.changes();
+        let achieved = match attack.judge {
+            Judge::Probe => said.achieved,
+            Judge::Host => !changes.is_empty(),
+        };
+        let denials = ["EPERM", "EACCES", "EMFILE", "ENOENT"];
+        let kept = said
+            .tried
+            .iter()
+            .all(|(_, answer)| denials.contains(&answer.as_str()));
+        if !achieved && attack.control == Control::FullRoot && kept {
+            return Ok("denied to root too".to_owned());
+        }
+        if !achieved {
+            let tried = said
+                .tried
+                .iter()
+                .map(|(step, answer)| format!("{step}: {answer}"));
+            return Err(tried.collect::<Vec<_>>().join("; "));
+        }
+        Ok(if is_root() {
+            "succeeds as root"
+        } else {
+            "succeeds"
+        }
+        .to_owned())
+    }
+
+    fn scene(&self, confined: bool) -> Result<Scene, String> {
+        Scene::new(self.place.path(), &self.probe, confined)
+            .map_err(|error| format!("cannot make a scene: {error}"))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a control runs unconfined")]
+    fn unconfined(&self, attack: &Attack, scene: &Scene, given: &str) -> Result<Vec<u8>, String> {
+        let mut child = std::process::Command::new(&self.probe)
+            .args([attack.probe, given])
+            .env_clear()
+            .envs(scene.environment())
+            .current_dir(scene.path("tree"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("cannot start the probe: {error}"))?;
+        let output = child.stdout.take();
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let mut reader = output.map(BufReader::new);
+            // A line is enough: something left behind may hold the pipe for ever.
+            while let Some(reader) = &mut reader {
+                let mut line = Vec::new();
+                if reader.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
+                    break;
+                }
+                let last = line.starts_with(b"{");
+                bytes.extend(line);
+                if last {
+                    break;
+                }
+            }
+            bytes
+        });
+        let until = Instant::now() + PATIENCE;
+        while !reader.is_finished() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let late = !reader.is_finished();
+        if late || attack.probe == "outlive" {
+            let _ = child.kill();
+        }
+        let _ = child.wait();
+        if late {
+            return Err("the probe did not end".to_owned());
+        }
+        reader.join().map_err(|_| "the reader failed".to_owned())
+    }
+
+    /// What the routes met, or why it is no denial.
+    fn confined(&self, attack: &Attack) -> Result<Vec<String>, String> {
+        let mut scene = self.scene(true)?;
+        let given = (attack.scene)(&mut scene);
+        scene.settle().map_err(|error| error.to_string())?;
+        let mut sandbox = start(self.launcher, &scene)?;
+        standing(&sandbox, attack.walls)?;
+        let mut output = Vec::new();
+        let mut complaints = Vec::new();
+        let command = Command {
+            arguments: [
+                self.probe.as_os_str(),
+                attack.probe.as_ref(),
+                given.to_string().as_ref(),
+            ]
+            .map(std::ffi::OsStr::to_owned)
+            .into(),
+            environment: scene.environment(),
+            ..Command::default()
+        };
+        let streams = Streams {
+            stdin: Stdin::Empty,
+            stdout: &mut output,
+            stderr: &mut complaints,
+            terminal: scene.terminal,
+        };
+        let began = Instant::now();
+        let ended = sandbox.run(&command, streams);
+        let lasted = began.elapsed();
+        drop(sandbox);
+        let ended = match ended {
+            Ok(ended) => word(ended.outcome),
+            Err(error) => format!("gone: {error}"),
+        };
+        let changes = after_grace(&scene);
+        let said = Said::find(&output);
+        if lasted > PATIENCE {
+            return Err(format!("the command was not ended for {lasted:?}"));
+        }
+        match complaint(attack, said.as_ref(), &ended, &changes) {
+            Some(problem) => {
+                let errors = String::from_utf8_lossy(&complaints);
+                Err(
+                    format!("{problem} {}", errors.lines().next().unwrap_or_default())
+                        .trim()
+                        .to_owned(),
+                )
+            }
+            None => Ok(met(said.as_ref(), ended)),
+        }
+    }
+
+    /// Starts a supervisor, kills it once its command has left someone behind, and waits until
+    /// nobody is left.
+    fn orphan(&self, confined: bool) -> Result<(), String> {
+        let mut scene = self.scene(confined)?;
+        scene.watches_processes = true;
+        let marker = scene.marker.clone();
+        let mut holder = self
+            .holder(&scene, confined)
+            .map_err(|error| error.to_string())?;
+        let until = Instant::now() + PATIENCE;
+        while processes_with(&marker).is_empty() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let there = !processes_with(&marker).is_empty();
+        let _ = holder.kill();
+        let _ = holder.wait();
+        if !there {
+            return Err("nobody was left behind in the first place".to_owned());
+        }
+        thread::sleep(Duration::from_millis(100));
+        let left = after_grace(&scene);
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("ESCAPED: {}", left.join(", ")))
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the supervisor to be killed is this program"
+    )]
+    fn holder(&self, scene: &Scene, confined: bool) -> io::Result<Child> {
+        let mut child = std::process::Command::new(&self.runner)
+            .arg("hold")
+            .arg(self.place.path())
+            .arg(&self.probe)
+            .arg(&scene.marker)
+            .arg(if confined { "confined" } else { "unconfined" })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        if let Some(mut output) = child.stdout.take() {
+            let _ = output.read(&mut [0_u8; 1]);
+        }
+        Ok(child)
+    }
+}
+
+impl Drop for Suite {
+    fn drop(&mut self) {
+        // A supervisor that was killed could not clear up its scene.
+        for entry in fs::read_dir(self.place.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            open_up(&entry.path().join("stage/work"));
+        }
+    }
+}
+
+/// What a supervisor does that will be killed: it runs a command that leaves others behind.
+pub fn hold(place: &Path, probe: &Path, marker: &str, confined: bool) -> Result<(), String> {
+    let mut scene = Scene::new(place, probe, confined).map_err(|error| error.to_string())?;
+    marker.clone_into(&mut scene.marker);
+    let ways = [
+        "double fork",
+        "own group",
+        "ignoring signals",
+        "no death signal",
+        "many",
+        "waiting",
+    ];
+    let given = serde_json::json!({ "token": marker, "ways": ways }).to_string();
+    let arguments = [probe.as_os_str(), "outlive".as_ref(), given.as_ref()];
+    let _ = io::stdout().write_all(b"x");
+    let _ = io::stdout().flush();
+    if !confined {
+        #[expect(clippy::disallowed_methods, reason = "a control runs unconfined")]
+        let mut command = std::process::Command::new(probe);
+        let status = command
+            .args(arguments.get(1..).unwrap_or_default())
+            .stdout(Stdio::null())
+            .status();
+        return status.map(|_| ()).map_err(|error| error.to_string());
+    }
+    let mut sandbox = start(Launcher::Native, &scene)?;
+    let command = Command {
+        arguments: arguments.map(std::ffi::OsStr::to_owned).into(),
+        environment: scene.environment(),
+        ..Command::default()
+    };
+    let (mut out, mut err) = (io::sink(), io::sink());
+    let streams = Streams {
+        stdin: Stdin::Empty,
+        stdout: &mut out,
+        stderr: &mut err,
+        terminal: None,
+    };
+    let ended = sandbox.run(&command, streams);
+    ended.map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn met(said: Option<&Said>, ended: String) -> Vec<String> {
+    match said {
+        Some(said) if said.achieved => vec!["no effect outside".to_owned()],
+        Some(said) => said.answers(),
+        None => vec![ended],
+    }
+}
+
+/// Changes on the host, once there was time to end what was left behind.
+fn after_grace(scene: &Scene) -> Vec<String> {
+    let until = Instant::now() + GRACE;
+    loop {
+        let changes = scene.changes();
+        if changes.is_empty() || !scene.watches_processes || Instant::now() > until {
+            return changes;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn standing(sandbox: &Sandbox, walls: &[Wall]) -> Result<(), String> {
+    let stands = |wall: &&Wall| sandbox.report().walls().contains_key(*wall);
+    match walls.iter().find(|wall| !stands(wall)) {
+        Some(wall) => Err(format!("the wall `{wall}` does not stand")),
+        None => Ok(()),
+    }
+}
+
+fn start(launcher: Launcher, scene: &Scene) -> Result<Sandbox, String> {
+    let launch = launch(scene)?;
+    match launcher {
+        Launcher::Native => airlock_sandbox::start(launch),
+    }
+    .map_err(|error| format!("not started: {error}"))
+}
+
+fn launch(scene: &Scene) -> Result<Launch, String> {
+    let template = Template::find("code-executor").ok_or("no template")?;
+    let host = |path: &Path| HostPath::new(path).map_err(|problem| problem.to_string());
+    let own: Result<Vec<HostPath>, String> =
+        scene.grants.own.iter().map(|path| host(path)).collect();
+    let home = host(&scene.path("home"))?;
+    let surroundings = Surroundings {
+        own: own?,
+        home: Some(home.clone()),
+    };
+    let mut builder = Plan::builder(template, &surroundings)
+        .workspace(scene.path("tree"), View::Staged)
+        .read(scene.probe.parent().unwrap_or(Path::new("/nowhere")))
+        .limits(limits(template.limits, scene));
+    for path in &scene.grants.reads {
+        builder = builder.read(path);
+    }
+    for path in &scene.grants.writes {
+        builder = builder.write(path);
+    }
+    for pattern in &scene.grants.patterns {
+        builder = builder.deny_pattern(pattern);
+    }
+    let plan = builder.build().map_err(|problem| problem.to_string())?;
+    let kept = scene.stage.as_ref().and_then(Stage::layers);
+    let usual = Layers {
+        kind: LayersKind::Overlay,
+        upper: scene.path("stage/upper"),
+        work: scene.path("stage/work"),
+    };
+    Ok(Launch {
+        minimum: Minimum::of(&plan),
+        plan,
+        base: airlock_sandbox::base::detect(Path::new("/"), &home),
+        home: Vec::new(),
+        layers: Some(kept.unwrap_or(usual)),
+        registry: scene.path("run"),
+    })
+}
+
+fn limits(most: Limits, scene: &Scene) -> Limits {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    let lower = scene.grants.limits;
+    let size = |asked: Option<u64>, unit: u64, most: ByteSize| {
+        asked.map_or(most, |count| ByteSize::from_bytes(count * unit))
+    };
+    Limits {
+        memory: size(lower.mebibytes, MIB, most.memory),
+        pids: lower.pids.unwrap_or(most.pids),
+        duration: Span::from_millis(lower.millis.unwrap_or(25_000)),
+        stdout: size(lower.output_kibibytes, KIB, most.stdout),
+        stderr: size(lower.output_kibibytes, KIB, most.stderr),
+        file_size: size(lower.file_mebibytes, MIB, most.file_size),
+        ..most
+    }
+}

@@ -26,10 +26,10 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     let global = &cli.global;
     match cli.command {
         Command::Demo => demo::run(output),
+        Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Exec(args) => exec::run(global, &args, output),
         Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
         Command::Stage(command) => stage::run(global, command, output),
-        Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Init { print } => init::run(global, print, output),
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),

@@ -175,6 +175,7 @@ impl Project {
             base: airlock_sandbox::base::detect(Path::new("/"), &inside),
             home: presets::home_entries(&found, &inside),
             layers: Some(Layers {
+                kind: airlock_sandbox::launch::LayersKind::Overlay,
                 upper: self.root.join("stage/upper"),
                 work: self.root.join("stage/work"),
             }),

@@ -1,7 +1,7 @@
 //! One row of the table.
 
 use crate::scene::Scene;
-use airlock_sandbox::Wall;
+use airlock_sandbox::{Launcher, Wall};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -116,7 +116,7 @@ pub struct Attack {
     /// Whether the supervisor itself is killed.
     pub(crate) orphaned: bool,
     /// Where it is known to get through, and why that is so.
-    pub limit: Option<Limit>,
+    pub limits: &'static [Limit],
 }
 
 /// A stated limit of the sandbox: an attack that is not stopped, or not always.
@@ -126,6 +126,8 @@ pub enum Limit {
     Always(&'static str),
     /// Where no cgroup may be made.
     WithoutCgroup(&'static str),
+    /// Where this launcher raises the walls.
+    With(Launcher, &'static str),
 }
 
 impl Attack {
@@ -149,7 +151,7 @@ impl Attack {
             walls: &[],
             target: None,
             orphaned: false,
-            limit: None,
+            limits: &[],
         }
     }
 
@@ -188,8 +190,8 @@ impl Attack {
         self
     }
 
-    pub(crate) const fn limit(mut self, limit: Limit) -> Self {
-        self.limit = Some(limit);
+    pub(crate) const fn limits(mut self, limits: &'static [Limit]) -> Self {
+        self.limits = limits;
         self
     }
 

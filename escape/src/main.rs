@@ -1,7 +1,8 @@
-//! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the suite and prints its table; it leaves with 1
-//! if a row failed: one that neither held nor is a stated limit.
+//! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the
+//! suite and prints its table; it leaves with 1 if a row failed: one that neither held nor is a
+//! stated limit.
 
-use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
+use airlock_escape::{LAUNCHERS, Launcher, Row, Suite, Verdict, hold};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,13 +12,10 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["hold", place, probe, marker, kind] => hold(
-            Path::new(place),
-            Path::new(probe),
-            marker,
-            *kind == "confined",
-        )
-        .map(|()| true),
+        ["hold", place, probe, marker, kind] => {
+            let (place, probe) = (Path::new(place), Path::new(probe));
+            hold(place, probe, marker, launcher(kind).ok()).map(|()| true)
+        }
         _ => Options::read(&words).and_then(|options| run(&options)),
     };
     match outcome {
@@ -61,16 +59,21 @@ impl<'a> Options<'a> {
                 "--json" => options.format = Format::Json,
                 "--markdown" => options.format = Format::Markdown,
                 "--progress" => options.progress = true,
-                "--launcher" => match words.next().copied() {
-                    Some("native") => options.launcher = Launcher::Native,
-                    Some(other) => return Err(format!("there is no launcher `{other}`")),
-                    None => return Err("`--launcher` needs a name".to_owned()),
-                },
+                "--launcher" => {
+                    options.launcher = launcher(words.next().ok_or("`--launcher` needs a name")?)?;
+                }
                 other => return Err(format!("unknown argument `{other}`")),
             }
         }
         Ok(options)
     }
+}
+
+fn launcher(name: &str) -> Result<Launcher, String> {
+    let known = LAUNCHERS.iter().find(|(known, _)| *known == name);
+    known
+        .map(|(_, launcher)| *launcher)
+        .ok_or_else(|| format!("there is no launcher `{name}`"))
 }
 
 fn run(options: &Options<'_>) -> Result<bool, String> {

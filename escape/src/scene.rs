@@ -2,8 +2,8 @@
 //!
 //! A scene is made anew for every run, in a directory of its own. Dropping it ends every victim.
 
-use airlock_sandbox::launch::TerminalSize;
-use airlock_sandbox::stage::{DiffOptions, Stage, Stages};
+use airlock_sandbox::launch::{LayersKind, TerminalSize};
+use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -63,6 +63,8 @@ pub(crate) enum Owner {
 /// The host around one run of an attack.
 pub(crate) struct Scene {
     directory: TempDir,
+    /// How the workspace is staged.
+    pub(crate) layers: LayersKind,
     /// Whether the run is the confined one.
     pub(crate) confined: bool,
     /// A word that nobody else has: what is in the secrets.
@@ -97,13 +99,19 @@ type Snapshot = BTreeMap<PathBuf, Known>;
 
 impl Scene {
     /// A scene for `probe`, beneath `around`.
-    pub(crate) fn new(around: &Path, probe: &Path, confined: bool) -> io::Result<Self> {
+    pub(crate) fn new(
+        around: &Path,
+        probe: &Path,
+        layers: LayersKind,
+        confined: bool,
+    ) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("s").tempdir_in(around)?;
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let scene = Self {
             marker: format!("canary-{}-{number}-end", std::process::id()),
             directory,
+            layers,
             confined,
             probe: probe.to_owned(),
             grants: Grants::default(),
@@ -224,9 +232,11 @@ impl Scene {
         if self.reads_stage {
             changes.extend(self.misread());
         }
+        // A copy is never mounted as a layer: what steers one means nothing in it.
         let steered = self
             .watches_attributes
             .iter()
+            .filter(|_| self.layers == LayersKind::Overlay)
             .flat_map(|path| steering(path));
         changes.extend(steered);
         if self.watches_processes && !processes_with(&self.marker).is_empty() {
@@ -241,11 +251,22 @@ impl Scene {
     pub(crate) fn keep_stage(&mut self) {
         self.reads_stage = true;
         if self.confined {
+            let setup = match self.layers {
+                LayersKind::Overlay => Setup::OVERLAY,
+                LayersKind::Copy => Setup::COPY,
+            };
             let stages = Stages::open(&self.path("stages"));
-            let owner = airlock_sandbox::stage_owner();
-            let made = stages
-                .and_then(|stages| stages.open_or_create("default", &self.path("tree"), owner));
+            let (tree, owner) = (self.path("tree"), airlock_sandbox::stage_owner());
+            let made =
+                stages.and_then(|stages| stages.open_or_create_as("default", &tree, owner, setup));
             self.stage = made.ok();
+            if self.layers == LayersKind::Copy {
+                // Bubblewrap is another user where root starts it, and looks the copy up by its path.
+                for passed in ["stages", "stages/default"] {
+                    let enter = fs::Permissions::from_mode(0o711);
+                    let _ = fs::set_permissions(self.path(passed), enter);
+                }
+            }
         }
     }
 

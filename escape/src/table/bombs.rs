@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(MEMORY)
     .ends(&["out-of-memory"])
     .by(&[IpcNamespace])
-    .limit(UNSEEN),
+    .limits(&[UNSEEN]),
     row(
         "bomb-memory-file",
         "bomb-memory-file",
@@ -115,7 +115,7 @@ pub(super) const ROWS: &[Attack] = &[
         .denied(MEMORY)
         .ends(&["out-of-memory"])
         .by(&[Lifetime])
-        .limit(UNSEEN),
+        .limits(&[UNSEEN]),
     row(
         "bomb-time",
         "bomb-time",

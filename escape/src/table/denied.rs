@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(&["EACCES", "EPERM", "EXDEV", "EINVAL"]),
     row("denied-executed", "denied-executed", "`.env` as a script")
         .denied(&["EACCES", "OTHER-CONTENT", "EMPTY"])
-        .limit(RUN),
+        .limits(&[RUN]),
     row(
         "denied-created",
         "denied-created",
@@ -133,7 +133,7 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .by(&[Denials])
     .denied(&["EACCES", "EPERM", "EMPTY"])
-    .limit(RUN),
+    .limits(&[RUN]),
 ];
 
 /// The kernel can only be told to go on with an `execve`, and then reads its arguments anew.

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   airlock demo
   airlock init
+  airlock exec -- make test
   airlock policy explain fs.read --path .env
   airlock tool call fs.read path=README.md
   airlock audit verify
@@ -53,6 +54,38 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   airlock demo             leaves nothing behind")]
     Demo,
+    /// Run a command in a sandbox, against a stage of this workspace
+    #[command(after_help = "Examples:
+  airlock exec -- make test
+  airlock exec --timeout 30s --memory 512MiB -- ./build.sh
+  airlock exec --allow-read ~/data --deny '**/*.csv' -- ls
+  airlock exec --tty -- python3
+
+Exit codes: the command's own; 120 denied, 121 needs review, 122 not enforceable
+here, 124 timed out or over a limit, 125 internal, 126 not executable, 127 not
+found, 128+n signal.")]
+    Exec(Box<ExecArgs>),
+    /// Show what a stage changes
+    #[command(after_help = "Examples:
+  airlock diff
+  airlock diff --stat
+  airlock diff experiment --json")]
+    Diff {
+        /// The stage
+        #[arg(default_value = "default")]
+        stage: String,
+        /// Only which files, and how
+        #[arg(long)]
+        stat: bool,
+    },
+    /// List and drop stages
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock stage list
+  airlock stage drop default"
+    )]
+    Stage(StageCommand),
     /// Write a starter policy that fits this project
     #[command(after_help = "Examples:
   airlock init             write .airlock/policy.yaml
@@ -128,6 +161,64 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   airlock version --json")]
     Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The sandbox template: code-executor, integration-test
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// Let it read this too; repeat for several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_read: Vec<String>,
+    /// Let it read and write this too, really; repeat for several
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow_write: Vec<String>,
+    /// Keep it from what matches, such as '**/*.csv'; repeat for several
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) deny: Vec<String>,
+    /// Longest run, such as 30s or 2m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// Most memory, such as 512MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// Most processes and threads
+    #[arg(long, value_name = "N")]
+    pub(crate) pids: Option<u32>,
+    /// Pass a variable on, or set it; repeat for several
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// Pass stdin on even if it is a terminal; otherwise it is passed on by itself
+    #[arg(long, conflicts_with = "tty")]
+    pub(crate) stdin: bool,
+    /// Give it a terminal of its own, joined to yours
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tty: bool,
+    /// The stage it writes to
+    #[arg(long, value_name = "NAME", conflicts_with = "no_stage")]
+    pub(crate) stage: Option<String>,
+    /// Show it the workspace read-only, without a stage
+    #[arg(long)]
+    pub(crate) no_stage: bool,
+    /// The command
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StageCommand {
+    /// List stages
+    #[command(after_help = "Example:
+  airlock stage list --json")]
+    List,
+    /// Drop a stage and what it changed
+    #[command(after_help = "Example:
+  airlock stage drop default")]
+    Drop {
+        /// The stage
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -46,6 +46,8 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
+    /// Where it is not the kind's own.
+    exit: Option<u8>,
     // Every command returns one of these or a number: the number should not pay for it.
     said: Box<Said>,
 }
@@ -65,6 +67,7 @@ impl Failure {
     pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self {
             kind,
+            exit: None,
             said: Box::new(Said {
                 what: what.into(),
                 why: Vec::new(),
@@ -73,6 +76,17 @@ impl Failure {
                 json: serde_json::Map::new(),
             }),
         }
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        self.exit.unwrap_or(self.kind.code())
+    }
+
+    /// Ends with `code`, whatever kind it is.
+    pub(crate) fn ending_with(mut self, code: u8) -> Self {
+        self.exit = Some(code);
+        self
     }
 
     /// From an error: its message is what happened, its sources are why.

@@ -7,6 +7,7 @@ mod failure;
 mod output;
 mod place;
 mod review;
+mod terminal;
 mod usage;
 
 use args::{Cli, Color};
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
 
 fn end(failure: &Failure, output: &mut Output) -> ExitCode {
     failure.show(output);
-    ExitCode::from(failure.kind.code())
+    ExitCode::from(failure.code())
 }
 
 /// Ends a command line that clap did not turn into a command.
@@ -44,11 +45,25 @@ fn refuse(error: &clap::Error) -> ExitCode {
     if let Some(failure) = usage::failure(error, &line) {
         // The flags were not parsed, but a program that asked for JSON still reads only JSON.
         let json = line.iter().any(|word| word == "--json");
+        let failure = if line
+            .iter()
+            .find(|word| !is_flag(word))
+            .is_some_and(|word| word == "exec")
+        {
+            // The command might have ended with 2 as well; nothing of ours may look like it.
+            failure.ending_with(commands::INTERNAL)
+        } else {
+            failure
+        };
         return end(&failure, &mut Output::new(json));
     }
     // Help and version are answers, not mistakes; clap knows which stream is which.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+fn is_flag(word: &OsString) -> bool {
+    word.as_encoded_bytes().starts_with(b"-")
 }
 
 fn choose_color(color: Color) {

@@ -3,6 +3,8 @@
 //! The only module that reads the environment, so that the libraries below never do.
 
 use crate::failure::{Failure, Kind};
+use airlock_kernel::Machine;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,11 @@ pub(crate) struct Place {
 )]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The whole environment, for programs that are allowed some of it.
+pub(crate) fn environment() -> BTreeMap<OsString, OsString> {
+    std::env::vars_os().collect()
 }
 
 #[expect(
@@ -47,6 +54,22 @@ impl Place {
             state_home: home("XDG_STATE_HOME", ".local/state")?,
             config_home: home("XDG_CONFIG_HOME", ".config")?,
         })
+    }
+
+    /// What the process tier must know.
+    pub(crate) fn machine(&self) -> Machine {
+        let home = variable("HOME").map(PathBuf::from);
+        Machine {
+            // A home has to have a name inside, also for those who have none.
+            home: home
+                .filter(|home| home.is_absolute())
+                .unwrap_or_else(|| PathBuf::from("/home/user")),
+            own: vec![
+                self.state_home.join("airlock"),
+                self.config_home.join("airlock"),
+            ],
+            environment: environment(),
+        }
     }
 
     /// The user's own configuration file.

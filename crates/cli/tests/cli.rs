@@ -17,6 +17,7 @@ mod cases {
     mod color;
     mod config;
     mod doctor;
+    mod exec;
     mod help;
     mod hostile;
     mod init;

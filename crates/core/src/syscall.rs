@@ -381,6 +381,13 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         &[Control],
         "withdraw trust",
     ),
+    row("stage.read", Fixed("stage.read"), &[Read], "look at stages"),
+    row(
+        "stage.drop",
+        Fixed("stage.manage"),
+        &[Control],
+        "drop a stage and what it changed",
+    ),
     row(
         "audit.read",
         Fixed("audit.read"),

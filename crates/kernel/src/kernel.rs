@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::control;
 use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
+use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::upkeep;
@@ -99,6 +100,7 @@ pub struct Kernel {
     search_threads: usize,
     notice: Option<String>,
     lifetime: Lifetime,
+    machine: Option<Machine>,
 }
 
 impl Kernel {
@@ -118,6 +120,7 @@ impl Kernel {
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
+        process::register(&mut registry, &store);
         Ok(Self {
             store,
             enforcer,
@@ -130,7 +133,15 @@ impl Kernel {
             search_threads: config.search_threads,
             notice,
             lifetime: config.lifetime,
+            machine: None,
         })
+    }
+
+    /// Lets this kernel run programs, in sandboxes on `machine`.
+    #[must_use]
+    pub fn on(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
     }
 
     /// The workspace.
@@ -151,6 +162,11 @@ impl Kernel {
     /// The log. Reading it is the syscall `audit.read`: submit that first.
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// The stages. Looking at them is the syscall `stage.read`: submit that first.
+    pub fn stages(&self) -> StageHold<'_> {
+        StageHold(self.workspace())
     }
 
     /// What went wrong at start without keeping it from starting.
@@ -197,6 +213,10 @@ impl Kernel {
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .min(self.output_bytes)
+    }
+
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
     }
 
     pub(crate) fn search_threads(&self) -> usize {

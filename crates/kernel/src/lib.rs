@@ -1,8 +1,9 @@
-//! The kernel: one road that every action takes, and the read-only built-in tools on it.
+//! The kernel: one road that every action takes, and the built-in tools on it.
 //!
 //! Identify, validate, decide, execute, sanitise, record. [`Kernel::submit`] is the only entry;
 //! command line, servers, plugins and the agent loop are fronts that call it. The kernel itself
-//! only reads the workspace; the one file it writes there is the policy, after review.
+//! only reads the workspace; the one file it writes there is the policy, after review. Programs run
+//! in sandboxes, against a stage.
 
 mod approvals;
 mod beneath;
@@ -13,6 +14,7 @@ mod fronts;
 mod kernel;
 mod policy_store;
 mod preview;
+mod process;
 mod road;
 mod sanitise;
 mod starter;
@@ -27,6 +29,9 @@ pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
+pub use process::{
+    Attached, CheckId, Job, LimitHit, Machine, ProcessFailure, Ran, StageHold, Steering,
+};
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};

@@ -4,12 +4,16 @@ mod audit;
 mod config;
 mod demo;
 pub(crate) mod doctor;
+mod exec;
 mod init;
 mod open;
 mod outcome;
 mod policy;
+mod stage;
 mod tool;
 mod trust;
+
+pub(crate) use exec::INTERNAL;
 
 use crate::args::{Cli, Command};
 use crate::failure::{Ending, Failure, Kind};
@@ -23,6 +27,9 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     match cli.command {
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
+        Command::Exec(args) => exec::run(global, &args, output),
+        Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
+        Command::Stage(command) => stage::run(global, command, output),
         Command::Init { print } => init::run(global, print, output),
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),

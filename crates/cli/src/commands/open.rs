@@ -34,7 +34,8 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
     })
-    .map_err(start_failure)?;
+    .map_err(start_failure)?
+    .on(place.machine());
     tell(&kernel, output);
     Ok(kernel)
 }

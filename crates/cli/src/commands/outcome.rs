@@ -61,12 +61,18 @@ fn own_fix(code: &str) -> Option<String> {
 
 fn failed_failure(failed: Failed) -> Failure {
     let kind = match failed.code {
-        "unknown_tool" | "invalid_arguments" => Kind::Usage,
-        "withheld" => Kind::Denied,
+        "unknown_tool" | "invalid_arguments" | "check_failed" => Kind::Usage,
+        "withheld"
+        | "command_not_listed"
+        | "template_needs_rule"
+        | "reads_denied"
+        | "plan_refused" => Kind::Denied,
         "limit_not_enforceable"
         | "unsupported_platform"
         | "kernel_too_old"
-        | "tier_unavailable" => Kind::Unenforceable,
+        | "tier_unavailable"
+        | "template_unavailable"
+        | "not_enforceable" => Kind::Unenforceable,
         _ => Kind::Failed,
     };
     let fix = failed.fix.or_else(|| own_fix(failed.code));

@@ -1,9 +1,10 @@
-//! Runs what was allowed, in the tier it was allowed for.
+//! Plans and runs what was allowed, in the tier it was allowed for.
 
 use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::process::{Attached, Grounds, Planned, ProcessFailure, Ran};
 use crate::sanitise::{Sanitised, sanitise};
 use crate::tools::{RunContext, ToolFailure, ToolOutput};
 use airlock_core::Tier;
@@ -16,22 +17,74 @@ use std::time::{Duration, Instant};
 pub(super) struct Executed {
     pub(super) sanitised: Sanitised,
     pub(super) hidden: u64,
+    pub(super) ran: Option<Box<Ran>>,
 }
 
 impl Kernel {
+    /// What a program will be granted; none for what runs in the kernel itself.
+    pub(super) fn plan(
+        &self,
+        policy: &PolicyInForce,
+        valid: &Valid,
+        ruling: &Ruling,
+    ) -> Result<Option<Planned>, ToolFailure> {
+        match (valid.request.tier, valid.prepared.job()) {
+            (Tier::Kernel, None) => Ok(None),
+            (Tier::Process, Some(job)) => {
+                let grounds = Grounds {
+                    policy,
+                    workspace: self.workspace(),
+                    machine: self.machine(),
+                    request: &valid.request,
+                    decision: &ruling.decision,
+                };
+                Ok(Some(Planned::new(job, &grounds)?))
+            }
+            // There is no fallback to a weaker tier: what has no host does not run.
+            (tier @ (Tier::Kernel | Tier::Wasm | Tier::Process | Tier::Container), _) => {
+                Err(ToolFailure::TierUnavailable { tier })
+            }
+        }
+    }
+
     pub(super) fn execute(
         &self,
         policy: &PolicyInForce,
         valid: Valid,
         ruling: &Ruling,
+        planned: Option<Planned>,
+        attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
-        match valid.request.tier {
-            Tier::Kernel => {}
-            // There is no fallback to a weaker tier: what has no host does not run.
-            tier @ (Tier::Wasm | Tier::Process | Tier::Container) => {
-                return Err(ToolFailure::TierUnavailable { tier });
-            }
+        match planned {
+            Some(planned) => self.run_program(&valid, ruling, planned, attached),
+            None => self.run_here(policy, valid, ruling),
         }
+    }
+
+    fn run_program(
+        &self,
+        valid: &Valid,
+        ruling: &Ruling,
+        planned: Planned,
+        attached: Option<Attached<'_>>,
+    ) -> Result<Executed, ToolFailure> {
+        let finished = planned
+            .run(self.workspace(), attached)
+            .map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
+        let budget = self.output_budget(&ruling.decision.imposed);
+        Ok(Executed {
+            sanitised: sanitise(finished.value, valid.spec.keep, budget),
+            hidden: 0,
+            ran: Some(Box::new(finished.ran)),
+        })
+    }
+
+    fn run_here(
+        &self,
+        policy: &PolicyInForce,
+        valid: Valid,
+        ruling: &Ruling,
+    ) -> Result<Executed, ToolFailure> {
         let budget = self.output_budget(&ruling.decision.imposed);
         let root = self.workspace().root().path();
         let now = self.clock().now();
@@ -49,6 +102,7 @@ impl Kernel {
         Ok(Executed {
             sanitised,
             hidden: output.hidden,
+            ran: None,
         })
     }
 }

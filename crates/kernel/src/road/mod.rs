@@ -13,6 +13,7 @@ pub use outcome::{Denied, Done, Failed, Outcome, Review};
 
 use crate::fronts::Front;
 use crate::kernel::Kernel;
+use crate::process::Attached;
 use airlock_core::SessionId;
 use airlock_policy::Verdict;
 use record::Trail;
@@ -42,20 +43,37 @@ impl Call {
 impl Kernel {
     /// Takes `call` down the road. Every action of every front goes through here.
     pub fn submit(&self, front: Front, call: &Call) -> Outcome {
+        self.submit_with(front, call, None)
+    }
+
+    /// The same for a call that may run a program, with the streams of whoever waits for it. Without
+    /// them its output is kept, within bounds, and is part of the result.
+    pub fn submit_with(
+        &self,
+        front: Front,
+        call: &Call,
+        attached: Option<Attached<'_>>,
+    ) -> Outcome {
         let mut trail = Trail::begin(self, call);
-        match self.travel(front, call, &mut trail) {
+        match self.travel(front, call, attached, &mut trail) {
             Ok(outcome) | Err(outcome) => outcome,
         }
     }
 
-    fn travel(&self, front: Front, call: &Call, trail: &mut Trail<'_>) -> Result<Outcome, Outcome> {
+    fn travel(
+        &self,
+        front: Front,
+        call: &Call,
+        attached: Option<Attached<'_>>,
+        trail: &mut Trail<'_>,
+    ) -> Result<Outcome, Outcome> {
         let policy = self.policy();
         let caller = self
             .identify(front, call, &policy)
             .map_err(|error| trail.fail(error))?;
         trail.identified(&caller);
         let valid = self
-            .validate(call, caller)
+            .validate(front, call, caller)
             .map_err(|invalid| trail.refuse(&invalid))?;
         let ruling = self.decide(&policy, &valid.request, trail);
         match ruling.decision.verdict {
@@ -63,8 +81,11 @@ impl Kernel {
             Verdict::RequireReview => return Err(trail.ask(&policy, &valid.request, ruling)),
             Verdict::Allow => {}
         }
-        trail.attempt(&valid.request, &ruling.decision)?;
-        let result = self.execute(&policy, valid, &ruling);
+        // What cannot be planned was attempted all the same, and fails after its record.
+        let planned = self.plan(&policy, &valid, &ruling);
+        trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
+        let result =
+            planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached));
         Ok(trail.finish(result))
     }
 }

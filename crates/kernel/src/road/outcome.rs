@@ -1,5 +1,6 @@
 //! What comes back from the road.
 
+use crate::process::Ran;
 use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
 use airlock_policy::approval::ApprovalRequest;
@@ -31,6 +32,8 @@ pub struct Done {
     pub cut: bool,
     /// Secrets replaced by placeholders.
     pub secrets: usize,
+    /// How the command ended, if it ran one.
+    pub ran: Option<Box<Ran>>,
 }
 
 /// A denial that explains itself.
@@ -128,7 +131,9 @@ impl Failed {
             action,
             code: failure.code(),
             what: crate::sanitise::sanitise_line(&failure.to_string(), 500),
-            fix: failure.hint().map(str::to_owned),
+            fix: failure
+                .hint()
+                .map(|fix| crate::sanitise::sanitise_line(&fix, 500)),
             retryable: failure.retryable(),
         }
     }

@@ -6,11 +6,13 @@ use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::process::{Planned, Ran};
 use crate::sanitise::{sanitise, sanitise_line, sanitise_path};
 use crate::tools::{Keep, ToolFailure};
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
 use airlock_core::{
-    ActionId, Caller, Effect, EffectSet, Request, RequestPath, Timestamp, WorkspacePath, limits,
+    ActionId, Caller, Digest, Effect, EffectSet, Request, RequestPath, SandboxId, Timestamp,
+    WorkspacePath, limits,
 };
 use airlock_policy::{CapabilityCheck, CheckResult, CheckSink, Decision};
 use std::time::Instant;
@@ -170,8 +172,12 @@ impl<'k> Trail<'k> {
         &mut self,
         request: &Request,
         decision: &Decision,
+        planned: Option<&Option<Planned>>,
     ) -> Result<(), Outcome> {
-        let entry = self.decided(request, decision);
+        let mut entry = self.decided(request, decision);
+        if let Some(Some(planned)) = planned {
+            entry.metadata.extend(planned.notes());
+        }
         let effect = request.effects.intersects(DURABLE);
         let durability = if effect {
             Durability::Durable
@@ -198,12 +204,16 @@ impl<'k> Trail<'k> {
                 entry.output = Some(beginning(&executed.sanitised.value));
                 note(&mut entry, "hidden", executed.hidden);
                 note(&mut entry, "secrets", executed.sanitised.secrets as u64);
+                if let Some(ran) = &executed.ran {
+                    ended(&mut entry, ran);
+                }
                 Outcome::Done(Done {
                     action: self.action.clone(),
                     value: executed.sanitised.value,
                     hidden: executed.hidden,
                     cut: executed.sanitised.cut,
                     secrets: executed.sanitised.secrets,
+                    ran: executed.ran,
                 })
             }
             Err(failure) => {
@@ -315,6 +325,10 @@ impl std::io::Write for Beginning {
 /// `request` with paths that can be shown and kept.
 fn shown(request: &Request) -> Request {
     let mut shown = request.clone();
+    // An argument may be a password; which program it is still shows.
+    for word in &mut shown.command {
+        *word = sanitise_line(word, limits::SUMMARY_CHARS).into();
+    }
     for path in &mut shown.paths {
         let clean = sanitise_path(path.as_str());
         if clean != path.as_str() {
@@ -330,6 +344,27 @@ fn shown(request: &Request) -> Request {
         }
     }
     shown
+}
+
+/// How a command ended.
+fn ended(entry: &mut Entry, ran: &Ran) {
+    let report = Digest::of(ran.report.to_string().as_bytes());
+    let launcher = ran.report.get("launcher").and_then(|name| name.as_str());
+    entry.sandbox = SandboxId::new(&ran.sandbox).ok();
+    let notes = [
+        ("ended", Some(ran.word().to_owned())),
+        ("exit", Some(ran.exit().to_string())),
+        ("limit", ran.limit().map(|limit| limit.as_str().to_owned())),
+        ("report", Some(report.to_string())),
+        ("launcher", launcher.map(str::to_owned)),
+        ("stage", ran.stage.clone()),
+        ("changes", ran.changes.map(|changes| changes.to_string())),
+    ];
+    let notes = notes
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    entry.metadata.extend(notes);
+    note(entry, "refusals", ran.refusals.len() as u64);
 }
 
 fn note(entry: &mut Entry, name: &str, count: u64) {

@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::outcome::Invalid;
+use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, Syscall};
@@ -14,14 +15,23 @@ pub(super) struct Valid {
 }
 
 impl Kernel {
-    pub(super) fn validate(&self, call: &Call, caller: Caller) -> Result<Valid, Invalid> {
+    pub(super) fn validate(
+        &self,
+        front: Front,
+        call: &Call,
+        caller: Caller,
+    ) -> Result<Valid, Invalid> {
+        let unknown = |suggestion| Invalid::UnknownTool {
+            name: call.name.chars().take(60).collect(),
+            suggestion,
+        };
         let tool = self
             .registry()
             .get(&call.name)
-            .map_err(|unknown| Invalid::UnknownTool {
-                name: call.name.chars().take(60).collect(),
-                suggestion: unknown.suggestion,
-            })?;
+            .map_err(|error| unknown(error.suggestion))?;
+        if !tool.open_to(front) {
+            return Err(unknown(None));
+        }
         let spec = tool.spec();
         // A tool whose syscall is not in the table would be a bug of ours; it is refused all the
         // same, because what is unknown is denied.
@@ -48,6 +58,7 @@ impl Kernel {
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());
         request.arguments = call.arguments.clone();
+        prepared.describe(&mut request);
         Ok(Valid {
             request,
             prepared,

@@ -6,8 +6,10 @@
 //! [`Prepared::paths`] to the decision first.
 
 use crate::beneath::{OpenError, Root};
+use crate::fronts::Front;
 use crate::policy_store::UpdateError;
-use airlock_core::{ByteSize, RequestPath, Span, Tier, WorkspacePath};
+use crate::process::{Job, ProcessFailure};
+use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 
 /// Which part of an over-long result is worth keeping.
@@ -47,6 +49,12 @@ pub trait Tool: Send + Sync {
     /// Its description.
     fn spec(&self) -> &'static ToolSpec;
 
+    /// Whether `front` may know of it at all. To others it does not exist.
+    fn open_to(&self, front: Front) -> bool {
+        let _ = front;
+        true
+    }
+
     /// Validates arguments and opens what will be used. Nothing is read or changed yet.
     ///
     /// A path that is absent, refused or outside still prepares: the decision is taken on the
@@ -62,6 +70,17 @@ pub trait Tool: Send + Sync {
 pub trait Prepared: Send {
     /// Every path the decision must look at: as asked, and as really reached.
     fn paths(&self) -> &[RequestPath];
+
+    /// Adds to the request what the decision must see besides paths.
+    fn describe(&self, request: &mut Request) {
+        let _ = request;
+    }
+
+    /// What it asks of the process tier, if it runs there. The road then runs that instead of
+    /// [`Prepared::run`].
+    fn job(&self) -> Option<&Job> {
+        None
+    }
 
     /// Does it.
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure>;
@@ -197,6 +216,9 @@ pub enum ToolFailure {
         /// The tier asked for.
         tier: Tier,
     },
+    /// A program was not run.
+    #[error(transparent)]
+    Process(#[from] ProcessFailure),
     /// A syscall that steers Airlock itself could not be carried out.
     #[error("{what}")]
     Control {
@@ -233,6 +255,7 @@ impl ToolFailure {
             Self::MemoryLimit { .. } => "limit_not_enforceable",
             Self::Withheld { .. } => "withheld",
             Self::TierUnavailable { .. } => "tier_unavailable",
+            Self::Process(failure) => failure.code(),
             Self::Control { .. } => "control_failed",
         }
     }
@@ -242,6 +265,7 @@ impl ToolFailure {
         match self {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
+            Self::Process(failure) => failure.retryable(),
             Self::Outside { .. }
             | Self::Cancelled
             | Self::TimedOut { .. }
@@ -253,16 +277,18 @@ impl ToolFailure {
     }
 
     /// How to put it right, where that is known.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<String> {
+        let fix = match self {
+            Self::Process(failure) => return failure.hint(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),
             Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
-            Self::TierUnavailable { .. } => Some("only read-only tools run yet"),
-            Self::Control { fix, .. } => Some(fix),
+            Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
+            Self::Control { fix, .. } => Some(*fix),
             Self::Io { .. } | Self::Cancelled => None,
-        }
+        };
+        fix.map(str::to_owned)
     }
 }

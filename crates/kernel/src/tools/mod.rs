@@ -1,6 +1,6 @@
-//! The read-only built-in tools and the registry that names them.
+//! The built-in tools and the registry that names them.
 //!
-//! Guarantee: nothing outside the workspace root is ever read, whatever is renamed or swapped
+//! Guarantee of those that run in the kernel: nothing outside the workspace root is ever read, whatever is renamed or swapped
 //! while a tool runs, and nothing about a file is returned before policy was asked about it.
 //! Non-guarantee: ignore files decide what a search bothers with, never what may be read; that is
 //! policy's alone.
@@ -46,10 +46,11 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The read-only tools that are part of the kernel, in order of name.
+    /// The tools every front may call, in order of name.
     pub fn built_in() -> Self {
         Self {
             tools: vec![
+                Box::new(crate::process::ExecRun),
                 Box::new(exists::Exists),
                 Box::new(list::List),
                 Box::new(read::Read),

@@ -70,6 +70,8 @@ pub const FAMILIES: &[Family] = &[
     family("policy.*", "change policy, under review"),
     family("approvals.decide", "answer approval requests"),
     family("trust.manage", "approve a workspace's own files"),
+    family("stage.read", "look at stages"),
+    family("stage.manage", "drop stages"),
     family("audit.read", "read the audit log"),
 ];
 

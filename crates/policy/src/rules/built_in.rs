@@ -108,8 +108,17 @@ const RULES: [BuiltInRule; 10] = [
     BuiltInRule {
         name: "built-in/owner-at-the-command-line",
         opinion: Opinion::Allow,
-        reason: "the person at the command line may look at the log and take trust back",
-        when: Trigger::SyscallBy("cli", &["audit.read", "trust.revoke", "policy.init"]),
+        reason: "the person at the command line may look at the log and their stages, and take back trust",
+        when: Trigger::SyscallBy(
+            "cli",
+            &[
+                "audit.read",
+                "trust.revoke",
+                "policy.init",
+                "stage.read",
+                "stage.drop",
+            ],
+        ),
     },
     BuiltInRule {
         name: "built-in/debug-mode",

@@ -49,8 +49,13 @@ const DEVICE_LINKS: &[(&str, &str)] = &[
 ];
 /// Writable places in memory: where, and which part of the scratch.
 const SCRATCH: &[(&str, &CStr)] = &[("/tmp", c"/scratch/tmp"), ("/dev/shm", c"/scratch/shm")];
-/// Inodes all of them may have together: each costs the kernel about a kibibyte.
-const SCRATCH_FILES: u32 = 131_072;
+/// The part of memory they may take together. What fills them stays when a command ends: with all
+/// of memory the next one, or init, would be killed for it.
+const SCRATCH_PART: u64 = 2;
+/// Memory for each inode they may have together: one costs the kernel about a kibibyte.
+const SCRATCH_FILE: u64 = 8 << 10;
+/// The most of them, however much memory there is.
+const SCRATCH_FILES: u64 = 131_072;
 
 /// Parts of `/proc` that show what nobody inside needs: hidden. All of `/proc` is read-only.
 pub(super) const PROC_HIDDEN: &[&str] = &[
@@ -125,7 +130,9 @@ impl Steps {
         let options = text("mode=0755,size=1m,nr_inodes=4096")?;
         self.add(Op::NewRoot { options }, "make a root");
         let memory = ingredients.launch.plan.limits().memory.as_bytes();
-        let options = text(format!("mode=0755,size={memory},nr_inodes={SCRATCH_FILES}"))?;
+        let (size, files) = (memory / SCRATCH_PART, memory / SCRATCH_FILE);
+        let files = files.min(SCRATCH_FILES);
+        let options = text(format!("mode=0755,size={size},nr_inodes={files}"))?;
         let owner = ingredients.owner;
         self.add(Op::Scratch { options, owner }, "make memory for files");
         Ok(())

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Long enough to be no limit, short enough to be added to a time.
 const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 /// How long a command that was killed may take to be gone.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(10);
 
 impl Sandbox {
     /// Runs `command` to its end. Whatever it started ends with it.

@@ -6,9 +6,11 @@
     reason = "a test fails by panicking, and starts itself anew to be killed"
 )]
 
+mod cpu;
 mod denials;
 mod ends;
 mod lifetime;
+mod odd;
 mod streams;
 mod support;
 mod view;

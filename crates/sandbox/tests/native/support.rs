@@ -85,6 +85,18 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    /// Overlayfs makes directories nobody may enter: an ordinary user could not remove them.
+    fn drop(&mut self) {
+        let mut directory = self.path("stage/work");
+        for name in ["work", "incompat", "volatile"] {
+            directory.push(name);
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            let _opened = std::fs::set_permissions(&directory, open);
+        }
+    }
+}
+
 /// The limits of the template, changed by `change`.
 pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Template::find("code-executor").unwrap().limits;

@@ -249,7 +249,15 @@ mod tests {
             let calls = numbers(*architecture);
             for number in 0..500 {
                 let listed = calls.iter().find(|(known, _)| *known == number);
-                let want = if listed.is_some() { NOTIFY } else { ALLOW };
+                let attribute = ATTRIBUTES
+                    .iter()
+                    .filter_map(|name| Syscall::find(name))
+                    .any(|call| call.number(*architecture) == Some(number));
+                let want = match (attribute, listed.is_some()) {
+                    (true, _) => ERRNO | EOPNOTSUPP,
+                    (false, true) => NOTIFY,
+                    (false, false) => ALLOW,
+                };
                 assert_eq!(answer(&program, number, [0; 6]), want, "{number}");
                 let path = answer(&program, number, [O_PATH; 6]);
                 let bare = matches!(listed, Some((_, Call::Open | Call::OpenAt)));

@@ -12,6 +12,9 @@
 //! meanwhile. Renames that would take a denial off a file, or put a file under one, do not happen:
 //! a directory then cannot be renamed, as across file systems.
 //!
+//! Extended attributes are read through an open file alone. The sandbox's Landlock rules do not bind
+//! what the broker opens; its mounts do.
+//!
 //! Not guaranteed: metadata stays visible, and denied programs can be run where their mode allows.
 //! Hard links that existed before are other names of the file. A socket can be bound to a denied
 //! name. A process that confines itself further with Landlock is not held to that by the broker.

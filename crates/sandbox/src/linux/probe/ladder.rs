@@ -17,7 +17,6 @@ pub(super) fn native(trial: &Result<Trial, String>) -> Rung {
     };
     let mut broken: Vec<String> = Forbidden::ALL
         .iter()
-        .filter(|forbidden| **forbidden != Forbidden::ReadPattern)
         .filter_map(|forbidden| passed(&trial.refusals, *forbidden))
         .collect();
     let limits = Limit::ALL.iter().filter_map(|limit| {
@@ -32,16 +31,10 @@ pub(super) fn native(trial: &Result<Trial, String>) -> Rung {
     if !broken.is_empty() {
         return rung(State::Missing, broken.join("; "));
     }
-    match passed(&trial.refusals, Forbidden::ReadPattern) {
-        Some(why) => rung(
-            State::Limited,
-            format!("everything else forbidden was refused; {why}"),
-        ),
-        None => rung(
-            State::Works,
-            "a sandbox started, and everything forbidden was refused".to_owned(),
-        ),
-    }
+    rung(
+        State::Works,
+        "a sandbox started, and everything forbidden was refused".to_owned(),
+    )
 }
 
 /// What got past a wall, if it did: also what was never attempted.

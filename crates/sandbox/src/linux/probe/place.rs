@@ -2,7 +2,7 @@
 
 use super::act::Bait;
 use crate::base;
-use crate::launch::{Launch, Layers};
+use crate::launch::{Launch, Layers, LayersKind};
 use crate::linux::sandbox::stage_owner;
 use crate::linux::sys;
 use crate::plan::{HostPath, Limits, Plan, Surroundings, View};
@@ -101,7 +101,7 @@ impl Place {
     /// A plan that grants the workspace and the program that is to run, and nothing else.
     pub(super) fn plan(
         &self,
-        view: View,
+        patterns: &[&str],
         program: &Path,
         change: impl FnOnce(&mut Limits),
     ) -> Result<Plan, String> {
@@ -110,11 +110,13 @@ impl Place {
         change(&mut limits);
         let tree = self.path("tree");
         let mut builder = Plan::builder(template, &Surroundings::default())
-            .workspace(&tree, view)
+            .workspace(&tree, View::Staged)
             .directory(&tree)
             .limits(limits)
-            .deny(self.path("tree/denied"))
-            .deny_pattern("**/.env");
+            .deny(self.path("tree/denied"));
+        for pattern in patterns {
+            builder = builder.deny_pattern(pattern);
+        }
         // What is part of the system is seen anyway.
         if !["/usr", "/bin", "/opt", "/nix", "/gnu"]
             .iter()
@@ -131,18 +133,40 @@ impl Place {
         program: &Path,
         change: impl FnOnce(&mut Limits),
     ) -> Result<Launch, String> {
-        let plan = self.plan(View::Staged, program, change)?;
+        let plan = self.plan(&["**/.env"], program, change)?;
+        self.launched(plan, LayersKind::Overlay)
+    }
+
+    /// The launch of a sandbox on a copy of the workspace, for a launcher that can do no more.
+    pub(super) fn launch_on_copy(&self, program: &Path) -> Result<Launch, String> {
+        let plan = self.plan(&[], program, |_| {})?;
+        self.launched(plan, LayersKind::Copy)
+    }
+
+    fn launched(&self, plan: Plan, kind: LayersKind) -> Result<Launch, String> {
         Ok(Launch {
             minimum: Minimum::of(&plan),
             plan,
             base: base::detect(Path::new("/"), &home()?),
             home: Vec::new(),
             layers: Some(Layers {
+                kind,
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),
             }),
             registry: self.registry.clone(),
         })
+    }
+
+    /// Puts into the stage what the workspace holds.
+    pub(super) fn copy_tree(&self) -> io::Result<()> {
+        let owner = stage_owner();
+        for name in ["file", "denied", ".env"] {
+            let copy = self.path("stage/upper").join(name);
+            fs::copy(self.path("tree").join(name), &copy)?;
+            std::os::unix::fs::chown(copy, Some(owner.uid), Some(owner.gid))?;
+        }
+        Ok(())
     }
 }
 

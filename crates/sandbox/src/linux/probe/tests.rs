@@ -283,9 +283,7 @@ fn a_rung_holds_only_if_everything_was_attempted_and_refused() {
             let found = probe_on(&machine);
             let finding = found.of(forbidden.feature()).unwrap();
             assert_eq!(finding.state, State::Missing, "{forbidden:?}");
-            // A plan can do without patterns; without the others there is no sandbox.
-            let pattern = *forbidden == Forbidden::ReadPattern;
-            assert_eq!(found.rung.is_some(), pattern, "{forbidden:?}");
+            assert_eq!(found.rung, None, "{forbidden:?}");
         }
     }
     for limit in Limit::ALL {

@@ -57,7 +57,7 @@ pub(super) fn native(ground: Ground<'_>, helper: Helper<'_>) -> Result<Trial, St
 }
 
 /// What only somebody outside can tell.
-fn seen_from_outside(refusals: &mut Refusals, place: &Place, laid: &Laid) {
+pub(super) fn seen_from_outside(refusals: &mut Refusals, place: &Place, laid: &Laid) {
     let read = |name: &str| fs::read_to_string(place.path(name)).unwrap_or_default();
     let landed = match (
         read("tree/file").as_str(),
@@ -78,7 +78,7 @@ fn seen_from_outside(refusals: &mut Refusals, place: &Place, laid: &Laid) {
 }
 
 /// Runs a task inside: how that ended, and what it said.
-fn run(
+pub(super) fn run(
     sandbox: &mut Sandbox,
     helper: Helper<'_>,
     task: &Task,

@@ -10,8 +10,6 @@ mod init;
 pub(crate) mod notify;
 mod spawn;
 
-#[cfg(test)]
-pub(super) use calls::install_listener;
 pub(super) use calls::{
     ClonedChild, clone_process, confine_process, install_listener, landlock_restrict,
     landlock_ruleset, landlock_version, set_mount_attributes, sleeper_in_user_namespace,

@@ -1,0 +1,236 @@
+//! `airlock exec`: a command the person typed, in a sandbox, against a stage.
+//!
+//! The command's bytes pass unchanged to a file or pipe, and filtered to a terminal; what Airlock
+//! itself has to say goes to stderr, after it.
+
+mod report;
+mod sinks;
+
+use super::{open, outcome};
+use crate::args::{ExecArgs, Global};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::Output;
+use crate::place::current_directory;
+use crate::review;
+use crate::terminal::{Level, Raw, Watch, size};
+use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
+use airlock_sandbox::launch::{Stdin, TerminalSize};
+use serde_json::{Map, Value, json};
+use sinks::{Captured, Passed};
+use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+const DENIED: u8 = 120;
+const NEEDS_REVIEW: u8 = 121;
+const NOT_ENFORCEABLE: u8 = 122;
+/// Airlock's own failures, so that none of them looks like the command's.
+pub(crate) const INTERNAL: u8 = 125;
+
+/// The most `--json` keeps of each stream.
+const STDOUT: usize = 1024 * 1024;
+const STDERR: usize = 256 * 1024;
+
+pub(super) fn run(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
+    execute(global, args, output).map_err(|failure| {
+        let code = match failure.kind {
+            Kind::Denied => DENIED,
+            Kind::NeedsReview => NEEDS_REVIEW,
+            Kind::Unenforceable => NOT_ENFORCEABLE,
+            Kind::Failed | Kind::Usage => INTERNAL,
+        };
+        failure.ending_with(code)
+    })
+}
+
+fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
+    if args.tty && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return Err(Failure::new(Kind::Usage, "`--tty` needs a terminal")
+            .why("stdin or stdout is none")
+            .fix("leave `--tty` out"));
+    }
+    let watch = Watch::begin()
+        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let kernel = open::kernel(global, output)?;
+    let call = Call::new("exec.own", arguments(args, &kernel)?);
+    let session = Session {
+        args,
+        watch: &watch,
+        json: output.is_json(),
+    };
+    let mut streams = session.streams();
+    let mut ended = session.submit(&kernel, &call, &mut streams)?;
+    if let Outcome::NeedsReview(asked) = &mut ended {
+        let what = format!(
+            "running `{}`",
+            airlock_kernel::sanitise_line(&args.command.join(" "), 200)
+        );
+        review::answer(&kernel, asked, &what, None, output)?;
+        ended = session.submit(&kernel, &call, &mut streams)?;
+    }
+    let done = outcome::done(ended)?;
+    let Some(ran) = done.ran.as_deref() else {
+        return Err(Failure::new(Kind::Failed, "the command left no result"));
+    };
+    let exit = session.exit(ran, &streams);
+    if output.is_json() {
+        report::object(&done, ran, exit, &streams, output);
+    } else {
+        report::notes(ran, args, output);
+    }
+    Ok(exit)
+}
+
+/// One run, as the person asked for it.
+struct Session<'a> {
+    args: &'a ExecArgs,
+    watch: &'a Watch,
+    json: bool,
+}
+
+/// Where the command's output goes.
+enum Target {
+    Captured(Captured, Captured),
+    Passed(Passed, Passed),
+}
+
+impl Session<'_> {
+    fn streams(&self) -> Target {
+        if self.json {
+            return Target::Captured(Captured::new(STDOUT), Captured::new(STDERR));
+        }
+        let level = if self.args.tty {
+            Level::Screen
+        } else {
+            Level::Colours
+        };
+        let stdout = io::stdout();
+        let stderr = io::stderr();
+        let (out, err) = (stdout.is_terminal(), stderr.is_terminal());
+        Target::Passed(
+            Passed::new(Box::new(stdout), out.then_some(level)),
+            Passed::new(Box::new(stderr), err.then_some(level)),
+        )
+    }
+
+    fn submit(
+        &self,
+        kernel: &Kernel,
+        call: &Call,
+        target: &mut Target,
+    ) -> Result<Outcome, Failure> {
+        let terminal: Option<TerminalSize> = self.args.tty.then(size).flatten();
+        // Put back when this returns, whatever happened.
+        let _raw = terminal
+            .map(|_| Raw::enter())
+            .transpose()
+            .map_err(|error| {
+                Failure::new(Kind::Failed, "cannot put the terminal into raw mode").why(error)
+            })?;
+        let (stdout, stderr): (&mut (dyn Write + Send), &mut (dyn Write + Send)) = match target {
+            Target::Captured(out, err) => (out, err),
+            Target::Passed(out, err) => {
+                out.cancels(self.watch);
+                err.cancels(self.watch);
+                (out, err)
+            }
+        };
+        let attached = Attached {
+            stdin: self.stdin()?,
+            stdout,
+            stderr,
+            terminal,
+            started: &|steering| self.watch.started(steering),
+        };
+        Ok(kernel.submit_with(Front::Cli, call, Some(attached)))
+    }
+
+    /// Ours, unless a person would have to type it without being asked to.
+    fn stdin(&self) -> Result<Stdin, Failure> {
+        if io::stdin().is_terminal() && !self.args.stdin && !self.args.tty {
+            return Ok(Stdin::Empty);
+        }
+        let copy = io::stdin().as_fd().try_clone_to_owned();
+        copy.map(Stdin::From).map_err(|error| {
+            Failure::new(Kind::Failed, "cannot pass stdin on")
+                .why(error)
+                .fix("redirect stdin from /dev/null")
+        })
+    }
+
+    /// The command's own code; for one we ended, the signal that had us do it.
+    fn exit(&self, ran: &airlock_kernel::Ran, target: &Target) -> u8 {
+        let cancelled = ran.word() == "cancelled";
+        let signal = match target {
+            // Nobody reads on: what the command itself would have died of.
+            Target::Passed(out, _) if out.is_closed() => Some(13),
+            Target::Passed(..) | Target::Captured(..) => self.watch.last(),
+        };
+        match signal.filter(|_| cancelled) {
+            Some(number) => 128_u8.saturating_add(number),
+            None => ran.exit(),
+        }
+    }
+}
+
+/// The call's arguments.
+fn arguments(args: &ExecArgs, kernel: &Kernel) -> Result<Value, Failure> {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| {
+        if !value.is_null() {
+            object.insert(name.to_owned(), value);
+        }
+    };
+    let (mut set, mut inherit) = (Map::new(), Vec::new());
+    for word in &args.env {
+        match word.split_once('=') {
+            Some((name, value)) => {
+                set.insert(name.to_owned(), json!(value));
+            }
+            None => inherit.push(word.as_str()),
+        }
+    }
+    put("command", json!(args.command));
+    put("template", json!(args.template));
+    put("timeout", json!(args.timeout));
+    put("memory", json!(args.memory));
+    put("pids", json!(args.pids));
+    put("stage", json!(args.stage));
+    put("no_stage", json!(args.no_stage));
+    put("deny", json!(args.deny));
+    put("environment", Value::Object(set));
+    put("inherit", json!(inherit));
+    put("allow_read", json!(grants(&args.allow_read)?));
+    put("allow_write", json!(grants(&args.allow_write)?));
+    put(
+        "directory",
+        json!(start(Path::new(kernel.workspace().root().path()))),
+    );
+    Ok(Value::Object(object))
+}
+
+/// Granted paths, from where the person stands.
+fn grants(paths: &[String]) -> Result<Vec<String>, Failure> {
+    let absolute = |path: &String| {
+        if Path::new(path).is_absolute() {
+            return Ok(path.clone());
+        }
+        let here = current_directory()?.join(path);
+        here.into_os_string().into_string().map_err(|_| {
+            Failure::new(Kind::Usage, format!("cannot grant `{path}`"))
+                .why("the current directory's name is not UTF-8 text")
+                .fix("write the whole path")
+        })
+    };
+    paths.iter().map(absolute).collect()
+}
+
+/// Where the command starts: where the person stands, if that is in the workspace.
+fn start(root: &Path) -> Option<String> {
+    let here = current_directory().ok()?.canonicalize().ok()?;
+    let below = here.strip_prefix(root).ok()?;
+    below
+        .to_str()
+        .filter(|below| !below.is_empty())
+        .map(str::to_owned)
+}

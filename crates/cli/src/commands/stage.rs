@@ -1,0 +1,150 @@
+//! `airlock diff` and `airlock stage`: what waits in a stage, and throwing it away.
+
+use super::{open, outcome};
+use crate::args::{Global, StageCommand};
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, count, shown, styled};
+use airlock_kernel::{Call, Front, Kernel, sanitise_line};
+use airlock_sandbox::stage::{Change, ChangeKind, Diff, StageError};
+use serde_json::json;
+
+pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -> Ending {
+    match command {
+        StageCommand::List => list(global, output),
+        StageCommand::Drop { name } => drop_stage(global, &name, output),
+    }
+}
+
+/// Asks the road for leave to look.
+fn look(kernel: &Kernel, purpose: &str, stage: Option<&str>) -> Result<(), Failure> {
+    let arguments = json!({ "purpose": purpose, "stage": stage });
+    let asked = kernel.submit(Front::Cli, &Call::new("stage.read", arguments));
+    outcome::done(asked).map(drop)
+}
+
+fn failure(error: &StageError) -> Failure {
+    Failure::of(Kind::Failed, error).maybe_fix(error.hint())
+}
+
+pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    look(&kernel, "diff", Some(name))?;
+    let diff = kernel
+        .stages()
+        .diff(name)
+        .map_err(|error| failure(&error))?;
+    let Some(diff) = diff else {
+        if name == "default" {
+            output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
+            return Ok(0);
+        }
+        let what = format!("there is no stage `{}`", sanitise_line(name, 60));
+        return Err(
+            Failure::new(Kind::Failed, what).fix("`airlock stage list` names the stages there are")
+        );
+    };
+    if output.is_json() {
+        let text = diff.to_json().unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        output.json(&value);
+        return Ok(0);
+    }
+    if stat {
+        diff.changes
+            .iter()
+            .for_each(|change| output.line(line(change)));
+    } else {
+        output.data(airlock_kernel::strip_control(&diff.render_unified()).as_bytes());
+    }
+    remarks(&diff, output);
+    Ok(0)
+}
+
+/// How, and the path.
+fn line(change: &Change) -> String {
+    let (word, tone) = match &change.kind {
+        ChangeKind::Added => ("added", Tone::Good),
+        ChangeKind::Deleted => ("deleted", Tone::Bad),
+        ChangeKind::Modified => ("modified", Tone::Label),
+        ChangeKind::Renamed { .. } => ("renamed", Tone::Label),
+        ChangeKind::ModeChanged => ("mode", Tone::Label),
+        ChangeKind::TypeChanged => ("type", Tone::Warn),
+    };
+    let word = styled(tone, &format!("{word:<8}"));
+    let path = shown(change.path.as_path());
+    match &change.kind {
+        ChangeKind::Renamed { from } => format!("{word} {} -> {path}", shown(from.as_path())),
+        ChangeKind::Added
+        | ChangeKind::Deleted
+        | ChangeKind::Modified
+        | ChangeKind::ModeChanged
+        | ChangeKind::TypeChanged => format!("{word} {path}"),
+    }
+}
+
+/// What a merge would not take, and what changed meanwhile.
+fn remarks(diff: &Diff, output: &mut Output) {
+    if diff.is_empty() {
+        output.note("nothing is changed");
+        return;
+    }
+    output.note(format!(
+        "{} changed",
+        count(diff.changes.len() as u64, "file")
+    ));
+    for refused in &diff.refused {
+        output.warning(&format!(
+            "{} never leaves a stage",
+            shown(refused.path.as_path())
+        ));
+    }
+    for conflict in &diff.conflicts {
+        output.warning(&format!(
+            "{} was changed outside the stage too",
+            shown(conflict.path.as_path())
+        ));
+    }
+}
+
+fn list(global: &Global, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    look(&kernel, "list", None)?;
+    let stages = kernel.stages().list().map_err(|error| failure(&error))?;
+    if stages.is_empty() && !output.is_json() {
+        output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
+    }
+    for stage in stages {
+        let stage = match stage {
+            Ok(stage) => stage,
+            Err(error) => {
+                output.warning(&error.to_string());
+                continue;
+            }
+        };
+        if output.is_json() {
+            output.json(&stage);
+            continue;
+        }
+        let name = styled(Tone::Heading, &format!("{:<16}", stage.name.as_str()));
+        let more = if stage.more { "over " } else { "" };
+        let busy = if stage.in_use { ", in use" } else { "" };
+        output.line(format!(
+            "{name}  {more}{} changed, {} bytes{busy}",
+            count(stage.files, "file"),
+            stage.bytes
+        ));
+    }
+    Ok(0)
+}
+
+fn drop_stage(global: &Global, name: &str, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    let call = Call::new("stage.drop", json!({ "stage": name }));
+    outcome::done(kernel.submit(Front::Cli, &call))?;
+    if output.is_json() {
+        output.json(&json!({ "dropped": name }));
+    } else {
+        output.note(format!("stage {} is dropped", sanitise_line(name, 64)));
+    }
+    Ok(0)
+}

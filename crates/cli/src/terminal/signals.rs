@@ -1,0 +1,109 @@
+//! Signals the person sends while a command runs: passed on to it, and the second one ends it.
+
+use super::raw::size;
+use airlock_kernel::Steering;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::{Handle, Signals};
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// What is known of the command and of what was sent to it.
+#[derive(Default)]
+struct Shared {
+    steering: OnceLock<Arc<dyn Steering>>,
+    /// The last signal that asked it to end.
+    last: AtomicI32,
+    /// How many there were.
+    count: AtomicU32,
+}
+
+/// Watches for signals until dropped.
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub(crate) fn begin() -> io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH])?;
+        let shared = Arc::new(Shared::default());
+        let (handle, own) = (signals.handle(), Arc::clone(&shared));
+        let thread = std::thread::spawn(move || {
+            for signal in signals.forever() {
+                own.take(signal);
+            }
+        });
+        Ok(Self {
+            shared,
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    /// The command can be steered from now on.
+    pub(crate) fn started(&self, steering: Arc<dyn Steering>) {
+        let steering = self.shared.steering.get_or_init(|| steering);
+        // Whoever gave up before it began does not want it to begin.
+        if self.shared.count.load(Ordering::SeqCst) > 0 {
+            steering.cancel();
+        }
+    }
+
+    /// What ends the command from another thread.
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// The last signal that asked the command to end.
+    pub(crate) fn last(&self) -> Option<u8> {
+        u8::try_from(self.shared.last.load(Ordering::SeqCst))
+            .ok()
+            .filter(|number| *number > 0)
+    }
+}
+
+/// Ends the command that is being watched.
+pub(crate) struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    pub(crate) fn stop(&self) {
+        if let Some(steering) = self.0.steering.get() {
+            steering.cancel();
+        }
+    }
+}
+
+impl Shared {
+    fn take(&self, signal: i32) {
+        if signal == SIGWINCH {
+            if let (Some(steering), Some(size)) = (self.steering.get(), size()) {
+                steering.resize(size);
+            }
+            return;
+        }
+        self.last.store(signal, Ordering::SeqCst);
+        let before = self.count.fetch_add(1, Ordering::SeqCst);
+        let Some(steering) = self.steering.get() else {
+            return;
+        };
+        match u8::try_from(signal) {
+            // Asked once, a command may clean up; asked twice, it ends.
+            Ok(number) if before == 0 => steering.signal(number),
+            Ok(_) | Err(_) => steering.cancel(),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.handle.close();
+        if let Some(thread) = self.thread.take() {
+            // It only counts signals; there is nothing to be told if it died.
+            let _ = thread.join();
+        }
+    }
+}

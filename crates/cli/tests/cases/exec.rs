@@ -1,0 +1,259 @@
+//! `airlock exec`, `diff` and `stage`: commands in sandboxes, as a person meets them.
+
+use crate::support::{Typed, World, at_terminal, fed, finished};
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_command_runs_boxed_and_staged() {
+    let mut world = World::project();
+    world.run(&["exec", "--", "cat", "README.md"]);
+    world.run(&[
+        "exec",
+        "--",
+        "sh",
+        "-c",
+        "echo more >> README.md; rm Cargo.toml; exit 3",
+    ]);
+    world.run_all(&["diff --stat", "diff", "stage list"]);
+    world.run_all(&[
+        "exec --no-stage -- cat README.md",
+        "exec --stage other -- touch new.txt",
+    ]);
+    world.run_all(&[
+        "diff other --stat",
+        "stage drop default",
+        "stage drop default",
+        "diff",
+    ]);
+    let text = std::fs::read_to_string(world.workspace().join("README.md")).unwrap();
+    assert_eq!(text, "# Sample\n\nTODO: say what it does.\n");
+    assert!(world.workspace().join("Cargo.toml").exists());
+    world.compare("exec");
+}
+
+#[test]
+fn exit_codes_are_an_interface() {
+    let mut world = World::project();
+    for (args, want) in [
+        (&["exec", "--", "true"][..], 0),
+        (&["exec", "--", "sh", "-c", "exit 42"], 42),
+        (&["exec", "--", "sh", "-c", "kill -TERM $$"], 143),
+        (&["exec", "--", "no-such-program"], 127),
+        (&["exec", "--", "./README.md"], 126),
+        (&["exec", "--timeout", "1s", "--", "sleep", "60"], 124),
+        (
+            &["exec", "--template", "integration-test", "--", "true"],
+            120,
+        ),
+        (&["exec", "--template", "policy-sandbox", "--", "true"], 122),
+        (&["exec", "--allow-read", "/proc", "--", "true"], 120),
+        (&["exec", "--memory", "2GiB", "--", "true"], 125),
+        (&["exec", "--env", "LD_PRELOAD=x", "--", "true"], 125),
+        (&["exec", "--stage", "../x", "--", "true"], 125),
+        (&["exec", "--tty", "--", "true"], 125),
+        (&["exec", "--timout", "1s", "--", "true"], 125),
+        (&["exec"], 125),
+    ] {
+        let ran = world.run(args);
+        assert_eq!(ran.code, Some(want), "{args:?}: {ran:?}");
+    }
+    world.compare("exec_codes");
+}
+
+#[test]
+fn a_policy_without_a_rule_for_it_runs_nothing() {
+    let world = World::project();
+    world.write(".airlock/policy.yaml", "version: 1\nrules: []\n");
+    let ran = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = world.quiet(&["exec", "--", "true"]);
+    assert_eq!(ran.code, Some(120), "{ran:?}");
+    assert!(ran.stderr.contains("no rule allows this"), "{ran:?}");
+}
+
+#[test]
+fn what_policy_denies_is_denied_inside_and_named() {
+    let world = World::project();
+    let ran = world.quiet(&["exec", "--", "cat", ".env"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(!ran.stdout.contains("not-for-agents"), "{ran:?}");
+    assert!(ran.stderr.contains("denied: "), "{ran:?}");
+    let ran = world.quiet(&["exec", "--deny", "**/*.md", "--", "cat", "README.md"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for path in [
+        world.path("state"),
+        world.path("config"),
+        world.path("home"),
+    ] {
+        let script = format!("ls {}/airlock", path.display());
+        let ran = world.quiet(&["exec", "--", "sh", "-c", &script]);
+        assert_ne!(ran.code, Some(0), "{ran:?}");
+    }
+    for path in [
+        ".airlock/policy.yaml",
+        ".git/hooks/pre-commit",
+        ".git/config",
+    ] {
+        let script = format!("mkdir -p $(dirname {path}); echo x > {path}");
+        let ran = world.quiet(&["exec", "--", "sh", "-c", &script]);
+        assert_ne!(ran.code, Some(0), "{path}: {ran:?}");
+    }
+}
+
+#[test]
+fn bytes_pass_unchanged_in_both_directions() {
+    let world = World::project();
+    let ran = fed(
+        &mut world.command(&["exec", "--", "cat"]),
+        "one\u{1b}]0;x\u{7}\ntwo",
+    );
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "one\u{1b}]0;x\u{7}\ntwo")
+    );
+    let mut command = world.command(&["exec", "--", "printf", "\\377\\000\\033[31m"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"\xff\0\x1b[31m");
+    let ran = world.quiet(&["exec", "--", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("out\n", "err\n")
+    );
+}
+
+#[test]
+fn a_terminal_gets_colours_and_nothing_it_would_obey() {
+    let world = World::project();
+    let words = "exec -- printf '\\033[31mred\\033[0m\\033]0;title\\007\\033[6n.'";
+    let ran = at_terminal(&world, words, Typed::Nothing);
+    assert_eq!(ran.stdout, "\u{1b}[31mred\u{1b}[0m.", "{ran:?}");
+}
+
+#[test]
+fn with_a_terminal_of_its_own_it_has_one() {
+    let world = World::project();
+    let ran = at_terminal(
+        &world,
+        "exec --tty -- sh -c 'test -t 0 && test -t 1 && stty size'",
+        Typed::Nothing,
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = ran.stdout.split('\u{1b}').next().unwrap();
+    assert_eq!(shown.split_whitespace().count(), 2, "{ran:?}");
+}
+
+#[test]
+fn json_is_one_object_with_what_it_wrote() {
+    let world = World::project();
+    let ran = world.quiet(&[
+        "exec",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        "printf '\\377'; echo err >&2; echo x > new; exit 5",
+    ]);
+    let value = ran.json();
+    assert_eq!(ran.code, Some(5));
+    assert_eq!(
+        (&value["exit"], &value["outcome"]),
+        (&5.into(), &"exited".into())
+    );
+    assert_eq!(
+        (&value["stdout"], &value["stdout_encoding"]),
+        (&"/w==".into(), &"base64".into())
+    );
+    assert_eq!(
+        (&value["stderr"], &value["stderr_encoding"]),
+        (&"err\n".into(), &"utf-8".into())
+    );
+    assert_eq!(
+        (&value["stage"], &value["changes"]),
+        (&"default".into(), &1.into())
+    );
+    assert_eq!(value["report"]["launcher"], "native");
+    let ran = world.quiet(&["exec", "--json", "--template", "ai-provider", "--", "true"]);
+    assert_eq!(ran.code, Some(122));
+    assert_eq!(ran.json()["error"]["code"], "template_unavailable");
+}
+
+#[test]
+fn it_starts_where_the_person_stands() {
+    let world = World::project();
+    let mut command = world.command(&["exec", "--", "cat", "main.rs"]);
+    command.current_dir(world.workspace().join("src"));
+    assert_eq!(finished(&mut command).code, Some(0));
+}
+
+#[test]
+fn more_is_seen_only_if_granted() {
+    let world = World::project();
+    std::fs::write(world.path("away/data.txt"), "data\n").unwrap();
+    let file = world.path("away/data.txt").display().to_string();
+    let directory = world.path("away").display().to_string();
+    assert_eq!(world.quiet(&["exec", "--", "cat", &file]).code, Some(1));
+    let ran = world.quiet(&["exec", "--allow-read", &directory, "--", "cat", &file]);
+    assert_eq!(ran.stdout, "data\n", "{ran:?}");
+    let write = format!("echo more >> {file}");
+    let ran = world.quiet(&["exec", "--allow-read", &directory, "--", "sh", "-c", &write]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    let ran = world.quiet(&[
+        "exec",
+        "--env",
+        "A=1",
+        "--",
+        "sh",
+        "-c",
+        "echo $A$TZ$XDG_STATE_HOME",
+    ]);
+    assert_eq!(ran.stdout, "1UTC\n", "{ran:?}");
+}
+
+#[test]
+fn an_interrupt_reaches_the_command_and_its_outcome_is_recorded() {
+    let world = World::project();
+    let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done";
+    let mut command = world.command(&["exec", "--", "sh", "-c", script]);
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut first = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let begun = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    assert_eq!(output.stdout, b"caught\n");
+    let log = world.quiet(&["audit", "log", "--text", "exited", "--json"]);
+    assert!(log.stdout.contains("\"exit\":\"9\""), "{log:?}");
+}
+
+#[test]
+fn agents_run_only_what_the_policy_lists() {
+    let world = World::governed();
+    let call = |command: &str| {
+        world.quiet(&[
+            "tool",
+            "call",
+            "exec.run",
+            "--as",
+            "agent",
+            &format!("{{\"command\": {command}}}"),
+        ])
+    };
+    let ran = call("[\"curl\", \"x\"]");
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("IV-01"), "{ran:?}");
+    let ran = world.quiet(&[
+        "tool",
+        "call",
+        "exec.own",
+        "--as",
+        "agent",
+        "{\"command\": [\"true\"]}",
+    ]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

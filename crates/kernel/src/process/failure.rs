@@ -1,0 +1,205 @@
+//! Why nothing was run in the process tier.
+
+use airlock_sandbox::launch::{RunError, StartError};
+use airlock_sandbox::plan::Problem;
+use airlock_sandbox::{NotEnforced, PlanError};
+
+/// Why a program was not run, or not watched to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessFailure {
+    /// A check of the execution contract failed.
+    #[error("{id}: {what}")]
+    Check {
+        /// Which check.
+        id: CheckId,
+        /// What it found.
+        what: String,
+        /// What to do about it.
+        fix: String,
+    },
+    /// The template needs a rule that names it.
+    #[error("the template `{template}` needs a rule that names it, and none does")]
+    TemplateNeedsRule {
+        /// The template.
+        template: String,
+    },
+    /// The template is not for running commands, or cannot be had yet.
+    #[error("the template `{template}` {why}")]
+    Template {
+        /// The template.
+        template: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// Policy wants foreign code kept further away than a process is.
+    #[error("the policy's `minimum_tier` is `container`, and a program runs as a process")]
+    TierTooLow,
+    /// Policy lets the caller read nothing, so there is nothing to show to a program.
+    #[error("rule `{rule}` keeps this caller from reading anything here")]
+    NothingReadable {
+        /// The rule.
+        rule: String,
+    },
+    /// An extension judges reads one by one, which cannot be done inside a sandbox.
+    #[error("the extension `{name}` judges reads, and a program's reads cannot be put to it")]
+    ReadsByExtension {
+        /// The extension.
+        name: String,
+    },
+    /// What is asked for cannot be granted.
+    #[error(transparent)]
+    Plan(PlanError),
+    /// A limit policy imposes is under what anything needs to start.
+    #[error("a limit is lower than a sandbox can promise: {0}")]
+    Limit(String),
+    /// This machine cannot keep the program within its walls.
+    #[error(transparent)]
+    NotEnforced(NotEnforced),
+    /// There is no launcher for this platform.
+    #[error("there is no sandbox for this platform")]
+    Unsupported,
+    /// The kernel was opened without what it needs to know of the machine.
+    #[error("this kernel was not told what it needs to run programs")]
+    NoMachine,
+    /// The stage cannot be used.
+    #[error("{what}")]
+    Stage {
+        /// What happened.
+        what: String,
+        /// Whether another command uses it.
+        busy: bool,
+    },
+    /// The sandbox could not be started or watched.
+    #[error("{0}")]
+    Sandbox(String),
+}
+
+/// A check of the execution contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckId {
+    /// The command is in the policy's list.
+    Command,
+    /// The arguments are data.
+    Arguments,
+    /// Paths lie beneath the grants.
+    Paths,
+    /// The environment is filtered.
+    Environment,
+    /// Inputs are of a size, and limits in their ranges.
+    Sizes,
+}
+
+impl CheckId {
+    /// The id in errors.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "IV-01",
+            Self::Arguments => "IV-02",
+            Self::Paths => "IV-03",
+            Self::Environment => "IV-04",
+            Self::Sizes => "IV-05",
+        }
+    }
+}
+
+impl std::fmt::Display for CheckId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl ProcessFailure {
+    /// A stable word for the kind of failure.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Check { id, .. } => match id {
+                CheckId::Command => "command_not_listed",
+                CheckId::Arguments | CheckId::Paths | CheckId::Environment | CheckId::Sizes => {
+                    "check_failed"
+                }
+            },
+            Self::TemplateNeedsRule { .. } => "template_needs_rule",
+            Self::Template { .. } => "template_unavailable",
+            Self::NothingReadable { .. } | Self::ReadsByExtension { .. } => "reads_denied",
+            Self::Plan(_) => "plan_refused",
+            Self::Limit(_) | Self::TierTooLow => "limit_not_enforceable",
+            Self::NotEnforced(_) | Self::Unsupported => "not_enforceable",
+            Self::NoMachine => "tier_unavailable",
+            Self::Stage { busy: true, .. } => "stage_busy",
+            Self::Stage { busy: false, .. } => "stage_failed",
+            Self::Sandbox(_) => "sandbox_failed",
+        }
+    }
+
+    /// Whether the same call may succeed a moment later.
+    pub const fn retryable(&self) -> bool {
+        matches!(self, Self::Stage { busy: true, .. })
+    }
+
+    /// How to put it right, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        let fix = match self {
+            Self::Check { fix, .. } => return Some(fix.clone()),
+            Self::TemplateNeedsRule { template } => {
+                return Some(format!(
+                    "add a rule with `match: {{ syscall: exec.run, template: {template} }}` and `action: allow`"
+                ));
+            }
+            Self::Template { .. } => "use `code-executor`, which has no network",
+            Self::TierTooLow => "lower `workspace.minimum_tier`; containers cannot be run yet",
+            Self::NothingReadable { .. } => "give the rule a `path_glob`, or another caller",
+            Self::ReadsByExtension { .. } => {
+                "give the extension a `syscall` list without `fs.read`"
+            }
+            Self::Plan(error) => return plan_hint(error),
+            Self::Limit(_) => "raise the limit in the policy: memory from 64MiB, output from 1KiB",
+            Self::NotEnforced(_) => {
+                "`airlock doctor` says what this machine lacks and how to get it"
+            }
+            Self::Unsupported => "Airlock runs programs on Linux only, for now",
+            Self::Stage { busy: true, .. } => {
+                "wait for the other command, or use another `--stage`"
+            }
+            Self::Stage { busy: false, .. } => {
+                "`airlock stage list` shows what there is; `--no-stage` works without one"
+            }
+            Self::NoMachine | Self::Sandbox(_) => return None,
+        };
+        Some(fix.to_owned())
+    }
+}
+
+fn plan_hint(error: &PlanError) -> Option<String> {
+    error
+        .problems()
+        .first()
+        .map(|problem| problem.hint().to_owned())
+}
+
+impl From<PlanError> for ProcessFailure {
+    fn from(error: PlanError) -> Self {
+        let limits = |problem: &Problem| matches!(problem, Problem::Limit(_));
+        if error.problems().iter().all(limits) {
+            let texts: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
+            return Self::Limit(texts.join("; "));
+        }
+        Self::Plan(error)
+    }
+}
+
+impl From<StartError> for ProcessFailure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::NotEnforced(lacking) => Self::NotEnforced(lacking),
+            StartError::Plan(error) => error.into(),
+            StartError::Unsupported => Self::Unsupported,
+            error @ StartError::Step { .. } => Self::Sandbox(error.to_string()),
+        }
+    }
+}
+
+impl From<RunError> for ProcessFailure {
+    fn from(error: RunError) -> Self {
+        Self::Sandbox(error.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+//! The process tier: programs in sandboxes, on the road every other call takes.
+//!
+//! A tool of this tier hands over a [`Job`], which is data. The road decides about it, has it
+//! planned ([`plan`](self::plan): what policy, template and limits leave of what is asked), records
+//! the attempt with that plan, and only then is a sandbox started ([`run`](self::run)). Nothing
+//! else of the kernel starts anything.
+//!
+//! Guarantee: what policy denies a caller to read is denied in every sandbox of theirs, no limit is
+//! above what template, policy and contract allow, and the real tree is never written.
+//! Non-guarantee: what a program does to its stage is not judged here but when it is merged.
+
+mod checks;
+mod denials;
+#[cfg(test)]
+mod denials_tests;
+mod exec_run;
+mod failure;
+mod job;
+mod own;
+mod plan;
+mod ran;
+mod run;
+mod stages;
+mod streams;
+mod surround;
+mod translate;
+mod wrappers;
+
+pub(crate) use exec_run::ExecRun;
+pub use failure::{CheckId, ProcessFailure};
+pub use job::Job;
+pub(crate) use plan::{Grounds, Planned};
+pub use ran::{LimitHit, Ran};
+pub use stages::StageHold;
+pub use streams::{Attached, Steering};
+pub use surround::Machine;
+
+use crate::policy_store::PolicyStore;
+use crate::tools::Registry;
+use std::sync::Arc;
+
+/// Adds what only a whole kernel has to its tools: the person's own commands, and their stages.
+pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
+    registry.add(Box::new(own::Own));
+    registry.add(Box::new(stages::Read::new(store)));
+    registry.add(Box::new(stages::Drop::new(store)));
+}

@@ -1,0 +1,273 @@
+//! From what is asked to what is granted: template, policy, decision and contract, each of which
+//! can only take away.
+
+use super::checks;
+use super::denials;
+use super::failure::{CheckId, ProcessFailure};
+use super::job::{Job, Listing, Staging};
+use super::surround::{Around, Machine, real};
+use crate::policy_store::PolicyInForce;
+use crate::sanitise::sanitise_line;
+use crate::workspace::Workspace;
+use airlock_core::{ByteSize, Digest, Request, Tier};
+use airlock_policy::{Decision, Document, Imposed, Layer, Narrowing, Opinion};
+use airlock_sandbox::plan::{Class, Limit, Limits};
+use airlock_sandbox::{Plan, Reach, View};
+use std::collections::BTreeMap;
+
+/// What a job is planned on.
+pub(crate) struct Grounds<'a> {
+    pub(crate) policy: &'a PolicyInForce,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) machine: Option<&'a Machine>,
+    pub(crate) request: &'a Request,
+    pub(crate) decision: &'a Decision,
+}
+
+/// A job with everything it will be granted.
+pub(crate) struct Planned {
+    pub(super) job: Job,
+    pub(super) plan: Plan,
+    pub(super) around: Around,
+    pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+}
+
+impl Planned {
+    /// Plans `job`, or says why it cannot be run as asked.
+    pub(crate) fn new(job: &Job, grounds: &Grounds<'_>) -> Result<Self, ProcessFailure> {
+        let machine = grounds.machine.ok_or(ProcessFailure::NoMachine)?;
+        let policy = grounds.policy.policy();
+        let document = policy.document();
+        check_template(job, document, grounds.decision)?;
+        if !Tier::Process.satisfies(document.workspace.minimum_tier) {
+            return Err(ProcessFailure::TierTooLow);
+        }
+        if job.listing == Listing::Policy {
+            checks::listed(&document.commands, job.program())?;
+        }
+        let around = Around::look(machine, grounds.workspace)?;
+        let plan = build(
+            job,
+            document,
+            grounds.request,
+            &grounds.decision.imposed,
+            grounds.workspace.root().path(),
+            &around,
+        )?;
+        let environment = plan.environment().resolve(machine.environment.clone());
+        Ok(Self {
+            job: job.clone(),
+            plan,
+            around,
+            environment,
+        })
+    }
+
+    /// What the attempt's record says of it.
+    pub(crate) fn notes(&self) -> BTreeMap<String, String> {
+        let listed = |paths: Vec<String>| sanitise_line(&paths.join(" "), 500);
+        let limits = self.plan.limits();
+        let stage = match &self.job.staging {
+            Staging::Stage(name) => name.as_str(),
+            Staging::None => "none",
+        };
+        let mut notes = BTreeMap::from([
+            ("template", self.plan.template().name.to_owned()),
+            ("command", sanitise_line(&self.job.command.join(" "), 500)),
+            ("stage", stage.to_owned()),
+            (
+                "limits",
+                format!(
+                    "memory {}, cpus {}, pids {}, duration {}, output {}",
+                    limits.memory,
+                    f64::from(limits.cpus) / 1000.0,
+                    limits.pids,
+                    limits.duration,
+                    limits.stdout
+                ),
+            ),
+            ("denials", self.plan.denials().len().to_string()),
+            (
+                "plan",
+                Digest::of(format!("{:?}", self.plan).as_bytes()).to_string(),
+            ),
+        ]);
+        for (name, paths) in [("reads", &self.job.reads), ("writes", &self.job.writes)] {
+            if !paths.is_empty() {
+                notes.insert(name, listed(paths.clone()));
+            }
+        }
+        notes
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+/// Only templates without a network that may start programs, and `integration-test` only by a rule
+/// that names it.
+fn check_template(
+    job: &Job,
+    document: &Document,
+    decision: &Decision,
+) -> Result<(), ProcessFailure> {
+    let template = job.template;
+    let named = |name: &str| {
+        let mut rules = document.rules.iter();
+        rules.any(|rule| {
+            let templates = rule.when.template.iter().flatten();
+            *rule.name == *name && templates.into_iter().any(|one| **one == *template.name)
+        })
+    };
+    let unavailable = |why| {
+        Err(ProcessFailure::Template {
+            template: template.name.to_owned(),
+            why,
+        })
+    };
+    match (template.network, template.name) {
+        (_, "integration-test") => {
+            let allows = |c: &airlock_policy::Contribution| {
+                c.layer == Layer::Rules && c.opinion == Opinion::Allow && named(&c.rule)
+            };
+            if !decision.contributions.iter().any(allows) {
+                return Err(ProcessFailure::TemplateNeedsRule {
+                    template: template.name.to_owned(),
+                });
+            }
+            unavailable("has a network, which sandboxes cannot have yet")
+        }
+        (Reach::None, "code-executor") => Ok(()),
+        (Reach::None | Reach::Restricted, _) => unavailable("is for Airlock's own workers"),
+    }
+}
+
+/// The plan itself. Pure but for `around` and where granted paths lead.
+fn build(
+    job: &Job,
+    document: &Document,
+    request: &Request,
+    imposed: &Imposed,
+    root: &str,
+    around: &Around,
+) -> Result<Plan, ProcessFailure> {
+    let reads: Vec<String> = job.reads.iter().map(|path| real(path)).collect();
+    let writes: Vec<String> = job.writes.iter().map(|path| real(path)).collect();
+    let elsewhere: Vec<String> = reads.iter().chain(&writes).cloned().collect();
+    let denied = denials::compile(document, request, root, &elsewhere)?;
+    let narrowing = document.templates.get(job.template.name);
+    let view = match job.staging {
+        Staging::Stage(_) => View::Staged,
+        Staging::None => View::ReadOnly,
+    };
+    let mut builder = Plan::builder(job.template, &around.surroundings)
+        .workspace(root, view)
+        .limits(limits(job, narrowing, imposed));
+    builder = around.apply(builder);
+    for path in &reads {
+        builder = builder.read(path);
+    }
+    for path in &writes {
+        builder = builder.write(path);
+    }
+    for pattern in denied.patterns.iter().chain(&job.denials) {
+        builder = builder.deny_pattern(pattern);
+    }
+    for path in &denied.paths {
+        builder = builder.deny(path);
+    }
+    let git = [".git/hooks", ".git/config", ".git/config.worktree"];
+    let git = git.iter().filter(|_| around.repository);
+    let git = git.map(|name| format!("{root}/{name}"));
+    for path in denied.unwritable.iter().cloned().chain(git) {
+        builder = builder.deny_writing(path);
+    }
+    for name in &job.inherited {
+        builder = builder.inherit(name);
+    }
+    for (name, value) in &job.environment {
+        builder = builder.set(name, value);
+    }
+    if let Some(directory) = &job.directory {
+        builder = builder.directory(format!("{root}/{directory}"));
+    }
+    for limit in narrowing
+        .iter()
+        .flat_map(|narrowing| &narrowing.must_enforce)
+    {
+        builder = builder.require(enforced(*limit), Class::Enforced);
+    }
+    Ok(builder.build()?)
+}
+
+fn enforced(limit: airlock_policy::Limit) -> Limit {
+    match limit {
+        airlock_policy::Limit::Memory => Limit::Memory,
+        airlock_policy::Limit::Cpus => Limit::Cpus,
+        airlock_policy::Limit::Pids => Limit::Pids,
+        airlock_policy::Limit::Duration => Limit::Duration,
+        airlock_policy::Limit::Output => Limit::Output,
+    }
+}
+
+/// The lowest of what template, policy, decision and caller say.
+fn limits(job: &Job, narrowing: Option<&Narrowing>, imposed: &Imposed) -> Limits {
+    let most = job.template.limits;
+    let least = |values: [Option<ByteSize>; 3], most: ByteSize| {
+        values.into_iter().flatten().fold(most, ByteSize::min)
+    };
+    let own = |of: fn(&Narrowing) -> Option<ByteSize>| narrowing.and_then(of);
+    let output = least([own(|n| n.output), imposed.max_output, None], most.stdout);
+    let duration = [
+        narrowing.and_then(|n| n.duration),
+        imposed.max_duration,
+        job.limits.duration,
+    ];
+    Limits {
+        memory: least(
+            [own(|n| n.memory), imposed.max_memory, job.limits.memory],
+            most.memory,
+        ),
+        cpus: [narrowing.and_then(|n| n.cpus), job.limits.cpus]
+            .into_iter()
+            .flatten()
+            .fold(most.cpus, u32::min),
+        pids: [narrowing.and_then(|n| n.pids), job.limits.pids]
+            .into_iter()
+            .flatten()
+            .fold(most.pids, u32::min),
+        duration: duration
+            .into_iter()
+            .flatten()
+            .fold(most.duration, airlock_core::Span::min),
+        stdout: output,
+        stderr: output.min(most.stderr),
+        file_size: most.file_size,
+    }
+}
+
+/// A limit above what the template has is refused with the bound, not lowered behind the caller's
+/// back.
+pub(super) fn bounded<T: PartialOrd + std::fmt::Display>(
+    name: &'static str,
+    asked: Option<T>,
+    least: T,
+    contract: T,
+    template: (&'static str, T),
+) -> Result<Option<T>, (CheckId, &'static str, String, String)> {
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    let (template, bound) = template;
+    let (most, by) = if bound < contract {
+        (bound, format!("which the template `{template}` bounds"))
+    } else {
+        (contract, "the most there is".to_owned())
+    };
+    if asked < least || asked > most {
+        let what = format!("`{asked}` is out of range");
+        let fix = format!("give {least} to {most}, {by}");
+        return Err((CheckId::Sizes, name, what, fix));
+    }
+    Ok(Some(asked))
+}

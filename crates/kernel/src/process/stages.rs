@@ -1,0 +1,197 @@
+//! The stages of a workspace: where programs write, and the syscalls to look at and drop them.
+
+use super::failure::ProcessFailure;
+use crate::beneath::Root;
+use crate::policy_store::PolicyStore;
+use crate::tools::{
+    InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+};
+use crate::workspace::Workspace;
+use airlock_core::{RequestPath, Tier};
+use airlock_sandbox::launch::Layers;
+use airlock_sandbox::stage::{Claim, Diff, DiffOptions, Stage, StageError, StageSummary, Stages};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+
+impl From<StageError> for ProcessFailure {
+    fn from(error: StageError) -> Self {
+        let busy = matches!(error, StageError::InUse { .. });
+        Self::Stage {
+            what: error.to_string(),
+            busy,
+        }
+    }
+}
+
+/// All stages of `workspace`.
+fn all(workspace: &Workspace) -> Result<Stages, StageError> {
+    Stages::open(&workspace.state().path().join("stages"))
+}
+
+/// The stage `name`, made if it is not there.
+pub(super) fn open(workspace: &Workspace, name: &str) -> Result<Stage, ProcessFailure> {
+    let root = Path::new(workspace.root().path());
+    Ok(all(workspace)?.open_or_create(name, root, airlock_sandbox::stage_owner())?)
+}
+
+pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {
+    Ok(stage.claim()?)
+}
+
+pub(super) fn layers(stage: &Stage) -> Result<Layers, ProcessFailure> {
+    stage.layers().ok_or_else(|| ProcessFailure::Stage {
+        what: format!(
+            "stage `{}` is a copy, which cannot be run in yet",
+            stage.name()
+        ),
+        busy: false,
+    })
+}
+
+/// How much a stage changes, where that can be told.
+pub(super) fn changes(stage: &Stage) -> Option<u64> {
+    // Counting needs no content: what is too large to compare counts all the same.
+    let options = DiffOptions {
+        max_text_bytes: 0,
+        max_total_text_bytes: 0,
+        ..DiffOptions::default()
+    };
+    stage
+        .diff(&options)
+        .ok()
+        .map(|diff| diff.changes.len() as u64)
+}
+
+/// The stages of a workspace, for whoever `stage.read` allowed to look at them.
+pub struct StageHold<'a>(pub(crate) &'a Workspace);
+
+impl StageHold<'_> {
+    /// What the stage `name` changes; none if there is no such stage.
+    pub fn diff(&self, name: &str) -> Result<Option<Diff>, StageError> {
+        let stage = all(self.0)?.find(name)?;
+        stage
+            .map(|stage| stage.diff(&DiffOptions::default()))
+            .transpose()
+    }
+
+    /// Every stage, with those that cannot be made sense of.
+    pub fn list(&self) -> Result<Vec<Result<StageSummary, StageError>>, StageError> {
+        all(self.0)?.list()
+    }
+}
+
+/// Why stages are looked at.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadArguments {
+    /// What for: `diff` or `list`.
+    purpose: String,
+    /// The stage, if it is one.
+    #[serde(default)]
+    stage: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DropArguments {
+    /// The stage.
+    stage: String,
+}
+
+const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) -> ToolSpec {
+    ToolSpec {
+        name,
+        summary,
+        syscall: name,
+        tier: Tier::Kernel,
+        read_only: false,
+        keep: Keep::Head,
+        schema,
+        examples: &[],
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    schemars::schema_for!(T).to_value()
+}
+
+static READ: ToolSpec = spec("stage.read", "look at stages", schema_of::<ReadArguments>);
+static DROP: ToolSpec = spec(
+    "stage.drop",
+    "drop a stage and what it changed",
+    schema_of::<DropArguments>,
+);
+
+fn arguments<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
+    serde_path_to_error::deserialize(value).map_err(|error| InvalidArguments {
+        at: error.path().to_string(),
+        what: error.inner().to_string(),
+        fix: None,
+    })
+}
+
+/// A prepared syscall on stages: what it does once it is allowed.
+struct Ready<F>(F);
+
+impl<F> Prepared for Ready<F>
+where
+    F: FnOnce() -> Result<Value, ToolFailure> + Send,
+{
+    fn paths(&self) -> &[RequestPath] {
+        &[]
+    }
+
+    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        (self.0)().map(|value| ToolOutput { value, hidden: 0 })
+    }
+}
+
+/// `stage.read`: leave to look at stages. The looking itself is no tool result: a diff is long.
+pub(super) struct Read;
+
+impl Read {
+    pub(super) fn new(_: &Arc<PolicyStore>) -> Self {
+        Self
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &'static ToolSpec {
+        &READ
+    }
+
+    fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let ReadArguments { purpose, stage } = arguments(value)?;
+        Ok(Box::new(Ready(move || {
+            Ok(json!({ "purpose": purpose, "stage": stage }))
+        })))
+    }
+}
+
+/// `stage.drop`: a stage and everything in it goes.
+pub(super) struct Drop(Arc<PolicyStore>);
+
+impl Drop {
+    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
+        Self(Arc::clone(store))
+    }
+}
+
+impl Tool for Drop {
+    fn spec(&self) -> &'static ToolSpec {
+        &DROP
+    }
+
+    fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let DropArguments { stage } = arguments(value)?;
+        let store = Arc::clone(&self.0);
+        Ok(Box::new(Ready(move || {
+            let dropped = all(store.workspace()).and_then(|stages| stages.drop_stage(&stage));
+            dropped.map_err(ProcessFailure::from)?;
+            Ok(json!({ "dropped": stage }))
+        })))
+    }
+}

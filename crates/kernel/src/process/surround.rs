@@ -1,0 +1,108 @@
+//! What the machine gives a sandbox, and what it must keep clear of.
+//!
+//! The only place of the kernel that looks at the machine for the process tier. Which variables
+//! and directories are the person's is told by whoever opens the kernel, never looked up.
+
+use super::failure::ProcessFailure;
+use crate::workspace::Workspace;
+use airlock_core::limits::PATH_BYTES;
+use airlock_sandbox::launch::Base;
+use airlock_sandbox::plan::OwnVariable;
+use airlock_sandbox::presets::{self, HomeEntry, Preset};
+use airlock_sandbox::{HostPath, PlanBuilder, Reach, Surroundings, base};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What the process tier must know of the machine and the person.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The person's home directory.
+    pub home: PathBuf,
+    /// Airlock's own directories: state, configuration.
+    pub own: Vec<PathBuf>,
+    /// The person's environment. Nothing of it is passed on that a plan does not name.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Variables of the person's that say how to talk to them, and nothing else.
+const USUAL: &[&str] = &[
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "TZ",
+];
+/// Those that say so of their terminal.
+const TERMINAL: &[&str] = &["TERM", "COLORTERM", "NO_COLOR"];
+
+/// What is around one sandbox.
+pub(super) struct Around {
+    pub(super) surroundings: Surroundings,
+    pub(super) base: Base,
+    pub(super) home: Vec<HomeEntry>,
+    /// Whether the workspace is a repository, whose hooks and settings git obeys.
+    pub(super) repository: bool,
+    presets: Vec<Preset>,
+    inside: HostPath,
+}
+
+impl Around {
+    /// Looks at the machine.
+    pub(super) fn look(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
+        let root = workspace.root().path();
+        let named = |path: &Path| {
+            HostPath::new(path).map_err(|error| ProcessFailure::Sandbox(error.to_string()))
+        };
+        let home = named(&machine.home)?;
+        let mut own = Vec::new();
+        let mine = machine.own.iter().map(PathBuf::as_path);
+        for path in mine.chain([workspace.state().path()]) {
+            own.push(named(path)?);
+            // Denials are judged by where a file really is.
+            if let Ok(real) = path.canonicalize() {
+                own.push(named(&real)?);
+            }
+        }
+        let surroundings = Surroundings {
+            own,
+            home: Some(home.clone()),
+        };
+        let facts = presets::Facts {
+            surroundings: &surroundings,
+            environment: &machine.environment,
+            workspace: &named(Path::new(root))?,
+            network: Reach::None,
+        };
+        let presets = presets::detect(&facts);
+        Ok(Self {
+            base: base::detect(Path::new("/"), &home),
+            home: presets::home_entries(&presets, &home),
+            repository: Path::new(root).join(".git").is_dir(),
+            presets,
+            inside: home,
+            surroundings,
+        })
+    }
+
+    /// Gives a plan the toolchains, the usual variables and the directories every program has.
+    pub(super) fn apply(&self, builder: PlanBuilder) -> PlanBuilder {
+        let builder = presets::apply(builder, &self.presets)
+            .own(OwnVariable::Home, self.inside.as_os_str())
+            .own(OwnVariable::TemporaryDirectory, "/tmp");
+        USUAL
+            .iter()
+            .chain(TERMINAL)
+            .fold(builder, |builder, name| builder.inherit(name))
+    }
+}
+
+/// Where a granted path really is: a grant is for the file, whatever links lead to it.
+pub(super) fn real(path: &str) -> String {
+    let resolved = Path::new(path).canonicalize().ok();
+    resolved
+        .and_then(|real| real.into_os_string().into_string().ok())
+        .filter(|real| real.len() <= PATH_BYTES)
+        .unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,223 @@
+//! Programs that run another program: looked through, or refused where that cannot be done. Pure.
+//!
+//! A list of allowed commands means what is really run. `env cargo test` is `cargo test`; what a
+//! shell, `xargs` or `find -exec` will run stands in text or input, and so cannot be told.
+
+/// Why a wrapper cannot be looked through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Opaque {
+    pub(super) what: String,
+    pub(super) fix: &'static str,
+}
+
+/// How a wrapper is written: its flags, those that take a value, and words before the command.
+struct Wrapper {
+    name: &'static str,
+    flags: &'static [&'static str],
+    valued: &'static [&'static str],
+    /// Words of its own between the flags and the command, as `timeout`'s duration.
+    words: usize,
+}
+
+const fn wrapper(
+    name: &'static str,
+    flags: &'static [&'static str],
+    valued: &'static [&'static str],
+    words: usize,
+) -> Wrapper {
+    Wrapper {
+        name,
+        flags,
+        valued,
+        words,
+    }
+}
+
+/// Wrappers that say plainly what they run. A flag that is not listed makes one opaque.
+const WRAPPERS: &[Wrapper] = &[
+    wrapper(
+        "env",
+        &["-i", "-", "--ignore-environment"],
+        &["-u", "--unset"],
+        0,
+    ),
+    wrapper("time", &["-p", "-v"], &[], 0),
+    wrapper("nice", &[], &["-n", "--adjustment"], 0),
+    wrapper("nohup", &[], &[], 0),
+    wrapper("setsid", &["-f", "-w"], &[], 0),
+    wrapper("stdbuf", &[], &["-i", "-o", "-e"], 0),
+    wrapper("ionice", &["-t"], &["-c", "-n"], 0),
+    wrapper(
+        "timeout",
+        &["--foreground", "--preserve-status", "-v"],
+        &["-k", "-s"],
+        1,
+    ),
+    wrapper("command", &[], &[], 0),
+    wrapper("exec", &[], &[], 0),
+];
+
+const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh",
+];
+
+/// Programs whose command stands in input, text or another user's rights.
+const OPAQUE: &[&str] = &[
+    "xargs", "parallel", "busybox", "toybox", "sudo", "doas", "su", "script", "eval", "chroot",
+    "unshare", "nsenter", "setpriv", "flock", "watch", "ssh", "chrt", "taskset", "strace", "gdb",
+];
+
+const VECTOR: &str = "name the program itself and its arguments, one element each";
+
+/// Where in `command` the program begins that is really run.
+pub(super) fn inner(command: &[String]) -> Result<usize, Opaque> {
+    let mut at = 0;
+    while let Some(program) = command.get(at) {
+        let rest = command.get(at + 1..).unwrap_or_default();
+        match step(base_name(program), rest)? {
+            Some(ahead) => at += 1 + ahead,
+            None => return Ok(at),
+        }
+    }
+    Err(Opaque {
+        what: "a wrapper such as `env` runs nothing here".to_owned(),
+        fix: VECTOR,
+    })
+}
+
+/// The last name of a path.
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// How far after `name` the program begins that it runs; none if it runs none.
+fn step(name: &str, rest: &[String]) -> Result<Option<usize>, Opaque> {
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+        return through(wrapper, rest).map(Some);
+    }
+    let opaque = |why: &str| {
+        Err(Opaque {
+            what: format!("`{name}` {why}"),
+            fix: VECTOR,
+        })
+    };
+    if SHELLS.contains(&name) && rest.iter().any(|word| gives_text(word)) {
+        return opaque("is given a command line, and what it will run cannot be told");
+    }
+    if OPAQUE.contains(&name) {
+        return opaque("runs another program that cannot be told from its arguments");
+    }
+    let executes = |word: &String| word.starts_with("-exec") || word.starts_with("-ok");
+    if name == "find" && rest.iter().any(executes) {
+        return opaque("is told to run another program for what it finds");
+    }
+    Ok(None)
+}
+
+/// Whether a shell takes the next word for a command line: `-c`, also among other letters.
+fn gives_text(word: &str) -> bool {
+    word.strip_prefix('-')
+        .is_some_and(|letters| !letters.starts_with('-') && letters.contains('c'))
+}
+
+fn through(wrapper: &Wrapper, rest: &[String]) -> Result<usize, Opaque> {
+    let mut at = 0;
+    while let Some(word) = rest.get(at).filter(|word| word.starts_with('-')) {
+        if word == "--" {
+            at += 1;
+            break;
+        }
+        let (flag, joined) = match word.split_once('=') {
+            Some((flag, _)) => (flag, true),
+            None => (word.as_str(), false),
+        };
+        let glued = wrapper
+            .valued
+            .iter()
+            .any(|known| known.len() == 2 && word.len() > 2 && word.starts_with(known));
+        at += if wrapper.flags.contains(&word.as_str()) || glued {
+            1
+        } else if wrapper.valued.contains(&flag) {
+            if joined { 1 } else { 2 }
+        } else {
+            return Err(Opaque {
+                what: format!("`{}` with `{flag}` cannot be looked through", wrapper.name),
+                fix: "leave the flag out, or name the program itself",
+            });
+        };
+    }
+    if wrapper.name == "env" {
+        let assignments = rest.get(at..).unwrap_or_default().iter();
+        let assigned = assignments.take_while(|word| word.contains('=')).count();
+        if assigned > 0 {
+            return Err(Opaque {
+                what: "`env` is given variables".to_owned(),
+                fix: "give them in `environment`, where they are checked",
+            });
+        }
+    }
+    Ok(at + wrapper.words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner_of(line: &str) -> Result<String, String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        inner(&words)
+            .map(|at| words[at..].join(" "))
+            .map_err(|opaque| opaque.what)
+    }
+
+    #[test]
+    fn wrappers_are_looked_through() {
+        for (line, want) in [
+            ("cargo test", "cargo test"),
+            ("env cargo test", "cargo test"),
+            ("/usr/bin/env -i cargo", "cargo"),
+            ("env -u A -- cargo", "cargo"),
+            ("nice -n 5 time -p cargo test", "cargo test"),
+            ("nice -n5 cargo", "cargo"),
+            ("nice --adjustment=5 cargo", "cargo"),
+            ("timeout -k 1 10s cargo", "cargo"),
+            ("stdbuf -oL cargo", "cargo"),
+            ("nohup setsid -f make", "make"),
+            ("sh build.sh -c", "sh build.sh -c"),
+        ] {
+            let found = inner_of(line);
+            if line.starts_with("sh ") {
+                // A script's own `-c` is taken for the shell's: refused rather than trusted.
+                assert!(found.is_err(), "{line}");
+            } else {
+                assert_eq!(found.as_deref(), Ok(want), "{line}");
+            }
+        }
+        assert_eq!(inner_of("sh build.sh").as_deref(), Ok("sh build.sh"));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_through_is_refused() {
+        for line in [
+            "sh -c true",
+            "bash -lc true",
+            "/bin/dash -ec true",
+            "env sh -c true",
+            "env -S cargo",
+            "env A=1 cargo",
+            "env LD_PRELOAD=x cargo",
+            "xargs rm",
+            "nice xargs rm",
+            "find . -exec rm {} +",
+            "find . -okdir rm",
+            "busybox sh",
+            "sudo cargo",
+            "timeout --unknown 5 cargo",
+            "env",
+            "timeout 5",
+            "nice -n 5",
+        ] {
+            assert!(inner_of(line).is_err(), "{line}");
+        }
+    }
+}

@@ -107,6 +107,8 @@ pub struct Attack {
     pub judge: Judge,
     /// What each route may meet; nothing else is a denial.
     pub denied: &'static [&'static str],
+    /// What a route may meet besides where bubblewrap raises the walls.
+    pub denied_by_bwrap: &'static [&'static str],
     /// How the command may end other than by itself.
     pub ends: &'static [&'static str],
     /// The walls that stop it.
@@ -147,6 +149,7 @@ impl Attack {
             control: Control::Anyone,
             judge: Judge::Probe,
             denied: &[],
+            denied_by_bwrap: &[],
             ends: &[],
             walls: &[],
             target: None,
@@ -157,6 +160,12 @@ impl Attack {
 
     pub(crate) const fn denied(mut self, denied: &'static [&'static str]) -> Self {
         self.denied = denied;
+        self
+    }
+
+    /// Bubblewrap's init is hidden whole: what is asked of it is not there.
+    pub(crate) const fn of_init(mut self) -> Self {
+        self.denied_by_bwrap = &["ENOENT"];
         self
     }
 

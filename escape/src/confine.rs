@@ -49,6 +49,11 @@ pub(crate) fn walls(launcher: Launcher, attack: &Attack) -> Vec<Wall> {
     attack.walls.iter().copied().filter(raised).collect()
 }
 
+/// Whether `launcher` can deny what the plan of `scene` denies. Bubblewrap knows paths alone.
+pub(crate) fn says_denials(launcher: Launcher, scene: &Scene) -> bool {
+    launcher != Launcher::Bwrap || scene.grants.patterns.is_empty()
+}
+
 /// Whether every one of `walls` stands, and there is one.
 pub(crate) fn standing(sandbox: &Sandbox, walls: &[Wall]) -> Result<(), String> {
     if walls.is_empty() {

@@ -79,6 +79,8 @@ pub(crate) struct Scene {
     pub(crate) watches_bits: Vec<(PathBuf, Owner)>,
     /// Whether attributes that steer an overlay on these are an effect.
     pub(crate) watches_attributes: Vec<PathBuf>,
+    /// Files the attack makes; one of root's is an effect, and so is none.
+    pub(crate) watches_owners: Vec<PathBuf>,
     /// What to remove at the end.
     pub(crate) leftovers: Vec<PathBuf>,
     /// More that no sandbox may change.
@@ -119,6 +121,7 @@ impl Scene {
             watches_processes: false,
             watches_bits: Vec::new(),
             watches_attributes: Vec::new(),
+            watches_owners: Vec::new(),
             leftovers: Vec::new(),
             kept: Vec::new(),
             reads_stage: false,
@@ -229,6 +232,7 @@ impl Scene {
                 .iter()
                 .flat_map(|(root, owner)| privileged_below(root, *owner)),
         );
+        changes.extend(self.watches_owners.iter().filter_map(|path| of_root(path)));
         if self.reads_stage {
             changes.extend(self.misread());
         }
@@ -236,7 +240,7 @@ impl Scene {
         let steered = self
             .watches_attributes
             .iter()
-            .filter(|_| self.layers == LayersKind::Overlay)
+            .filter(|_| self.layers == LayersKind::Overlay || !self.confined)
             .flat_map(|path| steering(path));
         changes.extend(steered);
         if self.watches_processes && !processes_with(&self.marker).is_empty() {
@@ -476,6 +480,13 @@ fn privileged_below(root: &Path, whose: Owner) -> Vec<String> {
         }
     }
     found
+}
+
+fn of_root(path: &Path) -> Option<String> {
+    match path.symlink_metadata() {
+        Ok(about) => (about.uid() == 0).then(|| format!("{} is root's", path.display())),
+        Err(_) => Some(format!("{} was not made", path.display())),
+    }
 }
 
 /// Attributes by which the overlay of this user's stages would be steered. Overlayfs itself sets

@@ -1,7 +1,7 @@
 //! Runs attacks: the control unconfined, then the same confined.
 
 use crate::attack::{Attack, Control, Judge, Limit};
-use crate::confine::{NotStarted, fill, standing, start, walls};
+use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
 use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, open_up, processes_with};
 use crate::table::attacks;
@@ -23,6 +23,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the host is given to end what a sandbox left behind.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What is met where the launcher refuses a plan.
+const NOT_STARTED: &str = "does not start";
 
 /// What became of an attack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -169,7 +172,12 @@ impl Suite {
             self.confined(attack)
         };
         match confined {
-            Ok(met) => row.met = met,
+            Ok(met) => {
+                if met == [NOT_STARTED] {
+                    row.walls = vec![Wall::Denials.name()];
+                }
+                row.met = met;
+            }
             Err(problem) => {
                 let stated = stated(self.launcher, attack).map(Verdict::Limit);
                 row.verdict = stated.unwrap_or(Verdict::Failed(problem));
@@ -287,16 +295,15 @@ impl Suite {
         let given = (attack.scene)(&mut scene);
         scene.settle().map_err(|error| error.to_string())?;
         fill(&scene).map_err(|error| format!("cannot fill the stage: {error}"))?;
-        let walls = walls(self.launcher, attack);
-        let mut sandbox = match start(self.launcher, &scene) {
-            Ok(sandbox) => sandbox,
-            // Nothing foreign has run. Only what denials alone would stop may be held by this.
-            Err(NotStarted::Denials) if walls == [Wall::Denials] => {
-                return Ok(vec!["does not start".to_owned()]);
-            }
-            Err(refused) => return Err(refused.problem()),
+        let denies = says_denials(self.launcher, &scene);
+        let mut sandbox = match (start(self.launcher, &scene), denies) {
+            (Ok(sandbox), true) => sandbox,
+            // Nothing foreign has run.
+            (Err(NotStarted::Denials), false) => return Ok(vec![NOT_STARTED.to_owned()]),
+            (Ok(_), false) => return Err("started without what the plan denies".to_owned()),
+            (Err(refused), _) => return Err(refused.problem()),
         };
-        standing(&sandbox, &walls)?;
+        standing(&sandbox, &walls(self.launcher, attack))?;
         let mut output = Vec::new();
         let mut complaints = Vec::new();
         let command = Command {
@@ -329,7 +336,7 @@ impl Suite {
         if lasted > PATIENCE {
             return Err(format!("the command was not ended for {lasted:?}"));
         }
-        match complaint(attack, said.as_ref(), &ended, &changes) {
+        match complaint(self.launcher, attack, said.as_ref(), &ended, &changes) {
             Some(problem) => {
                 let errors = String::from_utf8_lossy(&complaints);
                 Err(

@@ -189,12 +189,12 @@ pub(super) const ROWS: &[Attack] = &[
         .by(&[Seccomp, UtsNamespace]),
     row(
         "host-user",
-        "find-in-file",
+        "write-path",
         "being root on the host behind the mapping",
-        mapping,
+        whose,
     )
     .root()
-    .denied(&["NOT-THERE"])
+    .seen_from_outside()
     .by(&[HostUser]),
 ];
 
@@ -232,6 +232,14 @@ fn name(scene: &mut Scene) -> Value {
 }
 
 /// The line of the mapping whose second number, the host's, is 0.
-fn mapping(_: &mut Scene) -> Value {
-    json!({ "paths": ["/proc/self/uid_map", "/proc/self/gid_map"], "marker": "          0 " })
+/// What a mapping says is true of the namespace above alone; a file's owner is the host's word.
+fn whose(scene: &mut Scene) -> Value {
+    let made = scene.path("stage/upper/whose");
+    let told = if scene.confined {
+        scene.path("tree/whose")
+    } else {
+        made.clone()
+    };
+    scene.watches_owners.push(made);
+    json!({ "paths": [told], "plain": true })
 }

@@ -178,6 +178,8 @@ pub(super) const ROWS: &[Attack] = &[
         namespaces,
     )
     .denied(&["EPERM", "EACCES"])
+    .of_init()
+    .of_init()
     .by(&[Seccomp]),
     row(
         "root-keys",

@@ -188,6 +188,7 @@ pub(super) const ROWS: &[Attack] = &[
         read_grant_new,
     )
     .denied(READ_ONLY)
+    .of_init()
     .by(&[Root, Landlock]),
     row(
         "own-program",

@@ -123,13 +123,38 @@ pub struct Attack {
 
 /// A stated limit of the sandbox: an attack that is not stopped, or not always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// Whoever starts the sandbox.
-    Always(&'static str),
-    /// Where no cgroup may be made.
-    WithoutCgroup(&'static str),
-    /// Where this launcher raises the walls.
-    With(Launcher, &'static str),
+pub struct Limit {
+    /// Why it is one.
+    pub why: &'static str,
+    /// The launcher that has it, if not every one.
+    pub launcher: Option<Launcher>,
+    /// Whether it is one only where no cgroup may be made.
+    pub without_cgroup: bool,
+}
+
+impl Limit {
+    pub(crate) const fn new(why: &'static str) -> Self {
+        Self {
+            why,
+            launcher: None,
+            without_cgroup: false,
+        }
+    }
+
+    pub(crate) const fn with(mut self, launcher: Launcher) -> Self {
+        self.launcher = Some(launcher);
+        self
+    }
+
+    pub(crate) const fn without_cgroup(mut self) -> Self {
+        self.without_cgroup = true;
+        self
+    }
+
+    /// Whether it lets the attack through here.
+    pub(crate) fn applies(&self, launcher: Launcher, cgroup: bool) -> bool {
+        self.launcher.is_none_or(|own| own == launcher) && !(self.without_cgroup && cgroup)
+    }
 }
 
 impl Attack {
@@ -207,5 +232,28 @@ impl Attack {
     pub(crate) const fn orphaned(mut self) -> Self {
         self.orphaned = true;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_excuses_only_where_it_is_stated() {
+        let (native, bwrap) = (Launcher::Native, Launcher::Bwrap);
+        let limit = Limit::new("x");
+        for (limit, launcher, cgroup, applies) in [
+            (limit, native, true, true),
+            (limit.without_cgroup(), native, true, false),
+            (limit.without_cgroup(), native, false, true),
+            (limit.with(bwrap), native, false, false),
+            (limit.with(bwrap), bwrap, true, true),
+            (limit.with(bwrap).without_cgroup(), bwrap, true, false),
+            (limit.with(bwrap).without_cgroup(), native, false, false),
+        ] {
+            let found = limit.applies(launcher, cgroup);
+            assert_eq!(found, applies, "{limit:?} {launcher:?} {cgroup}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Runs attacks: the control unconfined, then the same confined.
 
-use crate::attack::{Attack, Control, Judge, Limit};
+use crate::attack::{Attack, Control, Judge};
 use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
 use crate::judge::{Said, complaint, word};
 use crate::scene::{Scene, is_root, open_up, processes_with};
@@ -86,12 +86,11 @@ const fn layers(launcher: Launcher) -> LayersKind {
 
 /// The stated limit that lets this attack through here, if one does.
 fn stated(launcher: Launcher, attack: &Attack) -> Option<&'static str> {
-    let root = is_root();
-    attack.limits.iter().find_map(|limit| match limit {
-        Limit::Always(why) => Some(*why),
-        Limit::WithoutCgroup(why) => (!root).then_some(*why),
-        Limit::With(own, why) => (*own == launcher).then_some(*why),
-    })
+    // Root may always make one where there are any.
+    let cgroup = is_root();
+    let mut limits = attack.limits.iter();
+    let limit = limits.find(|limit| limit.applies(launcher, cgroup));
+    limit.map(|limit| limit.why)
 }
 
 impl Suite {

@@ -137,7 +137,7 @@ pub(super) const ROWS: &[Attack] = &[
 ];
 
 /// The kernel can only be told to go on with an `execve`, and then reads its arguments anew.
-const RUN: Limit = Limit::Always("a denied file that is executable can be run");
+const RUN: Limit = Limit::new("a denied file that is executable can be run");
 
 fn denied_directory(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/private"];

@@ -100,6 +100,7 @@ pub(super) const ROWS: &[Attack] = &[
         namespaces,
     )
     .denied(&["EPERM", "EACCES"])
+    .of_init()
     .by(&[Seccomp, UserNamespace]),
     row("uid-map", "uid-map", "another mapping of users", own)
         .denied(&["EPERM", "EACCES", "EROFS"])

@@ -179,7 +179,6 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(&["EPERM", "EACCES"])
     .of_init()
-    .of_init()
     .by(&[Seccomp]),
     row(
         "root-keys",

@@ -1,8 +1,9 @@
 //! Writing outside the stage.
 
 use super::{READ_ONLY, nothing};
-use crate::attack::{Attack, Class};
+use crate::attack::{Attack, Class, Limit};
 use crate::scene::{Owner, Scene};
+use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
@@ -267,7 +268,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .root()
     .denied(&["EPERM", "EINVAL"])
-    .by(&[Seccomp, Landlock]),
+    .by(&[Seccomp, Landlock])
+    .limits(&[WHITEOUTS]),
     row(
         "change-owner",
         "change-owner",
@@ -294,6 +296,12 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(READ_ONLY)
     .by(&[Root, Landlock]),
 ];
+
+/// An overlay refuses the flag by itself. A copy is never a layer, so there a whiteout is a device
+/// that nobody has, which does not leave a stage.
+const WHITEOUTS: Limit =
+    Limit::new("a rename can leave a whiteout in a copy, where it hides nothing")
+        .with(Launcher::Bwrap);
 
 /// Confined, the stage is one that can be asked for its changes.
 fn traps(scene: &mut Scene) -> Value {

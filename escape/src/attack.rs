@@ -189,8 +189,12 @@ impl Attack {
     }
 
     /// Bubblewrap's init is hidden whole: what is asked of it is not there.
-    pub(crate) const fn of_init(mut self) -> Self {
-        self.denied_by_bwrap = &["ENOENT"];
+    pub(crate) const fn of_init(self) -> Self {
+        self.denied_by_bwrap(&["ENOENT"])
+    }
+
+    pub(crate) const fn denied_by_bwrap(mut self, denied: &'static [&'static str]) -> Self {
+        self.denied_by_bwrap = denied;
         self
     }
 

@@ -12,11 +12,13 @@
 mod attack;
 mod confine;
 mod judge;
+mod paper;
 mod scene;
 mod suite;
 mod table;
 
 pub use airlock_sandbox::Launcher;
 pub use attack::{Attack, Class, Control, Judge, Limit};
+pub use paper::{Run, markdown};
 pub use suite::{LAUNCHERS, Row, Suite, Verdict, hold};
 pub use table::attacks;

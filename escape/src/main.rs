@@ -1,8 +1,8 @@
 //! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the
 //! suite and prints its table; it leaves with 1 if a row failed: one that neither held nor is a
-//! stated limit.
+//! stated limit. `airlock-escape table NAME=FILE...` makes one table of several results in JSON.
 
-use airlock_escape::{LAUNCHERS, Launcher, Row, Suite, Verdict, hold};
+use airlock_escape::{LAUNCHERS, Launcher, Row, Run, Suite, Verdict, hold, markdown};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["hold", place, probe, marker, kind] => {
-            let (place, probe) = (Path::new(place), Path::new(probe));
-            hold(place, probe, marker, launcher(kind).ok()).map(|()| true)
+            let confined = (*kind != "unconfined").then(|| launcher(kind)).transpose();
+            let held = |by| hold(Path::new(place), Path::new(probe), marker, by);
+            confined.and_then(held).map(|()| true)
         }
+        ["table", columns @ ..] => paper(columns).map(|()| true),
         _ => Options::read(&words).and_then(|options| run(&options)),
     };
     match outcome {
@@ -92,12 +94,28 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
     }
     let text = match options.format {
         Format::Json => serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?,
-        Format::Markdown => markdown(&rows),
+        Format::Markdown => {
+            let json = serde_json::to_string(&rows).map_err(|error| error.to_string())?;
+            markdown(&[Run::read("result", &json)?])
+        }
         Format::Text => table(&rows),
     };
     writeln!(io::stdout(), "{text}").map_err(|error| error.to_string())?;
     let failed = |row: &Row| matches!(row.verdict, Verdict::Failed(_));
     Ok(!rows.iter().any(failed))
+}
+
+/// Reads results as `NAME=FILE` and writes them as one table.
+fn paper(columns: &[&str]) -> Result<(), String> {
+    let mut runs = Vec::new();
+    for column in columns {
+        let (name, file) = column
+            .split_once('=')
+            .ok_or_else(|| format!("`{column}` is not `NAME=FILE`"))?;
+        let text = std::fs::read_to_string(file).map_err(|error| format!("`{file}`: {error}"))?;
+        runs.push(Run::read(name, &text)?);
+    }
+    write!(io::stdout(), "{}", markdown(&runs)).map_err(|error| error.to_string())
 }
 
 fn table(rows: &[Row]) -> String {
@@ -131,24 +149,5 @@ fn table(rows: &[Row]) -> String {
         "
 {held} of {all} held, {shown} controls succeeded"
     );
-    text
-}
-
-fn markdown(rows: &[Row]) -> String {
-    let mut text = String::from("| attack | what | control | result | wall |\n");
-    text.push_str("| --- | --- | --- | --- | --- |\n");
-    for row in rows {
-        let result = match &row.verdict {
-            Verdict::Held => format!("held: {}", row.met.join(", ")),
-            Verdict::Limit(why) => format!("limit: {why}"),
-            Verdict::Failed(_) => "**failed**".to_owned(),
-        };
-        let (attack, about, control) = (row.attack, row.about, &row.control);
-        let walls = row.walls.join(", ");
-        let _ = writeln!(
-            text,
-            "| {attack} | {about} | {control} | {result} | {walls} |"
-        );
-    }
     text
 }

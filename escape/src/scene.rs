@@ -508,8 +508,13 @@ fn steering(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Processes whose arguments have the marker.
+/// Processes that an attack left behind: they linger, with the marker among their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
+    let lingers = |line: &str| line.contains("linger");
+    processes(marker, lingers)
+}
+
+fn processes(marker: &str, wanted: fn(&str) -> bool) -> Vec<i32> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -517,14 +522,15 @@ pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
             let line = fs::read(entry.path().join("cmdline")).ok()?;
             let line = String::from_utf8_lossy(&line).into_owned();
-            let lingers = line.contains("linger") && line.contains(marker);
-            (lingers && pid.unsigned_abs() != own).then_some(pid)
+            let found = line.contains(marker) && wanted(&line);
+            (found && pid.unsigned_abs() != own).then_some(pid)
         })
         .collect()
 }
 
+/// Ends what was left behind, and whoever left it and waits.
 fn end_processes(marker: &str) {
-    for pid in processes_with(marker) {
+    for pid in processes(marker, |_| true) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

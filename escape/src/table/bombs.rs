@@ -64,6 +64,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(MEMORY)
     .ends(&["out-of-memory"])
+    // Where the workspace itself lies in /var/tmp.
+    .denied_by_bwrap(&["EROFS"])
     .by(&[MountNamespace]),
     row(
         "bomb-shm",

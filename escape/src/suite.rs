@@ -3,7 +3,7 @@
 use crate::attack::{Attack, Control, Judge};
 use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
 use crate::judge::{Said, complaint, word};
-use crate::scene::{Scene, is_root, open_up, processes_with};
+use crate::scene::{Scene, copy_program, is_root, open_up, processes_with};
 use crate::table::attacks;
 use airlock_sandbox::launch::{Command, LayersKind, Stdin, Streams};
 use airlock_sandbox::{Launcher, Wall};
@@ -104,7 +104,7 @@ impl Suite {
         let directory = place.path().join("bin");
         fs::create_dir(&directory)?;
         let copy = directory.join("airlock-probe");
-        fs::copy(probe, &copy)?;
+        copy_program(probe, &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         let (probe, runner) = (copy, runner.to_owned());
         Ok(Self {

@@ -1,7 +1,7 @@
 //! Reaching what is denied inside a grant.
 
 use crate::attack::{Attack, Class, Limit};
-use crate::scene::Scene;
+use crate::scene::{Scene, copy_program};
 use airlock_sandbox::Wall::Denials;
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ fn denied_directory(scene: &mut Scene) -> Value {
 fn denied_program(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/*.secret"];
     let copy = scene.path("tree/tools/program.secret");
-    let _ = std::fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     json!({ "path": copy })
 }
 

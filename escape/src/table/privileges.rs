@@ -2,7 +2,7 @@
 
 use super::{first_process, nothing, own};
 use crate::attack::{Attack, Class};
-use crate::scene::Scene;
+use crate::scene::{Scene, copy_program};
 use airlock_sandbox::Wall::{
     Capabilities, HostUser, NoNewPrivileges, Root, Seccomp, UserNamespace, UtsNamespace,
 };
@@ -201,7 +201,7 @@ pub(super) const ROWS: &[Attack] = &[
 
 fn setuid_file(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/setuid");
-    let _ = fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     let _ = fs::set_permissions(&copy, fs::Permissions::from_mode(0o6755));
     scene.grants.reads.push(scene.path("readable"));
     json!({ "paths": [copy] })
@@ -209,7 +209,7 @@ fn setuid_file(scene: &mut Scene) -> Value {
 
 fn capable_file(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/capable");
-    let _ = fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     let _ = fs::set_permissions(&copy, fs::Permissions::from_mode(0o755));
     // Version 2, effective: to change owners.
     let words: [u32; 5] = [0x0200_0001, 1, 0, 0, 0];

@@ -2,7 +2,7 @@
 
 use super::{READ_ONLY, nothing};
 use crate::attack::{Attack, Class, Limit};
-use crate::scene::{Owner, Scene};
+use crate::scene::{Owner, Scene, copy_program};
 use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
@@ -396,7 +396,7 @@ fn read_grant_new(scene: &mut Scene) -> Value {
 /// A program granted for reading; the control may write its copy.
 fn program(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/program");
-    let _ = fs::copy("/bin/true", &copy);
+    let _ = copy_program(std::path::Path::new("/bin/true"), &copy);
     scene.grants.reads.push(scene.path("readable"));
     json!({ "program": copy })
 }

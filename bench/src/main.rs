@@ -43,6 +43,15 @@ fn run() -> Result<ExitCode, Failure> {
         Task::VerifyInChild(directory, depth) => {
             say(&cases::verify_in_child(&directory, depth)?)?;
         }
+        Task::Worker {
+            task,
+            home,
+            arguments,
+        } => {
+            for row in cases::in_worker(&task, &home, &arguments)? {
+                say(&row.to_json())?;
+            }
+        }
         Task::Measure(options) => return measure(&options),
     }
     Ok(ExitCode::SUCCESS)
@@ -50,6 +59,7 @@ fn run() -> Result<ExitCode, Failure> {
 
 fn measure(options: &Options) -> Result<ExitCode, Failure> {
     let before = machine::load();
+    say(&format!("{}- load average: {before}", report::setting()))?;
     let mut rows = Vec::new();
     for case in cases::ALL.iter().filter(|case| options.wants(case.name)) {
         say(&format!("measuring {}: {}", case.name, case.about))?;

@@ -8,11 +8,13 @@ use std::path::PathBuf;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [--only NAME]... [--quick] [--strict]
        cargo xtask bench --list
+       cargo xtask bench --setup-peers
 
   --only NAME   measure this group only; may be repeated
   --quick       fewer rounds and smaller inputs: for a look, not for a claim
   --strict      exit with 1 if a target is not met
   --list        the groups there are
+  --setup-peers install the peers that come from npm, into the target directory
 
 A complete run (neither --only nor --quick) writes bench/RESULTS.md.";
 
@@ -22,6 +24,12 @@ pub(crate) enum Task {
     List,
     /// Not for people: verifies a log in a process whose memory holds nothing else.
     VerifyInChild(PathBuf, Depth),
+    /// Not for people: measures in a process that may belong to another user.
+    Worker {
+        task: String,
+        home: PathBuf,
+        arguments: Vec<String>,
+    },
     Measure(Options),
 }
 
@@ -60,10 +68,27 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Task, Failure> {
             "--only" => options.only.push(group(rest.next())?),
             "--verify-in-child" => return in_child(rest.next(), Depth::Entries),
             "--verify-digests-in-child" => return in_child(rest.next(), Depth::Digests),
+            "--worker" => return worker(rest.cloned().collect()),
             other => return Err(Failure::new(format!("unknown argument `{other}`\n{USAGE}"))),
         }
     }
     Ok(Task::Measure(options))
+}
+
+fn worker(mut words: Vec<String>) -> Result<Task, Failure> {
+    if words.len() < 2 {
+        return Err(Failure::new("which task, and where?"));
+    }
+    let arguments = words.split_off(2);
+    let mut words = words.into_iter();
+    let (Some(task), Some(home)) = (words.next(), words.next()) else {
+        return Err(Failure::new("which task, and where?"));
+    };
+    Ok(Task::Worker {
+        task,
+        home: home.into(),
+        arguments,
+    })
 }
 
 fn in_child(directory: Option<&String>, depth: Depth) -> Result<Task, Failure> {

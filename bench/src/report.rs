@@ -1,5 +1,6 @@
 //! Writes `bench/RESULTS.md`.
 
+use crate::cases;
 use crate::failure::Failure;
 use crate::machine;
 use crate::table::{self, Row};
@@ -15,6 +16,23 @@ pub(crate) fn write(rows: &[Row], load_before: &str) -> Result<(), Failure> {
 
 fn text(rows: &[Row], load_before: &str) -> String {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
+    format!(
+        "# Results\n\n\
+         Written by `cargo xtask bench`; do not edit. How each figure is measured: \
+         [README.md](README.md).\n\n\
+         - date: {date}\n\
+         {}\
+         - load average, before and after: {load_before} / {}\n\n\
+         {}\n\n{}",
+        setting(),
+        machine::load(),
+        table::summary(rows),
+        table::markdown(rows),
+    )
+}
+
+/// The machine and the versions, a line each.
+pub(crate) fn setting() -> String {
     let program = |name: &str| {
         machine::program_version(name).unwrap_or_else(|| format!("{name} not installed"))
     };
@@ -22,32 +40,29 @@ fn text(rows: &[Row], load_before: &str) -> String {
         .iter()
         .map(|name| format!("{name} {}", machine::crate_version(name)))
         .collect();
+    let peers: Vec<String> = ["rg", "bwrap", "docker"]
+        .into_iter()
+        .map(program)
+        .chain(cases::npm_versions())
+        .collect();
     let sha = if machine::sha_instructions() {
         "yes"
     } else {
         "no"
     };
     format!(
-        "# Results\n\n\
-         Written by `cargo xtask bench`; do not edit. How each figure is measured: \
-         [README.md](README.md).\n\n\
-         - date: {date}\n\
-         - processor: {} x {}, SHA instructions: {sha}\n\
+        "- processor: {} x {}, SHA instructions: {sha}\n\
          - memory: {}\n\
          - kernel: Linux {}\n\
-         - load average, before and after: {load_before} / {}\n\
-         - versions: {}; {}; SQLite {}; {}\n\n\
-         {}\n\n{}",
+         - versions: {}; {}; SQLite {}\n\
+         - peers: {}\n",
         machine::cores(),
         machine::processor(),
         machine::memory(),
         machine::kernel(),
-        machine::load(),
         program("rustc"),
         crates.join(", "),
         rusqlite::version(),
-        program("rg"),
-        table::summary(rows),
-        table::markdown(rows),
+        peers.join("; "),
     )
 }

@@ -1,5 +1,8 @@
 //! Rows of results.
 
+use crate::failure::Failure;
+use crate::measure;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// Whether a figure is what was wanted.
@@ -25,6 +28,12 @@ impl Standing {
             Self::Shown => "-",
             Self::NotMeasured => "not measured",
         }
+    }
+
+    fn find(text: &str) -> Option<Self> {
+        [Self::Met, Self::NotMet, Self::Shown, Self::NotMeasured]
+            .into_iter()
+            .find(|standing| standing.as_str() == text)
     }
 }
 
@@ -67,6 +76,19 @@ impl Row {
         self
     }
 
+    /// How many times faster than the peer, where that is what is wanted.
+    pub(crate) fn faster(mut self, factor: f64) -> Self {
+        self.ratio = format!("{factor:.1} x faster");
+        self
+    }
+
+    /// What it takes more than the peer, where that is what is wanted.
+    pub(crate) fn difference(mut self, nanos: f64) -> Self {
+        let sign = if nanos < 0.0 { '-' } else { '+' };
+        self.ratio = format!("{sign} {}", measure::time_text(nanos.abs()));
+        self
+    }
+
     pub(crate) fn wanted(mut self, text: impl Into<String>, met: bool) -> Self {
         self.wanted = text.into();
         self.standing = Standing::of(met);
@@ -81,6 +103,37 @@ impl Row {
             standing: Standing::NotMeasured,
             ..Self::new(what)
         }
+    }
+
+    /// One line, for whoever waits for a worker.
+    pub(crate) fn to_json(&self) -> String {
+        let Self {
+            what,
+            measured,
+            against,
+            ratio,
+            wanted,
+            standing,
+        } = self;
+        json!([what, measured, against, ratio, wanted, standing.as_str()]).to_string()
+    }
+
+    pub(crate) fn from_json(line: &str) -> Result<Self, Failure> {
+        let cells: Vec<Value> = serde_json::from_str(line)?;
+        let cell = |index: usize| {
+            let text = cells.get(index).and_then(Value::as_str);
+            text.map(str::to_owned)
+                .ok_or_else(|| Failure::new(format!("a worker said `{line}`")))
+        };
+        Ok(Self {
+            what: cell(0)?,
+            measured: cell(1)?,
+            against: cell(2)?,
+            ratio: cell(3)?,
+            wanted: cell(4)?,
+            standing: Standing::find(&cell(5)?)
+                .ok_or_else(|| Failure::new(format!("a worker said `{line}`")))?,
+        })
     }
 
     pub(crate) fn missed(&self) -> bool {
@@ -156,6 +209,21 @@ mod tests {
         assert_eq!(summary(&rows), "1 met, 1 not met, 1 not measured");
         assert_eq!(rows.iter().filter(|row| row.missed()).count(), 1);
         assert!(markdown(&rows).contains("| not installed: apt-get install ripgrep |"));
+    }
+
+    #[test]
+    fn a_row_of_a_worker_is_the_same_here() {
+        let rows = [
+            Row::new("a|b").ratio(2.0).wanted("x", false),
+            Row::missing("c", "x", "why"),
+        ];
+        for row in rows {
+            let read = Row::from_json(&row.to_json()).unwrap();
+            assert_eq!(read.to_string(), row.to_string());
+        }
+        for line in ["", "[]", r#"["a","b","c","d","e","fine"]"#] {
+            assert!(Row::from_json(line).is_err(), "{line}");
+        }
     }
 
     #[test]

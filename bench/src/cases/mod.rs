@@ -4,13 +4,17 @@ mod audit;
 mod capability;
 mod decision;
 mod kernel;
+mod sandbox;
+mod stage;
 mod token;
 
 use crate::failure::Failure;
 use crate::options::Options;
 use crate::table::Row;
+use std::path::Path;
 
 pub(crate) use audit::verify_in_child;
+pub(crate) use sandbox::npm_versions;
 
 /// A group of rows.
 pub(crate) struct Case {
@@ -71,7 +75,32 @@ pub(crate) const ALL: &[Case] = &[
         about: "the start of the program and of the kernel",
         run: kernel::start,
     },
+    Case {
+        name: "sandbox",
+        about: "sandboxes cold, warm and in memory against bwrap, docker, srt and codex",
+        run: sandbox::run,
+    },
+    Case {
+        name: "stage",
+        about: "stages and denials on 100 and 300,000 files",
+        run: stage::run,
+    },
 ];
+
+/// What a worker, a process of its own that may belong to another user, measures in `home`.
+pub(crate) fn in_worker(
+    task: &str,
+    home: &Path,
+    arguments: &[String],
+) -> Result<Vec<Row>, Failure> {
+    match task {
+        "sandbox" => sandbox::worker(home, arguments),
+        "hold" => sandbox::hold(home, arguments),
+        "trees" => stage::trees(home, arguments),
+        "stage" => stage::worker(home, arguments),
+        other => Err(Failure::new(format!("there is no task `{other}`"))),
+    }
+}
 
 /// The caller of every request measured here.
 fn caller(tags: &[String]) -> Result<airlock_core::Caller, Failure> {

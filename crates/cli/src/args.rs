@@ -157,6 +157,9 @@ found, 128+n signal.")]
         /// Where to write them
         directory: PathBuf,
     },
+    /// Serve one script of a policy, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock script-worker")]
+    ScriptWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

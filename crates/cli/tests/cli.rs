@@ -18,6 +18,7 @@ mod cases {
     mod config;
     mod doctor;
     mod exec;
+    mod extensions;
     mod help;
     mod hostile;
     mod init;

@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::control;
+use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, StageHold};
@@ -48,6 +49,8 @@ pub struct KernelConfig {
     pub output_bytes: usize,
     /// Threads a search may use; zero means one a processor.
     pub search_threads: usize,
+    /// What runs the scripts of a policy; without it, decisions that would ask one are denials.
+    pub worker: Option<WorkerProgram>,
 }
 
 /// Why a kernel does not start.
@@ -108,7 +111,11 @@ impl Kernel {
     pub fn open(config: KernelConfig) -> Result<Self, StartError> {
         let local = Local::detect().map_err(StartError::Identity)?;
         let workspace = Workspace::open(&config.workspace, &config.state_home)?;
-        let store = Arc::new(PolicyStore::open(workspace, local.user())?);
+        let store = Arc::new(PolicyStore::open(
+            workspace,
+            local.user(),
+            config.worker.clone(),
+        )?);
         let log = open_log(&store, &config).map_err(StartError::Audit)?;
         if store.current().policy().document().audit.stop_on_break {
             refuse_broken(&log)?;

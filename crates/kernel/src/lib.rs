@@ -25,6 +25,7 @@ mod workspace;
 pub use approvals::AnswerFailure;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
+pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};

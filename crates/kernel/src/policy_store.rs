@@ -3,6 +3,7 @@
 //! Invariant 8 lives here: the workspace's file counts only while a person's approval holds, and
 //! [`PolicyStore::update`] - reached only through the reviewed syscall - is the only writer.
 
+use crate::extensions::{self, Approved, ExtensionProblem, Listed, WorkerProgram};
 use crate::kernel::StartError;
 use crate::starter::Starter;
 use crate::workspace::{
@@ -113,6 +114,15 @@ pub struct PolicyInForce {
     workspace_allow: CapabilitySet,
     user_allow: CapabilitySet,
     source: Arc<[u8]>,
+    extensions: Vec<Arc<Listed>>,
+}
+
+/// Where a policy is in force, and for whom.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    workspace: &'a Workspace,
+    user: &'a UserId,
+    worker: Option<&'a WorkerProgram>,
 }
 
 impl PolicyInForce {
@@ -120,24 +130,38 @@ impl PolicyInForce {
         policy: Policy,
         origin: PolicyOrigin,
         source: &[u8],
-        workspace: &Workspace,
-        user: &UserId,
+        approved: &Approved,
+        here: Here<'_>,
     ) -> Result<Self, StartError> {
+        let Here {
+            workspace,
+            user,
+            worker,
+        } = here;
         let document = policy.document();
         let set =
             |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
         let user_allow = set(&permissions(document, user))?;
         let built_ins = BuiltIns::standard(protected(workspace)?);
-        let extensions = crate::extensions::host(&policy);
-        let engine = Engine::new(policy, built_ins, extensions);
+        let extensions = extensions::listed(&policy, approved, workspace, worker);
+        let engine = Engine::new(policy, built_ins, extensions::host(&extensions));
         Ok(Self {
             engine,
             origin,
             workspace_allow,
             user_allow,
             source: source.into(),
+            extensions,
         })
+    }
+
+    /// Starts every extension and says which cannot be asked.
+    pub fn extension_problems(&self) -> Vec<ExtensionProblem> {
+        self.extensions
+            .iter()
+            .filter_map(|one| one.problem())
+            .collect()
     }
 
     /// Where it comes from.
@@ -250,6 +274,7 @@ impl Stamp {
 pub(crate) struct PolicyStore {
     workspace: Workspace,
     user: UserId,
+    worker: Option<WorkerProgram>,
     current: ArcSwap<PolicyInForce>,
     stamp: ArcSwap<Stamp>,
     loading: Mutex<()>,
@@ -258,13 +283,22 @@ pub(crate) struct PolicyStore {
 impl PolicyStore {
     /// Loads the policy a person approved, or the built-in one. A policy that is approved and does
     /// not load stops the start.
-    pub(crate) fn open(workspace: Workspace, user: &UserId) -> Result<Self, StartError> {
+    pub(crate) fn open(
+        workspace: Workspace,
+        user: &UserId,
+        worker: Option<WorkerProgram>,
+    ) -> Result<Self, StartError> {
         // Before loading: what changes meanwhile is noticed at the first call.
         let stamp = Stamp::of(&workspace.state().trust());
-        let current = load(&workspace, user)?;
+        let current = load(Here {
+            workspace: &workspace,
+            user,
+            worker: worker.as_ref(),
+        })?;
         Ok(Self {
             workspace,
             user: user.clone(),
+            worker,
             current: ArcSwap::from_pointee(current),
             stamp: ArcSwap::from_pointee(stamp),
             loading: Mutex::new(()),
@@ -275,13 +309,21 @@ impl PolicyStore {
         &self.workspace
     }
 
+    fn here(&self) -> Here<'_> {
+        Here {
+            workspace: &self.workspace,
+            user: &self.user,
+            worker: self.worker.as_ref(),
+        }
+    }
+
     /// The policy in force, also if another process changed what is approved.
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
         let path = self.workspace.state().trust();
         if Stamp::of(&path) != **self.stamp.load() {
             // What cannot be loaded is not trusted: built-in defaults hold until it can.
             if self.reload().is_err()
-                && let Ok(defaults) = defaults(&self.workspace, &self.user)
+                && let Ok(defaults) = defaults(self.here())
             {
                 self.current.store(Arc::new(defaults));
             }
@@ -291,13 +333,9 @@ impl PolicyStore {
 
     /// `policy` as it would be in force here, without putting it in force.
     pub(crate) fn try_on(&self, policy: Policy) -> Result<PolicyInForce, StartError> {
-        PolicyInForce::new(
-            policy,
-            PolicyOrigin::Tried,
-            &[],
-            &self.workspace,
-            &self.user,
-        )
+        let approved = TrustStore::new(&self.workspace).approved();
+        let approved = approved.map_err(StartError::Trust)?;
+        PolicyInForce::new(policy, PolicyOrigin::Tried, &[], &approved, self.here())
     }
 
     /// Approves exactly the files whose common digest is `shown`: those the person looked at.
@@ -422,7 +460,7 @@ impl PolicyStore {
         // One at a time, or an older policy could replace a newer one.
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = Stamp::of(&self.workspace.state().trust());
-        let next = load(&self.workspace, &self.user).map_err(|error| self.not_loaded(error))?;
+        let next = load(self.here()).map_err(|error| self.not_loaded(error))?;
         self.current.store(Arc::new(next));
         self.stamp.store(Arc::new(stamp));
         Ok(())
@@ -479,8 +517,8 @@ impl PolicyStore {
     }
 }
 
-fn load(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartError> {
-    let trust = workspace.trust().map_err(StartError::Trust)?;
+fn load(here: Here<'_>) -> Result<PolicyInForce, StartError> {
+    let trust = here.workspace.trust().map_err(StartError::Trust)?;
     let (bytes, name, origin) = match trust.policy() {
         Some(bytes) => (bytes, POLICY_FILE, PolicyOrigin::Workspace),
         None if trust.is_empty() || trust.holds() => (
@@ -498,22 +536,23 @@ fn load(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartErro
         error,
         source_text: String::from_utf8_lossy(bytes).into_owned(),
     })?;
-    PolicyInForce::new(loaded.policy, origin, bytes, workspace, user)
+    PolicyInForce::new(loaded.policy, origin, bytes, &trust.approved(), here)
 }
 
 /// The built-in policy, where the workspace's own cannot be told to be trusted.
-fn defaults(workspace: &Workspace, user: &UserId) -> Result<PolicyInForce, StartError> {
+fn defaults(here: Here<'_>) -> Result<PolicyInForce, StartError> {
     let bytes = airlock_policy::DEFAULT_POLICY.as_bytes();
     let loaded = Policy::load("default", bytes).map_err(|error| StartError::Policy {
         error,
         source_text: airlock_policy::DEFAULT_POLICY.to_owned(),
     })?;
+    let nothing = Approved::new();
     PolicyInForce::new(
         loaded.policy,
         PolicyOrigin::Untrusted,
         bytes,
-        workspace,
-        user,
+        &nothing,
+        here,
     )
 }
 

@@ -52,6 +52,7 @@ impl Place {
             lifetime: Lifetime::Command,
             output_bytes: 16_000,
             search_threads: 2,
+            worker: None,
         })
         .unwrap()
     }

@@ -27,6 +27,7 @@ fn config(workspace: &Path, state: &Path, output_bytes: usize) -> KernelConfig {
         lifetime: Lifetime::Long,
         output_bytes,
         search_threads: crate::machine::cores(),
+        worker: None,
     }
 }
 

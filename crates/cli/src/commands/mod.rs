@@ -9,6 +9,7 @@ mod init;
 mod open;
 mod outcome;
 mod policy;
+mod script_worker;
 mod stage;
 mod tool;
 mod trust;
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
             Ok(0)
         }
         Command::Man { directory } => man(&directory, output),
+        Command::ScriptWorker => script_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

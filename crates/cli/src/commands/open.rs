@@ -33,6 +33,7 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
         lifetime: Lifetime::Command,
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
+        worker: super::script_worker::program(),
     })
     .map_err(start_failure)?
     .on(place.machine());

@@ -35,7 +35,14 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
         .map_err(|error| failure(&error))?;
     let Some(diff) = diff else {
         if name == "default" {
-            output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
+            if output.is_json() {
+                output.json(&json!({
+                    "kind": null, "changes": [], "refused": [], "conflicts": [], "stripped": [],
+                    "visited": 0,
+                }));
+            } else {
+                output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
+            }
             return Ok(0);
         }
         let what = format!("there is no stage `{}`", sanitise_line(name, 60));

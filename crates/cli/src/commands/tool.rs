@@ -41,7 +41,11 @@ fn list(output: &mut Output) {
             output.json(&describe(spec));
         } else {
             let name = styled(Tone::Heading, &format!("{:<12}", spec.name));
-            output.line(format!("{name}  {:<7}  {}", spec.tier, spec.summary));
+            output.line(format!(
+                "{name}  {:<7}  {}",
+                spec.tier.as_str(),
+                spec.summary
+            ));
         }
     }
 }

@@ -181,39 +181,18 @@ fn allowed(parameters: &[u8], end: u8, level: Level) -> bool {
     let plain = parameters
         .iter()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':'));
-    match (end, level) {
-        (b'm', _) => plain,
-        (_, Level::Colours) => false,
-        // Moving, erasing, inserting, deleting, scrolling. Nothing that is answered.
-        (
-            b'A'..=b'H'
-            | b'J'..=b'M'
-            | b'P'
-            | b'S'
-            | b'T'
-            | b'X'
-            | b'@'
-            | b'd'
-            | b'f'
-            | b'`'
-            | b'a'
-            | b'e'
-            | b'r'
-            | b's'
-            | b'u'
-            | b'I'
-            | b'Z'
-            | b'b'
-            | b'g',
-            Level::Screen,
-        ) => plain,
-        (b'h' | b'l', Level::Screen) => match parameters.split_first() {
+    if end == b'm' || level == Level::Colours {
+        return end == b'm' && plain;
+    }
+    match end {
+        b'h' | b'l' => match parameters.split_first() {
             Some((b'?', modes)) => modes
                 .split(|byte| *byte == b';')
                 .all(|mode| MODES.contains(&mode)),
             _ => parameters == b"4" || parameters == b"20",
         },
-        (_, Level::Screen) => false,
+        // Moving, erasing, inserting, deleting, scrolling. Nothing that is answered.
+        end => plain && b"ABCDEFGHJKLMPSTX@df`aersuIZbg".contains(&end),
     }
 }
 

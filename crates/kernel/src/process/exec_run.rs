@@ -54,7 +54,7 @@ const GIB: u64 = 1 << 30;
 
 static SPEC: ToolSpec = ToolSpec {
     name: "exec.run",
-    summary: "Run a program in a sandbox, against a stage of the workspace.",
+    summary: "Run a program in a sandbox, against a stage of the workspace",
     syscall: "exec.run",
     tier: Tier::Process,
     read_only: false,
@@ -262,7 +262,9 @@ pub(super) fn check_environment(
     plan.build().map(drop).map_err(|error| {
         let first = error.problems().first();
         let what = first.map(ToString::to_string).unwrap_or_default();
-        let fix = first.map(|problem| problem.hint()).unwrap_or_default();
+        let fix = first
+            .map(airlock_sandbox::Problem::hint)
+            .unwrap_or_default();
         invalid(CheckId::Environment, "environment", &what, fix)
     })
 }

@@ -61,7 +61,7 @@ struct Arguments {
 
 static SPEC: ToolSpec = ToolSpec {
     name: "exec.own",
-    summary: "Run a command the person typed, in a sandbox.",
+    summary: "Run a command the person typed, in a sandbox",
     syscall: "exec.run",
     tier: Tier::Process,
     read_only: false,

@@ -248,7 +248,7 @@ fn limits(job: &Job, narrowing: Option<&Narrowing>, imposed: &Imposed) -> Limits
 
 /// A limit above what the template has is refused with the bound, not lowered behind the caller's
 /// back.
-pub(super) fn bounded<T: PartialOrd + std::fmt::Display>(
+pub(super) fn bounded<T: PartialOrd + Copy + std::fmt::Display>(
     name: &'static str,
     asked: Option<T>,
     least: T,

@@ -94,7 +94,7 @@ impl Around {
         USUAL
             .iter()
             .chain(TERMINAL)
-            .fold(builder, |builder, name| builder.inherit(name))
+            .fold(builder, PlanBuilder::inherit)
     }
 }
 

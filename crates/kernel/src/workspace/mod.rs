@@ -8,8 +8,8 @@ mod trust;
 
 pub(crate) use atomic::{Existing, read_bounded, write_atomic, write_with};
 pub use state::{StateDir, StateError};
-pub(crate) use trust::TrustStore;
 pub use trust::{FileDigest, Trust, TrustChange, TrustError, TrustReport};
+pub(crate) use trust::{TrustStore, read_plain};
 
 use crate::beneath::{Root, RootError};
 use airlock_core::{Digest, IdError, WorkspaceId};

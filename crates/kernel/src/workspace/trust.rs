@@ -2,6 +2,7 @@
 //!
 //! These files arrive with a clone or a pull, so they count only while every one of them has the
 //! digest that was approved. One unknown, changed or missing file, and none of them counts.
+//! Extensions belong to them, but for those whose digest the policy itself gives.
 //!
 //! Guarantee: bytes are judged and used from one read; a file that changes in between is the one
 //! that was judged. Symlinks, special files and oversized trees are never followed or read: with
@@ -9,9 +10,11 @@
 
 use super::{CONFIG_FILE, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, write_atomic};
 use crate::beneath::{Kind, Listing, OpenError, Root};
+use crate::extensions::SCRIPT_BYTES;
 use airlock_core::{Digest, limits};
+use airlock_script::Language;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +25,8 @@ const FILE_BYTES: u64 = 64 * 1024 * 1024;
 const PLUGIN_FILES: usize = 10_000;
 /// Most bytes of all plugin files together: they are read at every start.
 const PLUGIN_BYTES: u64 = 256 * 1024 * 1024;
+/// Most bytes of all extensions that are pinned here: they are read at every start.
+const EXTENSION_BYTES: u64 = 64 * 1024 * 1024;
 /// The version of the record this code reads and writes.
 const RECORD_VERSION: u32 = 1;
 
@@ -193,6 +198,15 @@ impl Trust {
         self.config.as_deref().filter(|_| self.holds())
     }
 
+    /// The digests a person approved, of the files that still have them.
+    pub(crate) fn approved(&self) -> BTreeMap<String, Digest> {
+        let same = |file: &&TrustReport| file.change == TrustChange::Same;
+        let files = self.report.iter().filter(same);
+        files
+            .filter_map(|file| Some((file.path.clone(), file.digest?)))
+            .collect()
+    }
+
     fn pins(&self) -> Pins {
         Pins {
             version: RECORD_VERSION,
@@ -213,6 +227,22 @@ struct Pins {
     files: BTreeMap<String, Digest>,
 }
 
+impl Pins {
+    /// Forgets extensions the policy no longer lists: they do not run, so it does not matter what
+    /// became of their files.
+    fn forget_unlisted(&mut self, extensions: &BTreeSet<String>) {
+        let in_plugins = |path: &str| {
+            path.strip_prefix(PLUGINS_DIR)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.files.retain(|path, _| {
+            [POLICY_FILE, CONFIG_FILE, PLUGINS_DIR].contains(&path.as_str())
+                || in_plugins(path)
+                || extensions.contains(path)
+        });
+    }
+}
+
 /// The record of approvals of one workspace.
 pub(crate) struct TrustStore<'w> {
     workspace: &'w Workspace,
@@ -225,7 +255,7 @@ impl<'w> TrustStore<'w> {
 
     /// Reads the files and compares them with the record.
     pub(crate) fn load(&self) -> Result<Trust, TrustError> {
-        let pins = self.pins()?;
+        let mut pins = self.pins()?;
         let mut judged = Judged::default();
         let root = self.workspace.root();
         let policy = judged.settings(root, POLICY_FILE);
@@ -233,6 +263,9 @@ impl<'w> TrustStore<'w> {
         if let Err(error) = judged.plugins(root) {
             judged.problem(PLUGINS_DIR, error);
         }
+        let extensions = policy.as_deref().map(extension_files).unwrap_or_default();
+        judged.extensions(root, &extensions);
+        pins.forget_unlisted(&extensions);
         Ok(Trust {
             report: compare(&judged, &pins),
             files: judged.files,
@@ -253,6 +286,11 @@ impl<'w> TrustStore<'w> {
         pins.version = RECORD_VERSION;
         pins.files.insert(path.to_owned(), Digest::of(bytes));
         self.save(&pins)
+    }
+
+    /// Every digest a person approved, whatever the files are now.
+    pub(crate) fn approved(&self) -> Result<BTreeMap<String, Digest>, TrustError> {
+        self.pins().map(|pins| pins.files)
     }
 
     /// Withdraws every approval. A record that cannot be read is replaced as well: nothing is
@@ -345,6 +383,30 @@ impl Judged {
         Ok(())
     }
 
+    /// The files of extensions, unless they are among those of plugins.
+    fn extensions(&mut self, root: &Root, paths: &BTreeSet<String>) {
+        let mut left = EXTENSION_BYTES;
+        for path in paths {
+            let known = self.files.iter().any(|file| file.path == *path)
+                || self.problems.iter().any(|problem| problem.path == *path);
+            if known {
+                continue;
+            }
+            let limit = match Language::of_file(path) {
+                Some(_) => SCRIPT_BYTES.min(left),
+                None => left,
+            };
+            match read_plain(root, path, limit) {
+                Ok(Some(bytes)) => {
+                    left = left.saturating_sub(bytes.len() as u64);
+                    self.files.push(digest_of(path, &bytes));
+                }
+                Ok(None) => {}
+                Err(error) => self.problem(path, error),
+            }
+        }
+    }
+
     fn problem(&mut self, path: &str, error: TrustError) {
         self.problems.push(Problem {
             path: path.to_owned(),
@@ -393,8 +455,31 @@ fn compare(judged: &Judged, pins: &Pins) -> Vec<TrustReport> {
     present.chain(unusable).chain(missing).collect()
 }
 
+/// The files of the extensions `policy` lists without a digest of its own. None of a policy that
+/// does not load: it cannot be approved either.
+///
+/// A policy that spells the word otherwise hides its extensions from approval, and so from use.
+fn extension_files(policy: &[u8]) -> BTreeSet<String> {
+    if memchr::memmem::find(policy, b"extensions").is_none() {
+        return BTreeSet::new();
+    }
+    let document = airlock_policy::read_document(policy).map(|(document, _)| document);
+    let listed = document
+        .map(|document| document.extensions)
+        .unwrap_or_default();
+    listed
+        .iter()
+        .filter(|extension| extension.digest.is_none())
+        .map(|extension| extension.file.to_string())
+        .collect()
+}
+
 /// Reads a file that must be where it seems to be: no symlink anywhere on its path.
-fn read_plain(root: &Root, path: &str, limit: u64) -> Result<Option<Vec<u8>>, TrustError> {
+pub(crate) fn read_plain(
+    root: &Root,
+    path: &str,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, TrustError> {
     let read = |source| TrustError::Read {
         path: path.to_owned(),
         source,

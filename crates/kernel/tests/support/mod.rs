@@ -102,6 +102,7 @@ impl Place {
             lifetime: Lifetime::Command,
             output_bytes: DEFAULT_OUTPUT_BYTES,
             search_threads: 2,
+            worker: None,
         }
     }
 

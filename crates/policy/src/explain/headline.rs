@@ -95,7 +95,7 @@ fn about(request: &Request) -> String {
 }
 
 /// Verbs that double their last letter.
-const DOUBLING: &[&str] = &["begin", "run", "cancel", "commit"];
+const DOUBLING: &[&str] = &["begin", "run", "cancel", "commit", "drop"];
 
 fn gerund(phrase: &str) -> String {
     let (verb, rest) = phrase.split_once(' ').unwrap_or((phrase, ""));
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "answering applying asking beginning calling cancelling committing connecting \
-             creating deleting disabling enabling ending finding installing listing merging \
+             creating deleting disabling dropping enabling ending finding installing listing looking merging \
              moving reading reloading removing replacing resuming running searching showing \
              switching trusting undoing using withdrawing archiving writing"
                 .split(' ')

@@ -391,8 +391,40 @@ fn forget_volatile(launch: &Launch) {
 
 pub(super) fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
     // A strict worker confines itself once it is loaded: it could not even be started under it.
-    own_filter(profile.max(Profile::Standard))
-        .map_err(|source| failed("compile the seccomp filter", source))
+    let mut filter = own_filter(profile.max(Profile::Standard))
+        .map_err(|source| failed("compile the seccomp filter", source))?;
+    if profile == Profile::Strict {
+        filter.splice(AFTER_ARCHITECTURE..AFTER_ARCHITECTURE, narrowing());
+    }
+    Ok(filter)
+}
+
+/// Instructions of a filter that see to the architecture, after which the number means something.
+const AFTER_ARCHITECTURE: usize = 3;
+
+/// Lets a worker narrow itself: `seccomp` with a filter for all its threads, and no other form of
+/// the call, listeners least of all.
+fn narrowing() -> [Instruction; 7] {
+    const LOAD: u16 = 0x20;
+    const EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    let step = |code, operand, jump_false| Instruction {
+        code,
+        jump_true: 0,
+        jump_false,
+        operand,
+    };
+    let number = u32::try_from(libc::SYS_seccomp).unwrap_or(u32::MAX);
+    [
+        step(LOAD, 0, 0),
+        step(EQUAL, number, 5),
+        step(LOAD, 16, 0),
+        step(EQUAL, libc::SECCOMP_SET_MODE_FILTER, 3),
+        step(LOAD, 24, 0),
+        step(EQUAL, 1, 1),
+        step(RETURN, ALLOW, 0),
+    ]
 }
 
 /// The filter of a profile for this processor.

@@ -1,5 +1,6 @@
 //! Runs one command in a sandbox and watches it to its end.
 
+use super::broker::Broker;
 use super::bwrap::{self, Screen};
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
@@ -97,6 +98,10 @@ impl Sandbox {
                 Err(error)
             });
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
+            // Output from a terminal ends when nobody holds it open any more.
+            if let Some(broker) = self.broker() {
+                broker.set_terminal(None);
+            }
             let passed = outputs
                 .into_iter()
                 .flatten()
@@ -105,10 +110,7 @@ impl Sandbox {
             watched.map(|ended| (ended, passed))
         });
         control.set_terminal(None);
-        let refusals = self.broker().map(|broker| {
-            broker.set_terminal(None);
-            broker.take_refusals()
-        });
+        let refusals = self.broker().map(Broker::take_refusals);
         let ended = result.map(|(ended, _passed)| ended);
         let (outcome, not_started) = settle(ended, [stdout, stderr])?;
         Ok(Ended {

@@ -5,10 +5,12 @@ use super::credentials::{CREDENTIALS, NAMES};
 use super::{Content, Facts, Found, HomeEntry, Preset};
 use crate::plan::{HostPath, Plan};
 use crate::template::{Reach, TEMPLATES};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
 
 /// Entries read of one directory.
 const ENTRIES: usize = 4096;
@@ -200,7 +202,8 @@ impl<'a> Gate<'a> {
         let Some(target) = real(path) else {
             return false;
         };
-        for name in [path, &target] {
+        let other = (target != *path).then_some(&target);
+        for name in [path].into_iter().chain(other) {
             if let Some(reason) = self.judge(name) {
                 self.note(format!("`{path}` is left out: `{name}` {reason}"));
                 return false;
@@ -272,7 +275,17 @@ impl<'a> Gate<'a> {
         if let Some((secret, owner)) = row {
             return Some(format!("holds `{secret}`, with secrets of {owner}"));
         }
-        let mut names = NAMES.iter();
+        // Listed once: asking for each name would be two dozen calls for every directory.
+        let listed = match all_names_in(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return None,
+            listed => listed.ok(),
+        };
+        let listed = |name: &&&str| {
+            let first = name.split('/').next().unwrap_or_default();
+            let names = listed.as_ref();
+            names.is_none_or(|names| names.contains(OsStr::new(first)))
+        };
+        let mut names = NAMES.iter().filter(listed);
         let name = names.find(|name| there(&path.as_path().join(name)));
         name.map(|name| format!("holds `{name}`"))
     }
@@ -287,12 +300,78 @@ impl<'a> Gate<'a> {
 
 /// Where `path` leads when every link is followed; none if there is nothing.
 pub(super) fn real(path: &HostPath) -> Option<HostPath> {
-    HostPath::new(fs::canonicalize(path.as_path()).ok()?).ok()
+    let mut links = LINKS;
+    let found = follow(path.as_path(), &mut links)?;
+    HostPath::new(found).ok()
+}
+
+/// Links followed in one path; the kernel's own bound.
+const LINKS: u32 = 40;
+
+thread_local! {
+    /// Where paths lead, while presets are being looked for: most have the same beginnings.
+    static KNOWN: RefCell<Option<HashMap<PathBuf, Option<PathBuf>>>> = const { RefCell::new(None) };
+}
+
+/// Remembers where paths lead for as long as `work` takes.
+pub(super) fn remembering<T>(work: impl FnOnce() -> T) -> T {
+    KNOWN.with_borrow_mut(|known| *known = Some(HashMap::new()));
+    let done = work();
+    KNOWN.with_borrow_mut(|known| *known = None);
+    done
+}
+
+fn follow(path: &Path, links: &mut u32) -> Option<PathBuf> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Some(PathBuf::from("/"));
+    };
+    let known = KNOWN.with_borrow(|known| known.as_ref()?.get(path).cloned());
+    if let Some(known) = known {
+        return known;
+    }
+    let found = follow(parent, links).and_then(|parent| step(&parent, name, links));
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(known) = known {
+            known.insert(path.to_owned(), found.clone());
+        }
+    });
+    found
+}
+
+/// Where one name in a directory that is no link leads.
+fn step(parent: &Path, name: &OsStr, links: &mut u32) -> Option<PathBuf> {
+    let path = parent.join(name);
+    match fs::read_link(&path) {
+        Ok(target) => {
+            *links = links.checked_sub(1)?;
+            let mut whole = PathBuf::from("/");
+            // What the target says of `..` counts from where its links really are.
+            for part in parent.join(target).components() {
+                match part {
+                    Component::ParentDir => {
+                        whole.pop();
+                    }
+                    Component::Normal(name) => whole = step(&whole, name, links)?,
+                    Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+                }
+            }
+            Some(whole)
+        }
+        // There, and no link.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Some(path),
+        Err(_) => None,
+    }
 }
 
 /// Whether every sandbox sees it anyway.
 pub(super) fn is_system(path: &HostPath) -> bool {
     SYSTEM.iter().any(|place| path.as_path().starts_with(place))
+}
+
+/// Every name in a directory.
+fn all_names_in(directory: &HostPath) -> io::Result<HashSet<OsString>> {
+    let entries = fs::read_dir(directory.as_path())?;
+    entries.map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// The names in a directory, sorted, bounded.

@@ -119,6 +119,10 @@ const DETECTORS: [(&str, Detector); 6] = [
 
 /// Every toolchain on this machine.
 pub fn detect(facts: &Facts<'_>) -> Vec<Preset> {
+    gate::remembering(|| each(facts))
+}
+
+fn each(facts: &Facts<'_>) -> Vec<Preset> {
     let mut presets = Vec::new();
     for (name, detector) in DETECTORS {
         let mut gate = Gate::new(*facts);

@@ -210,7 +210,7 @@ pub(super) fn copy_workspace(
         source,
     };
     let bytes = serde_json::to_vec(&entries).map_err(|error| failed(error.into()))?;
-    write_whole(stage, FILE, &bytes).map_err(failed)
+    write_whole(stage, FILE, &bytes, true).map_err(failed)
 }
 
 struct Copy<'a> {

@@ -95,14 +95,19 @@ impl Record {
         serde_json::from_str(&text).map_err(shape)
     }
 
-    /// Writes the record, whole or not at all.
-    pub(super) fn write(&self, directory: impl AsFd, shown: &Path) -> Result<(), StageError> {
+    /// Writes the record, whole or not at all, and on disk before it returns if it is `lasting`.
+    pub(super) fn write(
+        &self,
+        directory: impl AsFd,
+        shown: &Path,
+        lasting: bool,
+    ) -> Result<(), StageError> {
         let text = serde_json::to_vec(self).map_err(|error| StageError::Io {
             what: "write",
             path: shown.join(FILE),
             source: error.into(),
         })?;
-        write_whole(directory, FILE, &text).map_err(|source| StageError::Io {
+        write_whole(directory, FILE, &text, lasting).map_err(|source| StageError::Io {
             what: "write",
             path: shown.join(FILE),
             source,
@@ -111,13 +116,22 @@ impl Record {
 }
 
 /// Writes a file beside its place and moves it there.
-pub(super) fn write_whole(directory: impl AsFd, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+pub(super) fn write_whole(
+    directory: impl AsFd,
+    name: &str,
+    bytes: &[u8],
+    lasting: bool,
+) -> std::io::Result<()> {
     let draft = format!(".{name}.{}", std::process::id());
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(&directory, &*draft, flags, Mode::from_raw_mode(0o600))?;
     let mut file = File::from(fd);
     file.write_all(bytes)?;
+    if !lasting {
+        rustix::fs::renameat(&directory, &*draft, &directory, name)?;
+        return Ok(());
+    }
     file.sync_all()?;
     rustix::fs::renameat(&directory, &*draft, &directory, name)?;
     // A descriptor that only names the directory cannot be synced.
@@ -152,6 +166,18 @@ pub(super) fn take_marker(workspace: &Path, stage: &Path) -> Result<BaseMarker, 
     }
     Ok(BaseMarker {
         stamp,
+        coarse: true,
+    })
+}
+
+/// The same without waiting: what was changed in the very tick before it counts as after it.
+pub(super) fn take_marker_at_once(
+    workspace: &Path,
+    stage: &Path,
+) -> Result<BaseMarker, StageError> {
+    let stamp = stamp_in(workspace).or_else(|_| stamp_of_named(stage));
+    Ok(BaseMarker {
+        stamp: stamp.map_err(failed("take the time in", stage))?,
         coarse: true,
     })
 }

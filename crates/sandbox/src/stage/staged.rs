@@ -4,7 +4,7 @@ use super::beneath::{Tree, node_of};
 use super::diff::{Diff, DiffOptions};
 use super::error::{StageError, failed};
 use super::name::StageName;
-use super::record::{Marks, Record, StageKind, take_marker};
+use super::record::{Marks, Record, StageKind, take_marker_at_once};
 use super::remove::is_empty;
 use crate::launch::{Layers, LayersKind};
 use airlock_core::Timestamp;
@@ -153,12 +153,14 @@ impl Stage {
         if !empty.map_err(failed("read", self.place.join(UPPER)))? {
             return Ok(());
         }
-        let base = take_marker(self.workspace(), &self.place)?;
+        // Every start of a sandbox comes through here, so nothing is waited for: an older marker,
+        // should this one be lost with the machine, only finds more conflicts.
+        let base = take_marker_at_once(self.workspace(), &self.place)?;
         let record = Record {
             base,
             ..self.record.clone()
         };
-        record.write(&self.directory, &self.place)?;
+        record.write(&self.directory, &self.place, false)?;
         self.record = record;
         Ok(())
     }

@@ -250,7 +250,7 @@ impl Stages {
             marks,
             base,
         }
-        .write(&stage, &place)
+        .write(&stage, &place, true)
     }
 
     /// Gives a draft its name. Whoever made the same stage first has made it.

@@ -441,7 +441,7 @@ fn a_setuid_program_gives_nothing_and_a_new_program_runs_where_it_may_be_written
     assert_eq!(ran.text(), "nowhere\n", "{}", ran.errors());
     for to in ["/tmp", "/home/airlock", "/dev/shm", "."] {
         let script =
-            format!("cp /usr/bin/true {to}/own && chmod 4755 {to}/own && {to}/own && echo ran");
+            format!("cp /usr/bin/true {to}/own && chmod 755 {to}/own && {to}/own && echo ran");
         assert_eq!(sh(&mut sandbox, &script), "ran\n", "{to}");
     }
 }

@@ -156,6 +156,8 @@ fn a_change_on_both_sides_is_a_conflict() {
 fn what_changed_before_a_sandbox_began_on_an_empty_stage_is_no_conflict() {
     on_every_overlay("echo a >a", |mut bench| {
         shell(&bench.workspace(), "echo mine >>a");
+        // What was changed in the very tick in which it begins counts as changed afterwards.
+        std::thread::sleep(std::time::Duration::from_millis(30));
         let claim = bench.stage.claim().unwrap();
         bench.inside("echo theirs >>a");
         drop(claim);

@@ -89,6 +89,7 @@ fn open(workspace: &Path, state_home: &Path) -> Result<Kernel, Failure> {
         lifetime: Lifetime::Long,
         output_bytes: DEFAULT_OUTPUT_BYTES,
         search_threads: 0,
+        worker: None,
     })
     .map_err(super::open::start_failure)
 }

@@ -1,11 +1,13 @@
 //! `airlock policy check`: every problem of a policy file, with its place.
 
+use super::super::open;
+use super::diff::tried;
 use super::read;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::place::Place;
-use airlock_kernel::strip_control;
+use airlock_kernel::{PolicyOrigin, strip_control};
 use airlock_policy::{Diagnostic, LoadError, Loaded, Policy, render};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -17,8 +19,37 @@ pub(super) fn run(global: &Global, file: Option<&Path>, output: &mut Output) -> 
     };
     let text = String::from_utf8_lossy(&bytes);
     let loaded = Policy::load(&name, &bytes).map_err(|error| load_failure(&error, &text))?;
+    scripts(global, &bytes, &name, output)?;
     report(&loaded, &name, &text, output);
     Ok(0)
+}
+
+/// Starts every script the policy lists, if a person trusts this workspace: until then nothing of
+/// it runs, be it boxed.
+fn scripts(global: &Global, bytes: &[u8], name: &str, output: &mut Output) -> Result<(), Failure> {
+    let Some(loaded) = Policy::load(name, bytes)
+        .ok()
+        .filter(|loaded| !loaded.policy.document().extensions.is_empty())
+    else {
+        return Ok(());
+    };
+    let kernel = open::unannounced(global, output)?;
+    if kernel.policy().origin() != PolicyOrigin::Workspace {
+        output.note("extensions are not checked until this workspace is trusted: airlock trust");
+        return Ok(());
+    }
+    let problems = tried(&kernel, loaded.policy)?.extension_problems();
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let found = count(problems.len() as u64, "extension");
+    let lines: Vec<&str> = problems.iter().map(|one| &*one.explanation).collect();
+    Err(Failure::new(
+        Kind::Usage,
+        format!("{name} loads, but {found} cannot be asked"),
+    )
+    .details(lines.join("\n"))
+    .fix("mend each, then: airlock policy check FILE"))
 }
 
 /// The workspace's own policy, trusted or not: checking obeys nothing.

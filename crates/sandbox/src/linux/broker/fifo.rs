@@ -117,6 +117,12 @@ impl Fifos {
         Ok(())
     }
 
+    /// Lets whoever tries see at once that it is to stop.
+    pub(super) fn stop(&self) {
+        let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.added.notify_all();
+    }
+
     /// Tries what waits until `shared` stops.
     pub(super) fn serve(shared: &Shared) {
         while !shared.stops() {
@@ -127,9 +133,9 @@ impl Fifos {
 
     fn round(&self, shared: &Shared) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = self
-            .added
-            .wait_timeout_while(waiting, IDLE, |waiting| waiting.is_empty());
+        let waiting = self.added.wait_timeout_while(waiting, IDLE, |waiting| {
+            waiting.is_empty() && !shared.stops()
+        });
         let (mut waiting, _) = waiting.unwrap_or_else(PoisonError::into_inner);
         waiting.retain_mut(|one| still_waits(shared, one));
         let more = !waiting.is_empty();

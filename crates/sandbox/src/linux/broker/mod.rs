@@ -171,10 +171,14 @@ impl Broker {
             shared,
             threads: Vec::new(),
         };
+        let mut begun = Vec::with_capacity(THREADS + 1);
         for _ in 0..THREADS {
-            broker.spawn(guarded.identity, serve)?;
+            begun.push(broker.spawn(guarded.identity, serve)?);
         }
-        broker.spawn(guarded.identity, |shared, _| Fifos::serve(shared))?;
+        begun.push(broker.spawn(guarded.identity, |shared, _| Fifos::serve(shared))?);
+        for is_ready in begun {
+            is_ready.recv().map_err(io::Error::other)??;
+        }
         Ok(broker)
     }
 
@@ -182,7 +186,7 @@ impl Broker {
         &mut self,
         identity: Option<(u32, u32)>,
         work: fn(&Shared, &Powers),
-    ) -> io::Result<()> {
+    ) -> io::Result<mpsc::Receiver<Result<(), Errno>>> {
         let shared = Arc::clone(&self.shared);
         let (ready, is_ready) = mpsc::sync_channel(1);
         let body = move || match Powers::take(identity) {
@@ -199,8 +203,7 @@ impl Broker {
             .name("broker".to_owned())
             .spawn(body)?;
         self.threads.push(thread);
-        is_ready.recv().map_err(io::Error::other)??;
-        Ok(())
+        Ok(is_ready)
     }
 
     /// What was refused since this was last asked, each once.
@@ -219,12 +222,15 @@ impl Drop for Broker {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         self.shared.turn.stop();
+        self.shared.fifos.stop();
         // Cannot fail: the count is far from its limit.
         let _written = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
         let end = Instant::now() + STOPPING;
+        let mut pause = Duration::from_micros(20);
         for thread in self.threads.drain(..) {
             while !thread.is_finished() && Instant::now() < end {
-                thread::sleep(Duration::from_millis(1));
+                thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(1));
             }
             // One that a file system still holds up ends by itself as soon as it is let go.
             if thread.is_finished() {

@@ -1,0 +1,200 @@
+//! From nothing to the end of `true`: the whole command, and the library alone, beside `bwrap` in
+//! turns; then beside the slower peers.
+
+use super::peers::{Peer, Ready, bwrap};
+use super::person::plain_command;
+use super::place::{DENIED, Place, run};
+use crate::failure::Failure;
+use crate::measure::{self, Samples, median_ratio};
+use crate::table::Row;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const BWRAP_WANTED: &str = "at most 1.5 x";
+const BWRAP_MOST: f64 = 1.5;
+const SLOW_WANTED: &str = "at least 20 x faster";
+const SLOW_LEAST: f64 = 20.0;
+
+/// Runs of everything quick; runs beside peers that take a good part of a second.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) quick: usize,
+    pub(super) slow: usize,
+}
+
+/// One of ours: how it is named, and whether the target is on it.
+struct Ours<'a> {
+    what: &'static str,
+    is_target: bool,
+    run: Box<dyn FnMut() -> Result<(), Failure> + 'a>,
+}
+
+pub(super) fn rows(
+    person: &str,
+    home: &Path,
+    peers: &[Peer],
+    times: Times,
+) -> Result<Vec<Row>, Failure> {
+    let place = Place::small(home, "library")?;
+    let (mut ours, mut rows) = ours(person, home, &place)?;
+    match bwrap(home) {
+        Ready::Is(mut peer) => rows.extend(beside_bwrap(person, &mut ours, &mut peer, times)?),
+        Ready::Not(why) => {
+            let what = format!("cold start as {person} against bwrap");
+            rows.push(Row::missing(what, BWRAP_WANTED, why));
+        }
+    }
+    for peer in peers {
+        rows.extend(beside_slow(person, &mut ours, peer, home, times)?);
+    }
+    Ok(rows)
+}
+
+/// What there is of ours to measure, and rows for what there is not.
+fn ours<'a>(
+    person: &str,
+    home: &'a Path,
+    place: &'a Place,
+) -> Result<(Vec<Ours<'a>>, Vec<Row>), Failure> {
+    let library = Ours {
+        what: "cold library `start`, `run`, `stop`",
+        is_target: false,
+        run: Box::new(move || {
+            let mut sandbox = place.start(&[DENIED])?;
+            run(&mut sandbox, &["/bin/true"])?;
+            sandbox.stop();
+            Ok(())
+        }),
+    };
+    let what = "cold `airlock exec -- true`";
+    let mut command = exec(home)?;
+    let missing = match once(&mut command) {
+        Ok(()) => {
+            let whole = Ours {
+                what,
+                is_target: true,
+                run: Box::new(move || once(&mut command)),
+            };
+            return Ok((vec![whole, library], Vec::new()));
+        }
+        Err(why) => why.to_string(),
+    };
+    let what = format!("{what} as {person}");
+    let row = Row::missing(what, BWRAP_WANTED, format!("it does not run: {missing}"));
+    Ok((vec![library], vec![row]))
+}
+
+/// The whole command, on a workspace of its own.
+fn exec(home: &Path) -> Result<Command, Failure> {
+    let workspace = home.join("workspace");
+    std::fs::create_dir_all(&workspace)?;
+    std::fs::write(workspace.join("README.md"), "# A workspace\n")?;
+    let program = std::env::current_exe()?.with_file_name("airlock");
+    let mut command = plain_command(program, home);
+    command.args(["exec", "--", "true"]).current_dir(workspace);
+    Ok(command)
+}
+
+/// Runs a whole command; what it says counts only if it fails.
+pub(super) fn once(command: &mut Command) -> Result<(), Failure> {
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    if command.status()?.success() {
+        return Ok(());
+    }
+    let output = command.stderr(Stdio::piped()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = said.lines().next().unwrap_or("").to_owned();
+    Err(Failure::new(format!("{}, {said}", output.status)))
+}
+
+fn timed(run: &mut dyn FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
+    let start = Instant::now();
+    run()?;
+    Ok(measure::nanos(start.elapsed()))
+}
+
+fn beside_bwrap(
+    person: &str,
+    ours: &mut [Ours<'_>],
+    peer: &mut Command,
+    times: Times,
+) -> Result<Vec<Row>, Failure> {
+    let mut found = vec![Vec::with_capacity(times.quick); ours.len()];
+    let mut theirs = Vec::with_capacity(times.quick);
+    for ours in ours.iter_mut() {
+        (ours.run)()?;
+    }
+    for _ in 0..times.quick {
+        theirs.push(timed(&mut || once(peer))?);
+        for (ours, found) in ours.iter_mut().zip(&mut found) {
+            found.push(timed(&mut ours.run)?);
+        }
+    }
+    let rows = ours.iter().zip(found).map(|(ours, found)| {
+        let ratio = median_ratio(&found, &theirs);
+        let row = Row::new(format!("{} as {person}, p50 / p99", ours.what))
+            .measured(middle_and_tail(found))
+            .against(format!("{} bwrap", middle_and_tail(theirs.clone())))
+            .ratio(ratio);
+        if ours.is_target {
+            row.wanted(BWRAP_WANTED, ratio <= BWRAP_MOST)
+        } else {
+            row
+        }
+    });
+    Ok(rows.collect())
+}
+
+fn middle_and_tail(nanos: Vec<f64>) -> String {
+    let samples = Samples::new(nanos);
+    let (middle, tail) = (samples.median(), samples.at(99));
+    format!(
+        "{} / {}",
+        measure::time_text(middle),
+        measure::time_text(tail)
+    )
+}
+
+fn beside_slow(
+    person: &str,
+    ours: &mut [Ours<'_>],
+    peer: &Peer,
+    home: &Path,
+    times: Times,
+) -> Result<Vec<Row>, Failure> {
+    let named = |what: &str| format!("{what} as {person}, p50, against {}", peer.name);
+    let mut command = match peer.ready(home) {
+        Ready::Is(command) => command,
+        Ready::Not(why) => {
+            let what = named("cold start");
+            return Ok(vec![Row::missing(what, SLOW_WANTED, why)]);
+        }
+    };
+    let mut found = vec![Vec::new(); ours.len()];
+    let mut theirs = Vec::new();
+    for _ in 0..times.slow {
+        theirs.push(timed(&mut || once(&mut command))?);
+        for (ours, found) in ours.iter_mut().zip(&mut found) {
+            found.push(timed(&mut ours.run)?);
+        }
+    }
+    let rows = ours.iter().zip(found).map(|(ours, found)| {
+        let faster = median_ratio(&theirs, &found);
+        let (found, theirs) = (Samples::new(found), Samples::new(theirs.clone()));
+        let row = Row::new(named(ours.what))
+            .measured(measure::time_text(found.median()))
+            .against(format!(
+                "{} {}",
+                measure::time_text(theirs.median()),
+                peer.name
+            ))
+            .faster(faster);
+        if ours.is_target {
+            row.wanted(SLOW_WANTED, faster >= SLOW_LEAST)
+        } else {
+            row
+        }
+    });
+    Ok(rows.collect())
+}

@@ -1,7 +1,7 @@
 //! One row of the table.
 
 use crate::scene::Scene;
-use airlock_sandbox::Wall;
+use airlock_sandbox::{Launcher, Wall};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,6 +107,8 @@ pub struct Attack {
     pub judge: Judge,
     /// What each route may meet; nothing else is a denial.
     pub denied: &'static [&'static str],
+    /// What a route may meet besides where bubblewrap raises the walls.
+    pub denied_by_bwrap: &'static [&'static str],
     /// How the command may end other than by itself.
     pub ends: &'static [&'static str],
     /// The walls that stop it.
@@ -116,16 +118,43 @@ pub struct Attack {
     /// Whether the supervisor itself is killed.
     pub(crate) orphaned: bool,
     /// Where it is known to get through, and why that is so.
-    pub limit: Option<Limit>,
+    pub limits: &'static [Limit],
 }
 
 /// A stated limit of the sandbox: an attack that is not stopped, or not always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// Whoever starts the sandbox.
-    Always(&'static str),
-    /// Where no cgroup may be made.
-    WithoutCgroup(&'static str),
+pub struct Limit {
+    /// Why it is one.
+    pub why: &'static str,
+    /// The launcher that has it, if not every one.
+    pub launcher: Option<Launcher>,
+    /// Whether it is one only where no cgroup may be made.
+    pub without_cgroup: bool,
+}
+
+impl Limit {
+    pub(crate) const fn new(why: &'static str) -> Self {
+        Self {
+            why,
+            launcher: None,
+            without_cgroup: false,
+        }
+    }
+
+    pub(crate) const fn with(mut self, launcher: Launcher) -> Self {
+        self.launcher = Some(launcher);
+        self
+    }
+
+    pub(crate) const fn without_cgroup(mut self) -> Self {
+        self.without_cgroup = true;
+        self
+    }
+
+    /// Whether it lets the attack through here.
+    pub(crate) fn applies(&self, launcher: Launcher, cgroup: bool) -> bool {
+        self.launcher.is_none_or(|own| own == launcher) && !(self.without_cgroup && cgroup)
+    }
 }
 
 impl Attack {
@@ -145,16 +174,27 @@ impl Attack {
             control: Control::Anyone,
             judge: Judge::Probe,
             denied: &[],
+            denied_by_bwrap: &[],
             ends: &[],
             walls: &[],
             target: None,
             orphaned: false,
-            limit: None,
+            limits: &[],
         }
     }
 
     pub(crate) const fn denied(mut self, denied: &'static [&'static str]) -> Self {
         self.denied = denied;
+        self
+    }
+
+    /// Bubblewrap's init is hidden whole: what is asked of it is not there.
+    pub(crate) const fn of_init(self) -> Self {
+        self.denied_by_bwrap(&["ENOENT"])
+    }
+
+    pub(crate) const fn denied_by_bwrap(mut self, denied: &'static [&'static str]) -> Self {
+        self.denied_by_bwrap = denied;
         self
     }
 
@@ -188,13 +228,36 @@ impl Attack {
         self
     }
 
-    pub(crate) const fn limit(mut self, limit: Limit) -> Self {
-        self.limit = Some(limit);
+    pub(crate) const fn limits(mut self, limits: &'static [Limit]) -> Self {
+        self.limits = limits;
         self
     }
 
     pub(crate) const fn orphaned(mut self) -> Self {
         self.orphaned = true;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_excuses_only_where_it_is_stated() {
+        let (native, bwrap) = (Launcher::Native, Launcher::Bwrap);
+        let limit = Limit::new("x");
+        for (limit, launcher, cgroup, applies) in [
+            (limit, native, true, true),
+            (limit.without_cgroup(), native, true, false),
+            (limit.without_cgroup(), native, false, true),
+            (limit.with(bwrap), native, false, false),
+            (limit.with(bwrap), bwrap, true, true),
+            (limit.with(bwrap).without_cgroup(), bwrap, true, false),
+            (limit.with(bwrap).without_cgroup(), native, false, false),
+        ] {
+            let found = limit.applies(launcher, cgroup);
+            assert_eq!(found, applies, "{limit:?} {launcher:?} {cgroup}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the probe said, and whether that is a denial.
 
 use crate::attack::{Attack, Judge};
+use airlock_sandbox::Launcher;
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::seccomp::ABSENT;
 use serde::Deserialize;
@@ -53,6 +54,7 @@ pub(crate) fn word(outcome: Outcome) -> String {
 
 /// Why the confined run is not a denial; nothing if it is one.
 pub(crate) fn complaint(
+    launcher: Launcher,
     attack: &Attack,
     said: Option<&Said>,
     ended: &str,
@@ -79,7 +81,9 @@ pub(crate) fn complaint(
         ));
     }
     let expected = |step: &str, answer: &str| {
+        let by_bwrap = launcher == Launcher::Bwrap && attack.denied_by_bwrap.contains(&answer);
         attack.denied.contains(&answer)
+            || by_bwrap
             || answer == "ENOSYS" && ABSENT.iter().any(|call| step.contains(call))
     };
     let mut tried = said.tried.iter();
@@ -176,8 +180,20 @@ mod tests {
                 false,
             ),
         ] {
-            let found = complaint(&attack, said.as_ref(), ended, &changes);
+            let found = complaint(Launcher::Native, &attack, said.as_ref(), ended, &changes);
             assert_eq!(found.is_none(), good, "{case}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_bubblewrap_may_answer_is_no_answer_of_ours() {
+        let attack = Attack::new(Class::Secrets, "x", "x", "x", |_| json!({}))
+            .denied(&["EACCES"])
+            .of_init();
+        let said = said(false, "ENOENT");
+        for (launcher, good) in [(Launcher::Native, false), (Launcher::Bwrap, true)] {
+            let found = complaint(launcher, &attack, Some(&said), "exited-0", &[]);
+            assert_eq!(found.is_none(), good, "{launcher:?}: {found:?}");
         }
     }
 

@@ -10,11 +10,15 @@
 //! run here (it needs root, or the host has nothing to attack).
 
 mod attack;
+mod confine;
 mod judge;
+mod paper;
 mod scene;
 mod suite;
 mod table;
 
+pub use airlock_sandbox::Launcher;
 pub use attack::{Attack, Class, Control, Judge, Limit};
-pub use suite::{Launcher, Row, Suite, Verdict, hold};
+pub use paper::{Run, markdown};
+pub use suite::{LAUNCHERS, Row, Suite, Verdict, hold};
 pub use table::attacks;

@@ -1,7 +1,8 @@
-//! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the suite and prints its table; it leaves with 1
-//! if a row failed: one that neither held nor is a stated limit.
+//! `airlock-escape [--launcher NAME] [--only NAME] [--json | --markdown] [--progress]` runs the
+//! suite and prints its table; it leaves with 1 if a row failed: one that neither held nor is a
+//! stated limit. `airlock-escape table NAME=FILE...` makes one table of several results in JSON.
 
-use airlock_escape::{Launcher, Row, Suite, Verdict, hold};
+use airlock_escape::{LAUNCHERS, Launcher, Row, Run, Suite, Verdict, hold, markdown};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,13 +12,12 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["hold", place, probe, marker, kind] => hold(
-            Path::new(place),
-            Path::new(probe),
-            marker,
-            *kind == "confined",
-        )
-        .map(|()| true),
+        ["hold", place, probe, marker, kind] => {
+            let confined = (*kind != "unconfined").then(|| launcher(kind)).transpose();
+            let held = |by| hold(Path::new(place), Path::new(probe), marker, by);
+            confined.and_then(held).map(|()| true)
+        }
+        ["table", columns @ ..] => paper(columns).map(|()| true),
         _ => Options::read(&words).and_then(|options| run(&options)),
     };
     match outcome {
@@ -61,16 +61,21 @@ impl<'a> Options<'a> {
                 "--json" => options.format = Format::Json,
                 "--markdown" => options.format = Format::Markdown,
                 "--progress" => options.progress = true,
-                "--launcher" => match words.next().copied() {
-                    Some("native") => options.launcher = Launcher::Native,
-                    Some(other) => return Err(format!("there is no launcher `{other}`")),
-                    None => return Err("`--launcher` needs a name".to_owned()),
-                },
+                "--launcher" => {
+                    options.launcher = launcher(words.next().ok_or("`--launcher` needs a name")?)?;
+                }
                 other => return Err(format!("unknown argument `{other}`")),
             }
         }
         Ok(options)
     }
+}
+
+fn launcher(name: &str) -> Result<Launcher, String> {
+    let known = LAUNCHERS.iter().find(|(known, _)| *known == name);
+    known
+        .map(|(_, launcher)| *launcher)
+        .ok_or_else(|| format!("there is no launcher `{name}`"))
 }
 
 fn run(options: &Options<'_>) -> Result<bool, String> {
@@ -89,12 +94,28 @@ fn run(options: &Options<'_>) -> Result<bool, String> {
     }
     let text = match options.format {
         Format::Json => serde_json::to_string_pretty(&rows).map_err(|error| error.to_string())?,
-        Format::Markdown => markdown(&rows),
+        Format::Markdown => {
+            let json = serde_json::to_string(&rows).map_err(|error| error.to_string())?;
+            markdown(&[Run::read("result", &json)?])
+        }
         Format::Text => table(&rows),
     };
     writeln!(io::stdout(), "{text}").map_err(|error| error.to_string())?;
     let failed = |row: &Row| matches!(row.verdict, Verdict::Failed(_));
     Ok(!rows.iter().any(failed))
+}
+
+/// Reads results as `NAME=FILE` and writes them as one table.
+fn paper(columns: &[&str]) -> Result<(), String> {
+    let mut runs = Vec::new();
+    for column in columns {
+        let (name, file) = column
+            .split_once('=')
+            .ok_or_else(|| format!("`{column}` is not `NAME=FILE`"))?;
+        let text = std::fs::read_to_string(file).map_err(|error| format!("`{file}`: {error}"))?;
+        runs.push(Run::read(name, &text)?);
+    }
+    write!(io::stdout(), "{}", markdown(&runs)).map_err(|error| error.to_string())
 }
 
 fn table(rows: &[Row]) -> String {
@@ -128,24 +149,5 @@ fn table(rows: &[Row]) -> String {
         "
 {held} of {all} held, {shown} controls succeeded"
     );
-    text
-}
-
-fn markdown(rows: &[Row]) -> String {
-    let mut text = String::from("| attack | what | control | result | wall |\n");
-    text.push_str("| --- | --- | --- | --- | --- |\n");
-    for row in rows {
-        let result = match &row.verdict {
-            Verdict::Held => format!("held: {}", row.met.join(", ")),
-            Verdict::Limit(why) => format!("limit: {why}"),
-            Verdict::Failed(_) => "**failed**".to_owned(),
-        };
-        let (attack, about, control) = (row.attack, row.about, &row.control);
-        let walls = row.walls.join(", ");
-        let _ = writeln!(
-            text,
-            "| {attack} | {about} | {control} | {result} | {walls} |"
-        );
-    }
     text
 }

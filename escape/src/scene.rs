@@ -2,8 +2,8 @@
 //!
 //! A scene is made anew for every run, in a directory of its own. Dropping it ends every victim.
 
-use airlock_sandbox::launch::TerminalSize;
-use airlock_sandbox::stage::{DiffOptions, Stage, Stages};
+use airlock_sandbox::launch::{LayersKind, TerminalSize};
+use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -63,6 +63,8 @@ pub(crate) enum Owner {
 /// The host around one run of an attack.
 pub(crate) struct Scene {
     directory: TempDir,
+    /// How the workspace is staged.
+    pub(crate) layers: LayersKind,
     /// Whether the run is the confined one.
     pub(crate) confined: bool,
     /// A word that nobody else has: what is in the secrets.
@@ -77,6 +79,8 @@ pub(crate) struct Scene {
     pub(crate) watches_bits: Vec<(PathBuf, Owner)>,
     /// Whether attributes that steer an overlay on these are an effect.
     pub(crate) watches_attributes: Vec<PathBuf>,
+    /// Files the attack makes; one of root's is an effect, and so is none.
+    pub(crate) watches_owners: Vec<PathBuf>,
     /// What to remove at the end.
     pub(crate) leftovers: Vec<PathBuf>,
     /// More that no sandbox may change.
@@ -97,13 +101,19 @@ type Snapshot = BTreeMap<PathBuf, Known>;
 
 impl Scene {
     /// A scene for `probe`, beneath `around`.
-    pub(crate) fn new(around: &Path, probe: &Path, confined: bool) -> io::Result<Self> {
+    pub(crate) fn new(
+        around: &Path,
+        probe: &Path,
+        layers: LayersKind,
+        confined: bool,
+    ) -> io::Result<Self> {
         let directory = tempfile::Builder::new().prefix("s").tempdir_in(around)?;
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let scene = Self {
             marker: format!("canary-{}-{number}-end", std::process::id()),
             directory,
+            layers,
             confined,
             probe: probe.to_owned(),
             grants: Grants::default(),
@@ -111,6 +121,7 @@ impl Scene {
             watches_processes: false,
             watches_bits: Vec::new(),
             watches_attributes: Vec::new(),
+            watches_owners: Vec::new(),
             leftovers: Vec::new(),
             kept: Vec::new(),
             reads_stage: false,
@@ -221,12 +232,15 @@ impl Scene {
                 .iter()
                 .flat_map(|(root, owner)| privileged_below(root, *owner)),
         );
+        changes.extend(self.watches_owners.iter().filter_map(|path| of_root(path)));
         if self.reads_stage {
             changes.extend(self.misread());
         }
+        // A copy is never mounted as a layer: what steers one means nothing in it.
         let steered = self
             .watches_attributes
             .iter()
+            .filter(|_| self.layers == LayersKind::Overlay || !self.confined)
             .flat_map(|path| steering(path));
         changes.extend(steered);
         if self.watches_processes && !processes_with(&self.marker).is_empty() {
@@ -241,11 +255,22 @@ impl Scene {
     pub(crate) fn keep_stage(&mut self) {
         self.reads_stage = true;
         if self.confined {
+            let setup = match self.layers {
+                LayersKind::Overlay => Setup::OVERLAY,
+                LayersKind::Copy => Setup::COPY,
+            };
             let stages = Stages::open(&self.path("stages"));
-            let owner = airlock_sandbox::stage_owner();
-            let made = stages
-                .and_then(|stages| stages.open_or_create("default", &self.path("tree"), owner));
+            let (tree, owner) = (self.path("tree"), airlock_sandbox::stage_owner());
+            let made =
+                stages.and_then(|stages| stages.open_or_create_as("default", &tree, owner, setup));
             self.stage = made.ok();
+            if self.layers == LayersKind::Copy {
+                // Bubblewrap is another user where root starts it, and looks the copy up by its path.
+                for passed in ["stages", "stages/default"] {
+                    let enter = fs::Permissions::from_mode(0o711);
+                    let _ = fs::set_permissions(self.path(passed), enter);
+                }
+            }
         }
     }
 
@@ -401,6 +426,24 @@ pub(crate) fn open_up(root: &Path) {
     }
 }
 
+/// Copies a program by another one: a descriptor of ours that writes it would pass through whatever
+/// other threads start meanwhile, and a program somebody may still write does not run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the suite furnishes its scenes unconfined"
+)]
+pub(crate) fn copy_program(from: &Path, to: &Path) -> io::Result<()> {
+    let copied = Command::new("cp").arg("--").args([from, to]).status()?;
+    if copied.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "cannot copy `{}`",
+            from.display()
+        )))
+    }
+}
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -457,6 +500,13 @@ fn privileged_below(root: &Path, whose: Owner) -> Vec<String> {
     found
 }
 
+fn of_root(path: &Path) -> Option<String> {
+    match path.symlink_metadata() {
+        Ok(about) => (about.uid() == 0).then(|| format!("{} is root's", path.display())),
+        Err(_) => Some(format!("{} was not made", path.display())),
+    }
+}
+
 /// Attributes by which the overlay of this user's stages would be steered. Overlayfs itself sets
 /// `origin` and `impure`, which lead nowhere.
 fn steering(path: &Path) -> Vec<String> {
@@ -476,8 +526,13 @@ fn steering(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Processes whose arguments have the marker.
+/// Processes that an attack left behind: they linger, with the marker among their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
+    let lingers = |line: &str| line.contains("linger");
+    processes(marker, lingers)
+}
+
+fn processes(marker: &str, wanted: fn(&str) -> bool) -> Vec<i32> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -485,14 +540,15 @@ pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
             let line = fs::read(entry.path().join("cmdline")).ok()?;
             let line = String::from_utf8_lossy(&line).into_owned();
-            let lingers = line.contains("linger") && line.contains(marker);
-            (lingers && pid.unsigned_abs() != own).then_some(pid)
+            let found = line.contains(marker) && wanted(&line);
+            (found && pid.unsigned_abs() != own).then_some(pid)
         })
         .collect()
 }
 
+/// Ends what was left behind, and whoever left it and waits.
 fn end_processes(marker: &str) {
-    for pid in processes_with(marker) {
+    for pid in processes(marker, |_| true) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

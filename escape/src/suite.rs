@@ -1,14 +1,12 @@
 //! Runs attacks: the control unconfined, then the same confined.
 
-use crate::attack::{Attack, Control, Judge, Limit};
+use crate::attack::{Attack, Control, Judge};
+use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
 use crate::judge::{Said, complaint, word};
-use crate::scene::{Scene, is_root, open_up, processes_with};
+use crate::scene::{Scene, copy_program, is_root, open_up, processes_with};
 use crate::table::attacks;
-use airlock_core::{ByteSize, Span};
-use airlock_sandbox::launch::{Command, Launch, Layers, LayersKind, Stdin, Streams};
-use airlock_sandbox::plan::Limits;
-use airlock_sandbox::stage::Stage;
-use airlock_sandbox::{HostPath, Minimum, Plan, Sandbox, Surroundings, Template, View, Wall};
+use airlock_sandbox::launch::{Command, LayersKind, Stdin, Streams};
+use airlock_sandbox::{Launcher, Wall};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,13 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the host is given to end what a sandbox left behind.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What confines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Launcher {
-    /// Airlock's own.
-    Native,
-}
+/// What is met where the launcher refuses a plan.
+const NOT_STARTED: &str = "does not start";
 
 /// What became of an attack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,12 +67,30 @@ pub struct Suite {
     runner: PathBuf,
 }
 
-/// The stated limit that lets this attack through here, if one does.
-fn stated(attack: &Attack) -> Option<&'static str> {
-    match attack.limit? {
-        Limit::Always(why) => Some(why),
-        Limit::WithoutCgroup(why) => (!rustix::process::geteuid().is_root()).then_some(why),
+/// The launchers of this platform, by name.
+pub const LAUNCHERS: &[(&str, Launcher)] =
+    &[("native", Launcher::Native), ("bwrap", Launcher::Bwrap)];
+
+fn name(launcher: Launcher) -> &'static str {
+    let own = LAUNCHERS.iter().find(|(_, known)| *known == launcher);
+    own.map_or("unknown", |(name, _)| *name)
+}
+
+/// What kind of stage a launcher can write.
+const fn layers(launcher: Launcher) -> LayersKind {
+    match launcher {
+        Launcher::Bwrap => LayersKind::Copy,
+        Launcher::Native | Launcher::Seatbelt => LayersKind::Overlay,
     }
+}
+
+/// The stated limit that lets this attack through here, if one does.
+fn stated(launcher: Launcher, attack: &Attack) -> Option<&'static str> {
+    // Root may always make one where there are any.
+    let cgroup = is_root();
+    let mut limits = attack.limits.iter();
+    let limit = limits.find(|limit| limit.applies(launcher, cgroup));
+    limit.map(|limit| limit.why)
 }
 
 impl Suite {
@@ -93,7 +104,7 @@ impl Suite {
         let directory = place.path().join("bin");
         fs::create_dir(&directory)?;
         let copy = directory.join("airlock-probe");
-        fs::copy(probe, &copy)?;
+        copy_program(probe, &copy)?;
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         let (probe, runner) = (copy, runner.to_owned());
         Ok(Self {
@@ -141,7 +152,10 @@ impl Suite {
             control: String::new(),
             verdict: Verdict::Held,
             met: Vec::new(),
-            walls: attack.walls.iter().map(|wall| wall.name()).collect(),
+            walls: walls(self.launcher, attack)
+                .into_iter()
+                .map(Wall::name)
+                .collect(),
         };
         match self.control(attack) {
             Ok(shown) => row.control = shown,
@@ -157,9 +171,14 @@ impl Suite {
             self.confined(attack)
         };
         match confined {
-            Ok(met) => row.met = met,
+            Ok(met) => {
+                if met == [NOT_STARTED] {
+                    row.walls = vec![Wall::Denials.name()];
+                }
+                row.met = met;
+            }
             Err(problem) => {
-                let stated = stated(attack).map(Verdict::Limit);
+                let stated = stated(self.launcher, attack).map(Verdict::Limit);
                 row.verdict = stated.unwrap_or(Verdict::Failed(problem));
             }
         }
@@ -215,8 +234,13 @@ impl Suite {
     }
 
     fn scene(&self, confined: bool) -> Result<Scene, String> {
-        Scene::new(self.place.path(), &self.probe, confined)
-            .map_err(|error| format!("cannot make a scene: {error}"))
+        Scene::new(
+            self.place.path(),
+            &self.probe,
+            layers(self.launcher),
+            confined,
+        )
+        .map_err(|error| format!("cannot make a scene: {error}"))
     }
 
     #[expect(clippy::disallowed_methods, reason = "a control runs unconfined")]
@@ -269,8 +293,16 @@ impl Suite {
         let mut scene = self.scene(true)?;
         let given = (attack.scene)(&mut scene);
         scene.settle().map_err(|error| error.to_string())?;
-        let mut sandbox = start(self.launcher, &scene)?;
-        standing(&sandbox, attack.walls)?;
+        fill(&scene).map_err(|error| format!("cannot fill the stage: {error}"))?;
+        let denies = says_denials(self.launcher, &scene);
+        let mut sandbox = match (start(self.launcher, &scene), denies) {
+            (Ok(sandbox), true) => sandbox,
+            // Nothing foreign has run.
+            (Err(NotStarted::Denials), false) => return Ok(vec![NOT_STARTED.to_owned()]),
+            (Ok(_), false) => return Err("started without what the plan denies".to_owned()),
+            (Err(refused), _) => return Err(refused.problem()),
+        };
+        standing(&sandbox, &walls(self.launcher, attack))?;
         let mut output = Vec::new();
         let mut complaints = Vec::new();
         let command = Command {
@@ -303,7 +335,7 @@ impl Suite {
         if lasted > PATIENCE {
             return Err(format!("the command was not ended for {lasted:?}"));
         }
-        match complaint(attack, said.as_ref(), &ended, &changes) {
+        match complaint(self.launcher, attack, said.as_ref(), &ended, &changes) {
             Some(problem) => {
                 let errors = String::from_utf8_lossy(&complaints);
                 Err(
@@ -354,7 +386,11 @@ impl Suite {
             .arg(self.place.path())
             .arg(&self.probe)
             .arg(&scene.marker)
-            .arg(if confined { "confined" } else { "unconfined" })
+            .arg(if confined {
+                name(self.launcher)
+            } else {
+                "unconfined"
+            })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -379,8 +415,17 @@ impl Drop for Suite {
 }
 
 /// What a supervisor does that will be killed: it runs a command that leaves others behind.
-pub fn hold(place: &Path, probe: &Path, marker: &str, confined: bool) -> Result<(), String> {
-    let mut scene = Scene::new(place, probe, confined).map_err(|error| error.to_string())?;
+/// Without a launcher it is not confined.
+pub fn hold(
+    place: &Path,
+    probe: &Path,
+    marker: &str,
+    launcher: Option<Launcher>,
+) -> Result<(), String> {
+    let kind = layers(launcher.unwrap_or(Launcher::Native));
+    let mut scene =
+        Scene::new(place, probe, kind, launcher.is_some()).map_err(|error| error.to_string())?;
+    fill(&scene).map_err(|error| error.to_string())?;
     marker.clone_into(&mut scene.marker);
     let ways = [
         "double fork",
@@ -394,7 +439,7 @@ pub fn hold(place: &Path, probe: &Path, marker: &str, confined: bool) -> Result<
     let arguments = [probe.as_os_str(), "outlive".as_ref(), given.as_ref()];
     let _ = io::stdout().write_all(b"x");
     let _ = io::stdout().flush();
-    if !confined {
+    let Some(launcher) = launcher else {
         #[expect(clippy::disallowed_methods, reason = "a control runs unconfined")]
         let mut command = std::process::Command::new(probe);
         let status = command
@@ -402,8 +447,8 @@ pub fn hold(place: &Path, probe: &Path, marker: &str, confined: bool) -> Result<
             .stdout(Stdio::null())
             .status();
         return status.map(|_| ()).map_err(|error| error.to_string());
-    }
-    let mut sandbox = start(Launcher::Native, &scene)?;
+    };
+    let mut sandbox = start(launcher, &scene).map_err(NotStarted::problem)?;
     let command = Command {
         arguments: arguments.map(std::ffi::OsStr::to_owned).into(),
         environment: scene.environment(),
@@ -437,79 +482,5 @@ fn after_grace(scene: &Scene) -> Vec<String> {
             return changes;
         }
         thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn standing(sandbox: &Sandbox, walls: &[Wall]) -> Result<(), String> {
-    let stands = |wall: &&Wall| sandbox.report().walls().contains_key(*wall);
-    match walls.iter().find(|wall| !stands(wall)) {
-        Some(wall) => Err(format!("the wall `{wall}` does not stand")),
-        None => Ok(()),
-    }
-}
-
-fn start(launcher: Launcher, scene: &Scene) -> Result<Sandbox, String> {
-    let launch = launch(scene)?;
-    match launcher {
-        Launcher::Native => airlock_sandbox::start(launch),
-    }
-    .map_err(|error| format!("not started: {error}"))
-}
-
-fn launch(scene: &Scene) -> Result<Launch, String> {
-    let template = Template::find("code-executor").ok_or("no template")?;
-    let host = |path: &Path| HostPath::new(path).map_err(|problem| problem.to_string());
-    let own: Result<Vec<HostPath>, String> =
-        scene.grants.own.iter().map(|path| host(path)).collect();
-    let home = host(&scene.path("home"))?;
-    let surroundings = Surroundings {
-        own: own?,
-        home: Some(home.clone()),
-    };
-    let mut builder = Plan::builder(template, &surroundings)
-        .workspace(scene.path("tree"), View::Staged)
-        .read(scene.probe.parent().unwrap_or(Path::new("/nowhere")))
-        .limits(limits(template.limits, scene));
-    for path in &scene.grants.reads {
-        builder = builder.read(path);
-    }
-    for path in &scene.grants.writes {
-        builder = builder.write(path);
-    }
-    for pattern in &scene.grants.patterns {
-        builder = builder.deny_pattern(pattern);
-    }
-    let plan = builder.build().map_err(|problem| problem.to_string())?;
-    let kept = scene.stage.as_ref().and_then(Stage::layers);
-    let usual = Layers {
-        kind: LayersKind::Overlay,
-        upper: scene.path("stage/upper"),
-        work: scene.path("stage/work"),
-    };
-    Ok(Launch {
-        minimum: Minimum::of(&plan),
-        plan,
-        base: airlock_sandbox::base::detect(Path::new("/"), &home),
-        home: Vec::new(),
-        layers: Some(kept.unwrap_or(usual)),
-        registry: scene.path("run"),
-    })
-}
-
-fn limits(most: Limits, scene: &Scene) -> Limits {
-    const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
-    let lower = scene.grants.limits;
-    let size = |asked: Option<u64>, unit: u64, most: ByteSize| {
-        asked.map_or(most, |count| ByteSize::from_bytes(count * unit))
-    };
-    Limits {
-        memory: size(lower.mebibytes, MIB, most.memory),
-        pids: lower.pids.unwrap_or(most.pids),
-        duration: Span::from_millis(lower.millis.unwrap_or(25_000)),
-        stdout: size(lower.output_kibibytes, KIB, most.stdout),
-        stderr: size(lower.output_kibibytes, KIB, most.stderr),
-        file_size: size(lower.file_mebibytes, MIB, most.file_size),
-        ..most
     }
 }

@@ -50,7 +50,7 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "escape",
-        usage: "escape [--launcher native|bwrap] [--only NAME] [--json]",
+        usage: "escape [--launcher native|bwrap] [--only NAME] [--json] | escape --table",
         about: "attack the sandbox; as root, once more as an ordinary user",
         run: escape::run,
     },

@@ -15,6 +15,11 @@ struct Need {
 
 const NEEDS: &[Need] = &[
     Need {
+        program: "bwrap",
+        packages: &["bubblewrap"],
+        why: "the second launcher, in tests and the escape suite",
+    },
+    Need {
         program: "gcc",
         packages: &["gcc", "libc6-dev"],
         why: "builds SQLite",

@@ -208,6 +208,21 @@ fn what_is_hidden_in_a_stage_can_neither_be_moved_away_nor_be_the_real_one() {
 }
 
 #[test]
+fn nothing_is_mounted_beneath_a_link() {
+    for (workspace, linked) in [("/w", true), ("/var/tmp/w", false), ("/var/tmpfs", true)] {
+        let plan = begin()
+            .workspace(workspace, View::ReadOnly)
+            .build()
+            .unwrap();
+        let made = generate(&plan, &[], None, &["x"]).unwrap();
+        let (options, _) = read(&made.arguments);
+        let link = ["--symlink", "/tmp", "/var/tmp"];
+        let found = options.iter().any(|option| option.iter().eq(link.iter()));
+        assert_eq!(found, linked, "{workspace}");
+    }
+}
+
+#[test]
 fn a_command_is_needed_and_has_no_nul() {
     let plan = begin().build().unwrap();
     assert_eq!(generate(&plan, &[], None, &[]), Err(BwrapError::NoCommand));

@@ -2,7 +2,7 @@
 
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
-use crate::sys::{Fault, at, call, fork, in_child, leave, nothing, open_call, text, wait_for};
+use crate::sys::{Fault, Try, at, call, fork, in_child, leave, nothing, open_call, text, wait_for};
 use std::thread;
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ fn kill_process(arguments: &Arguments, attempt: &mut Attempt) {
             match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
                 Ok(state) if state.starts_with(['T', 'Z', 'X']) => Ok(format!("it is {state}")),
                 Ok(_) => nothing("IGNORED"),
-                Err(_) => Ok("it is gone".to_owned()),
+                Err(_) => gone(pid),
             }
         });
     }
@@ -143,9 +143,18 @@ fn kill_process(arguments: &Arguments, attempt: &mut Attempt) {
         thread::sleep(Duration::from_millis(150));
         match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
             Ok(state) if !state.starts_with(['Z', 'X']) => nothing("IGNORED"),
-            Ok(_) | Err(_) => Ok("it is gone".to_owned()),
+            Ok(_) => Ok("it is gone".to_owned()),
+            Err(_) => gone(pid),
         }
     });
+}
+
+/// Of a process whose files cannot be read: whether it can still be signalled.
+fn gone(pid: usize) -> Try {
+    match call(libc::SYS_kill, &[pid, 0]) {
+        Ok(_) => nothing("IGNORED"),
+        Err(_) => Ok("it is gone".to_owned()),
+    }
 }
 
 /// A signal to every process that can be signalled. Whether the suite lives on is the answer.

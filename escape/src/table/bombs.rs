@@ -3,6 +3,7 @@
 use super::nothing;
 use crate::attack::{Attack, Class, Limit};
 use crate::scene::{Limited, Scene};
+use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{IpcNamespace, Lifetime, MountNamespace, Seccomp, UserNamespace};
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(MEMORY)
     .ends(&["out-of-memory"])
     .by(&[IpcNamespace])
-    .limit(UNSEEN),
+    .limits(&[UNSEEN]),
     row(
         "bomb-memory-file",
         "bomb-memory-file",
@@ -63,6 +64,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(MEMORY)
     .ends(&["out-of-memory"])
+    // Where the workspace itself lies in /var/tmp.
+    .denied_by_bwrap(&["EROFS"])
     .by(&[MountNamespace]),
     row(
         "bomb-shm",
@@ -81,7 +84,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(MEMORY)
     .ends(&["out-of-memory"])
-    .by(&[MountNamespace]),
+    .by(&[MountNamespace])
+    .limits(&[EMPTY_FILES]),
     row(
         "bomb-file-size",
         "bomb-file-size",
@@ -115,7 +119,7 @@ pub(super) const ROWS: &[Attack] = &[
         .denied(MEMORY)
         .ends(&["out-of-memory"])
         .by(&[Lifetime])
-        .limit(UNSEEN),
+        .limits(&[UNSEEN]),
     row(
         "bomb-time",
         "bomb-time",
@@ -222,4 +226,9 @@ fn errors(scene: &mut Scene) -> Value {
 
 /// A cgroup counts it; a supervisor that looks from outside does not see it.
 const UNSEEN: Limit =
-    Limit::WithoutCgroup("memory of the kernel itself is counted by cgroups alone");
+    Limit::new("memory of the kernel itself is counted by cgroups alone").without_cgroup();
+
+/// Bubblewrap cannot limit how many files a place in memory holds.
+const EMPTY_FILES: Limit = Limit::new("empty files in memory are counted by cgroups alone")
+    .with(Launcher::Bwrap)
+    .without_cgroup();

@@ -1,7 +1,7 @@
 //! Reaching what is denied inside a grant.
 
 use crate::attack::{Attack, Class, Limit};
-use crate::scene::Scene;
+use crate::scene::{Scene, copy_program};
 use airlock_sandbox::Wall::Denials;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(&["EACCES", "EPERM", "EXDEV", "EINVAL"]),
     row("denied-executed", "denied-executed", "`.env` as a script")
         .denied(&["EACCES", "OTHER-CONTENT", "EMPTY"])
-        .limit(RUN),
+        .limits(&[RUN]),
     row(
         "denied-created",
         "denied-created",
@@ -133,11 +133,11 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .by(&[Denials])
     .denied(&["EACCES", "EPERM", "EMPTY"])
-    .limit(RUN),
+    .limits(&[RUN]),
 ];
 
 /// The kernel can only be told to go on with an `execve`, and then reads its arguments anew.
-const RUN: Limit = Limit::Always("a denied file that is executable can be run");
+const RUN: Limit = Limit::new("a denied file that is executable can be run");
 
 fn denied_directory(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/private"];
@@ -147,7 +147,7 @@ fn denied_directory(scene: &mut Scene) -> Value {
 fn denied_program(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/*.secret"];
     let copy = scene.path("tree/tools/program.secret");
-    let _ = std::fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     json!({ "path": copy })
 }
 

@@ -1,8 +1,10 @@
 //! Reaching anything over a socket.
 
 use super::{nothing, own};
-use crate::attack::{Attack, Class};
+use crate::attack::{Attack, Class, Limit};
+
 use crate::scene::Scene;
+use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{NetworkNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -115,7 +117,8 @@ pub(super) const ROWS: &[Attack] = &[
         granted,
     )
     .denied(UNREACHED)
-    .by(&[Root]),
+    .by(&[Root])
+    .limits(&[SOCKETS]),
     row(
         "socket-in-workspace",
         "pathname-socket",
@@ -158,8 +161,15 @@ pub(super) const ROWS: &[Attack] = &[
         connections,
     )
     .denied(&["NOT-THERE"])
+    .of_init()
     .by(&[NetworkNamespace]),
 ];
+
+/// Connecting writes nothing that a read-only mount would stop, and bubblewrap cannot show the
+/// directory through an overlay, as the native launcher does.
+const SOCKETS: Limit =
+    Limit::new("a socket in a directory granted for reading can be connected to")
+        .with(Launcher::Bwrap);
 
 fn ports(scene: &mut Scene) -> Value {
     json!({

@@ -2,7 +2,7 @@
 
 use super::{first_process, nothing, own};
 use crate::attack::{Attack, Class};
-use crate::scene::Scene;
+use crate::scene::{Scene, copy_program};
 use airlock_sandbox::Wall::{
     Capabilities, HostUser, NoNewPrivileges, Root, Seccomp, UserNamespace, UtsNamespace,
 };
@@ -100,6 +100,7 @@ pub(super) const ROWS: &[Attack] = &[
         namespaces,
     )
     .denied(&["EPERM", "EACCES"])
+    .of_init()
     .by(&[Seccomp, UserNamespace]),
     row("uid-map", "uid-map", "another mapping of users", own)
         .denied(&["EPERM", "EACCES", "EROFS"])
@@ -189,18 +190,18 @@ pub(super) const ROWS: &[Attack] = &[
         .by(&[Seccomp, UtsNamespace]),
     row(
         "host-user",
-        "find-in-file",
+        "write-path",
         "being root on the host behind the mapping",
-        mapping,
+        whose,
     )
     .root()
-    .denied(&["NOT-THERE"])
+    .seen_from_outside()
     .by(&[HostUser]),
 ];
 
 fn setuid_file(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/setuid");
-    let _ = fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     let _ = fs::set_permissions(&copy, fs::Permissions::from_mode(0o6755));
     scene.grants.reads.push(scene.path("readable"));
     json!({ "paths": [copy] })
@@ -208,7 +209,7 @@ fn setuid_file(scene: &mut Scene) -> Value {
 
 fn capable_file(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/capable");
-    let _ = fs::copy(&scene.probe, &copy);
+    let _ = copy_program(&scene.probe, &copy);
     let _ = fs::set_permissions(&copy, fs::Permissions::from_mode(0o755));
     // Version 2, effective: to change owners.
     let words: [u32; 5] = [0x0200_0001, 1, 0, 0, 0];
@@ -232,6 +233,14 @@ fn name(scene: &mut Scene) -> Value {
 }
 
 /// The line of the mapping whose second number, the host's, is 0.
-fn mapping(_: &mut Scene) -> Value {
-    json!({ "paths": ["/proc/self/uid_map", "/proc/self/gid_map"], "marker": "          0 " })
+/// What a mapping says is true of the namespace above alone; a file's owner is the host's word.
+fn whose(scene: &mut Scene) -> Value {
+    let made = scene.path("stage/upper/whose");
+    let told = if scene.confined {
+        scene.path("tree/whose")
+    } else {
+        made.clone()
+    };
+    scene.watches_owners.push(made);
+    json!({ "paths": [told], "plain": true })
 }

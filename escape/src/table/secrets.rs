@@ -69,6 +69,7 @@ pub(super) const ROWS: &[Attack] = &[
         host_mounts,
     )
     .denied(&["NOT-THERE"])
+    .of_init()
     .by(&[MountNamespace]),
     row(
         "process-environment",
@@ -109,6 +110,7 @@ pub(super) const ROWS: &[Attack] = &[
         host_list,
     )
     .denied(&["NOT-THERE", "OTHER-CONTENT", "EMPTY"])
+    .of_init()
     .by(&[PidNamespace]),
     row(
         "init-environment",
@@ -117,6 +119,7 @@ pub(super) const ROWS: &[Attack] = &[
         init,
     )
     .denied(&["EACCES", "EMPTY"])
+    .of_init()
     .by(&[PidNamespace]),
     row(
         "init-memory",
@@ -125,6 +128,7 @@ pub(super) const ROWS: &[Attack] = &[
         init,
     )
     .denied(&["EACCES", "EPERM"])
+    .of_init()
     .by(&[PidNamespace]),
     row(
         "init-maps",
@@ -133,6 +137,7 @@ pub(super) const ROWS: &[Attack] = &[
         init,
     )
     .denied(&["EACCES", "EPERM", "EMPTY"])
+    .of_init()
     .by(&[PidNamespace]),
     row(
         "init-descriptors",
@@ -141,6 +146,7 @@ pub(super) const ROWS: &[Attack] = &[
         init_file,
     )
     .denied(&["EACCES", "EPERM"])
+    .of_init()
     .by(&[PidNamespace]),
     row(
         "init-executable",

@@ -178,6 +178,7 @@ pub(super) const ROWS: &[Attack] = &[
         namespaces,
     )
     .denied(&["EPERM", "EACCES"])
+    .of_init()
     .by(&[Seccomp]),
     row(
         "root-keys",

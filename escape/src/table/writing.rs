@@ -1,8 +1,9 @@
 //! Writing outside the stage.
 
 use super::{READ_ONLY, nothing};
-use crate::attack::{Attack, Class};
-use crate::scene::{Owner, Scene};
+use crate::attack::{Attack, Class, Limit};
+use crate::scene::{Owner, Scene, copy_program};
+use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
@@ -188,6 +189,7 @@ pub(super) const ROWS: &[Attack] = &[
         read_grant_new,
     )
     .denied(READ_ONLY)
+    .of_init()
     .by(&[Root, Landlock]),
     row(
         "own-program",
@@ -266,7 +268,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .root()
     .denied(&["EPERM", "EINVAL"])
-    .by(&[Seccomp, Landlock]),
+    .by(&[Seccomp, Landlock])
+    .limits(&[WHITEOUTS]),
     row(
         "change-owner",
         "change-owner",
@@ -293,6 +296,12 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(READ_ONLY)
     .by(&[Root, Landlock]),
 ];
+
+/// An overlay refuses the flag by itself. A copy is never a layer, so there a whiteout is a device
+/// that nobody has, which does not leave a stage.
+const WHITEOUTS: Limit =
+    Limit::new("a rename can leave a whiteout in a copy, where it hides nothing")
+        .with(Launcher::Bwrap);
 
 /// Confined, the stage is one that can be asked for its changes.
 fn traps(scene: &mut Scene) -> Value {
@@ -387,7 +396,7 @@ fn read_grant_new(scene: &mut Scene) -> Value {
 /// A program granted for reading; the control may write its copy.
 fn program(scene: &mut Scene) -> Value {
     let copy = scene.path("readable/program");
-    let _ = fs::copy("/bin/true", &copy);
+    let _ = copy_program(std::path::Path::new("/bin/true"), &copy);
     scene.grants.reads.push(scene.path("readable"));
     json!({ "program": copy })
 }

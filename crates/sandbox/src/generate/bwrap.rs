@@ -12,6 +12,7 @@
 use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 /// Something of the system that every sandbox sees, as it is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +130,9 @@ pub struct Bwrap {
 /// The uid and gid inside: not 0, and nobody's on the host.
 const INSIDE: &str = "1000";
 
+/// A link to `/tmp`, unless the plan shows something beneath it: then a directory, read-only.
+const VAR_TMP: &str = "/var/tmp";
+
 /// The arguments that run `command` by `plan`.
 pub fn bwrap(
     plan: &Plan,
@@ -138,7 +142,7 @@ pub fn bwrap(
     check_command(command)?;
     let mut arguments = Arguments::default();
     walls(&mut arguments, facts);
-    base(&mut arguments, facts);
+    base(&mut arguments, plan, facts);
     grants(&mut arguments, plan, facts.stage)?;
     let uncovered = masks(&mut arguments, plan, facts)?;
     arguments.option("--remount-ro", ["/"]);
@@ -200,7 +204,7 @@ fn walls(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
     }
 }
 
-fn base(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
+fn base(arguments: &mut Arguments, plan: &Plan, facts: &BwrapFacts<'_>) {
     for entry in facts.system {
         match entry {
             SystemEntry::Existing(path) => {
@@ -220,7 +224,10 @@ fn base(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
     kernel_files(arguments, facts);
     arguments.option("--dev", ["/dev"]);
     arguments.option("--remount-ro", ["/dev"]);
-    arguments.option("--symlink", ["/tmp", "/var/tmp"]);
+    // Nothing can be mounted beneath a link: its target is only there once the root is.
+    if !beneath(Path::new(VAR_TMP), plan, facts) {
+        arguments.option("--symlink", ["/tmp", VAR_TMP]);
+    }
     arguments.option("--dir", ["/run"]);
     for (mode, place) in [
         ("1777", OsStr::new("/dev/shm")),
@@ -239,6 +246,13 @@ fn base(arguments: &mut Arguments, facts: &BwrapFacts<'_>) {
             AtHome::File(file) => handed(arguments, "--file", file),
         }
     }
+}
+
+/// Whether something of the plan, or the home, lies beneath `place`.
+fn beneath(place: &Path, plan: &Plan, facts: &BwrapFacts<'_>) -> bool {
+    let mounts = plan.mounts();
+    let mut shown = mounts.keys().map(|path| path.as_path());
+    shown.any(|path| path.starts_with(place)) || facts.home.as_path().starts_with(place)
 }
 
 fn handed(arguments: &mut Arguments, option: &str, file: &Handed) {

@@ -165,3 +165,21 @@ fn the_native_launcher_takes_a_copy_too() {
     assert_eq!(place.read("tree/a").unwrap(), "old\n");
     assert_eq!(place.read("stage/copy/a").unwrap(), "new\n");
 }
+
+#[test]
+fn a_socket_is_never_granted() {
+    let place = Place::new();
+    let socket = place.path("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for write in [false, true] {
+        let launch = place.launch(|plan| {
+            if write {
+                plan.write(&socket)
+            } else {
+                plan.read(&socket)
+            }
+        });
+        let refused = start(launch).unwrap_err().to_string();
+        assert!(refused.contains("it is a socket"), "{refused}");
+    }
+}

@@ -44,7 +44,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where systems keep bubblewrap. `PATH` is not asked: it is whoever's.
@@ -74,6 +74,7 @@ impl Tried {
     pub(super) fn new(launch: &Launch, hold: &Hold) -> Result<Self, StartError> {
         let owner = Identity::own().other();
         let stage = stage_of(launch)?;
+        no_sockets(&launch.plan)?;
         let program = program()?;
         let filter = filter_for(launch.plan.profile())?;
         let found = denials::find(&launch.plan, launch.layers.as_ref(), owner)
@@ -149,6 +150,21 @@ fn stage_of(launch: &Launch) -> Result<Option<HostPath>, StartError> {
         .map_err(|source| failed("find the copy of the workspace", source))?;
     let upper = HostPath::new(upper).map_err(|problem| refused(&problem.to_string()))?;
     Ok(Some(upper))
+}
+
+/// A socket that is granted could be connected to: whoever listens on it is outside.
+fn no_sockets(plan: &Plan) -> Result<(), StartError> {
+    let socket = |path: &&HostPath| {
+        fs::metadata(path.as_path()).is_ok_and(|found| found.file_type().is_socket())
+    };
+    match plan.mounts().into_keys().find(socket) {
+        Some(path) => {
+            let step = format!("find the granted `{}`", path.as_path().display());
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is a socket");
+            Err(failed(step, why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Finds bubblewrap. One that somebody but root can change is none.

@@ -12,6 +12,9 @@ const SET_ID: u32 = 0o6_000;
 /// Flags without which opening makes no file, and the mode is whatever the register held.
 const MAKES_FILE: u32 = 0o20_000_100;
 
+/// Leaves a mark that overlays read as a deletion.
+const RENAME_WHITEOUT: u32 = 4;
+
 const OPENING: &str = "opening files";
 const MAKING: &str = "making files; no set-id bits";
 const MODES: &str = "modes of own files; no set-id bits";
@@ -182,7 +185,11 @@ pub(super) const ROWS: &[Row] = &[
     any("unlinkat", "changing directories"),
     any("rename", "changing directories"),
     any("renameat", "changing directories"),
-    any("renameat2", "changing directories"),
+    only(
+        "renameat2",
+        &[masked(4, RENAME_WHITEOUT, 0)],
+        "changing directories; no marks of overlays",
+    ),
     any("link", "changing directories"),
     any("linkat", "changing directories"),
     any("symlink", "changing directories"),

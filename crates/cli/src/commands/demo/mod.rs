@@ -10,11 +10,12 @@ mod tampering;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_audit::ExportFormat;
-use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime};
+use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Machine};
 use scene::{Expect, Scene};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(output: &mut Output) -> Ending {
     let room = tempfile::Builder::new()
@@ -34,6 +35,7 @@ pub(super) fn run(output: &mut Output) -> Ending {
     scene.call(&kernel, Front::Cli, "policy.init", json!({}), Expect::Done);
     reading(&mut scene, &kernel);
     steering(&mut scene, &kernel);
+    programs(&mut scene, &kernel, &workspace);
 
     scene.title("Every one of these calls is in the log, attempts and outcomes");
     scene.log(&kernel)?;
@@ -82,7 +84,7 @@ fn failed(error: io::Error) -> Failure {
 }
 
 fn open(workspace: &Path, state_home: &Path) -> Result<Kernel, Failure> {
-    Kernel::open(KernelConfig {
+    let opened = Kernel::open(KernelConfig {
         workspace: workspace.to_owned(),
         state_home: state_home.to_owned(),
         clock: Clock::system(),
@@ -90,8 +92,13 @@ fn open(workspace: &Path, state_home: &Path) -> Result<Kernel, Failure> {
         output_bytes: DEFAULT_OUTPUT_BYTES,
         search_threads: 0,
         worker: None,
-    })
-    .map_err(super::open::start_failure)
+    });
+    let machine = Machine {
+        home: PathBuf::from("/home/user"),
+        own: vec![state_home.to_owned()],
+        environment: BTreeMap::new(),
+    };
+    Ok(opened.map_err(super::open::start_failure)?.on(machine))
 }
 
 /// The clone's own policy allows everything; nobody approved it, so it counts for nothing.
@@ -170,6 +177,27 @@ fn reading(scene: &mut Scene<'_>, kernel: &Kernel) {
         json!({ "path": "keys/id_ed25519" }),
         Expect::NotDone,
     );
+}
+
+fn programs(scene: &mut Scene<'_>, kernel: &Kernel, workspace: &Path) {
+    scene.title("Programs run in a sandbox, and what they write waits in a stage");
+    let person = Front::Cli;
+    let command = |script: &str| json!({ "command": ["sh", "-c", script] });
+    let script = "rm -r src; echo changed > README.md; ls";
+    scene.call(kernel, person, "exec.own", command(script), Expect::Program);
+    let whole = workspace.join("src/lib.rs").exists();
+    let readme = std::fs::read_to_string(workspace.join("README.md")).unwrap_or_default();
+    let same = whole && readme.starts_with("# parser");
+    scene.result(same, "the real tree is as it was");
+    scene.say("what policy denies is denied to programs too, and so is everything not granted:");
+    let script = "cat .env; cat /etc/shadow; ls /home /root; id -u";
+    scene.call(kernel, person, "exec.own", command(script), Expect::Program);
+    // There is none where this machine cannot confine a program.
+    let stage = kernel.workspace().state().path().join("stages/default");
+    if stage.exists() {
+        let stage = json!({ "stage": "default" });
+        scene.call(kernel, person, "stage.drop", stage, Expect::Done);
+    }
 }
 
 fn steering(scene: &mut Scene<'_>, kernel: &Kernel) {

@@ -18,6 +18,8 @@ pub(super) enum Expect {
     Review,
     /// Denied or failed, but never done.
     NotDone,
+    /// Done, or refused because this machine cannot confine a program.
+    Program,
 }
 
 pub(super) struct Scene<'o> {
@@ -88,7 +90,7 @@ impl<'o> Scene<'o> {
             Outcome::Done(done) => {
                 self.done(&done);
                 match expect {
-                    Expect::Done => true,
+                    Expect::Done | Expect::Program => true,
                     Expect::Redacted => done.secrets > 0,
                     Expect::Hidden => done.hidden > 0,
                     Expect::Denied | Expect::Review | Expect::NotDone => false,
@@ -105,7 +107,8 @@ impl<'o> Scene<'o> {
             Outcome::Failed(failed) => {
                 let failure = Failure::new(Kind::Failed, failed.what).maybe_fix(failed.fix);
                 self.refusal("refused", &failure);
-                expect == Expect::NotDone
+                let confined = expect == Expect::Program && failed.code == "not_enforceable";
+                expect == Expect::NotDone || confined
             }
         }
     }
@@ -113,7 +116,8 @@ impl<'o> Scene<'o> {
     fn done(&mut self, done: &Done) {
         self.output
             .say(format!("   {}", styled(Tone::Good, "done")));
-        let text = super::super::tool::render(&done.value).unwrap_or_default();
+        let text = super::super::tool::render(&done.value);
+        let text = text.unwrap_or_else(|| said(&done.value));
         for line in text.lines().take(6) {
             self.output.say(format!("   | {line}"));
         }
@@ -162,6 +166,12 @@ impl<'o> Scene<'o> {
         ));
         Ok(())
     }
+}
+
+/// What a program wrote.
+fn said(value: &Value) -> String {
+    let stream = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    format!("{}{}", stream("stdout"), stream("stderr"))
 }
 
 fn shorten(arguments: &Value) -> String {

@@ -1,7 +1,7 @@
 //! What is asked of a launcher and what it answers: the same words on every platform.
 //!
-//! [`start`] raises the walls and gives a [`Sandbox`] only if all of them stand. A sandbox runs one
-//! command at a time, as many as wanted, until it is stopped or dropped. Its [`Control`] works from
+//! `start` raises the walls and gives a `Sandbox` only if all of them stand. A sandbox runs one
+//! command at a time, as many as wanted, until it is stopped or dropped. Its `Control` works from
 //! other threads while a command runs.
 
 use crate::generate::{Mask, SystemEntry};

@@ -11,7 +11,7 @@
 //!
 //! Not guaranteed: that nothing else could break out. That is for the escape suite.
 //!
-//! Invariant: [`judge`] and [`fix`] are pure; whatever they know of a machine comes through
+//! Invariant: `judge` and `fix` are pure; whatever they know of a machine comes through
 //! [`Machine`], so a test can script one that lacks anything.
 
 mod act;

@@ -12,17 +12,37 @@ use std::time::Duration;
 /// Opens the kernel of the workspace this command stands in.
 pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
     let kernel = unannounced(global, output)?;
+    announce(&kernel, output);
+    Ok(kernel)
+}
+
+fn announce(kernel: &Kernel, output: &mut Output) {
     if let PolicyOrigin::Untrusted = kernel.policy().origin() {
         output.warning(
             "this workspace's .airlock/ is not approved, so built-in defaults hold; \
              review it with `airlock trust`",
         );
     }
-    Ok(kernel)
 }
 
 /// The same for a command that says itself whether the workspace is trusted.
 pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
+    let kernel = opened(global)?;
+    tell(&kernel, output);
+    warn_of_break(&kernel, HEALTH_PATIENCE, output);
+    Ok(kernel)
+}
+
+/// The same for a command that has something better to do while the log is looked at; it warns of
+/// a break at its end.
+pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
+    let kernel = opened(global)?;
+    announce(&kernel, output);
+    tell(&kernel, output);
+    Ok(kernel)
+}
+
+fn opened(global: &Global) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -37,7 +57,6 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
     })
     .map_err(start_failure)?
     .on(place.machine());
-    tell(&kernel, output);
     Ok(kernel)
 }
 
@@ -96,6 +115,15 @@ const HEALTH_PATIENCE: Duration = Duration::from_millis(20);
 /// Attempts without outcome that are named; the log has the rest.
 const NAMED_ATTEMPTS: usize = 5;
 
+/// Warns if the newest part of the log does not hold, as far as that is known by then.
+pub(super) fn warn_of_break(kernel: &Kernel, patience: Duration, output: &mut Output) {
+    if let Health::Broken { detail, .. } = kernel.log().wait_for_health(patience) {
+        output.warning(&format!(
+            "the audit log is broken: {detail}; `airlock audit verify` shows where"
+        ));
+    }
+}
+
 /// Says once, on stderr, what the person would want to know before reading results.
 fn tell(kernel: &Kernel, output: &mut Output) {
     if let Some(notice) = kernel.notice() {
@@ -104,11 +132,6 @@ fn tell(kernel: &Kernel, output: &mut Output) {
     let report = kernel.log().open_report();
     if let Some(recovery) = &report.recovery {
         output.warning(&recovery.message());
-    }
-    if let Health::Broken { detail, .. } = kernel.log().wait_for_health(HEALTH_PATIENCE) {
-        output.warning(&format!(
-            "the audit log is broken: {detail}; `airlock audit verify` shows where"
-        ));
     }
     if !report.unclean.is_empty() {
         output.warning(&format!(

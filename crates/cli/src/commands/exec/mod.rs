@@ -20,6 +20,7 @@ use sinks::{Captured, Passed};
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::time::Duration;
 
 const DENIED: u8 = 120;
 const NEEDS_REVIEW: u8 = 121;
@@ -51,7 +52,7 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
     }
     let watch = Watch::begin()
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
-    let kernel = open::kernel(global, output)?;
+    let kernel = open::hurried(global, output)?;
     let call = Call::new("exec.own", arguments(args, &kernel)?);
     let session = Session {
         args,
@@ -73,6 +74,7 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
         return Err(Failure::new(Kind::Failed, "the command left no result"));
     };
     let exit = session.exit(ran, &streams);
+    open::warn_of_break(&kernel, Duration::ZERO, output);
     if output.is_json() {
         report::object(&done, ran, exit, &streams, output);
     } else {

@@ -130,6 +130,19 @@ fn a_terminal_gets_colours_and_nothing_it_would_obey() {
 }
 
 #[test]
+fn with_a_terminal_of_its_own_it_has_one() {
+    let world = World::project();
+    let ran = at_terminal(
+        &world,
+        "exec --tty -- sh -c 'test -t 0 && test -t 1 && stty size'",
+        Typed::Nothing,
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = ran.stdout.split('\u{1b}').next().unwrap();
+    assert_eq!(shown.split_whitespace().count(), 2, "{ran:?}");
+}
+
+#[test]
 fn json_is_one_object_with_what_it_wrote() {
     let world = World::project();
     let ran = world.quiet(&[

@@ -4,8 +4,8 @@
 //! if every wall its kind must raise stands, every limit of the plan is held, and the minimum is
 //! met. There is no best-effort mode.
 //!
-//! Not here yet: the launchers. A report says what they claim; that the claim is true is for their
-//! own probes and the escape suite.
+//! Not guaranteed: a report says what a launcher claims. That the claim is true is for the probes and
+//! the escape suite.
 //!
 //! Invariant: only [`Raised::finish`] makes an [`Enforced`], and only this crate can call it.
 

@@ -13,6 +13,7 @@
 #[path = "native/support.rs"]
 #[expect(
     dead_code,
+    unused_imports,
     reason = "shared with the tests of the launcher, which use all of it"
 )]
 mod support;

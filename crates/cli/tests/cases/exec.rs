@@ -130,6 +130,45 @@ fn a_terminal_gets_colours_and_nothing_it_would_obey() {
 }
 
 #[test]
+fn what_a_killed_command_left_is_gone_with_the_next() {
+    let world = World::project();
+    let notes = || {
+        let states = std::fs::read_dir(world.path("state/airlock")).into_iter();
+        let places = states.flatten().flatten();
+        let noted =
+            places.filter_map(|place| std::fs::read_dir(place.path().join("sandboxes")).ok());
+        noted.flatten().count()
+    };
+    let mut killed = world
+        .command(&["exec", "--", "sleep", "4751"])
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let sleeps = |entry: std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.starts_with(b"sleep\x004751")
+    };
+    while !std::fs::read_dir("/proc").unwrap().flatten().any(sleeps) {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // Only a sandbox with a cgroup, which root can make, leaves something.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(notes(), usize::from(is_root));
+    let mut last = None;
+    for _ in 0..100 {
+        let ran = world.quiet(&["exec", "--", "true"]);
+        last = ran.code;
+        if last == Some(0) && notes() == 0 {
+            break;
+        }
+    }
+    assert_eq!((last, notes()), (Some(0), 0));
+}
+
+#[test]
 fn with_a_terminal_of_its_own_it_has_one() {
     let world = World::project();
     let ran = at_terminal(

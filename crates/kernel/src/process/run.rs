@@ -69,6 +69,9 @@ impl Planned {
             .mode(0o700)
             .create(&registry)
             .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))?;
+        // What killed supervisors left goes before something new is made; what cannot go yet is
+        // tried again by the next command.
+        let _collected = airlock_sandbox::collect(&registry);
         let mut staged = match &self.job.staging {
             Staging::Stage(name) => Some(stages::open(workspace, name)?),
             Staging::None => None,

@@ -10,7 +10,7 @@
 //! read ([`oci`]).
 //!
 //! Not guaranteed: a filter sees numbers, never what a pointer points at. Paths are for mounts and
-//! Landlock. Installing a program is the launcher's work, which is not here yet.
+//! Landlock. Installing a program is the launcher's work.
 //!
 //! Invariant: a [`Check`] compares the low 32 bits of an argument by mask and value, and a row looks
 //! at an argument at most once. The kernel takes these arguments as 32-bit values, so a comparison

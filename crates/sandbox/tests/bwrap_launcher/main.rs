@@ -8,8 +8,10 @@
 )]
 
 mod ends;
+#[path = "../launchers/lifetime.rs"]
 mod lifetime;
 mod refused;
+#[path = "../launchers/streams.rs"]
 mod streams;
 mod support;
 mod view;

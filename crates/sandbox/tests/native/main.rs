@@ -9,8 +9,10 @@
 mod cpu;
 mod denials;
 mod ends;
+#[path = "../launchers/lifetime.rs"]
 mod lifetime;
 mod odd;
+#[path = "../launchers/streams.rs"]
 mod streams;
 mod support;
 mod view;

@@ -1,12 +1,20 @@
 //! Places and commands for tests of the launcher.
 
-use airlock_sandbox::launch::{Command, Ended, Launch, Layers, LayersKind, Stdin, Streams};
-use airlock_sandbox::plan::Limits;
+#[path = "../launchers/commands.rs"]
+mod commands;
+
+pub(crate) use commands::{Ran, command, limits, run, run_with, sh};
+
+use airlock_sandbox::launch::{Launch, Layers, LayersKind};
 use airlock_sandbox::{
     HostPath, Minimum, Plan, PlanBuilder, Sandbox, Surroundings, Template, View, start,
 };
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// Where a terminal of a command's own is found inside.
+pub(crate) const TERMINAL: &str = "/dev/pts/0";
+/// What of a place holds what commands wrote.
+pub(crate) const WRITTEN: &str = "stage/upper";
 
 /// A workspace with a stage, gone when dropped.
 pub(crate) struct Place {
@@ -95,68 +103,4 @@ impl Drop for Place {
             let _opened = std::fs::set_permissions(&directory, open);
         }
     }
-}
-
-/// The limits of the template, changed by `change`.
-pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
-    let mut limits = Template::find("code-executor").unwrap().limits;
-    change(&mut limits);
-    limits
-}
-
-/// A command with the usual search path.
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    Command {
-        arguments: arguments.iter().map(OsString::from).collect(),
-        environment: [("PATH".into(), "/usr/bin:/bin".into())].into(),
-        directory: None,
-        lasting: false,
-    }
-}
-
-/// What came of a command.
-pub(crate) struct Ran {
-    pub(crate) ended: Ended,
-    pub(crate) out: Vec<u8>,
-    pub(crate) err: Vec<u8>,
-}
-
-impl Ran {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.out).into_owned()
-    }
-
-    pub(crate) fn errors(&self) -> String {
-        String::from_utf8_lossy(&self.err).into_owned()
-    }
-}
-
-pub(crate) fn run(sandbox: &mut Sandbox, command: &Command) -> Ran {
-    run_with(sandbox, command, Stdin::Empty)
-}
-
-pub(crate) fn run_with(sandbox: &mut Sandbox, command: &Command, stdin: Stdin) -> Ran {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let streams = Streams {
-        stdin,
-        stdout: &mut out,
-        stderr: &mut err,
-        terminal: None,
-    };
-    let ended = sandbox.run(command, streams).unwrap();
-    Ran { ended, out, err }
-}
-
-/// What a shell script prints; it must succeed.
-pub(crate) fn sh(sandbox: &mut Sandbox, script: &str) -> String {
-    let ran = run(sandbox, &command(&["sh", "-c", script]));
-    let ended = &ran.ended.outcome;
-    let fine = *ended == airlock_sandbox::lifecycle::Outcome::Exited(0);
-    assert!(
-        fine,
-        "{script}: {ended:?}\n{}\n{}",
-        ran.text(),
-        ran.errors()
-    );
-    ran.text()
 }

@@ -1,6 +1,6 @@
 //! How long things live, and what is left when they do not.
 
-use crate::support::{Place, command, run, sh};
+use crate::support::{Place, WRITTEN, command, run, sh};
 use airlock_sandbox::lifecycle::{Outcome, State};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ fn a_paused_sandbox_stands_still_and_its_time_with_it() {
     let control = sandbox.control();
     assert_eq!(sandbox.state(), State::Running);
     let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i > counter; done; echo done";
-    let counter = place.path("stage/upper/counter");
+    let counter = place.path(WRITTEN).join("counter");
     let count = || std::fs::read_to_string(&counter).unwrap_or_default();
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {

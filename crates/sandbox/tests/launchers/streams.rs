@@ -1,6 +1,6 @@
 //! What goes in and comes out.
 
-use crate::support::{Place, command, run, run_with, sh};
+use crate::support::{Place, TERMINAL, command, run, run_with, sh};
 use airlock_sandbox::launch::{Stdin, Streams, TerminalSize};
 use airlock_sandbox::lifecycle::Outcome;
 use std::io::Write;
@@ -123,7 +123,7 @@ fn a_terminal_is_one_of_its_own() {
         .unwrap();
     let text = String::from_utf8(out).unwrap().replace("\r\n", "\n");
     assert_eq!(ended.outcome, Outcome::Exited(0), "{text}");
-    for line in ["/dev/console", "7 31", "all", "controlling", "got typed"] {
+    for line in [TERMINAL, "7 31", "all", "controlling", "got typed"] {
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
 }

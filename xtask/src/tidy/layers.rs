@@ -9,9 +9,16 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-policy", 1),
     ("airlock-audit", 1),
     ("airlock-sandbox", 1),
+    ("airlock-sanitise", 1),
+    ("airlock-wire", 1),
+    ("airlock-bootstrap", 1),
     ("airlock-script", 2),
+    ("airlock-state", 2),
+    ("airlock-definitions", 2),
     ("airlock-kernel", 3),
-    ("airlock-cli", 4),
+    ("airlock-service", 4),
+    ("airlock-mcp", 4),
+    ("airlock-cli", 5),
 ];
 
 const PURE: &[&str] = &["airlock-core", "airlock-policy"];

@@ -6,7 +6,7 @@
 
 use crate::change::Change;
 use crate::error::StateError;
-use crate::fact::Kind;
+use crate::fact::{Fact, Kind};
 use crate::sessions::Owner;
 use crate::store::{Durable, State};
 use airlock_core::{Digest, Timestamp};
@@ -97,14 +97,9 @@ impl Approval {
         }
     }
 
-    /// Who asks, as one word: none of its parts can hold a slash.
+    /// Who asks, as one word.
     pub(crate) fn asker(&self) -> String {
-        let asker = &self.request.action.asker;
-        let session = asker.session.as_ref().map_or("", |id| id.as_str());
-        format!(
-            "{}/{}/{}/{session}/{}",
-            asker.tenant, asker.user, asker.workspace, asker.plugin
-        )
+        asker_word(&self.request.action.asker)
     }
 
     /// What makes it the same question: who asks, for what, at which gate, bound to what.
@@ -207,18 +202,12 @@ impl State {
             Denials::Hold
         };
         self.write(Durable::Disk, |writer| {
-            let mark = approval.mark();
             let asker = approval.asker();
-            let mine: Vec<Approval> = writer
-                .below(Kind::Approval, &asker)?
+            let same = approvals(writer.marked(Kind::Approval, &asker, &approval.mark())?)
                 .into_iter()
-                .filter_map(|fact| fact.approval())
-                .collect();
-            let same = mine.iter().rev().find(|other| {
-                other.mark() == mark && matters(other, denials, now)
-            });
+                .find(|other| matters(other, denials, now));
             if let Some(same) = same {
-                let same = Box::new(same.clone());
+                let same = Box::new(same);
                 return Ok(match same.status(now) {
                     ApprovalStatus::Denied => Asked::Denied(same),
                     ApprovalStatus::Open
@@ -227,11 +216,14 @@ impl State {
                     | ApprovalStatus::Expired => Asked::Again(same),
                 });
             }
-            let open = mine.iter().filter(|other| other.request.is_open(now)).count();
+            let open = writer
+                .standing(Kind::Approval, &asker, STATUS_OPEN, now)?
+                .len();
             if open >= OPEN {
                 return Ok(Asked::TooMany { open });
             }
-            approval.request.related = related(&mine, &approval);
+            let earlier = approvals(writer.newest(Kind::Approval, &asker)?);
+            approval.request.related = related(&earlier, &approval);
             let approval = Box::new(approval);
             writer.append(
                 &Change::Asked {
@@ -247,16 +239,15 @@ impl State {
     pub fn approvals(&self, owner: &Owner) -> Result<Vec<Approval>, StateError> {
         self.read(|reader| {
             let facts = reader.owned(Kind::Approval, &owner.to_string())?;
-            Ok(facts.into_iter().filter_map(|fact| fact.approval()).collect())
+            Ok(facts
+                .into_iter()
+                .filter_map(|fact| fact.approval())
+                .collect())
         })
     }
 
     /// One question of `owner`, if its events prove it.
-    pub fn approval(
-        &self,
-        owner: &Owner,
-        id: &ApprovalId,
-    ) -> Result<Option<Approval>, StateError> {
+    pub fn approval(&self, owner: &Owner, id: &ApprovalId) -> Result<Option<Approval>, StateError> {
         self.read(|reader| {
             let proven = reader.prove(Kind::Approval, &id.to_string())?;
             Ok(proven
@@ -278,7 +269,10 @@ impl State {
         let answered = self.write(Durable::Disk, |writer| {
             let found = writer.find(Kind::Approval, &name)?;
             let mine = |approval: &Approval| approval.owner() == *owner;
-            if !found.and_then(|fact| fact.approval()).is_some_and(|it| mine(&it)) {
+            if !found
+                .and_then(|fact| fact.approval())
+                .is_some_and(|it| mine(&it))
+            {
                 refused = Some(AnswerStateError::Unknown(id.clone()));
                 return Ok(None);
             }
@@ -320,7 +314,8 @@ impl State {
     /// Finds a grant that covers `query` and counts its use, both or neither.
     pub fn use_grant(&self, query: &Query<'_>) -> Result<Option<Granted>, StateError> {
         let candidates = self.read(|reader| {
-            let facts = reader.standing(Kind::Approval, STATUS_GRANTED, query.now)?;
+            let asker = asker_word(&Asker::of(&query.request.caller));
+            let facts = reader.standing(Kind::Approval, &asker, STATUS_GRANTED, query.now)?;
             Ok(covering(facts, query))
         })?;
         // Most calls have no grant: they do not wait for the write lock.
@@ -368,7 +363,20 @@ impl State {
     }
 }
 
-fn covering(facts: Vec<crate::fact::Fact>, query: &Query<'_>) -> Vec<ApprovalId> {
+/// Everything that makes an asker, as one word: none of its parts can hold a slash.
+fn asker_word(asker: &Asker) -> String {
+    let session = asker.session.as_ref().map_or("", |id| id.as_str());
+    format!(
+        "{}/{}/{}/{session}/{}",
+        asker.tenant, asker.user, asker.workspace, asker.plugin
+    )
+}
+
+fn approvals(facts: Vec<Fact>) -> Vec<Approval> {
+    facts.into_iter().filter_map(Fact::approval).collect()
+}
+
+fn covering(facts: Vec<Fact>, query: &Query<'_>) -> Vec<ApprovalId> {
     facts
         .into_iter()
         .filter_map(|fact| fact.approval())
@@ -393,9 +401,14 @@ fn matters(earlier: &Approval, denials: Denials, now: Timestamp) -> bool {
 fn related(mine: &[Approval], asked: &Approval) -> Vec<ApprovalId> {
     const FEW: usize = 5;
     mine.iter()
-        .rev()
         .filter(|other| other.request.action.syscall == asked.request.action.syscall)
-        .filter(|other| other.request.answered.as_ref().is_some_and(Answered::settles))
+        .filter(|other| {
+            other
+                .request
+                .answered
+                .as_ref()
+                .is_some_and(Answered::settles)
+        })
         .take(FEW)
         .map(|other| other.request.id.clone())
         .collect()

@@ -87,11 +87,7 @@ impl Change {
     }
 
     /// What there is after it, given the fact it is about as it was.
-    pub(crate) fn apply(
-        self,
-        old: Option<Fact>,
-        at: Timestamp,
-    ) -> Result<Vec<Fact>, Inapplicable> {
+    pub(crate) fn apply(self, old: Option<Fact>, at: Timestamp) -> Result<Vec<Fact>, Inapplicable> {
         let one = |fact| Ok(vec![fact]);
         match (self, old) {
             (Self::Recovered { .. }, None) => Ok(Vec::new()),

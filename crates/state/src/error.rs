@@ -162,6 +162,8 @@ fn kind(error: &rusqlite::Error) -> Kind {
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::Utf8Error(..)
+            // Every row that is asked for without a doubt was written with the file.
+            | rusqlite::Error::QueryReturnedNoRows
     );
     if shape { Kind::Damage } else { Kind::Other }
 }

@@ -82,11 +82,7 @@ impl Reader<'_> {
         serde_json::from_str(body).map_err(|_| self.damaged("a row cannot be read"))
     }
 
-    fn facts(
-        &self,
-        sql: &str,
-        values: impl rusqlite::Params,
-    ) -> Result<Vec<Fact>, StateError> {
+    fn facts(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<Fact>, StateError> {
         let bodies: Vec<String> = self
             .db
             .prepare_cached(sql)
@@ -145,16 +141,38 @@ impl Reader<'_> {
         )
     }
 
-    /// Every fact of that kind in that status which is not over at `now`.
+    /// What belongs to `parent` in that status and is not over at `now`, in order of their events.
     pub(crate) fn standing(
         &self,
         kind: Kind,
+        parent: &str,
         status: &str,
         now: Timestamp,
     ) -> Result<Vec<Fact>, StateError> {
         self.facts(
-            "SELECT body FROM facts WHERE kind = ?1 AND status = ?2 AND due > ?3 ORDER BY seq",
-            params![kind.as_str(), status, now.as_micros()],
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 AND status = ?3 AND due > ?4 ORDER BY seq",
+            params![kind.as_str(), parent, status, now.as_micros()],
+        )
+    }
+
+    /// What belongs to `parent` and has that mark, newest first.
+    pub(crate) fn marked(
+        &self,
+        kind: Kind,
+        parent: &str,
+        mark: &str,
+    ) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 AND mark = ?3 ORDER BY seq DESC LIMIT 10",
+            params![kind.as_str(), parent, mark],
+        )
+    }
+
+    /// The last few that belong to `parent`, newest first.
+    pub(crate) fn newest(&self, kind: Kind, parent: &str) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 ORDER BY seq DESC LIMIT 20",
+            params![kind.as_str(), parent],
         )
     }
 
@@ -281,7 +299,11 @@ impl<'a> Writer<'a> {
             .db
             .prepare_cached("INSERT INTO events(seq, stored, subject) VALUES (?1, ?2, ?3)")
             .and_then(|mut statement| {
-                statement.execute(params![sealed.seq().cast_signed(), sealed.stored(), subject])
+                statement.execute(params![
+                    sealed.seq().cast_signed(),
+                    sealed.stored(),
+                    subject
+                ])
             })
             .and_then(|_| {
                 self.db

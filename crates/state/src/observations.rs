@@ -46,7 +46,11 @@ impl State {
     ) -> Result<Option<Observation>, StateError> {
         for (long, what, most) in [
             (text.len() > TEXT, "the text is too long, in bytes", TEXT),
-            (origin.len() > ORIGIN, "the origin is too long, in bytes", ORIGIN),
+            (
+                origin.len() > ORIGIN,
+                "the origin is too long, in bytes",
+                ORIGIN,
+            ),
         ] {
             if long {
                 return Err(StateError::Limit { what, most });

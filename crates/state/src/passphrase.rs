@@ -3,8 +3,8 @@
 //! Guarantee: only a salted, memory-hard digest is kept, readable by its owner alone. Non-guarantee:
 //! whoever can write that file can put another in its place.
 
-use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
 use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};

@@ -124,9 +124,7 @@ fn fill(
         .write(true)
         .create_new(true)
         .open(draft)
-        .and_then(|file| {
-            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))
-        })
+        .and_then(|file| file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)))
         .map_err(StateError::io(draft))?;
     open::write_schema(draft)?;
     let db = open::open(draft)?;
@@ -187,9 +185,7 @@ fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, StateError>
 fn newest_good(layout: &Layout) -> Option<Events> {
     list(&layout.backups()).into_iter().rev().find_map(|path| {
         let db = open::open(&path).ok()?;
-        let mut statement = db
-            .prepare("SELECT stored FROM events ORDER BY seq")
-            .ok()?;
+        let mut statement = db.prepare("SELECT stored FROM events ORDER BY seq").ok()?;
         let stored: Vec<Vec<u8>> = statement
             .query_map([], |row| row.get(0))
             .ok()?

@@ -167,7 +167,9 @@ impl State {
         bounded(&record)?;
         self.write(Durable::Disk, |writer| {
             let found = writer.find(Kind::Run, id)?;
-            let Some(run) = found.and_then(|fact| fact.run()).filter(|it| it.owner == *owner)
+            let Some(run) = found
+                .and_then(|fact| fact.run())
+                .filter(|it| it.owner == *owner)
             else {
                 return Ok(None);
             };
@@ -242,7 +244,9 @@ impl State {
     pub fn run(&self, owner: &Owner, id: &str) -> Result<Option<(Run, Vec<Step>)>, StateError> {
         self.read(|reader| {
             let found = reader.find(Kind::Run, id)?;
-            let Some(run) = found.and_then(|fact| fact.run()).filter(|it| it.owner == *owner)
+            let Some(run) = found
+                .and_then(|fact| fact.run())
+                .filter(|it| it.owner == *owner)
             else {
                 return Ok(None);
             };

@@ -6,7 +6,9 @@ use crate::change::Change;
 use crate::error::StateError;
 use crate::fact::Kind;
 use crate::store::{Durable, State};
-use airlock_core::{Caller, Mode, Phase, SessionId, Span, TenantId, Timestamp, UserId, WorkspaceId};
+use airlock_core::{
+    Caller, Mode, Phase, SessionId, Span, TenantId, Timestamp, UserId, WorkspaceId,
+};
 use airlock_policy::approval::BudgetLeft;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -175,9 +177,10 @@ impl Session {
             turns: left(self.budget.turns, self.used.turns),
             tokens: left(self.budget.tokens, self.used.tokens),
             cost_micros: left(self.budget.cost_micros, self.used.cost_micros),
-            time: self.budget.time.map(|most| {
-                Span::from_millis(most.as_millis().saturating_sub(spent.as_millis()))
-            }),
+            time: self
+                .budget
+                .time
+                .map(|most| Span::from_millis(most.as_millis().saturating_sub(spent.as_millis()))),
         }
     }
 
@@ -191,7 +194,10 @@ impl Session {
             (spent(left.calls), "the tool calls of this turn are used up"),
             (over_turns, "the turns of this session are used up"),
             (spent(left.tokens), "the tokens of this session are used up"),
-            (spent(left.cost_micros), "the cost of this session is used up"),
+            (
+                spent(left.cost_micros),
+                "the cost of this session is used up",
+            ),
             (
                 left.time.is_some_and(|left| left.as_millis() == 0),
                 "the time of this session is used up",
@@ -247,7 +253,11 @@ pub struct NewSession {
 impl State {
     /// Begins a session.
     pub fn create_session(&self, new: NewSession, now: Timestamp) -> Result<Session, StateError> {
-        if new.title.as_ref().is_some_and(|title| title.chars().count() > TITLE) {
+        if new
+            .title
+            .as_ref()
+            .is_some_and(|title| title.chars().count() > TITLE)
+        {
             return Err(StateError::Limit {
                 what: "the title is too long, in characters",
                 most: TITLE,
@@ -294,7 +304,10 @@ impl State {
     pub fn sessions(&self, owner: &Owner, archived: bool) -> Result<Vec<Session>, StateError> {
         let mut found: Vec<Session> = self.read(|reader| {
             let facts = reader.owned(Kind::Session, &owner.to_string())?;
-            Ok(facts.into_iter().filter_map(|fact| fact.session()).collect())
+            Ok(facts
+                .into_iter()
+                .filter_map(|fact| fact.session())
+                .collect())
         })?;
         found.retain(|session| archived || session.state != SessionState::Archived);
         found.sort_by(|a, b| b.updated.cmp(&a.updated).then(a.id.cmp(&b.id)));

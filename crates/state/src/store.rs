@@ -165,11 +165,9 @@ impl State {
             Durable::Soon => "NORMAL",
         };
         db.pragma_update(None, "synchronous", level).map_err(fail)?;
-        let transaction = rusqlite::Transaction::new_unchecked(
-            &db,
-            rusqlite::TransactionBehavior::Immediate,
-        )
-        .map_err(fail)?;
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&db, rusqlite::TransactionBehavior::Immediate)
+                .map_err(fail)?;
         // Dropped without a commit it is rolled back.
         let mut writer = Writer::begin(Reader {
             db: &transaction,

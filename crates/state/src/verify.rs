@@ -76,7 +76,9 @@ impl State {
                 .execute("DELETE FROM facts", [])
                 .map_err(|source| writer.fail(source))?;
             for (fact, seq) in known.values() {
-                let row = fact.row().map_err(|_| writer.damaged("a fact has no row"))?;
+                let row = fact
+                    .row()
+                    .map_err(|_| writer.damaged("a fact has no row"))?;
                 writer.put(&row, *seq)?;
             }
             Ok(())
@@ -88,8 +90,8 @@ impl State {
 fn fold(reader: &Reader<'_>) -> Result<(Known, Head), StateBreak> {
     let log = reader.log()?;
     let origin = Head::genesis(&log);
-    let mut verifier = Verifier::new(log, origin, Depth::Entries, Trust::default())
-        .map_err(StateBreak::Chain)?;
+    let mut verifier =
+        Verifier::new(log, origin, Depth::Entries, Trust::default()).map_err(StateBreak::Chain)?;
     let mut known = Known::new();
     let mut latest: BTreeMap<String, u64> = BTreeMap::new();
     let fail = |source| StateBreak::Store(reader.fail(source));
@@ -108,7 +110,9 @@ fn fold(reader: &Reader<'_>) -> Result<(Known, Head), StateBreak> {
             .ok()
             .and_then(|sealed| sealed.entry().ok())
             .and_then(|entry| Event::read(&entry))
-            .filter(|event| own.unsigned_abs() == seq && event.previous == latest.get(&name).copied())
+            .filter(|event| {
+                own.unsigned_abs() == seq && event.previous == latest.get(&name).copied()
+            })
             .ok_or(StateBreak::Event { seq })?;
         latest.insert(name.clone(), seq);
         take(&mut known, event, &name, seq)?;

@@ -6,28 +6,33 @@
 //! in sandboxes, against a stage.
 
 mod approvals;
+mod asking;
 mod beneath;
 mod clock;
 mod control;
 mod extensions;
 mod fronts;
+mod hold;
 mod kernel;
+mod person;
 mod policy_store;
 mod preview;
 mod process;
 mod road;
 mod sanitise;
+mod sessions;
 mod starter;
 pub mod tools;
 mod upkeep;
 mod workspace;
 
-pub use approvals::AnswerFailure;
+pub use approvals::{AnswerFailure, Answering};
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
+pub use person::{Person, PersonError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

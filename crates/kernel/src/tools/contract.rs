@@ -55,6 +55,11 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// Whether only a person may use it, at a terminal: see [`crate::Person`].
+    fn needs_person(&self) -> bool {
+        false
+    }
+
     /// Validates arguments and opens what will be used. Nothing is read or changed yet.
     ///
     /// A path that is absent, refused or outside still prepares: the decision is taken on the
@@ -227,6 +232,18 @@ pub enum ToolFailure {
         /// How to put it right.
         fix: &'static str,
     },
+    /// Sessions, approvals or what they hold could not be looked at or changed.
+    #[error("{what}")]
+    Stored {
+        /// A stable word for the kind of failure.
+        code: &'static str,
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: Option<String>,
+        /// Whether the same may succeed later.
+        retryable: bool,
+    },
 }
 
 impl ToolFailure {
@@ -257,6 +274,7 @@ impl ToolFailure {
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
             Self::Control { .. } => "control_failed",
+            Self::Stored { code, .. } => code,
         }
     }
 
@@ -266,6 +284,7 @@ impl ToolFailure {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
             Self::Process(failure) => failure.retryable(),
+            Self::Stored { retryable, .. } => *retryable,
             Self::Outside { .. }
             | Self::Cancelled
             | Self::TimedOut { .. }
@@ -280,6 +299,7 @@ impl ToolFailure {
     pub fn hint(&self) -> Option<String> {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
+            Self::Stored { fix, .. } => return fix.clone(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

@@ -10,7 +10,8 @@ use crate::process::StageHold;
 use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
 use airlock_core::{Caller, Digest, Timestamp};
 use airlock_policy::approval::{
-    Answer, Answerer, ApprovalId, Binding, Channel, Condition, Grant, Reply,
+    Answer, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate, Grant, Reply,
+    RiskFactor,
 };
 use airlock_state::{AnswerStateError, Approval, ApprovalStatus, Owner};
 use schemars::JsonSchema;
@@ -185,7 +186,7 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
         "id": request.id,
         "status": approval.status(now).as_str(),
         "gate": request.gate,
-        "raised_by": request.gate.title(),
+        "raised_by": raised_by(request),
         "risk": request.risk,
         "action": request.action,
         "shown": request.binding.action,
@@ -198,6 +199,24 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
         "answered": answered,
         "grant": approval.grant.as_ref().map(|grant| grant_shown(grant, now)),
     })
+}
+
+/// What raised the question. AG-04 is also the gate of whatever a rule wants a person to see.
+fn raised_by(request: &ApprovalRequest) -> &'static str {
+    let sensitive = request.risk.factors.iter().any(|factor| {
+        matches!(
+            factor,
+            RiskFactor::SensitivePath | RiskFactor::OutsideWorkspace
+        )
+    });
+    match request.gate {
+        Gate::SensitiveWrite if !sensitive => "a rule asks for review",
+        gate @ (Gate::FirstUse
+        | Gate::Budget
+        | Gate::Host
+        | Gate::SensitiveWrite
+        | Gate::Elevated) => gate.title(),
+    }
 }
 
 fn grant_shown(grant: &Grant, now: Timestamp) -> Value {

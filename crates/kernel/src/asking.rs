@@ -106,7 +106,7 @@ impl Kernel {
         let stage = job.and_then(Job::stage).map(str::to_owned);
         let staged = stage
             .as_deref()
-            .and_then(|name| stage_digest(StageHold(self.workspace()), name));
+            .and_then(|name| stage_digest(&StageHold(self.workspace()), name));
         Grounds {
             facts,
             stage,
@@ -269,7 +269,7 @@ fn details(request: &Request) -> Option<Diff> {
 
 /// What a stage holds, as one digest; none for an empty one. A stage that cannot be read has a
 /// digest no answer was ever bound to.
-pub(crate) fn stage_digest(stages: StageHold<'_>, name: &str) -> Option<Digest> {
+pub(crate) fn stage_digest(stages: &StageHold<'_>, name: &str) -> Option<Digest> {
     let Ok(diff) = stages.diff(name) else {
         let unreadable = format!("unreadable {}", Kernel::next_action());
         return Some(Digest::of(unreadable.as_bytes()));

@@ -3,8 +3,10 @@
 //! A short command opens one, submits a call and closes it; a long-lived process keeps one. Both
 //! are this type and this road.
 
+use crate::adapters;
 use crate::clock::Clock;
 use crate::control;
+use crate::definitions::{Definitions, OwnDefinitions};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
@@ -104,6 +106,7 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
+    definitions: Definitions,
 }
 
 impl Kernel {
@@ -141,6 +144,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
+            definitions: Definitions::default(),
         })
     }
 
@@ -149,6 +153,20 @@ impl Kernel {
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
         self
+    }
+
+    /// Gives this kernel the adapters, workflows and agents of the person and of the workspace, as
+    /// far as those are approved. An adapter never takes the name of a tool there is.
+    #[must_use]
+    pub fn defining(mut self, own: &OwnDefinitions) -> Self {
+        self.definitions = Definitions::load(own, &self.store.current());
+        adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
+        self
+    }
+
+    /// The adapters, workflows and agents there are.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// The workspace.

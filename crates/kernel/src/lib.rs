@@ -5,10 +5,12 @@
 //! only reads the workspace; the one file it writes there is the policy, after review. Programs run
 //! in sandboxes, against a stage.
 
+mod adapters;
 mod approvals;
 mod beneath;
 mod clock;
 mod control;
+mod definitions;
 mod extensions;
 mod fronts;
 mod kernel;
@@ -25,6 +27,9 @@ mod workspace;
 pub use approvals::AnswerFailure;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
+pub use definitions::{
+    AdapterEntry, DefinitionProblem, Definitions, Origin, OwnDefinitions, WorkflowEntry,
+};
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
@@ -37,6 +42,6 @@ pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
 pub use workspace::{
-    CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,
-    TrustError, TrustReport, Workspace, WorkspaceError,
+    CONFIG_FILE, DEFINITION_DIRS, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError,
+    Trust, TrustChange, TrustError, TrustReport, Workspace, WorkspaceError,
 };

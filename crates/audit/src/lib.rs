@@ -27,7 +27,7 @@ pub use export::{ExportBreak, ExportError, ExportFormat, ExportHeader, Exporter,
 pub use open::OpenError;
 pub use query::{Filter, Record, Records, Stats};
 pub use record::{DecisionSummary, Entry, EventType, Stage};
-pub use recovery::{RecoveryReport, recover};
+pub use recovery::{RecoveryReport, carve_records, recover};
 pub use segment::{MaintainError, MaintenanceReport, ReadError, Retention, SegmentError};
 pub use store::{
     Buffering, Clock, Durability, ExportLogError, Health, Log, LogConfig, OpenReport, Receipt,

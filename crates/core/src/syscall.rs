@@ -304,6 +304,30 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "archive a session",
     ),
     row(
+        "session.list",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "list sessions",
+    ),
+    row(
+        "session.show",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "show a session",
+    ),
+    row(
+        "session.observe",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "remember something for a session",
+    ),
+    row(
+        "session.recall",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "search what a session remembers",
+    ),
+    row(
         "plan.complete",
         Fixed("sessions.write.self"),
         &[Control],
@@ -368,6 +392,18 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         Fixed("approvals.decide"),
         &[Control],
         "answer an approval request",
+    ),
+    row(
+        "approval.read",
+        Fixed("approvals.read"),
+        &[Read],
+        "look at approval requests and grants",
+    ),
+    row(
+        "approval.revoke",
+        Fixed("approvals.decide"),
+        &[Control],
+        "withdraw a grant",
     ),
     row(
         "trust.approve",

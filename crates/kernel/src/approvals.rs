@@ -1,80 +1,157 @@
-//! Questions for a person, and the grants their answers leave.
+//! Answers of a person: given at a terminal, on the road, to a stored question.
 //!
-//! A grant never replaces a decision: the same call is submitted again, decided again, and only a
-//! review that the grant covers turns into an allow. Each use is counted before it is granted.
+//! An answer is a syscall like any other: decided, recorded, carried out. A grant never replaces a
+//! decision: the same call is submitted again, decided again, and only a review that the grant
+//! covers turns into an allow.
 
+use crate::fronts::Front;
 use crate::kernel::Kernel;
-use crate::policy_store::PolicyInForce;
-use crate::road::Review;
+use crate::person::Person;
+use crate::road::{Call, Outcome, Review};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Stage};
-use airlock_core::{ActionId, Request, Timestamp};
-use airlock_policy::Decision;
-use airlock_policy::approval::{
-    Answer, AnswerError, Answerer, ApprovalId, ApprovalRequest, Channel, Condition, GateFacts,
-    Query, Reply, gate_for,
-};
-use std::sync::PoisonError;
+use airlock_core::Digest;
+use airlock_policy::approval::{ApprovalId, ApprovalRequest, Binding, Channel, Condition, Reply};
+use serde_json::json;
 
-/// Why an answer was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum AnswerFailure {
-    /// It may not be given, or no longer fits.
-    #[error(transparent)]
-    Answer(#[from] AnswerError),
-    /// Policy asks for a passphrase, and nothing here can take one.
-    #[error("the policy asks for a passphrase, which this version cannot check")]
-    Passphrase,
-    /// It could not be recorded, so it does not count.
-    #[error("the answer could not be recorded, so it does not count")]
-    Audit(#[from] AppendError),
+/// What a person says to a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answering {
+    /// Yes, no, not now.
+    pub reply: Reply,
+    /// Bounds of a yes. None: this very action, once.
+    pub conditions: Vec<Condition>,
+    /// Why.
+    pub because: Option<String>,
+    /// The digest of the action they were shown; another is not what they answered.
+    pub shown: Option<Digest>,
 }
 
-impl Kernel {
-    /// The question that `decision` raises about `request`.
-    pub(crate) fn question(
-        policy: &PolicyInForce,
-        action: &ActionId,
-        request: &Request,
-        decision: &Decision,
-        now: Timestamp,
-    ) -> ApprovalRequest {
-        let lifetime = policy.policy().document().approvals.expires_after;
-        let facts = facts(policy, request);
-        let id = ApprovalId::from(action.clone());
-        ApprovalRequest::new(id, request, &facts, decision, None, None, now, lifetime)
-    }
-
-    /// Takes a yes or no of the person at the terminal. A yes holds for this very action, once.
-    pub fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
-        let now = self.clock().now();
-        let policy = self.policy();
-        if approved && policy.policy().document().approvals.require_passphrase {
-            return Err(AnswerFailure::Passphrase);
-        }
-        let answer = Answer {
+impl Answering {
+    /// A plain yes, for once, or no.
+    pub fn plain(approved: bool) -> Self {
+        Self {
             reply: if approved {
                 Reply::Approve
             } else {
                 Reply::Deny
             },
-            conditions: vec![Condition::Once],
-            rationale: None,
-            answered_by: Answerer::Person(self.user().clone()),
-            channel: Channel::Terminal,
+            conditions: Vec::new(),
+            because: None,
+            shown: None,
+        }
+    }
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerFailure {
+    /// Policy asks for a passphrase with every yes.
+    #[error("the policy asks for a passphrase with every approval")]
+    Passphrase,
+    /// The road did not take it.
+    #[error("{what}")]
+    Refused {
+        /// What failed and why.
+        what: String,
+        /// How to mend it.
+        fix: Option<String>,
+    },
+    /// It could not be recorded in full.
+    #[error("the answer was taken, but the audit log cannot record it")]
+    Audit(#[from] AppendError),
+}
+
+impl AnswerFailure {
+    /// What would help.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Passphrase => Some("answer in a terminal, where it can be typed"),
+            Self::Refused { fix, .. } => fix.as_deref(),
+            Self::Audit(error) => error.hint(),
+        }
+    }
+}
+
+impl Kernel {
+    /// Takes a yes or no of `person` to `review`. A yes holds for this very action, once.
+    pub fn answer(
+        &self,
+        person: Person,
+        review: &mut Review,
+        approved: bool,
+    ) -> Result<(), AnswerFailure> {
+        let generation = self.policy().generation();
+        // What they were shown is the request they hold, whatever is stored.
+        let shown = Binding::of(&review.request, None, generation, None).action;
+        let answering = Answering {
+            shown: Some(shown),
+            ..Answering::plain(approved)
         };
-        let current =
-            airlock_policy::approval::Binding::of(&review.request, None, policy.generation(), None);
-        let grant = review
-            .approval
-            .answer(answer, &policy.answer_rules(), &current, now)?;
+        review.approval = self.answer_request(person, &review.approval.id, &answering)?;
+        Ok(())
+    }
+
+    /// Takes the answer of `person` to the stored question `id`; gives back the question as it is
+    /// now.
+    pub fn answer_request(
+        &self,
+        person: Person,
+        id: &ApprovalId,
+        answering: &Answering,
+    ) -> Result<ApprovalRequest, AnswerFailure> {
+        let approves = answering.reply == Reply::Approve;
+        if approves && self.asks_passphrase() && !person.said_passphrase() {
+            return Err(AnswerFailure::Passphrase);
+        }
+        let mut call = Call::new(
+            "approval.decide",
+            json!({
+                "approval": id,
+                "answer": answering.reply,
+                "conditions": answering.conditions,
+                "because": answering.because,
+                "shown": answering.shown,
+            }),
+        );
+        call.person = true;
+        match self.submit(Front::Cli, &call) {
+            Outcome::Done(_) => {}
+            other @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+                return Err(refused(other));
+            }
+        }
+        let answered = self
+            .hold()
+            .get()
+            .and_then(|state| state.approval(&self.owner(), id))
+            .ok()
+            .flatten();
+        let approval = answered.ok_or_else(|| AnswerFailure::Refused {
+            what: format!("there is no approval request `{id}`"),
+            fix: None,
+        })?;
+        self.record_answer(&approval.request, answering)?;
+        Ok(approval.request)
+    }
+
+    /// One record that says who answered what; the attempt and the outcome of the syscall say how.
+    fn record_answer(
+        &self,
+        request: &ApprovalRequest,
+        answering: &Answering,
+    ) -> Result<(), AppendError> {
+        let now = self.clock().now();
         let mut entry = Entry::new(now, EventType::ApprovalDecided, Stage::Note);
-        entry.action = Some(review.action.clone());
-        entry.syscall = Some(review.request.syscall.to_string());
-        entry.caller = Some(review.request.caller.clone());
-        let reply = if approved { "approve" } else { "deny" };
+        entry.action = airlock_core::ActionId::new(&request.id.to_string()).ok();
+        entry.syscall = Some(request.action.syscall.to_string());
+        let reply = match answering.reply {
+            Reply::Approve => "approve",
+            Reply::Deny => "deny",
+            Reply::Defer => "defer",
+        };
         let notes = [
-            ("approval", review.approval.id.to_string()),
-            ("gate", review.approval.gate.to_string()),
+            ("approval", request.id.to_string()),
+            ("gate", request.gate.to_string()),
             ("answer", reply.to_owned()),
             ("channel", Channel::Terminal.to_string()),
             ("answered_by", self.user().to_string()),
@@ -82,42 +159,26 @@ impl Kernel {
         entry
             .metadata
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
-        self.log().append(&entry, Durability::Durable)?;
-        if let Some(grant) = grant {
-            let mut grants = self.grants().lock().unwrap_or_else(PoisonError::into_inner);
-            // The id is that of this action, so there cannot be an older grant of that name.
-            let _fresh = grants.insert(grant);
-        }
-        Ok(())
-    }
-
-    /// The grant that covers `request`, its use already counted.
-    pub(crate) fn granted(
-        &self,
-        policy: &PolicyInForce,
-        request: &Request,
-        now: Timestamp,
-    ) -> Option<String> {
-        let query = Query {
-            request,
-            gate: gate_for(request, &facts(policy, request)),
-            diff: None,
-            generation: policy.generation(),
-            stage: None,
-            now,
-        };
-        let mut grants = self.grants().lock().unwrap_or_else(PoisonError::into_inner);
-        let id = grants.matching(&query)?.clone();
-        grants.use_up(&id, now).then(|| id.to_string())
+        self.log().append(&entry, Durability::Durable).map(drop)
     }
 }
 
-/// What the gate of a request depends on besides the request.
-fn facts(policy: &PolicyInForce, request: &Request) -> GateFacts {
-    GateFacts {
-        host_granted: false,
-        sensitive_path: policy.policy().touches_sensitive(request),
-        over_budget: false,
-        first_use: false,
-    }
+/// An outcome that is no answer taken, in words.
+fn refused(outcome: Outcome) -> AnswerFailure {
+    let (what, fix) = match outcome {
+        Outcome::Failed(failed) => (failed.what, failed.fix),
+        Outcome::Denied(denied) => {
+            let fix = denied.explanation.fixes().next();
+            (
+                denied.explanation.headline().to_owned(),
+                fix.map(|fix| fix.to_string()),
+            )
+        }
+        Outcome::Done(_) | Outcome::NeedsReview(_) => {
+            let what = "the policy asks for review of every answer, which nobody could give";
+            let fix = "take `approval.decide` out of the rules that require review";
+            (what.to_owned(), Some(fix.to_owned()))
+        }
+    };
+    AnswerFailure::Refused { what, fix }
 }

@@ -103,6 +103,11 @@ impl Local {
         &self.user
     }
 
+    /// The tenant.
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// The caller that `front` is, with the tags policy gives it.
     pub(crate) fn caller(
         &self,

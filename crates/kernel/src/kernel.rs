@@ -9,6 +9,7 @@ use crate::control;
 use crate::definitions::{Definitions, OwnDefinitions};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
+use crate::hold::StateHold;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
@@ -17,11 +18,11 @@ use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
 use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
-use airlock_policy::approval::Grants;
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use airlock_state::{Owner, State, StateError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a kernel is meant to live: what it does at start, at the end and in between.
@@ -96,7 +97,8 @@ pub enum StartError {
 pub struct Kernel {
     store: Arc<PolicyStore>,
     enforcer: Enforcer,
-    grants: Mutex<Grants>,
+    hold: Arc<StateHold>,
+    state_home: PathBuf,
     registry: Registry,
     log: Log,
     local: Local,
@@ -129,12 +131,17 @@ impl Kernel {
         }
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
-        control::register(&mut registry, &store);
+        let hold = Arc::new(StateHold::new(
+            store.workspace().state().path().to_owned(),
+            config.clock.clone(),
+        ));
+        control::register(&mut registry, &store, &hold, &config.clock);
         process::register(&mut registry, &store);
         Ok(Self {
             store,
             enforcer,
-            grants: Mutex::new(Grants::default()),
+            hold,
+            state_home: config.state_home,
             registry,
             log,
             local,
@@ -225,8 +232,32 @@ impl Kernel {
         ActionId::from_uuid(uuid::Uuid::now_v7())
     }
 
-    pub(crate) fn grants(&self) -> &Mutex<Grants> {
-        &self.grants
+    pub(crate) fn hold(&self) -> &StateHold {
+        &self.hold
+    }
+
+    /// The store of sessions and approvals. That an earlier one was damaged is recorded first.
+    pub(crate) fn state(&self) -> Result<Arc<State>, StateError> {
+        let state = self.hold.get()?;
+        self.hold.record_loss(&self.log);
+        Ok(state)
+    }
+
+    /// What was found out since the start that the person should know; told once.
+    pub fn late_notice(&self) -> Option<String> {
+        self.hold.take_notice()
+    }
+
+    pub(crate) fn state_home(&self) -> &Path {
+        &self.state_home
+    }
+
+    /// For whom this kernel works.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner {
+            tenant: self.local.tenant().clone(),
+            user: self.local.user().clone(),
+        }
     }
 
     pub(crate) fn user(&self) -> &UserId {

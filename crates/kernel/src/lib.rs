@@ -7,24 +7,28 @@
 
 mod adapters;
 mod approvals;
+mod asking;
 mod beneath;
 mod clock;
 mod control;
 mod definitions;
 mod extensions;
 mod fronts;
+mod hold;
 mod kernel;
+mod person;
 mod policy_store;
 mod preview;
 mod process;
 mod road;
 mod sanitise;
+mod sessions;
 mod starter;
 pub mod tools;
 mod upkeep;
 mod workspace;
 
-pub use approvals::AnswerFailure;
+pub use approvals::{AnswerFailure, Answering};
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use definitions::{
@@ -33,6 +37,7 @@ pub use definitions::{
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
+pub use person::{Person, PersonError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

@@ -178,6 +178,7 @@ impl Starter {
         self.writes(&mut text);
         self.build_files(&mut text);
         text.push_str(TAIL);
+        text.push_str(APPROVALS);
         self.commands(&mut text);
         self.phases(&mut text);
         text
@@ -336,6 +337,12 @@ const TAIL: &str = "
     match: { syscall: [\"session.*\", \"plan.*\", \"phase.*\"] }
     action: allow
     reason: a session may move through its own phases
+";
+
+const APPROVALS: &str = "
+# A tool that a rule allows needs no second yes when a session first uses it (AG-01).
+approvals:
+  automatic: [AG-01]
 ";
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod support;
+
 use airlock_core::{Digest, Timestamp};
 use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, PolicyOrigin, Workspace,
@@ -67,7 +69,7 @@ impl Place {
         let Outcome::NeedsReview(mut review) = kernel.submit(Front::Cli, &call) else {
             panic!("trusting files is reviewed")
         };
-        kernel.answer(&mut review, true).unwrap();
+        support::answer(&kernel, &mut review, true).unwrap();
         let done = kernel.submit(Front::Cli, &call);
         assert!(matches!(done, Outcome::Done(_)), "{done:?}");
         (place, kernel)
@@ -123,7 +125,7 @@ fn a_policy_update_approves_nothing_but_the_policy() {
     let Outcome::NeedsReview(mut review) = kernel.submit(Front::Cli, &update) else {
         panic!("a policy update is reviewed")
     };
-    kernel.answer(&mut review, true).unwrap();
+    support::answer(&kernel, &mut review, true).unwrap();
     let _ = kernel.submit(Front::Cli, &update);
     let trust = kernel.workspace().trust().unwrap();
     let evil = ".airlock/plugins/evil/run.js";

@@ -250,12 +250,15 @@ fn a_yes_is_for_one_text_once_under_one_policy() {
     let (one, two) = (format!("{READS}# one\n"), format!("{READS}# two\n"));
 
     let mut asked = review(kernel.submit(Front::Cli, &call(&one)));
-    kernel.answer(&mut asked, true).unwrap();
-    assert!(kernel.answer(&mut asked, true).is_err(), "answered once");
+    support::answer(&kernel, &mut asked, true).unwrap();
+    assert!(
+        support::answer(&kernel, &mut asked, true).is_err(),
+        "answered once"
+    );
     review(kernel.submit(Front::Cli, &call(&two)));
     // A session of its own, another asker: not what was approved.
     let mut elsewhere = call(&one);
-    elsewhere.session = Some(airlock_core::SessionId::new("s").unwrap());
+    elsewhere.session = Some(support::session(&kernel, json!({})));
     review(kernel.submit(Front::Cli, &elsewhere));
     let allowed = kernel.submit(Front::Cli, &call(&one));
     let entries = of_action(&kernel, &action(&allowed));
@@ -273,7 +276,7 @@ fn a_yes_is_for_one_text_once_under_one_policy() {
 
     // Approved under a policy that changed before it was used.
     let mut asked = review(kernel.submit(Front::Cli, &call(&two)));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     update(&kernel, NOTHING);
     review(kernel.submit(Front::Cli, &call(&two)));
     assert_eq!(place.policy_text(), NOTHING);
@@ -281,16 +284,16 @@ fn a_yes_is_for_one_text_once_under_one_policy() {
     // Asked under a policy that changed before the answer.
     let mut asked = review(kernel.submit(Front::Cli, &call(&two)));
     update(&kernel, READS);
-    assert!(kernel.answer(&mut asked, true).is_err());
+    assert!(support::answer(&kernel, &mut asked, true).is_err());
     review(kernel.submit(Front::Cli, &call(&two)));
 
     // Too old, asked or answered.
     let mut asked = review(kernel.submit(Front::Cli, &call(&two)));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     let mut late = review(kernel.submit(Front::Cli, &call(&one)));
     place.pass(7 * 24 * 3_600);
     review(kernel.submit(Front::Cli, &call(&two)));
-    assert!(kernel.answer(&mut late, true).is_err());
+    assert!(support::answer(&kernel, &mut late, true).is_err());
     assert_eq!(place.policy_text(), READS);
 }
 
@@ -305,7 +308,7 @@ fn a_yes_to_an_altered_question_is_refused() {
         json!({ "text": READS }),
     ));
     asked.request.arguments = json!({ "text": NOTHING });
-    assert!(kernel.answer(&mut asked, true).is_err());
+    assert!(support::answer(&kernel, &mut asked, true).is_err());
     let call = Call::new("policy.update", json!({ "text": NOTHING }));
     review(kernel.submit(Front::Cli, &call));
 }
@@ -319,7 +322,7 @@ fn one_yes_is_used_once_by_however_many_ask_at_once() {
     let kernel = place.open();
     let call = Call::new("fs.read", json!({ "path": "ask.txt" }));
     let mut asked = review(kernel.submit(Front::Agent, &call));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     // The yes was for the agent: nobody else has it.
     review(kernel.submit(Front::Mcp, &call));
     let words: Vec<&str> = std::thread::scope(|scope| {
@@ -352,7 +355,7 @@ fn questions_and_answers_are_in_the_log_for_good() {
         "policy.update",
         json!({ "text": NOTHING }),
     ));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     // Read past the kernel's own buffer: what is not yet committed would not be there.
     let committed: Vec<_> =
         airlock_audit::read_log(&state(&kernel), airlock_audit::Filter::default())

@@ -28,6 +28,14 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "exec.run" | "exec.own" => json!({ "command": ["true"] }),
         "stage.read" => json!({ "purpose": "list" }),
         "stage.drop" => json!({ "stage": "none" }),
+        "session.create" | "session.list" | "approval.read" => json!({}),
+        "session.show" | "session.resume" | "session.cancel" | "session.archive" => {
+            json!({ "session": "none" })
+        }
+        "session.observe" => json!({ "session": "none", "text": "a" }),
+        "session.recall" => json!({ "session": "none", "query": "a" }),
+        "approval.decide" => json!({ "approval": "none", "answer": "approve" }),
+        "approval.revoke" => json!({ "approval": "none" }),
         other => panic!("say what `{other}` is called with, and what the fronts may do with it"),
     }
 }
@@ -44,8 +52,12 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if reads.contains(&tool) {
         return "done";
     }
-    if tool == "exec.own" && front != Front::Cli {
+    if (tool == "exec.own" || tool.starts_with("approval.")) && front != Front::Cli {
         return "unknown_tool";
+    }
+    // Not even decided: whoever calls cannot be told from a program.
+    if tool == "approval.decide" {
+        return "needs_person";
     }
     if front != Front::Cli {
         return "denied";
@@ -55,6 +67,9 @@ fn expected(front: Front, tool: &str) -> &'static str {
         "audit.read" | "trust.revoke" | "stage.read" => "done",
         // No rule of this policy allows running anything.
         "exec.run" | "exec.own" => "denied",
+        "session.create" | "session.list" | "approval.read" => "done",
+        "approval.revoke" => "unknown_approval",
+        other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.
         "stage.drop" => "stage_failed",
         // There is a policy already.
@@ -84,9 +99,9 @@ fn every_tool_on_every_front_is_decided_and_recorded() {
             assert_eq!(word(&outcome), expected(front, tool), "{front} {tool}");
             let entries = of_action(&kernel, &action(&outcome));
             seen += 1;
-            if word(&outcome) == "unknown_tool" {
-                // Not even decided: to this front it does not exist.
-                assert_eq!(entries[0].metadata["refused"], "unknown_tool");
+            if let undecided @ ("unknown_tool" | "needs_person") = word(&outcome) {
+                // Not even decided: to this front it does not exist, or only with a person.
+                assert_eq!(entries[0].metadata["refused"], undecided);
                 continue;
             }
             let checks = entries
@@ -119,7 +134,7 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
         let place = Place::governed(&policy, &[("a.txt", "a\n")]);
         let kernel = place.open();
         for front in Front::ALL {
-            if expected(front, tool) == "unknown_tool" {
+            if ["unknown_tool", "needs_person"].contains(&expected(front, tool)) {
                 continue;
             }
             let call = arguments(&kernel, tool);
@@ -135,7 +150,10 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
             assert!(by_rule || by_manifest, "{front} {tool}: {deciding:?}");
             assert_eq!(
                 by_rule,
-                front == Front::Cli || expected(front, tool) == "done" || tool == "exec.run",
+                front == Front::Cli
+                    || expected(front, tool) == "done"
+                    || tool == "exec.run"
+                    || tool.starts_with("session."),
                 "{front} {tool}: {deciding:?}"
             );
             let entries = of_action(&kernel, &refusal.action);
@@ -170,7 +188,7 @@ fn malformed_arguments_are_refused_and_recorded_for_every_tool_on_every_front() 
             ] {
                 let outcome = submit(&kernel, front, tool, bad.clone());
                 let want = match expected(front, tool) {
-                    "unknown_tool" => "unknown_tool",
+                    refused @ ("unknown_tool" | "needs_person") => refused,
                     _ => "invalid_arguments",
                 };
                 assert_eq!(word(&outcome), want, "{front} {tool} {bad}");

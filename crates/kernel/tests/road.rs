@@ -10,7 +10,6 @@
 mod support;
 
 use airlock_audit::{EventType, Stage};
-use airlock_core::SessionId;
 use airlock_kernel::{Call, Front, Lifetime, Outcome};
 use airlock_policy::ExampleFields;
 use serde_json::{Value, json};
@@ -156,7 +155,8 @@ fn an_attempt_says_who_what_and_under_which_policy() {
     let place = Place::governed(READS, &[("a.txt", "hello\n")]);
     let kernel = place.open();
     let mut call = Call::new("fs.read", json!({ "path": "./a.txt" }));
-    call.session = Some(SessionId::new("s-1").unwrap());
+    let session = support::session(&kernel, json!({}));
+    call.session = Some(session.clone());
     let result = done(kernel.submit(Front::Mcp, &call));
     let entries = of_action(&kernel, &result.action);
     let attempt = at(&entries, Stage::Attempt);
@@ -168,7 +168,7 @@ fn an_attempt_says_who_what_and_under_which_policy() {
     assert_eq!(decision.rules, ["policy/read-all"]);
     let caller = attempt.caller.as_ref().unwrap();
     assert_eq!(caller.plugin.as_str(), "mcp");
-    assert_eq!(caller.session.as_ref().unwrap().as_ref(), "s-1");
+    assert_eq!(caller.session.as_ref(), Some(&session));
     assert_eq!(caller.workspace, *kernel.workspace().id());
     assert_eq!(caller.peer.unwrap().pid, std::process::id());
     let request = attempt.request.as_deref().unwrap();
@@ -387,7 +387,7 @@ fn nothing_is_done_or_told_while_the_log_cannot_be_written() {
         let new = format!("{READS}# changed\n");
         let call = Call::new("policy.update", json!({ "text": new }));
         let mut asked = review(kernel.submit(Front::Cli, &call));
-        kernel.answer(&mut asked, true).unwrap();
+        support::answer(&kernel, &mut asked, true).unwrap();
         let mut second = review(submit(
             &kernel,
             Front::Cli,
@@ -413,7 +413,7 @@ fn nothing_is_done_or_told_while_the_log_cannot_be_written() {
             assert!(!format!("{answer:?}").contains("the contents"));
         }
         assert!(
-            kernel.answer(&mut second, true).is_err(),
+            support::answer(&kernel, &mut second, true).is_err(),
             "no record, no answer"
         );
         drop(obstacle);
@@ -467,7 +467,7 @@ fn an_effect_whose_end_cannot_be_recorded_is_not_called_undone() {
     let new = format!("{READS}# new\n");
     let call = Call::new("policy.update", json!({ "text": new }));
     let mut asked = review(kernel.submit(Front::Cli, &call));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     // The update waits for this lock, with its attempt already in the log.
     let lock = std::fs::File::open(state(&kernel).join("control.lock")).unwrap();
     rustix::fs::flock(lock.as_fd(), rustix::fs::FlockOperation::LockExclusive).unwrap();

@@ -237,7 +237,7 @@ fn only_the_files_that_were_shown_can_be_approved() {
     let shown = kernel.workspace().trust().unwrap().digest();
     let call = Call::new("trust.approve", json!({ "digest": shown }));
     let mut asked = review(kernel.submit(Front::Cli, &call));
-    kernel.answer(&mut asked, true).unwrap();
+    support::answer(&kernel, &mut asked, true).unwrap();
     place.write(PLUGIN, "name: swapped-again\n");
     assert_eq!(word(&kernel.submit(Front::Cli, &call)), "control_failed");
     assert_eq!(origin(&place.open()), PolicyOrigin::Untrusted);
@@ -250,8 +250,11 @@ fn a_no_leaves_everything_as_it_was() {
     let digest = kernel.workspace().trust().unwrap().digest();
     let call = Call::new("trust.approve", json!({ "digest": digest }));
     let mut asked = review(kernel.submit(Front::Cli, &call));
-    kernel.answer(&mut asked, false).unwrap();
-    assert!(kernel.answer(&mut asked, true).is_err(), "a no is final");
+    support::answer(&kernel, &mut asked, false).unwrap();
+    assert!(
+        support::answer(&kernel, &mut asked, true).is_err(),
+        "a no is final"
+    );
     review(kernel.submit(Front::Cli, &call));
     assert_eq!(origin(&kernel), PolicyOrigin::Untrusted);
     let answers: Vec<_> = records(&kernel)

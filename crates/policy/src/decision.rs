@@ -69,6 +69,8 @@ pub enum Layer {
     Token,
     /// A person's earlier answer that still holds.
     Grant,
+    /// An approval gate: what a session may not do by itself.
+    Gate,
     /// Nothing allowed it.
     Default,
 }
@@ -83,6 +85,7 @@ impl Layer {
             Self::Extension => "extension",
             Self::Token => "token",
             Self::Grant => "grant",
+            Self::Gate => "gate",
             Self::Default => "default",
         }
     }

@@ -177,7 +177,9 @@ impl<'a> Side<'a> {
             && decision.deciding().any(|denial| match denial.layer {
                 Layer::Rules => self.denials.contains(&denial.rule),
                 Layer::BuiltIn | Layer::Capability => true,
-                Layer::Extension | Layer::Token | Layer::Grant | Layer::Default => false,
+                Layer::Extension | Layer::Token | Layer::Grant | Layer::Gate | Layer::Default => {
+                    false
+                }
             })
     }
 }

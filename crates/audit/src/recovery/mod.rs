@@ -70,6 +70,17 @@ impl RecoveryReport {
     }
 }
 
+/// Hands every blob that may be a stored record, in the SQLite file at `path` and in its write-ahead
+/// log, to `sink`: also out of a file SQLite cannot open any more. For other stores of sealed records
+/// whose first columns are those of this log. What is handed over proves itself by its digest.
+pub fn carve_records(path: &Path, sink: &mut dyn FnMut(&[u8])) {
+    // The sink cannot fail, and files that cannot be read hold nothing.
+    let _ = carve::carve(path, &mut |stored| {
+        sink(stored);
+        Ok(())
+    });
+}
+
 /// Recovers the log in `directory`, if it is damaged. Nobody may have it open.
 pub fn recover(
     directory: &Path,

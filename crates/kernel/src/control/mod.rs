@@ -3,21 +3,41 @@
 //! Each validates in `prepare`, which has no effect, and acts in `run`, which is reached only after
 //! the decision and with the attempt on disk.
 
+mod approvals;
 mod audit_read;
+mod for_caller;
 mod policy_init;
 mod policy_update;
+mod remember;
+mod sessions;
 mod trust;
 
+use crate::clock::Clock;
+use crate::hold::StateHold;
 use crate::policy_store::PolicyStore;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
+use for_caller::{Desk, ForCaller};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Adds the control syscalls to the tools of a kernel.
-pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
+pub(crate) fn register(
+    registry: &mut Registry,
+    store: &Arc<PolicyStore>,
+    hold: &Arc<StateHold>,
+    clock: &Clock,
+) {
+    let desk = Desk {
+        store: Arc::clone(store),
+        hold: Arc::clone(hold),
+        clock: clock.clone(),
+    };
+    approvals::register(registry, &desk);
+    sessions::register(registry, &desk);
+    remember::register(registry, &desk);
     registry.add(Box::new(policy_init::PolicyInit::new(store)));
     registry.add(Box::new(policy_update::PolicyUpdate::new(store)));
     registry.add(Box::new(trust::Approve::new(store)));

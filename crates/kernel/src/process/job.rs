@@ -53,6 +53,14 @@ pub struct Job {
 }
 
 impl Job {
+    /// The stage it would run on.
+    pub(crate) fn stage(&self) -> Option<&str> {
+        match &self.staging {
+            Staging::Stage(name) => Some(name),
+            Staging::None => None,
+        }
+    }
+
     /// The program wrappers lead to, with its arguments.
     pub(super) fn program(&self) -> &[String] {
         self.command.get(self.inner..).unwrap_or(&self.command)

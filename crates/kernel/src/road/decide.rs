@@ -1,35 +1,102 @@
 //! May it happen? Capabilities first, then rules, then what a person already granted.
 
+use super::Scene;
+use super::outcome::{Invalid, Outcome};
 use super::record::Trail;
+use super::validate::Valid;
+use crate::asking::{Answered, Grounds, raise_budget};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{CapabilityForm, Request, RequestPath, Syscall, Timestamp, WorkspacePath};
+use airlock_policy::approval::Headless;
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
     Opinion, Verdict,
 };
+use airlock_state::{Session, StateError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A decision, and the view of the enforcer it was taken on.
+/// A decision, the view of the enforcer it was taken on, and what a review is about.
 pub(super) struct Ruling {
     pub(super) decision: Decision,
     pub(super) enforcer: EnforcerSnapshot,
+    pub(super) grounds: Grounds,
+    /// Why it cannot be told whether somebody answered already; it is not allowed then.
+    pub(super) unknown: Option<StateError>,
 }
 
 impl Kernel {
-    pub(super) fn decide(
-        &self,
-        policy: &PolicyInForce,
-        request: &Request,
-        trail: &mut Trail<'_>,
-    ) -> Ruling {
+    pub(super) fn decide(&self, scene: Scene<'_>, valid: &Valid, trail: &mut Trail<'_>) -> Ruling {
         let enforcer = self.enforcer().snapshot();
-        let now = trail.started();
-        let mut decision = self.rule(policy, &enforcer, request, trail, now);
-        self.apply_grant(policy, request, &mut decision, now);
-        Ruling { decision, enforcer }
+        let (now, request) = (trail.started(), &valid.request);
+        let mut decision = self.rule(scene.policy, &enforcer, request, trail, now);
+        let facts = self.raise_gates(scene, request, &mut decision);
+        let mut ruling = Ruling {
+            decision,
+            enforcer,
+            grounds: Grounds::none(facts),
+            unknown: None,
+        };
+        self.seek_answer(scene, valid, &mut ruling, trail);
+        ruling
+    }
+
+    /// Counts the call. If others used the budget up since it was looked at, it needs an answer
+    /// after all.
+    pub(super) fn count(
+        &self,
+        scene: Scene<'_>,
+        session: &Session,
+        valid: &Valid,
+        ruling: &mut Ruling,
+        trail: &mut Trail<'_>,
+    ) -> Result<(), Outcome> {
+        let counted = self
+            .count_call(session, valid.spec.name)
+            .map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
+        let over = counted
+            .budget
+            .calls
+            .is_some_and(|most| counted.used.calls > most);
+        let gated = self.is_gated(scene, &valid.request);
+        if over && gated && !ruling.grounds.facts.over_budget {
+            raise_budget(&mut ruling.decision, &mut ruling.grounds.facts);
+            self.seek_answer(scene, valid, ruling, trail);
+        }
+        Ok(())
+    }
+
+    /// A review that has its answer already - by a grant, whose use is counted, or by the policy -
+    /// is an allow. With nobody there to ask, the policy may make it a denial.
+    fn seek_answer(
+        &self,
+        scene: Scene<'_>,
+        valid: &Valid,
+        ruling: &mut Ruling,
+        trail: &mut Trail<'_>,
+    ) {
+        if ruling.decision.verdict != Verdict::RequireReview {
+            return;
+        }
+        let (now, request) = (trail.started(), &valid.request);
+        ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job());
+        let decision = &mut ruling.decision;
+        match self.settled(scene.policy, request, decision, &ruling.grounds, now) {
+            Ok(Answered::Granted(by)) => {
+                decision.verdict = Verdict::Allow;
+                decision.contributions.push(by);
+            }
+            Ok(Answered::ByPolicy(by, gate)) => {
+                trail.answered_by_policy(gate);
+                decision.verdict = Verdict::Allow;
+                decision.contributions.push(by);
+            }
+            Ok(Answered::Open) if scene.unattended => deny_unattended(scene.policy, decision),
+            Ok(Answered::Open) => {}
+            Err(error) => ruling.unknown = Some(error),
+        }
     }
 
     /// Capabilities, then rules; what a person granted is not looked at.
@@ -82,24 +149,19 @@ impl Kernel {
             }
         })
     }
+}
 
-    /// A review that a person already answered with yes counts as allowed.
-    fn apply_grant(
-        &self,
-        policy: &PolicyInForce,
-        request: &Request,
-        decision: &mut Decision,
-        now: Timestamp,
-    ) {
-        if decision.verdict == Verdict::RequireReview
-            && let Some(grant) = self.granted(policy, request, now)
-        {
-            decision.verdict = Verdict::Allow;
+/// With nobody there, the policy picks: wait, or deny at once.
+fn deny_unattended(policy: &PolicyInForce, decision: &mut Decision) {
+    match policy.policy().document().approvals.headless {
+        Headless::Wait => {}
+        Headless::Deny => {
+            decision.verdict = Verdict::Deny;
             decision.contributions.push(Contribution {
-                layer: Layer::Grant,
-                rule: grant.into(),
-                opinion: Opinion::Allow,
-                reason: "approved by a person".into(),
+                layer: Layer::Gate,
+                rule: "approvals.headless".into(),
+                opinion: Opinion::Deny,
+                reason: "it needs a person's approval, and nobody is there to give it".into(),
             });
         }
     }

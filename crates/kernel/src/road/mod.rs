@@ -13,10 +13,22 @@ pub use outcome::{Denied, Done, Failed, Outcome, Review};
 
 use crate::fronts::Front;
 use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
 use crate::process::Attached;
 use airlock_core::SessionId;
 use airlock_policy::Verdict;
+use airlock_state::Session;
+use outcome::Invalid;
 use record::Trail;
+
+/// Where one call happens: what every step of the road may look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) front: Front,
+    pub(crate) policy: &'a PolicyInForce,
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) unattended: bool,
+}
 
 /// What a front asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +39,10 @@ pub struct Call {
     pub arguments: serde_json::Value,
     /// The session it belongs to.
     pub session: Option<SessionId>,
+    /// Nobody is there to answer a question: policy says whether it waits or is denied.
+    pub unattended: bool,
+    /// A person at a terminal makes it: see [`crate::Person`].
+    pub(crate) person: bool,
 }
 
 impl Call {
@@ -36,6 +52,8 @@ impl Call {
             name: name.into(),
             arguments,
             session: None,
+            unattended: false,
+            person: false,
         }
     }
 }
@@ -83,17 +101,30 @@ impl Kernel {
         trail: &mut Trail<'_>,
     ) -> Result<Outcome, Outcome> {
         let policy = self.policy();
-        let caller = self
+        let mut caller = self
             .identify(front, call, &policy)
             .map_err(|error| trail.fail(error))?;
+        let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
+        let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         let valid = self
             .validate(front, call, caller)
             .map_err(|invalid| trail.refuse(&invalid))?;
-        let ruling = self.decide(&policy, &valid.request, trail);
+        let scene = Scene {
+            front,
+            policy: &policy,
+            session: session.as_ref(),
+            unattended: call.unattended,
+        };
+        let mut ruling = self.decide(scene, &valid, trail);
+        if let Some(session) = scene.session
+            && ruling.decision.verdict == Verdict::Allow
+        {
+            self.count(scene, session, &valid, &mut ruling, trail)?;
+        }
         match ruling.decision.verdict {
             Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),
-            Verdict::RequireReview => return Err(trail.ask(&policy, &valid.request, ruling)),
+            Verdict::RequireReview => return Err(trail.ask(scene, &valid.request, ruling)),
             Verdict::Allow => {}
         }
         // What cannot be planned was attempted all the same, and fails after its record.

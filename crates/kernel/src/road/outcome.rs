@@ -1,6 +1,7 @@
 //! What comes back from the road.
 
 use crate::process::Ran;
+use crate::sessions::SessionProblem;
 use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
 use airlock_policy::approval::ApprovalRequest;
@@ -58,8 +59,15 @@ pub struct Review {
     pub request: Request,
     /// The decision with every contribution.
     pub decision: Decision,
-    /// The question.
+    /// The question, as it is stored: cleaned for showing.
     pub approval: ApprovalRequest,
+}
+
+impl Review {
+    /// How a person answers it, as a command.
+    pub fn how_to_answer(&self) -> String {
+        format!("airlock approvals approve {}", self.approval.id)
+    }
 }
 
 /// A failure, told without Rust words.
@@ -97,6 +105,15 @@ pub(crate) enum Invalid {
         #[source]
         source: InvalidArguments,
     },
+    /// Only a person may use it.
+    #[error("`{tool}` is for a person at a terminal")]
+    NeedsPerson {
+        /// The tool.
+        tool: &'static str,
+    },
+    /// It cannot act in the session it names.
+    #[error(transparent)]
+    Session(#[from] SessionProblem),
 }
 
 impl Invalid {
@@ -104,6 +121,15 @@ impl Invalid {
         match self {
             Self::UnknownTool { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
+            Self::NeedsPerson { .. } => "needs_person",
+            Self::Session(problem) => problem.code(),
+        }
+    }
+
+    pub(crate) fn retryable(&self) -> bool {
+        match self {
+            Self::UnknownTool { .. } | Self::Arguments { .. } | Self::NeedsPerson { .. } => false,
+            Self::Session(problem) => problem.retryable(),
         }
     }
 
@@ -116,6 +142,10 @@ impl Invalid {
             Self::UnknownTool {
                 suggestion: None, ..
             } => "`airlock tool list` shows what there is".to_owned(),
+            Self::NeedsPerson { .. } => {
+                "answer in a terminal with `airlock approvals approve` or `deny`".to_owned()
+            }
+            Self::Session(problem) => problem.hint(),
             Self::Arguments { tool, source } => source.hint().map_or_else(
                 || format!("`airlock tool show {tool}` shows its arguments"),
                 str::to_owned,

@@ -1,9 +1,9 @@
 //! What is kept of each call: who asked, what was decided, what came of it.
 
-use super::Call;
 use super::decide::Ruling;
 use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
+use super::{Call, Scene};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Planned, Ran};
@@ -14,7 +14,11 @@ use airlock_core::{
     ActionId, Caller, Digest, Effect, EffectSet, Request, RequestPath, SandboxId, Timestamp,
     WorkspacePath, limits,
 };
-use airlock_policy::{CapabilityCheck, CheckResult, CheckSink, Decision};
+use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
+use airlock_policy::{
+    CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, Opinion, Verdict,
+};
+use airlock_state::{Asked, StateError};
 use std::time::Instant;
 
 /// Effects whose attempt must be on disk before they happen.
@@ -112,7 +116,7 @@ impl<'k> Trail<'k> {
             code: invalid.code(),
             what: sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS),
             fix: Some(sanitise_line(&invalid.hint(), limits::SUMMARY_CHARS)),
-            retryable: false,
+            retryable: invalid.retryable(),
         };
         self.closing(entry, Outcome::Failed(failed))
     }
@@ -137,34 +141,124 @@ impl<'k> Trail<'k> {
     }
 
     /// The attempt that waits for a person.
-    pub(super) fn ask(
-        &mut self,
-        policy: &PolicyInForce,
-        request: &Request,
-        ruling: Ruling,
-    ) -> Outcome {
-        let mut entry = self.decided(request, &ruling.decision);
-        let approval = Kernel::question(
-            policy,
+    pub(super) fn ask(&mut self, scene: Scene<'_>, request: &Request, ruling: Ruling) -> Outcome {
+        if let Some(error) = ruling.unknown {
+            return self.unasked(request, &ruling.decision, &error);
+        }
+        let shown = shown(request);
+        let asked = self.kernel.ask(
+            scene,
             &self.action,
             request,
+            &shown,
             &ruling.decision,
+            &ruling.grounds,
             self.started,
         );
-        entry.event = EventType::ApprovalRequested;
+        let mut entry = self.decided(request, &ruling.decision);
+        let approval = match asked {
+            Ok(Asked::New(approval)) => {
+                entry.event = EventType::ApprovalRequested;
+                approval
+            }
+            Ok(Asked::Again(approval)) => approval,
+            Ok(Asked::Denied(approval)) => {
+                return self.denied_before(scene.policy, request, ruling, &approval.request);
+            }
+            Ok(Asked::TooMany { open }) => return self.too_many(entry, open),
+            Err(error) => return self.unasked(request, &ruling.decision, &error),
+        };
+        let notes = [
+            ("approval", approval.request.id.to_string()),
+            ("gate", approval.request.gate.to_string()),
+        ];
         entry
             .metadata
-            .insert("approval".to_owned(), approval.id.to_string());
-        entry
-            .metadata
-            .insert("gate".to_owned(), approval.gate.to_string());
+            .extend(notes.map(|(name, value)| (name.to_owned(), value)));
         let review = Review {
             action: self.action.clone(),
             request: request.clone(),
             decision: ruling.decision,
-            approval,
+            approval: approval.request,
         };
         self.closing(entry, Outcome::NeedsReview(Box::new(review)))
+    }
+
+    /// A person said no to the same, and that still holds.
+    fn denied_before(
+        &mut self,
+        policy: &PolicyInForce,
+        request: &Request,
+        mut ruling: Ruling,
+        answered: &ApprovalRequest,
+    ) -> Outcome {
+        let because = answered
+            .answered
+            .as_ref()
+            .and_then(|answered| answered.answer.rationale.as_deref());
+        let reason = because.map_or_else(
+            || "a person said no".to_owned(),
+            |because| format!("a person said no: {}", sanitise_line(because, 200)),
+        );
+        ruling.decision.verdict = Verdict::Deny;
+        ruling.decision.contributions.push(Contribution {
+            layer: Layer::Grant,
+            rule: answered.id.to_string().into(),
+            opinion: Opinion::Deny,
+            reason: reason.into(),
+        });
+        self.deny(policy, request, ruling)
+    }
+
+    /// The asker has to wait for answers before it may ask more.
+    fn too_many(&mut self, mut entry: Entry, open: usize) -> Outcome {
+        let failed = Failed {
+            action: self.action.clone(),
+            code: "too_many_approvals",
+            what: format!("it needs a person's approval, and {open} requests wait already"),
+            fix: Some("answer them: airlock approvals list".to_owned()),
+            retryable: true,
+        };
+        entry
+            .metadata
+            .insert("failed".to_owned(), failed.code.to_owned());
+        self.closing(entry, Outcome::Failed(failed))
+    }
+
+    /// The question could not be kept, so it is not asked, and nothing happens.
+    fn unasked(&mut self, request: &Request, decision: &Decision, error: &StateError) -> Outcome {
+        let mut entry = self.decided(request, decision);
+        let failed = Failed {
+            action: self.action.clone(),
+            code: "state_unavailable",
+            what: sanitise_line(
+                &format!(
+                    "it needs a person's approval, which cannot be looked up or asked for: {error}"
+                ),
+                limits::SUMMARY_CHARS,
+            ),
+            fix: error.hint().map(str::to_owned),
+            retryable: error.retryable(),
+        };
+        entry
+            .metadata
+            .insert("failed".to_owned(), failed.code.to_owned());
+        self.closing(entry, Outcome::Failed(failed))
+    }
+
+    /// The policy answered a gate by itself; recorded with the attempt it lets through.
+    pub(super) fn answered_by_policy(&mut self, gate: Gate) {
+        let mut entry = self.entry(EventType::ApprovalDecided, Stage::Note);
+        let notes = [
+            ("gate", gate.to_string()),
+            ("answer", "approve".to_owned()),
+            ("channel", Channel::Policy.to_string()),
+            ("answered_by", "approvals.automatic".to_owned()),
+        ];
+        entry
+            .metadata
+            .extend(notes.map(|(name, value)| (name.to_owned(), value)));
+        self.checks.push(entry);
     }
 
     /// Writes the attempt; on disk before it returns where the effect is more than reading.
@@ -328,6 +422,9 @@ fn shown(request: &Request) -> Request {
     // An argument may be a password; which program it is still shows.
     for word in &mut shown.command {
         *word = sanitise_line(word, limits::SUMMARY_CHARS).into();
+    }
+    if let Some(host) = &mut shown.host {
+        *host = sanitise_line(host, 253).into();
     }
     for path in &mut shown.paths {
         let clean = sanitise_path(path.as_str());

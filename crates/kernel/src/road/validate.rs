@@ -33,6 +33,9 @@ impl Kernel {
             return Err(unknown(None));
         }
         let spec = tool.spec();
+        if tool.needs_person() && !call.person {
+            return Err(Invalid::NeedsPerson { tool: spec.name });
+        }
         // A tool whose syscall is not in the table would be a bug of ours; it is refused all the
         // same, because what is unknown is denied.
         let syscall = Syscall::parse(spec.syscall).map_err(|_| Invalid::UnknownTool {

@@ -68,6 +68,11 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// Whether only a person may use it, at a terminal: see [`crate::Person`].
+    fn needs_person(&self) -> bool {
+        false
+    }
+
     /// JSON Schema of the arguments.
     fn schema(&self) -> serde_json::Value {
         (self.spec().schema)()
@@ -280,6 +285,18 @@ pub enum ToolFailure {
         /// How to put it right.
         fix: &'static str,
     },
+    /// Sessions, approvals or what they hold could not be looked at or changed.
+    #[error("{what}")]
+    Stored {
+        /// A stable word for the kind of failure.
+        code: &'static str,
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: Option<String>,
+        /// Whether the same may succeed later.
+        retryable: bool,
+    },
 }
 
 impl ToolFailure {
@@ -312,6 +329,7 @@ impl ToolFailure {
             Self::Unavailable { .. } => "tool_unavailable",
             Self::Adapter { code, .. } => code,
             Self::Control { .. } => "control_failed",
+            Self::Stored { code, .. } => code,
         }
     }
 
@@ -321,6 +339,7 @@ impl ToolFailure {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
             Self::Process(failure) => failure.retryable(),
+            Self::Stored { retryable, .. } => *retryable,
             Self::Outside { .. }
             | Self::Cancelled
             | Self::TimedOut { .. }
@@ -337,6 +356,7 @@ impl ToolFailure {
     pub fn hint(&self) -> Option<String> {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
+            Self::Stored { fix, .. } => return fix.clone(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

@@ -3,10 +3,10 @@
 #![expect(dead_code, reason = "no test file needs all of it")]
 
 use airlock_audit::{Entry, EventType, Filter, Stage, VerifyOptions, verify_database};
-use airlock_core::{ActionId, Timestamp};
+use airlock_core::{ActionId, SessionId, Timestamp};
 use airlock_kernel::{
-    Call, Clock, DEFAULT_OUTPUT_BYTES, Denied, Done, Failed, Front, Kernel, KernelConfig, Lifetime,
-    Outcome, Review, StartError,
+    AnswerFailure, Call, Clock, DEFAULT_OUTPUT_BYTES, Denied, Done, Failed, Front, Kernel,
+    KernelConfig, Lifetime, Outcome, Person, Review, StartError,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -188,7 +188,7 @@ pub(crate) fn maybe_approved(kernel: &Kernel, name: &str, arguments: Value) -> O
     let Outcome::NeedsReview(mut asked) = first else {
         return Some(first);
     };
-    kernel.answer(&mut asked, true).ok()?;
+    answer(kernel, &mut asked, true).ok()?;
     Some(kernel.submit(Front::Cli, &call))
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn maybe_approved(kernel: &Kernel, name: &str, arguments: Value) -> O
 pub(crate) fn approved(kernel: &Kernel, name: &str, arguments: Value) -> Outcome {
     let call = Call::new(name, arguments);
     let mut asked = review(kernel.submit(Front::Cli, &call));
-    kernel.answer(&mut asked, true).unwrap();
+    answer(kernel, &mut asked, true).unwrap();
     kernel.submit(Front::Cli, &call)
 }
 
@@ -324,4 +324,42 @@ pub(crate) fn connect(state: &Path) -> rusqlite::Connection {
         .busy_timeout(std::time::Duration::from_secs(10))
         .unwrap();
     database
+}
+
+/// A terminal of its own, and the person at it.
+pub(crate) fn person(kernel: &Kernel) -> Person {
+    kernel.person(terminal(), None).unwrap()
+}
+
+pub(crate) fn terminal() -> std::os::fd::OwnedFd {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    rustix::pty::openpt(flags).unwrap()
+}
+
+/// The person at a terminal answers.
+pub(crate) fn answer(
+    kernel: &Kernel,
+    review: &mut Review,
+    approved: bool,
+) -> Result<(), AnswerFailure> {
+    kernel.answer(person(kernel), review, approved)
+}
+
+/// A session of the person's, begun by `front`.
+pub(crate) fn session(kernel: &Kernel, arguments: Value) -> SessionId {
+    let begun = done(submit(kernel, Front::Cli, "session.create", arguments));
+    SessionId::new(begun.value["id"].as_str().unwrap()).unwrap()
+}
+
+/// `name` called in `session`.
+pub(crate) fn in_session(
+    kernel: &Kernel,
+    front: Front,
+    session: &SessionId,
+    name: &str,
+    arguments: Value,
+) -> Outcome {
+    let mut call = Call::new(name, arguments);
+    call.session = Some(session.clone());
+    kernel.submit(front, &call)
 }

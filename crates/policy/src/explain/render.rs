@@ -23,6 +23,7 @@ impl Voice {
             (Layer::Extension, _) => format!("extension {name}"),
             (Layer::Token, _) => format!("token {name}"),
             (Layer::Grant, _) => format!("the earlier answer {name}"),
+            (Layer::Gate, _) => format!("gate {name}"),
             (Layer::Default, _) => return self.reason.clone(),
         };
         let says = match self.opinion {

@@ -96,7 +96,7 @@ impl Lifting {
                 self.unasked = true;
                 self.elsewhere(elsewhere::token());
             }
-            Layer::Grant => {
+            Layer::Grant | Layer::Gate => {
                 self.unasked = true;
                 self.elsewhere(elsewhere::grant());
             }

@@ -108,7 +108,7 @@ const RULES: [BuiltInRule; 10] = [
     BuiltInRule {
         name: "built-in/owner-at-the-command-line",
         opinion: Opinion::Allow,
-        reason: "the person at the command line may look at the log and their stages, and take back trust",
+        reason: "the person at the command line may look at the log, their stages and sessions, answer, and take back trust",
         when: Trigger::SyscallBy(
             "cli",
             &[
@@ -117,6 +117,17 @@ const RULES: [BuiltInRule; 10] = [
                 "policy.init",
                 "stage.read",
                 "stage.drop",
+                "approval.read",
+                "approval.decide",
+                "approval.revoke",
+                "session.create",
+                "session.list",
+                "session.show",
+                "session.resume",
+                "session.cancel",
+                "session.archive",
+                "session.observe",
+                "session.recall",
             ],
         ),
     },

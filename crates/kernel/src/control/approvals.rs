@@ -1,0 +1,300 @@
+//! `approval.*`: what waits for an answer, answering it, and taking an answer back. For a person.
+
+use super::for_caller::failure;
+use super::sessions::time;
+use super::{Desk, ForCaller, arguments, schema_of, spec};
+use crate::asking::stage_digest;
+use crate::beneath::Root;
+use crate::fronts::Front;
+use crate::process::StageHold;
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
+use airlock_core::{Caller, Digest, Timestamp};
+use airlock_policy::approval::{
+    Answer, Answerer, ApprovalId, Binding, Channel, Condition, Grant, Reply,
+};
+use airlock_state::{AnswerStateError, Approval, Owner};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn register(registry: &mut Registry, desk: &Desk) {
+    registry.add(Box::new(Read(desk.clone())));
+    registry.add(Box::new(Decide(desk.clone())));
+    registry.add(Box::new(Revoke(desk.clone())));
+}
+
+/// Which questions and grants.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadArguments {
+    /// One of them; the end of its name is enough where it fits only one. Absent: all.
+    approval: Option<String>,
+}
+
+static READ: ToolSpec = ToolSpec {
+    read_only: true,
+    ..spec(
+        "approval.read",
+        "Look at approval requests and grants",
+        schema_of::<ReadArguments>,
+    )
+};
+
+struct Read(Desk);
+
+impl Tool for Read {
+    fn spec(&self) -> &'static ToolSpec {
+        &READ
+    }
+
+    fn open_to(&self, front: Front) -> bool {
+        front == Front::Cli
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let ReadArguments { approval } = arguments(value)?;
+        let desk = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| {
+            let now = desk.clock.now();
+            let all = desk
+                .state()?
+                .approvals(&Owner::of(caller))
+                .map_err(|error| failure(&error))?;
+            let Some(wanted) = approval else {
+                let all: Vec<Value> = all.iter().map(|one| shown(one, now)).collect();
+                return Ok(json!({ "approvals": all }));
+            };
+            let one = one_of(&all, &wanted)?;
+            let proven = desk.state()?.approval(&Owner::of(caller), &one.request.id);
+            match proven.map_err(|error| failure(&error))? {
+                Some(proven) => Ok(shown(&proven, now)),
+                None => Err(unproven(&one.request.id)),
+            }
+        }))
+    }
+}
+
+/// The one question whose name is, or ends with, `wanted`.
+fn one_of<'a>(all: &'a [Approval], wanted: &str) -> Result<&'a Approval, ToolFailure> {
+    let name = |approval: &Approval| approval.request.id.to_string();
+    if let Some(exact) = all.iter().find(|approval| name(approval) == wanted) {
+        return Ok(exact);
+    }
+    // The end of a name tells questions apart that were asked in one moment; its beginning does not.
+    let fits = |approval: &&Approval| wanted.len() >= 4 && name(approval).ends_with(wanted);
+    let fitting: Vec<&Approval> = all.iter().filter(fits).collect();
+    match fitting.as_slice() {
+        [one] => Ok(one),
+        [] => Err(unknown(wanted)),
+        [_, _, ..] => Err(ToolFailure::Stored {
+            code: "ambiguous_approval",
+            what: format!(
+                "`{}` is the end of {} approval requests",
+                crate::sanitise::sanitise_line(wanted, 60),
+                fitting.len()
+            ),
+            fix: Some("give more of its name".to_owned()),
+            retryable: false,
+        }),
+    }
+}
+
+fn unknown(name: &str) -> ToolFailure {
+    let name = crate::sanitise::sanitise_line(name, 60);
+    ToolFailure::Stored {
+        code: "unknown_approval",
+        what: format!("there is no approval request `{name}`"),
+        fix: Some("`airlock approvals list` shows what there is".to_owned()),
+        retryable: false,
+    }
+}
+
+fn unproven(id: &ApprovalId) -> ToolFailure {
+    ToolFailure::Stored {
+        code: "state_unproven",
+        what: AnswerStateError::Unproven(id.clone()).to_string(),
+        fix: Some("let the action be asked for again".to_owned()),
+        retryable: false,
+    }
+}
+
+/// A question as it is shown, with how it stands at `now`.
+fn shown(approval: &Approval, now: Timestamp) -> Value {
+    let request = &approval.request;
+    let answered = request.answered.as_ref().map(|answered| {
+        json!({
+            "answer": answered.answer.reply,
+            "because": answered.answer.rationale,
+            "by": answered.answer.answered_by,
+            "channel": answered.answer.channel.to_string(),
+            "at": time(answered.at),
+        })
+    });
+    json!({
+        "id": request.id,
+        "status": approval.status(now).as_str(),
+        "gate": request.gate,
+        "raised_by": request.gate.title(),
+        "risk": request.risk,
+        "action": request.action,
+        "shown": request.binding.action,
+        "why": request.why,
+        "stage": approval.stage,
+        "budget_left": request.budget_left,
+        "related": request.related,
+        "asked": time(request.created),
+        "expires": time(request.expires),
+        "answered": answered,
+        "grant": approval.grant.as_ref().map(|grant| grant_shown(grant, now)),
+    })
+}
+
+fn grant_shown(grant: &Grant, now: Timestamp) -> Value {
+    json!({
+        "live": grant.is_live(now),
+        "uses_left": grant.uses_left,
+        "conditions": grant.conditions,
+        "given": time(grant.given),
+        "expires": time(grant.expires),
+        "revoked": grant.revoked,
+    })
+}
+
+/// An answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DecideArguments {
+    /// The question.
+    #[schemars(with = "String")]
+    approval: ApprovalId,
+    /// `approve`, `deny` or `defer`.
+    #[schemars(with = "String")]
+    answer: Reply,
+    /// Bounds of an approval. None: this very action, once.
+    #[serde(default)]
+    #[schemars(with = "Vec<Value>")]
+    conditions: Vec<Condition>,
+    /// Why.
+    because: Option<String>,
+    /// The digest of the action that was shown.
+    #[schemars(with = "Option<String>")]
+    shown: Option<Digest>,
+}
+
+static DECIDE: ToolSpec = spec(
+    "approval.decide",
+    "Answer an approval request",
+    schema_of::<DecideArguments>,
+);
+
+struct Decide(Desk);
+
+impl Tool for Decide {
+    fn spec(&self) -> &'static ToolSpec {
+        &DECIDE
+    }
+
+    fn open_to(&self, front: Front) -> bool {
+        front == Front::Cli
+    }
+
+    fn needs_person(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let asked: DecideArguments = arguments(value)?;
+        let desk = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| decide(&desk, asked, caller)))
+    }
+}
+
+fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value, ToolFailure> {
+    let now = desk.clock.now();
+    let owner = Owner::of(caller);
+    let state = desk.state()?;
+    let policy = desk.store.current();
+    let stage = state
+        .approval(&owner, &asked.approval)
+        .map_err(|error| failure(&error))?
+        .and_then(|approval| approval.stage);
+    let staged = stage.and_then(|name| stage_digest(StageHold(desk.store.workspace()), &name));
+    let answer = Answer {
+        reply: asked.answer,
+        conditions: asked.conditions,
+        rationale: asked
+            .because
+            .map(|text| crate::sanitise::sanitise_line(&text, 2_000).into()),
+        answered_by: Answerer::Person(caller.user.clone()),
+        channel: Channel::Terminal,
+    };
+    let answered = state.answer(&owner, &asked.approval, now, |request| {
+        let current = Binding {
+            action: asked.shown.unwrap_or(request.binding.action),
+            generation: policy.generation(),
+            stage: staged,
+        };
+        request.answer(answer, &policy.answer_rules(), &current, now)
+    });
+    match answered {
+        Ok(approval) => Ok(shown(&approval, now)),
+        Err(AnswerStateError::State(error)) => Err(failure(&error)),
+        Err(AnswerStateError::Unknown(id)) => Err(unknown(&id.to_string())),
+        Err(AnswerStateError::Unproven(id)) => Err(unproven(&id)),
+        Err(AnswerStateError::Answer(error)) => Err(ToolFailure::Stored {
+            code: "answer_refused",
+            what: error.to_string(),
+            fix: error.hint().map(str::to_owned),
+            retryable: false,
+        }),
+    }
+}
+
+/// Which grant.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RevokeArguments {
+    /// The approval that gave it; the end of its name is enough where it fits only one.
+    approval: String,
+}
+
+static REVOKE: ToolSpec = spec(
+    "approval.revoke",
+    "Withdraw a grant",
+    schema_of::<RevokeArguments>,
+);
+
+struct Revoke(Desk);
+
+impl Tool for Revoke {
+    fn spec(&self) -> &'static ToolSpec {
+        &REVOKE
+    }
+
+    fn open_to(&self, front: Front) -> bool {
+        front == Front::Cli
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let RevokeArguments { approval } = arguments(value)?;
+        let desk = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| {
+            let owner = Owner::of(caller);
+            let state = desk.state()?;
+            let all = state.approvals(&owner).map_err(|error| failure(&error))?;
+            let id = one_of(&all, &approval)?.request.id.clone();
+            let revoked = state
+                .revoke(&owner, &id, desk.clock.now())
+                .map_err(|error| failure(&error))?;
+            if revoked {
+                return Ok(json!({ "id": id, "revoked": true }));
+            }
+            Err(ToolFailure::Stored {
+                code: "no_grant",
+                what: format!("`{id}` left no grant, or it was withdrawn before"),
+                fix: Some("`airlock approvals grants` shows what can be withdrawn".to_owned()),
+                retryable: false,
+            })
+        }))
+    }
+}

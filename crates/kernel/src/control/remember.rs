@@ -1,0 +1,137 @@
+//! `session.observe` and `session.recall`: what a session remembers.
+
+use super::for_caller::{failure, unknown_session};
+use super::sessions::{meant, time};
+use super::{Desk, ForCaller, arguments, schema_of, spec};
+use crate::beneath::Root;
+use crate::fronts::Front;
+use crate::sanitise::sanitise_line;
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolSpec};
+use airlock_core::{Caller, SessionId};
+use airlock_state::{Observation, Owner};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Observations one recall gives at most.
+const MOST: usize = 200;
+/// Observations a recall gives that names no number.
+const USUAL: usize = 20;
+
+pub(super) fn register(registry: &mut Registry, desk: &Desk) {
+    registry.add(Box::new(Observe(desk.clone())));
+    registry.add(Box::new(Recall(desk.clone())));
+}
+
+/// Something to remember.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ObserveArguments {
+    /// What to remember.
+    text: String,
+    /// Where it comes from, such as `user`, `tool:fs.read` or `file:README.md`.
+    origin: Option<String>,
+    /// The session. Absent: the one the call belongs to.
+    #[schemars(with = "Option<String>")]
+    session: Option<SessionId>,
+}
+
+static OBSERVE: ToolSpec = spec(
+    "session.observe",
+    "Remember something for a session",
+    schema_of::<ObserveArguments>,
+);
+
+struct Observe(Desk);
+
+/// What the store keeps of an origin: only a person is `user`.
+fn origin(caller: &Caller, asked: Option<&str>) -> String {
+    let own = match caller.plugin.as_str() {
+        plugin if plugin == Front::Cli.as_str() => "user".to_owned(),
+        plugin => plugin.to_owned(),
+    };
+    match asked {
+        Some(asked) if asked != "user" || own == "user" => sanitise_line(asked, 200),
+        Some(_) | None => own,
+    }
+}
+
+impl Tool for Observe {
+    fn spec(&self) -> &'static ToolSpec {
+        &OBSERVE
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let asked: ObserveArguments = arguments(value)?;
+        let desk = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| {
+            let id = meant(caller, asked.session.as_ref())?;
+            // What is remembered is shown to models again: it is cleaned like any result.
+            let text = Value::String(asked.text);
+            let clean = crate::sanitise::sanitise(text, crate::tools::Keep::Head, 8 * 1024);
+            let text = clean.value.as_str().unwrap_or_default();
+            let origin = origin(caller, asked.origin.as_deref());
+            let kept = desk
+                .state()?
+                .observe(&Owner::of(caller), &id, text, &origin, desk.clock.now())
+                .map_err(|error| failure(&error))?;
+            kept.as_ref().map(shown).ok_or_else(|| unknown_session(&id))
+        }))
+    }
+}
+
+fn shown(observation: &Observation) -> Value {
+    json!({
+        "id": observation.id,
+        "text": observation.text,
+        "origin": observation.origin,
+        "at": time(observation.at),
+    })
+}
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RecallArguments {
+    /// Words that must all be in it; case does not matter. Absent: the newest.
+    #[serde(default)]
+    query: String,
+    /// Most observations; at most 200.
+    limit: Option<usize>,
+    /// The session. Absent: the one the call belongs to.
+    #[schemars(with = "Option<String>")]
+    session: Option<SessionId>,
+}
+
+static RECALL: ToolSpec = ToolSpec {
+    read_only: true,
+    ..spec(
+        "session.recall",
+        "Search what a session remembers",
+        schema_of::<RecallArguments>,
+    )
+};
+
+struct Recall(Desk);
+
+impl Tool for Recall {
+    fn spec(&self) -> &'static ToolSpec {
+        &RECALL
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let asked: RecallArguments = arguments(value)?;
+        let desk = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| {
+            let id = meant(caller, asked.session.as_ref())?;
+            let limit = asked.limit.unwrap_or(USUAL).min(MOST);
+            let found = desk
+                .state()?
+                .recall(&Owner::of(caller), &id, &asked.query, limit)
+                .map_err(|error| failure(&error))?
+                .ok_or_else(|| unknown_session(&id))?;
+            let found: Vec<Value> = found.iter().map(shown).collect();
+            Ok(json!({ "observations": found }))
+        }))
+    }
+}

@@ -1,0 +1,74 @@
+//! The store of sessions and approvals, opened when something first needs it.
+//!
+//! Most commands have neither session nor question, and do not pay for the file.
+
+use crate::clock::Clock;
+use airlock_audit::{Durability, Entry, EventType, Log, Stage};
+use airlock_state::{State, StateError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Opens the store once, and tells what went wrong with the one before it.
+pub(crate) struct StateHold {
+    directory: PathBuf,
+    clock: Clock,
+    opened: Mutex<Opened>,
+}
+
+#[derive(Default)]
+struct Opened {
+    state: Option<Arc<State>>,
+    /// What was lost, until it is recorded.
+    unrecorded: Option<String>,
+    /// What was lost, until the person is told.
+    untold: Option<String>,
+}
+
+impl StateHold {
+    pub(crate) fn new(directory: PathBuf, clock: Clock) -> Self {
+        Self {
+            directory,
+            clock,
+            opened: Mutex::new(Opened::default()),
+        }
+    }
+
+    /// The store.
+    pub(crate) fn get(&self) -> Result<Arc<State>, StateError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = &opened.state {
+            return Ok(Arc::clone(state));
+        }
+        let now = self.clock.now();
+        let state = Arc::new(State::open(&self.directory, now)?);
+        let lost = state.recovered().map(airlock_state::StateRecovery::message);
+        opened.unrecorded.clone_from(&lost);
+        opened.untold = lost;
+        opened.state = Some(Arc::clone(&state));
+        // What stays unarchived today is archived tomorrow.
+        let _ = state.archive_stale(now);
+        Ok(state)
+    }
+
+    /// Records in `log` that the store was damaged, once.
+    pub(crate) fn record_loss(&self, log: &Log) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(lost) = opened.unrecorded.take() else {
+            return;
+        };
+        let mut entry = Entry::new(self.clock.now(), EventType::AuditChainBreak, Stage::Note);
+        entry.reason = Some(crate::sanitise::sanitise_line(&lost, 500));
+        entry
+            .metadata
+            .insert("store".to_owned(), "state".to_owned());
+        if log.append(&entry, Durability::Durable).is_err() {
+            opened.unrecorded = Some(lost);
+        }
+    }
+
+    /// What the person should be told, once.
+    pub(crate) fn take_notice(&self) -> Option<String> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.untold.take()
+    }
+}

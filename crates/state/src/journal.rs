@@ -1,0 +1,335 @@
+//! The events and the facts, inside one transaction: reading, proving, appending.
+//!
+//! INVARIANT: [`Writer::append`] is the only writer of either table, and writes both.
+
+use crate::change::{Change, Event};
+use crate::error::StateError;
+use crate::fact::{Fact, Kind, Row, subject};
+use airlock_audit::{Head, LogId, Sealed, seal};
+use airlock_core::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+
+/// Looks at one consistent state of the store.
+pub(crate) struct Reader<'a> {
+    pub(crate) db: &'a Connection,
+    pub(crate) path: &'a Path,
+}
+
+impl Reader<'_> {
+    pub(crate) fn fail(&self, source: rusqlite::Error) -> StateError {
+        StateError::sqlite(self.path, source)
+    }
+
+    pub(crate) fn damaged(&self, detail: impl Into<String>) -> StateError {
+        StateError::damaged(self.path, detail)
+    }
+
+    pub(crate) fn log(&self) -> Result<LogId, StateError> {
+        let bytes: Vec<u8> = self
+            .db
+            .query_row("SELECT value FROM meta WHERE key = 'log'", [], |row| {
+                row.get(0)
+            })
+            .map_err(|source| self.fail(source))?;
+        let bytes: [u8; 16] = bytes
+            .try_into()
+            .map_err(|_| self.damaged("its name is not one"))?;
+        Ok(LogId::from_bytes(bytes))
+    }
+
+    /// Where the chain stands: the last event there is, which must be the one last written.
+    pub(crate) fn head(&self) -> Result<Head, StateError> {
+        let last: Option<Vec<u8>> = self
+            .db
+            .prepare_cached("SELECT stored FROM events ORDER BY seq DESC LIMIT 1")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .map_err(|source| self.fail(source))?;
+        let head = match last {
+            None => Head::genesis(&self.log()?),
+            Some(stored) => Sealed::from_stored(stored)
+                .map_err(|error| self.damaged(error.to_string()))?
+                .head(),
+        };
+        let written: Option<Vec<u8>> = self
+            .db
+            .prepare_cached("SELECT value FROM meta WHERE key = 'head'")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+            .map_err(|source| self.fail(source))?;
+        let is_last = written.map_or(head.seq == 0, |written| written == head_bytes(&head));
+        if is_last {
+            Ok(head)
+        } else {
+            Err(self.damaged("its last events are missing"))
+        }
+    }
+
+    /// The fact of that name, as the table has it.
+    pub(crate) fn find(&self, kind: Kind, id: &str) -> Result<Option<Fact>, StateError> {
+        let body: Option<String> = self
+            .db
+            .prepare_cached("SELECT body FROM facts WHERE kind = ?1 AND id = ?2")
+            .and_then(|mut statement| {
+                statement
+                    .query_row(params![kind.as_str(), id], |row| row.get(0))
+                    .optional()
+            })
+            .map_err(|source| self.fail(source))?;
+        body.map(|body| self.fact(&body)).transpose()
+    }
+
+    fn fact(&self, body: &str) -> Result<Fact, StateError> {
+        serde_json::from_str(body).map_err(|_| self.damaged("a row cannot be read"))
+    }
+
+    fn facts(&self, sql: &str, values: impl rusqlite::Params) -> Result<Vec<Fact>, StateError> {
+        let bodies: Vec<String> = self
+            .db
+            .prepare_cached(sql)
+            .and_then(|mut statement| {
+                statement
+                    .query_map(values, |row| row.get(0))?
+                    .collect::<rusqlite::Result<_>>()
+            })
+            .map_err(|source| self.fail(source))?;
+        bodies.iter().map(|body| self.fact(body)).collect()
+    }
+
+    /// Every fact of `owner`.
+    pub(crate) fn owned(&self, kind: Kind, owner: &str) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND owner = ?2 ORDER BY seq",
+            params![kind.as_str(), owner],
+        )
+    }
+
+    /// Every fact that belongs to `parent`, in order of their events.
+    pub(crate) fn below(&self, kind: Kind, parent: &str) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 ORDER BY seq",
+            params![kind.as_str(), parent],
+        )
+    }
+
+    pub(crate) fn count_below(&self, kind: Kind, parent: &str) -> Result<usize, StateError> {
+        self.db
+            .query_row(
+                "SELECT count(*) FROM facts WHERE kind = ?1 AND parent = ?2",
+                params![kind.as_str(), parent],
+                |row| row.get::<_, i64>(0),
+            )
+            .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+            .map_err(|source| self.fail(source))
+    }
+
+    pub(crate) fn count_active_sessions(&self, owner: &str) -> Result<usize, StateError> {
+        self.db
+            .query_row(
+                "SELECT count(*) FROM facts WHERE kind = 'session' AND owner = ?1 AND status <> 'archived'",
+                params![owner],
+                |row| row.get::<_, i64>(0),
+            )
+            .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+            .map_err(|source| self.fail(source))
+    }
+
+    /// Every fact of that kind that is due at `now`.
+    pub(crate) fn due(&self, kind: Kind, now: Timestamp) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND due <= ?2 ORDER BY seq",
+            params![kind.as_str(), now.as_micros()],
+        )
+    }
+
+    /// What belongs to `parent` in that status and is not over at `now`, in order of their events.
+    pub(crate) fn standing(
+        &self,
+        kind: Kind,
+        parent: &str,
+        status: &str,
+        now: Timestamp,
+    ) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 AND status = ?3 AND due > ?4 ORDER BY seq",
+            params![kind.as_str(), parent, status, now.as_micros()],
+        )
+    }
+
+    /// What belongs to `parent` and has that mark, newest first.
+    pub(crate) fn marked(
+        &self,
+        kind: Kind,
+        parent: &str,
+        mark: &str,
+    ) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 AND mark = ?3 ORDER BY seq DESC LIMIT 10",
+            params![kind.as_str(), parent, mark],
+        )
+    }
+
+    /// The last few that belong to `parent`, newest first.
+    pub(crate) fn newest(&self, kind: Kind, parent: &str) -> Result<Vec<Fact>, StateError> {
+        self.facts(
+            "SELECT body FROM facts WHERE kind = ?1 AND parent = ?2 ORDER BY seq DESC LIMIT 20",
+            params![kind.as_str(), parent],
+        )
+    }
+
+    /// The fact of that name, made anew from its events, if table and chain agree on it.
+    ///
+    /// Each event must be intact, stand on the one before it in the chain, and name the event
+    /// before it about the same thing.
+    pub(crate) fn prove(&self, kind: Kind, id: &str) -> Result<Option<Fact>, StateError> {
+        let shown = self.find(kind, id)?;
+        let stored: Vec<(i64, Vec<u8>, Option<Vec<u8>>)> = self
+            .db
+            .prepare_cached(
+                "SELECT e.seq, e.stored, (SELECT stored FROM events WHERE seq = e.seq - 1) FROM events e WHERE e.subject = ?1 ORDER BY e.seq",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_map([subject(kind, id)], |row| {
+                        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    })?
+                    .collect::<rusqlite::Result<_>>()
+            })
+            .map_err(|source| self.fail(source))?;
+        let mut proven = None;
+        let mut previous = None;
+        for (seq, stored, before) in stored {
+            let Some(event) = self.linked(seq, stored, before)? else {
+                return Ok(None);
+            };
+            if event.previous != previous || event.change.subject() != (kind, id.to_owned()) {
+                return Ok(None);
+            }
+            previous = Some(seq.unsigned_abs());
+            let Ok(facts) = event.change.apply(proven.take(), event.at) else {
+                return Ok(None);
+            };
+            proven = facts.into_iter().find(|fact| fact.name().0 == kind);
+        }
+        Ok(proven.filter(|proven| Some(proven) == shown.as_ref()))
+    }
+
+    /// The event in `stored`, if it is intact, numbered `seq` and stands on `before`.
+    fn linked(
+        &self,
+        seq: i64,
+        stored: Vec<u8>,
+        before: Option<Vec<u8>>,
+    ) -> Result<Option<Event>, StateError> {
+        let Ok(sealed) = Sealed::from_stored(stored) else {
+            return Ok(None);
+        };
+        let expected = match before {
+            None => Head::genesis(&self.log()?).digest,
+            Some(before) => match Sealed::from_stored(before) {
+                Ok(before) => *before.digest(),
+                Err(_) => return Ok(None),
+            },
+        };
+        if sealed.seq() != seq.unsigned_abs() || *sealed.previous() != expected {
+            return Ok(None);
+        }
+        Ok(sealed.entry().ok().and_then(|entry| Event::read(&entry)))
+    }
+}
+
+/// A head as it is kept beside the events.
+pub(crate) fn head_bytes(head: &Head) -> Vec<u8> {
+    let mut bytes = head.seq.to_be_bytes().to_vec();
+    bytes.extend_from_slice(head.digest.as_bytes());
+    bytes
+}
+
+/// Changes the store, inside the one write transaction there can be.
+pub(crate) struct Writer<'a> {
+    reader: Reader<'a>,
+    head: Head,
+}
+
+impl<'a> std::ops::Deref for Writer<'a> {
+    type Target = Reader<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.reader
+    }
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn begin(reader: Reader<'a>) -> Result<Self, StateError> {
+        let head = reader.head()?;
+        Ok(Self { reader, head })
+    }
+
+    /// Seals `change` onto the chain and brings the facts up to it.
+    pub(crate) fn append(&mut self, change: &Change, now: Timestamp) -> Result<(), StateError> {
+        let (kind, id) = change.subject();
+        let name = subject(kind, &id);
+        let previous: Option<i64> = self
+            .db
+            .prepare_cached("SELECT max(seq) FROM events WHERE subject = ?1")
+            .and_then(|mut statement| statement.query_row([&name], |row| row.get(0)))
+            .map_err(|source| self.fail(source))?;
+        let event = Event {
+            change: change.clone(),
+            previous: previous.map(i64::unsigned_abs),
+            at: now,
+        };
+        let old = self.find(kind, &id)?;
+        let facts = event
+            .change
+            .clone()
+            .apply(old, now)
+            .map_err(|_| StateError::Unfit("the change does not fit what is stored"))?;
+        let unwritable = |_| StateError::Unfit("the change cannot be written as JSON");
+        let sealed = seal(&self.head, &event.entry().map_err(unwritable)?)?;
+        self.insert(&sealed, &name)?;
+        for fact in facts {
+            self.put(&fact.row().map_err(unwritable)?, sealed.seq())?;
+        }
+        self.head = sealed.head();
+        Ok(())
+    }
+
+    fn insert(&self, sealed: &Sealed, subject: &str) -> Result<(), StateError> {
+        let written = self
+            .db
+            .prepare_cached("INSERT INTO events(seq, stored, subject) VALUES (?1, ?2, ?3)")
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    sealed.seq().cast_signed(),
+                    sealed.stored(),
+                    subject
+                ])
+            })
+            .and_then(|_| {
+                self.db
+                    .prepare_cached("INSERT OR REPLACE INTO meta(key, value) VALUES ('head', ?1)")?
+                    .execute([head_bytes(&sealed.head())])
+            });
+        written.map(drop).map_err(|source| self.fail(source))
+    }
+
+    pub(crate) fn put(&self, row: &Row, seq: u64) -> Result<(), StateError> {
+        self.db
+            .prepare_cached("INSERT OR REPLACE INTO facts(kind, id, owner, parent, status, due, mark, seq, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    row.kind.as_str(),
+                    row.id,
+                    row.owner,
+                    row.parent,
+                    row.status,
+                    row.due,
+                    row.mark,
+                    seq.cast_signed(),
+                    row.body,
+                ])
+            })
+            .map(drop)
+            .map_err(|source| self.fail(source))
+    }
+}

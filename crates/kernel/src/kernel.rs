@@ -6,7 +6,7 @@
 use crate::adapters;
 use crate::clock::Clock;
 use crate::control;
-use crate::definitions::{Definitions, OwnDefinitions};
+use crate::definitions::{Definitions, Origin, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::hold::StateHold;
@@ -15,9 +15,10 @@ use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::upkeep;
+use crate::workflows;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
-use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
+use airlock_core::{ActionId, ByteSize, Caller, Digest, IdError, PathError, PluginName, UserId};
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use airlock_state::{Owner, State, StateError};
@@ -137,6 +138,7 @@ impl Kernel {
         ));
         control::register(&mut registry, &store, &hold, &config.clock);
         process::register(&mut registry, &store);
+        workflows::register(&mut registry);
         Ok(Self {
             store,
             enforcer,
@@ -169,6 +171,18 @@ impl Kernel {
         self.definitions = Definitions::load(own, &self.store.current());
         adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
         self
+    }
+
+    /// Whether what a workflow was read from is still approved.
+    pub(crate) fn is_approved(&self, entry: &WorkflowEntry) -> bool {
+        match entry.origin {
+            Origin::User => true,
+            Origin::Workspace => {
+                let current = self.store.current();
+                let mut files = current.definitions().iter();
+                files.any(|(path, bytes)| *path == entry.file && Digest::of(bytes) == entry.digest)
+            }
+        }
     }
 
     /// The adapters, workflows and agents there are.

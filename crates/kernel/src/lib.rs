@@ -26,6 +26,7 @@ mod sessions;
 mod starter;
 pub mod tools;
 mod upkeep;
+mod workflows;
 mod workspace;
 
 pub use approvals::{AnswerFailure, Answering};
@@ -46,6 +47,10 @@ pub use process::{
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
+pub use workflows::{
+    MemoryRuns, Resume, RunError, RunEvent, RunRecord, RunReport, RunState, RunStore,
+    RunStoreError, StateRuns, Workflows,
+};
 pub use workspace::{
     CONFIG_FILE, DEFINITION_DIRS, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError,
     Trust, TrustChange, TrustError, TrustReport, Workspace, WorkspaceError,

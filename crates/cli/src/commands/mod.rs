@@ -1,5 +1,6 @@
 //! One module a command. Each turns arguments into calls on the road and outcomes into text.
 
+mod adapter;
 mod audit;
 mod config;
 mod demo;
@@ -13,6 +14,7 @@ mod script_worker;
 mod stage;
 mod tool;
 mod trust;
+pub(crate) mod workflow;
 
 pub(crate) use exec::INTERNAL;
 
@@ -35,6 +37,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),
         Command::Audit(command) => audit::run(global, command, output),
+        Command::Workflow(arguments) => workflow::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Config(command) => config::run(global, command, output),
         Command::Completions { shell } => {

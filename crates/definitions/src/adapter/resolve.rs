@@ -47,7 +47,7 @@ impl Unresolved {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Experimental(_) => {
-                "switch it on in your own configuration: `experimental_adapters`"
+                "switch it on: `airlock config set adapters.experimental ID`"
             }
             Self::Ambiguous(..) => {
                 "give one of them another `tool`, or make it the other's `fallback`"

@@ -151,7 +151,7 @@ impl Tool for AdapterTool {
                     "the adapter `{}` is experimental and not switched on",
                     adapter.header.id
                 ),
-                fix: "switch it on in your own configuration: `experimental_adapters`",
+                fix: "switch it on: `airlock config set adapters.experimental ID`",
             }));
         }
         match &adapter.how {

@@ -127,6 +127,23 @@ found, 128+n signal.")]
   airlock audit export > log.jsonl"
     )]
     Audit(AuditCommand),
+    /// See and answer what waits for approval, and take answers back
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock approvals list
+  airlock approvals approve 1f2e3d4c --uses 5 --dir src
+  airlock approvals grants"
+    )]
+    Approvals(crate::commands::approvals::Arguments),
+    /// List, show and end sessions
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock session list
+  airlock session show 1f2e3d4c"
+    )]
+    Session(crate::commands::session::Arguments),
     /// Run jobs of several steps, and take them up again
     #[command(
         subcommand,
@@ -488,6 +505,12 @@ pub(crate) enum ToolCommand {
         /// Act as this front: cli, agent, mcp, server
         #[arg(long = "as", value_name = "FRONT", default_value = "cli")]
         front: String,
+        /// The session it belongs to
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Nobody is there to answer: the policy says whether a question waits or is denied
+        #[arg(long)]
+        unattended: bool,
     },
 }
 

@@ -6,7 +6,8 @@
 
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
-use airlock_kernel::{Kernel, Review};
+use airlock_kernel::{AnswerFailure, Kernel, Person, Review};
+use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 
@@ -37,7 +38,7 @@ impl Terminal {
     /// What was typed before the question is thrown away: a pasted block of commands must not
     /// carry the answer to a question nobody has seen.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {
-        rustix::termios::tcflush(&self.writer, rustix::termios::QueueSelector::IFlush).ok()?;
+        tcflush(&self.writer, QueueSelector::IFlush).ok()?;
         write!(self.writer, "{question} ")
             .and_then(|()| self.writer.flush())
             .ok()?;
@@ -50,6 +51,49 @@ impl Terminal {
         }
         Some(line.trim().to_owned())
     }
+
+    /// Asks `question` and reads one line that is not shown.
+    pub(crate) fn secret(&mut self, question: &str) -> Option<String> {
+        let before = tcgetattr(&self.writer).ok()?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        silent.local_modes.insert(LocalModes::ECHONL);
+        tcsetattr(&self.writer, OptionalActions::Flush, &silent).ok()?;
+        let typed = self.ask(question);
+        // A terminal that is gone needs no mending.
+        let _ = tcsetattr(&self.writer, OptionalActions::Now, &before);
+        typed
+    }
+
+    /// The person here; with their passphrase, if `approves` and the policy asks for it.
+    pub(crate) fn person(&mut self, kernel: &Kernel, approves: bool) -> Result<Person, Failure> {
+        let passphrase = if approves && kernel.asks_passphrase() {
+            // Told before it is typed: there is nothing to compare it with.
+            if !kernel.passphrase().is_set() {
+                let error = airlock_state::PassphraseError::Unset;
+                return Err(Failure::of(Kind::Failed, &error)
+                    .why("the policy asks for one with every approval")
+                    .maybe_fix(error.hint()));
+            }
+            Some(self.secret("passphrase to approve:").unwrap_or_default())
+        } else {
+            None
+        };
+        kernel
+            .person(&self.writer, passphrase.as_deref())
+            .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))
+    }
+}
+
+/// Why an answer was not taken, as a failure.
+pub(crate) fn not_taken(error: &AnswerFailure) -> Failure {
+    Failure::of(Kind::Failed, error).maybe_fix(error.hint())
+}
+
+/// The failure of a command that needs a person and has none.
+pub(crate) fn nobody(what: &str) -> Failure {
+    Failure::new(Kind::NeedsReview, what)
+        .why("approving needs a terminal, and this command has none")
 }
 
 /// Puts `review` to the person; `typed` is what they must type, `y` being enough otherwise.
@@ -63,12 +107,9 @@ pub(crate) fn answer(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let Some(mut terminal) = Terminal::open() else {
-        return Err(Failure::new(
-            Kind::NeedsReview,
-            format!("{what} needs a person's approval"),
-        )
-        .why("approving needs a terminal, and this command has none")
-        .fix("run the same command in a terminal"));
+        return Err(nobody(&format!("{what} needs a person's approval"))
+            .fix("run the same command in a terminal")
+            .fix(format!("or answer first: {}", review.how_to_answer())));
     };
     for reason in &review.approval.why {
         output.note(format!("rule `{}`: {}", reason.rule, reason.reason));
@@ -92,9 +133,10 @@ pub(crate) fn answer(
         Some(word) => reply == word,
         None => matches!(reply.as_str(), "y" | "Y" | "yes"),
     };
+    let person = terminal.person(kernel, approved)?;
     kernel
-        .answer(review, approved)
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
+        .answer(person, review, approved)
+        .map_err(|error| not_taken(&error))?;
     if approved {
         return Ok(());
     }

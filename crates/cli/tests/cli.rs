@@ -13,6 +13,7 @@
 mod support;
 
 mod cases {
+    mod approvals;
     mod audit;
     mod color;
     mod config;
@@ -25,6 +26,7 @@ mod cases {
     mod machine;
     mod policy;
     mod review;
+    mod session;
     mod streams;
     mod tool;
     mod trust;

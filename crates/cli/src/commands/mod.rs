@@ -1,6 +1,7 @@
 //! One module a command. Each turns arguments into calls on the road and outcomes into text.
 
 mod adapter;
+pub(crate) mod approvals;
 mod audit;
 mod config;
 mod demo;
@@ -11,6 +12,7 @@ mod open;
 mod outcome;
 mod policy;
 mod script_worker;
+pub(crate) mod session;
 mod stage;
 mod tool;
 mod trust;
@@ -37,6 +39,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Trust { action } => trust::run(global, action.as_ref(), output),
         Command::Policy(command) => policy::run(global, command, output),
         Command::Audit(command) => audit::run(global, command, output),
+        Command::Approvals(command) => approvals::run(global, command, output),
+        Command::Session(command) => session::run(global, &command, output),
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Config(command) => config::run(global, command, output),

@@ -67,6 +67,13 @@ pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
     Ok(kernel)
 }
 
+/// Says what was found out since the kernel was opened.
+pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
+    if let Some(notice) = kernel.late_notice() {
+        output.warning(&notice);
+    }
+}
+
 /// The settings in force; the workspace's file counts only while it is trusted.
 pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
     let trusted = Workspace::open(&place.workspace, &place.state_home)

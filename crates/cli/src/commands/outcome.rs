@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Kind};
 use airlock_kernel::Done;
 use airlock_kernel::{Denied, Failed, Outcome, Review};
+use airlock_policy::Layer;
 use serde_json::json;
 
 /// The result of a call, or the failure that says why there is none.
@@ -35,15 +36,26 @@ pub(super) fn review_failure(review: &Review) -> Failure {
     let what = format!("`{}` needs a person's approval", request.syscall);
     let mut failure = Failure::new(Kind::NeedsReview, what);
     for contribution in review.decision.deciding() {
-        failure = failure.why(format!(
-            "rule `{}` ({}): {}",
-            contribution.rule,
-            contribution.layer.as_str(),
-            contribution.reason
-        ));
+        let who = match contribution.layer {
+            Layer::Gate => format!("gate {}", contribution.rule),
+            Layer::Capability
+            | Layer::BuiltIn
+            | Layer::Rules
+            | Layer::Extension
+            | Layer::Token
+            | Layer::Grant
+            | Layer::Default => {
+                let layer = contribution.layer.as_str();
+                format!("rule `{}` ({layer})", contribution.rule)
+            }
+        };
+        failure = failure.why(format!("{who}: {}", contribution.reason));
     }
     failure
-        .fix("run the command that asks for it in a terminal and answer there")
+        .fix(format!(
+            "answer in a terminal, then ask again: {}",
+            review.how_to_answer()
+        ))
         .json("action", json!(review.action))
         .json("decision", json!(review.decision))
         .json("approval", json!(review.approval))
@@ -61,7 +73,9 @@ fn own_fix(code: &str) -> Option<String> {
 
 fn failed_failure(failed: Failed) -> Failure {
     let kind = match failed.code {
-        "unknown_tool" | "invalid_arguments" | "check_failed" => Kind::Usage,
+        "unknown_tool" | "invalid_arguments" | "check_failed" | "unknown_session"
+        | "unknown_approval" | "ambiguous_approval" | "no_session" => Kind::Usage,
+        "needs_person" | "too_many_approvals" => Kind::NeedsReview,
         "withheld"
         | "command_not_listed"
         | "template_needs_rule"

@@ -4,7 +4,7 @@ use super::{adapter, open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
-use airlock_core::closest;
+use airlock_core::{SessionId, closest};
 use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use serde_json::{Value, json};
@@ -21,7 +21,16 @@ pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) ->
             name,
             arguments,
             front,
-        } => call(global, name, &arguments, &front, output),
+            session,
+            unattended,
+        } => {
+            let setting = Setting {
+                front: parse_front(&front)?,
+                session: session.as_deref().map(parse_session).transpose()?,
+                unattended,
+            };
+            call(global, name, &arguments, setting, output)
+        }
     }
 }
 
@@ -133,14 +142,17 @@ fn call(
     global: &Global,
     name: String,
     arguments: &[String],
-    front: &str,
+    setting: Setting,
     output: &mut Output,
 ) -> Ending {
-    let front = parse_front(front)?;
     let arguments = parse_arguments(arguments)?;
     let kernel = open::kernel(global, output)?;
     let limited = LIMITS.iter().any(|name| arguments.get(name).is_some());
-    let outcome = kernel.submit(front, &Call::new(name, arguments));
+    let mut call = Call::new(name, arguments);
+    call.session = setting.session;
+    call.unattended = setting.unattended;
+    let outcome = kernel.submit(setting.front, &call);
+    open::tell_late(&kernel, output);
     let done = outcome::done(outcome)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);
@@ -148,6 +160,21 @@ fn call(
         output.note("the result was cut; ask for a narrower part to see the rest");
     }
     Ok(0)
+}
+
+/// Who calls, and from where.
+struct Setting {
+    front: Front,
+    session: Option<SessionId>,
+    unattended: bool,
+}
+
+fn parse_session(text: &str) -> Result<SessionId, Failure> {
+    SessionId::new(text).map_err(|_| {
+        let text = airlock_kernel::sanitise_line(text, 60);
+        Failure::new(Kind::Usage, format!("`{text}` is no session"))
+            .fix("`airlock session list` shows what there is")
+    })
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

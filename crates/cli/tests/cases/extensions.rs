@@ -50,7 +50,9 @@ fn world(rules: &str, script: &str) -> World {
     let Outcome::NeedsReview(mut review) = kernel.submit(Front::Cli, &call) else {
         panic!("trust needs a review");
     };
-    kernel.answer(&mut review, true).unwrap();
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let person = kernel.person(rustix::pty::openpt(flags).unwrap(), None);
+    kernel.answer(person.unwrap(), &mut review, true).unwrap();
     let Outcome::Done(_) = kernel.submit(Front::Cli, &call) else {
         panic!("trust was approved");
     };

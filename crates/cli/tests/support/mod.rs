@@ -9,7 +9,7 @@ mod terminal;
 
 pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
 pub(crate) use normal::normalised;
-pub(crate) use terminal::{Typed, at_terminal};
+pub(crate) use terminal::{Typed, answering, at_terminal};
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;

@@ -66,6 +66,45 @@ pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
     }
 }
 
+/// Runs `airlock WORDS` on a terminal and types one of `lines` for each question, in turn.
+pub(crate) fn answering(world: &World, words: &str, lines: &[&str]) -> Ran {
+    let line = format!("{} {words}", super::binary());
+    let mut command = program("script");
+    world.prepare(&mut command);
+    command
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "dumb");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let pieces = pieces(child.stdout.take().unwrap());
+    let mut shown = String::new();
+    let mut asked = 0;
+    let mut lines = lines.iter();
+    while let Ok(piece) = pieces.recv_timeout(Duration::from_mins(1)) {
+        shown.push_str(&String::from_utf8_lossy(&piece));
+        let question = shown.ends_with("[y/N] ") || shown.ends_with(": ");
+        if question && shown.len() > asked {
+            asked = shown.len();
+            match lines.next() {
+                Some(line) => writeln!(input, "{line}").unwrap(),
+                None => input.write_all(&[4]).unwrap(),
+            }
+        }
+    }
+    drop(input);
+    let status = child.wait().unwrap();
+    Ran {
+        code: status.code(),
+        stdout: shown.replace("\r\n", "\n"),
+        stderr: String::new(),
+    }
+}
+
 /// What `stream` yields, as it arrives.
 fn pieces(mut stream: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();

@@ -10,9 +10,10 @@ use crate::process::StageHold;
 use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
 use airlock_core::{Caller, Digest, Timestamp};
 use airlock_policy::approval::{
-    Answer, Answerer, ApprovalId, Binding, Channel, Condition, Grant, Reply,
+    Answer, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate, Grant, Reply,
+    RiskFactor,
 };
-use airlock_state::{AnswerStateError, Approval, Owner};
+use airlock_state::{AnswerStateError, Approval, ApprovalStatus, Owner};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -61,8 +62,7 @@ impl Tool for Read {
                 .approvals(&Owner::of(caller))
                 .map_err(|error| failure(&error))?;
             let Some(wanted) = approval else {
-                let all: Vec<Value> = all.iter().map(|one| shown(one, now)).collect();
-                return Ok(json!({ "approvals": all }));
+                return Ok(listed(&all, now));
             };
             let one = one_of(&all, &wanted)?;
             let proven = desk.state()?.approval(&Owner::of(caller), &one.request.id);
@@ -72,6 +72,58 @@ impl Tool for Read {
             }
         }))
     }
+}
+
+/// Questions in a list; a result has to fit into what a call may return.
+const LISTED: usize = 40;
+
+/// The questions in short: those that wait first, then those that grant, then the newest.
+fn listed(all: &[Approval], now: Timestamp) -> Value {
+    let rank = |approval: &Approval| match approval.status(now) {
+        ApprovalStatus::Open => 0,
+        ApprovalStatus::Granted => 1,
+        ApprovalStatus::Spent | ApprovalStatus::Denied | ApprovalStatus::Expired => 2,
+    };
+    let mut sorted: Vec<&Approval> = all.iter().rev().collect();
+    sorted.sort_by_key(|approval| rank(approval));
+    let short: Vec<Value> = sorted
+        .iter()
+        .take(LISTED)
+        .map(|approval| in_short(approval, now))
+        .collect();
+    json!({ "approvals": short, "more": all.len().saturating_sub(LISTED) })
+}
+
+fn in_short(approval: &Approval, now: Timestamp) -> Value {
+    let request = &approval.request;
+    let asker = &request.action.asker;
+    let grant = approval.grant.as_ref();
+    json!({
+        "id": request.id,
+        "status": approval.status(now).as_str(),
+        "gate": request.gate,
+        "risk": request.risk.level,
+        "syscall": request.action.syscall,
+        "what": what(approval),
+        "plugin": asker.plugin,
+        "session": asker.session,
+        "expires": time(grant.map_or(request.expires, |grant| grant.expires)),
+        "uses_left": grant.map(|grant| grant.uses_left),
+    })
+}
+
+/// What the action is about, in a line.
+fn what(approval: &Approval) -> String {
+    let action = &approval.request.action;
+    let words: Vec<String> = if action.command.is_empty() {
+        let paths = action.paths.iter().map(|path| path.as_str().to_owned());
+        let host = action.host.iter().map(ToString::to_string);
+        let secret = action.secret.iter().map(ToString::to_string);
+        paths.chain(host).chain(secret).collect()
+    } else {
+        action.command.iter().map(ToString::to_string).collect()
+    };
+    crate::sanitise::sanitise_line(&words.join(" "), 100)
 }
 
 /// The one question whose name is, or ends with, `wanted`.
@@ -134,7 +186,7 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
         "id": request.id,
         "status": approval.status(now).as_str(),
         "gate": request.gate,
-        "raised_by": request.gate.title(),
+        "raised_by": raised_by(request),
         "risk": request.risk,
         "action": request.action,
         "shown": request.binding.action,
@@ -147,6 +199,24 @@ fn shown(approval: &Approval, now: Timestamp) -> Value {
         "answered": answered,
         "grant": approval.grant.as_ref().map(|grant| grant_shown(grant, now)),
     })
+}
+
+/// What raised the question. AG-04 is also the gate of whatever a rule wants a person to see.
+fn raised_by(request: &ApprovalRequest) -> &'static str {
+    let sensitive = request.risk.factors.iter().any(|factor| {
+        matches!(
+            factor,
+            RiskFactor::SensitivePath | RiskFactor::OutsideWorkspace
+        )
+    });
+    match request.gate {
+        Gate::SensitiveWrite if !sensitive => "a rule asks for review",
+        gate @ (Gate::FirstUse
+        | Gate::Budget
+        | Gate::Host
+        | Gate::SensitiveWrite
+        | Gate::Elevated) => gate.title(),
+    }
 }
 
 fn grant_shown(grant: &Grant, now: Timestamp) -> Value {

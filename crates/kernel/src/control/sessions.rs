@@ -213,9 +213,28 @@ impl Tool for List {
             let mine = found
                 .iter()
                 .filter(|session| reachable(caller, &session.id));
-            Ok(json!({ "sessions": mine.map(shown).collect::<Vec<_>>() }))
+            let all: Vec<Value> = mine.map(in_short).collect();
+            let more = all.len().saturating_sub(LISTED);
+            let first: Vec<Value> = all.into_iter().take(LISTED).collect();
+            Ok(json!({ "sessions": first, "more": more }))
         }))
     }
+}
+
+/// Sessions in a list; a result has to fit into what a call may return.
+const LISTED: usize = 50;
+
+fn in_short(session: &Session) -> Value {
+    json!({
+        "id": session.id,
+        "state": session.state,
+        "title": session.title,
+        "mode": session.mode,
+        "phase": session.phase,
+        "stage": session.stage,
+        "calls": session.used.total_calls,
+        "updated": time(session.updated),
+    })
 }
 
 /// Whether `caller` may have to do with the session `id` of its owner: who acts in a session knows

@@ -144,6 +144,15 @@ found, 128+n signal.")]
   airlock session show 1f2e3d4c"
     )]
     Session(crate::commands::session::Arguments),
+    /// Run jobs of several steps, and take them up again
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock workflow list
+  airlock workflow run count-words word=TODO
+  airlock workflow resume 0198c1f2"
+    )]
+    Workflow(crate::commands::workflow::Arguments),
     /// List, describe and call tools on the road
     #[command(
         subcommand,
@@ -460,9 +469,22 @@ pub(crate) struct LogArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     /// List tools
-    #[command(after_help = "Example:
-  airlock tool list --json")]
-    List,
+    #[command(after_help = "Examples:
+  airlock tool list --json
+  airlock tool list --level 0")]
+    List {
+        /// How much of each adapter is read and shown: 0 to 3
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=3))]
+        level: u8,
+    },
+    /// Check adapters, with their examples and fixtures
+    #[command(after_help = "Examples:
+  airlock tool check
+  airlock tool check my-adapter.yaml")]
+    Check {
+        /// Files; default: every adapter in use here
+        files: Vec<PathBuf>,
+    },
     /// Describe one tool, with its argument schema
     #[command(after_help = "Example:
   airlock tool show search.grep")]

@@ -48,7 +48,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: "a whole number from 0 to 256",
         check: |value| value.parse().is_ok_and(|threads: u32| threads <= 256),
     },
+    Setting {
+        key: OWN_ONLY,
+        default: "",
+        about: "experimental adapters that are switched on",
+        accepts: "ids of adapters with commas between them",
+        check: |value| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-, ".contains(c);
+            value.len() <= 1_000 && value.chars().all(plain)
+        },
+    },
 ];
+
+/// What only the person's own configuration says: a workspace could switch on what it brought.
+const OWN_ONLY: &str = "adapters.experimental";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +120,8 @@ impl Config {
             if let Some(text) = user_values.get(setting.key) {
                 value = (text.clone(), Origin::User(user.clone()));
             }
-            if let Some(text) = workspace_values.get(setting.key) {
+            let theirs = workspace_values.get(setting.key);
+            if let Some(text) = theirs.filter(|_| setting.key != OWN_ONLY) {
                 value = (text.clone(), Origin::Workspace);
             }
             let name = variable_name(setting.key);
@@ -145,6 +159,12 @@ impl Config {
             .parse::<usize>()
             .unwrap_or(4_000)
             .saturating_mul(4)
+    }
+
+    /// The experimental adapters that are switched on.
+    pub(crate) fn experimental(&self) -> std::collections::BTreeSet<String> {
+        let ids = self.get(OWN_ONLY).split(',').map(str::trim);
+        ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
     }
 
     pub(crate) fn search_threads(&self) -> usize {

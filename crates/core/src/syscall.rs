@@ -328,6 +328,12 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "search what a session remembers",
     ),
     row(
+        "workflow.confirm",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "ask a person whether a workflow may go on",
+    ),
+    row(
         "plan.complete",
         Fixed("sessions.write.self"),
         &[Control],

@@ -3,8 +3,10 @@
 //! A short command opens one, submits a call and closes it; a long-lived process keeps one. Both
 //! are this type and this road.
 
+use crate::adapters;
 use crate::clock::Clock;
 use crate::control;
+use crate::definitions::{Definitions, Origin, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::hold::StateHold;
@@ -13,9 +15,10 @@ use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::upkeep;
+use crate::workflows;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
-use airlock_core::{ActionId, ByteSize, Caller, IdError, PathError, PluginName, UserId};
+use airlock_core::{ActionId, ByteSize, Caller, Digest, IdError, PathError, PluginName, UserId};
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use airlock_state::{Owner, State, StateError};
@@ -106,6 +109,7 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
+    definitions: Definitions,
 }
 
 impl Kernel {
@@ -134,6 +138,7 @@ impl Kernel {
         ));
         control::register(&mut registry, &store, &hold, &config.clock);
         process::register(&mut registry, &store);
+        workflows::register(&mut registry);
         Ok(Self {
             store,
             enforcer,
@@ -148,6 +153,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
+            definitions: Definitions::default(),
         })
     }
 
@@ -156,6 +162,32 @@ impl Kernel {
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
         self
+    }
+
+    /// Gives this kernel the adapters, workflows and agents of the person and of the workspace, as
+    /// far as those are approved. An adapter never takes the name of a tool there is.
+    #[must_use]
+    pub fn defining(mut self, own: &OwnDefinitions) -> Self {
+        self.definitions = Definitions::load(own, &self.store.current());
+        adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
+        self
+    }
+
+    /// Whether what a workflow was read from is still approved.
+    pub(crate) fn is_approved(&self, entry: &WorkflowEntry) -> bool {
+        match entry.origin {
+            Origin::User => true,
+            Origin::Workspace => {
+                let current = self.store.current();
+                let mut files = current.definitions().iter();
+                files.any(|(path, bytes)| *path == entry.file && Digest::of(bytes) == entry.digest)
+            }
+        }
+    }
+
+    /// The adapters, workflows and agents there are.
+    pub fn definitions(&self) -> &Definitions {
+        &self.definitions
     }
 
     /// The workspace.

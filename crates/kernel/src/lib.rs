@@ -5,11 +5,13 @@
 //! only reads the workspace; the one file it writes there is the policy, after review. Programs run
 //! in sandboxes, against a stage.
 
+mod adapters;
 mod approvals;
 mod asking;
 mod beneath;
 mod clock;
 mod control;
+mod definitions;
 mod extensions;
 mod fronts;
 mod hold;
@@ -24,11 +26,15 @@ mod sessions;
 mod starter;
 pub mod tools;
 mod upkeep;
+mod workflows;
 mod workspace;
 
 pub use approvals::{AnswerFailure, Answering};
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
+pub use definitions::{
+    AdapterEntry, DefinitionProblem, Definitions, Origin, OwnDefinitions, WorkflowEntry,
+};
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
@@ -41,7 +47,11 @@ pub use process::{
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
+pub use workflows::{
+    MemoryRuns, Resume, RunError, RunEvent, RunRecord, RunReport, RunState, RunStore,
+    RunStoreError, StateRuns, Workflows,
+};
 pub use workspace::{
-    CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,
-    TrustError, TrustReport, Workspace, WorkspaceError,
+    CONFIG_FILE, DEFINITION_DIRS, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError,
+    Trust, TrustChange, TrustError, TrustReport, Workspace, WorkspaceError,
 };

@@ -115,6 +115,7 @@ pub struct PolicyInForce {
     user_allow: CapabilitySet,
     source: Arc<[u8]>,
     extensions: Vec<Arc<Listed>>,
+    definitions: Vec<(String, Arc<[u8]>)>,
 }
 
 /// Where a policy is in force, and for whom.
@@ -153,7 +154,13 @@ impl PolicyInForce {
             user_allow,
             source: source.into(),
             extensions,
+            definitions: Vec::new(),
         })
+    }
+
+    /// The adapters, workflows and agents that were approved together with this policy.
+    pub(crate) fn definitions(&self) -> &[(String, Arc<[u8]>)] {
+        &self.definitions
     }
 
     /// Starts every extension and says which cannot be asked.
@@ -536,7 +543,9 @@ fn load(here: Here<'_>) -> Result<PolicyInForce, StartError> {
         error,
         source_text: String::from_utf8_lossy(bytes).into_owned(),
     })?;
-    PolicyInForce::new(loaded.policy, origin, bytes, &trust.approved(), here)
+    let mut current = PolicyInForce::new(loaded.policy, origin, bytes, &trust.approved(), here)?;
+    current.definitions = trust.definitions().to_vec();
+    Ok(current)
 }
 
 /// The built-in policy, where the workspace's own cannot be told to be trusted.

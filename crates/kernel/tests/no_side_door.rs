@@ -32,6 +32,10 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "session.show" | "session.resume" | "session.cancel" | "session.archive" => {
             json!({ "session": "none" })
         }
+        "workflow.confirm" => {
+            json!({ "run": "1", "workflow": "w", "step": "s", "question": "go on?" })
+        }
+        "agent.invoke" => json!({ "agent": "reviewer", "task": "look" }),
         "session.observe" => json!({ "session": "none", "text": "a" }),
         "session.recall" => json!({ "session": "none", "query": "a" }),
         "approval.decide" => json!({ "approval": "none", "answer": "approve" }),
@@ -52,7 +56,8 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if reads.contains(&tool) {
         return "done";
     }
-    if (tool == "exec.own" || tool.starts_with("approval.")) && front != Front::Cli {
+    let own = ["exec.own", "workflow.confirm", "agent.invoke"].contains(&tool);
+    if (own || tool.starts_with("approval.")) && front != Front::Cli {
         return "unknown_tool";
     }
     // Not even decided: whoever calls cannot be told from a program.
@@ -63,11 +68,11 @@ fn expected(front: Front, tool: &str) -> &'static str {
         return "denied";
     }
     match tool {
-        "policy.update" | "trust.approve" => "review",
+        "policy.update" | "trust.approve" | "workflow.confirm" => "review",
         "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
         | "approval.read" => "done",
         // No rule of this policy allows running anything.
-        "exec.run" | "exec.own" => "denied",
+        "exec.run" | "exec.own" | "agent.invoke" => "denied",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.

@@ -1,5 +1,6 @@
 //! One module a command. Each turns arguments into calls on the road and outcomes into text.
 
+mod adapter;
 pub(crate) mod approvals;
 mod audit;
 mod config;
@@ -15,6 +16,7 @@ pub(crate) mod session;
 mod stage;
 mod tool;
 mod trust;
+pub(crate) mod workflow;
 
 pub(crate) use exec::INTERNAL;
 
@@ -39,6 +41,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Audit(command) => audit::run(global, command, output),
         Command::Approvals(command) => approvals::run(global, command, output),
         Command::Session(command) => session::run(global, &command, output),
+        Command::Workflow(arguments) => workflow::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Config(command) => config::run(global, command, output),
         Command::Completions { shell } => {

@@ -6,7 +6,9 @@ use crate::failure::{Failure, Kind};
 use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
-use airlock_kernel::{Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, StartError, Workspace};
+use airlock_kernel::{
+    Clock, Kernel, KernelConfig, Lifetime, OwnDefinitions, PolicyOrigin, StartError, Workspace,
+};
 use std::time::Duration;
 
 /// Opens the kernel of the workspace this command stands in.
@@ -42,7 +44,8 @@ pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Fa
     Ok(kernel)
 }
 
-fn opened(global: &Global) -> Result<Kernel, Failure> {
+/// The same for a command that only looks, and says nothing of its own.
+pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -56,7 +59,11 @@ fn opened(global: &Global) -> Result<Kernel, Failure> {
         worker: super::script_worker::program(),
     })
     .map_err(start_failure)?
-    .on(place.machine());
+    .on(place.machine())
+    .defining(&OwnDefinitions {
+        directory: Some(place.config_home.join("airlock")),
+        experimental: config.experimental(),
+    });
     Ok(kernel)
 }
 

@@ -1,6 +1,6 @@
 //! `airlock tool`: what tools there are, and calling one on the road.
 
-use super::{open, outcome};
+use super::{adapter, open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
     match command {
-        ToolCommand::List => {
+        ToolCommand::List { level } => {
             list(output);
-            Ok(0)
+            adapter::list(global, level, output)
         }
-        ToolCommand::Show { name } => show(&name, output),
+        ToolCommand::Check { files } => adapter::check(global, &files, output),
+        ToolCommand::Show { name } => show(global, &name, output),
         ToolCommand::Call {
             name,
             arguments,
@@ -59,8 +60,13 @@ fn list(output: &mut Output) {
     }
 }
 
-fn show(name: &str, output: &mut Output) -> Ending {
+fn show(global: &Global, name: &str, output: &mut Output) -> Ending {
     let registry = Registry::built_in();
+    if registry.get(name).is_err()
+        && let Some(ending) = adapter::show(global, name, output)
+    {
+        return ending;
+    }
     let tool = registry.get(name).map_err(|unknown| {
         let name = airlock_kernel::sanitise_line(name, 60);
         let fix = match unknown.suggestion {
@@ -101,7 +107,7 @@ fn show(name: &str, output: &mut Output) -> Ending {
 }
 
 /// One line an argument, out of its JSON Schema.
-fn arguments(schema: &Value) -> Vec<String> {
+pub(super) fn arguments(schema: &Value) -> Vec<String> {
     let required: Vec<&str> = schema
         .get("required")
         .and_then(Value::as_array)
@@ -187,7 +193,7 @@ fn parse_front(name: &str) -> Result<Front, Failure> {
 }
 
 /// NAME=VALUE pairs, or one JSON object. A value that is JSON counts as that; else it is text.
-fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
+pub(super) fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
     if let [only] = words
         && only.trim_start().starts_with('{')
     {

@@ -68,9 +68,17 @@ impl Kernel {
         planned: Planned,
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
-        let finished = planned
-            .run(self.workspace(), attached)
-            .map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
+        let mut speaker = valid.prepared.speaker();
+        let finished = match &mut speaker {
+            Some(speaker) => planned.run(self.workspace(), Some(speaker.attach()?)),
+            None => planned.run(self.workspace(), attached),
+        };
+        let mut finished =
+            finished.map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
+        if let Some(speaker) = speaker {
+            speaker.tell(&mut finished.value);
+        }
+        finished.value = valid.prepared.shape(finished.value)?;
         let budget = self.output_budget(&ruling.decision.imposed);
         Ok(Executed {
             sanitised: sanitise(finished.value, valid.spec.keep, budget),

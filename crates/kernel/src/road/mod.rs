@@ -72,6 +72,21 @@ impl Kernel {
         call: &Call,
         attached: Option<Attached<'_>>,
     ) -> Outcome {
+        let attended = attached.is_some();
+        let outcome = self.once(front, call, attached);
+        if attended {
+            return outcome;
+        }
+        self.persist(front, call, outcome)
+    }
+
+    /// Takes `call` down the road once.
+    pub(crate) fn once(
+        &self,
+        front: Front,
+        call: &Call,
+        attached: Option<Attached<'_>>,
+    ) -> Outcome {
         let mut trail = Trail::begin(self, call);
         match self.travel(front, call, attached, &mut trail) {
             Ok(outcome) | Err(outcome) => outcome,

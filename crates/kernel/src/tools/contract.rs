@@ -5,12 +5,14 @@
 //! Non-guarantee: a tool decides nothing. Whoever calls `run` has put every path of
 //! [`Prepared::paths`] to the decision first.
 
+use crate::adapters::Speaker;
 use crate::beneath::{OpenError, Root};
 use crate::fronts::Front;
 use crate::policy_store::UpdateError;
 use crate::process::{Job, ProcessFailure};
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Which part of an over-long result is worth keeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,17 @@ pub enum Keep {
     Tail,
     /// Both ends; the middle is cut.
     Middle,
+}
+
+/// What follows a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: it is told as it is.
+    Stop,
+    /// The same call, after a while.
+    Again(Duration),
+    /// The same call to another tool.
+    Instead(String),
 }
 
 /// What is known of a tool before it is called.
@@ -60,6 +73,18 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// JSON Schema of the arguments.
+    fn schema(&self) -> serde_json::Value {
+        (self.spec().schema)()
+    }
+
+    /// What to do after it failed with `code` the `attempt`th time. The next attempt is a call of
+    /// its own, decided and recorded like any other.
+    fn after(&self, code: &str, attempt: u32) -> Next {
+        let _ = (code, attempt);
+        Next::Stop
+    }
+
     /// Validates arguments and opens what will be used. Nothing is read or changed yet.
     ///
     /// A path that is absent, refused or outside still prepares: the decision is taken on the
@@ -85,6 +110,16 @@ pub trait Prepared: Send {
     /// [`Prepared::run`].
     fn job(&self) -> Option<&Job> {
         None
+    }
+
+    /// Talks with the program the job runs, instead of keeping what it writes.
+    fn speaker(&self) -> Option<Speaker> {
+        None
+    }
+
+    /// Makes the result of the job into that of the tool.
+    fn shape(&self, value: serde_json::Value) -> Result<serde_json::Value, ToolFailure> {
+        Ok(value)
     }
 
     /// Does it.
@@ -224,6 +259,24 @@ pub enum ToolFailure {
     /// A program was not run.
     #[error(transparent)]
     Process(#[from] ProcessFailure),
+    /// The tool cannot be used as things are.
+    #[error("`{tool}` cannot be used: {why}")]
+    Unavailable {
+        /// The tool.
+        tool: String,
+        /// Why.
+        why: String,
+        /// How to change that.
+        fix: &'static str,
+    },
+    /// What an adapter leads to failed.
+    #[error("{what}")]
+    Adapter {
+        /// The definition's word for it.
+        code: &'static str,
+        /// What failed.
+        what: String,
+    },
     /// A syscall that steers Airlock itself could not be carried out.
     #[error("{what}")]
     Control {
@@ -273,6 +326,8 @@ impl ToolFailure {
             Self::Withheld { .. } => "withheld",
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
+            Self::Unavailable { .. } => "tool_unavailable",
+            Self::Adapter { code, .. } => code,
             Self::Control { .. } => "control_failed",
             Self::Stored { code, .. } => code,
         }
@@ -291,6 +346,8 @@ impl ToolFailure {
             | Self::MemoryLimit { .. }
             | Self::Withheld { .. }
             | Self::TierUnavailable { .. }
+            | Self::Unavailable { .. }
+            | Self::Adapter { .. }
             | Self::Control { .. } => false,
         }
     }
@@ -306,8 +363,8 @@ impl ToolFailure {
             Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
-            Self::Control { fix, .. } => Some(*fix),
-            Self::Io { .. } | Self::Cancelled => None,
+            Self::Control { fix, .. } | Self::Unavailable { fix, .. } => Some(*fix),
+            Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,
         };
         fix.map(str::to_owned)
     }

@@ -18,7 +18,7 @@ mod target;
 mod walk;
 
 pub use contract::{
-    InvalidArguments, Keep, Prepared, ReadFilter, RunContext, Tool, ToolFailure, ToolOutput,
+    InvalidArguments, Keep, Next, Prepared, ReadFilter, RunContext, Tool, ToolFailure, ToolOutput,
     ToolSpec,
 };
 
@@ -62,9 +62,14 @@ impl Registry {
 
     /// Adds a tool; a name that is taken stays with the tool that has it.
     pub(crate) fn add(&mut self, tool: Box<dyn Tool>) {
-        if self.get(tool.spec().name).is_err() {
+        if !self.has(tool.spec().name) {
             self.tools.push(tool);
         }
+    }
+
+    /// Whether a tool is called `name`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.list().any(|tool| tool.spec().name == name)
     }
 
     /// The tool called `name`.

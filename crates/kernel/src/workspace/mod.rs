@@ -23,6 +23,10 @@ pub const CONFIG_FILE: &str = ".airlock/config.yaml";
 /// Where the plugins of a workspace stand, beneath its root.
 pub const PLUGINS_DIR: &str = ".airlock/plugins";
 
+/// Where the adapters, workflows and agents of a workspace stand, beneath its root.
+pub const DEFINITION_DIRS: [&str; 3] =
+    [".airlock/adapters", ".airlock/workflows", ".airlock/agents"];
+
 /// Why a directory cannot be governed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {

@@ -8,7 +8,9 @@
 //! that was judged. Symlinks, special files and oversized trees are never followed or read: with
 //! one of them there, nothing counts and nothing can be approved, but the kernel starts.
 
-use super::{CONFIG_FILE, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, write_atomic};
+use super::{
+    CONFIG_FILE, DEFINITION_DIRS, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, write_atomic,
+};
 use crate::beneath::{Kind, Listing, OpenError, Root};
 use crate::extensions::SCRIPT_BYTES;
 use airlock_core::{Digest, limits};
@@ -27,6 +29,8 @@ const PLUGIN_FILES: usize = 10_000;
 const PLUGIN_BYTES: u64 = 256 * 1024 * 1024;
 /// Most bytes of all extensions that are pinned here: they are read at every start.
 const EXTENSION_BYTES: u64 = 64 * 1024 * 1024;
+/// Most bytes of all definitions together: they are kept in memory.
+const DEFINITION_BYTES: u64 = 16 * 1024 * 1024;
 /// The version of the record this code reads and writes.
 const RECORD_VERSION: u32 = 1;
 
@@ -49,7 +53,9 @@ pub enum TrustError {
         path: String,
     },
     /// There is too much to review.
-    #[error("`{PLUGINS_DIR}` holds more than {PLUGIN_FILES} files or {PLUGIN_BYTES} bytes")]
+    #[error(
+        "a directory of `.airlock/` holds more than {PLUGIN_FILES} files or {PLUGIN_BYTES} bytes"
+    )]
     TooMany,
     /// The record of approvals cannot be read or written.
     #[error("cannot use the trust record `{path}`")]
@@ -68,7 +74,7 @@ impl TrustError {
         match self {
             Self::Read { .. } => "make the file readable, or remove it",
             Self::Odd { .. } => "replace it by a regular file",
-            Self::TooMany => "remove what is not a plugin",
+            Self::TooMany => "remove what is not a plugin or a definition",
             Self::Store { .. } => {
                 "make the state directory writable; a damaged record can be deleted and approved anew"
             }
@@ -121,6 +127,7 @@ pub struct Trust {
     report: Vec<TrustReport>,
     policy: Option<Vec<u8>>,
     config: Option<Vec<u8>>,
+    definitions: Vec<(String, Arc<[u8]>)>,
     problems: Vec<Problem>,
 }
 
@@ -198,6 +205,11 @@ impl Trust {
         self.config.as_deref().filter(|_| self.holds())
     }
 
+    /// Adapters, workflows and agents, each with its place, if everything is as approved.
+    pub(crate) fn definitions(&self) -> &[(String, Arc<[u8]>)] {
+        if self.holds() { &self.definitions } else { &[] }
+    }
+
     /// The digests a person approved, of the files that still have them.
     pub(crate) fn approved(&self) -> BTreeMap<String, Digest> {
         let same = |file: &&TrustReport| file.change == TrustChange::Same;
@@ -231,13 +243,15 @@ impl Pins {
     /// Forgets extensions the policy no longer lists: they do not run, so it does not matter what
     /// became of their files.
     fn forget_unlisted(&mut self, extensions: &BTreeSet<String>) {
-        let in_plugins = |path: &str| {
-            path.strip_prefix(PLUGINS_DIR)
-                .is_some_and(|rest| rest.starts_with('/'))
+        let directories = [PLUGINS_DIR].into_iter().chain(DEFINITION_DIRS);
+        let directories: Vec<&str> = directories.collect();
+        let within = |path: &str| {
+            let mut rests = directories.iter().filter_map(|one| path.strip_prefix(one));
+            rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.files.retain(|path, _| {
-            [POLICY_FILE, CONFIG_FILE, PLUGINS_DIR].contains(&path.as_str())
-                || in_plugins(path)
+            [POLICY_FILE, CONFIG_FILE].contains(&path.as_str())
+                || within(path)
                 || extensions.contains(path)
         });
     }
@@ -263,6 +277,7 @@ impl<'w> TrustStore<'w> {
         if let Err(error) = judged.plugins(root) {
             judged.problem(PLUGINS_DIR, error);
         }
+        let definitions = judged.definitions(root);
         let extensions = policy.as_deref().map(extension_files).unwrap_or_default();
         judged.extensions(root, &extensions);
         pins.forget_unlisted(&extensions);
@@ -271,6 +286,7 @@ impl<'w> TrustStore<'w> {
             files: judged.files,
             policy,
             config,
+            definitions,
             problems: judged.problems,
         })
     }
@@ -369,7 +385,7 @@ impl Judged {
 
     fn plugins(&mut self, root: &Root) -> Result<(), TrustError> {
         let mut left = PLUGIN_BYTES;
-        for path in plugin_files(root)? {
+        for path in files_below(root, PLUGINS_DIR)? {
             match read_plain(root, &path, FILE_BYTES.min(left)) {
                 Ok(Some(bytes)) => {
                     left = left.saturating_sub(bytes.len() as u64);
@@ -381,6 +397,33 @@ impl Judged {
             }
         }
         Ok(())
+    }
+
+    /// Every file of the directories of definitions, with its bytes.
+    fn definitions(&mut self, root: &Root) -> Vec<(String, Arc<[u8]>)> {
+        let mut kept = Vec::new();
+        let mut left = DEFINITION_BYTES;
+        for directory in DEFINITION_DIRS {
+            let files = match files_below(root, directory) {
+                Ok(files) => files,
+                Err(error) => {
+                    self.problem(directory, error);
+                    continue;
+                }
+            };
+            for path in files {
+                match read_plain(root, &path, left) {
+                    Ok(Some(bytes)) => {
+                        left = left.saturating_sub(bytes.len() as u64);
+                        self.files.push(digest_of(&path, &bytes));
+                        kept.push((path, bytes.into()));
+                    }
+                    Ok(None) => {}
+                    Err(error) => self.problem(&path, error),
+                }
+            }
+        }
+        kept
     }
 
     /// The files of extensions, unless they are among those of plugins.
@@ -499,9 +542,9 @@ pub(crate) fn read_plain(
         .map_err(|error| read(OpenError::Io(error)))
 }
 
-/// Every file below the plugin directory, sorted.
-fn plugin_files(root: &Root) -> Result<Vec<String>, TrustError> {
-    let mut waiting = vec![PLUGINS_DIR.to_owned()];
+/// Every file below a directory, sorted.
+fn files_below(root: &Root, directory: &str) -> Result<Vec<String>, TrustError> {
+    let mut waiting = vec![directory.to_owned()];
     let mut files = Vec::new();
     let mut listing = Listing::default();
     while let Some(directory) = waiting.pop() {

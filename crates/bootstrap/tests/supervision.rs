@@ -1,0 +1,321 @@
+//! The whole program against kernels that live, crash, hang and lie.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::exit,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, starts programs and reads what it was started with"
+)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A directory of its own; short, because sockets have short names.
+fn directory() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("ab-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// A program that is this test file as a kernel. Written once, before anything is started: a file
+/// that is being written cannot be executed, and other threads hand on open files when they fork.
+fn fake() -> &'static Path {
+    static FAKE: OnceLock<PathBuf> = OnceLock::new();
+    FAKE.get_or_init(|| {
+        let path = directory().join("kernel");
+        let own = std::env::current_exe().unwrap();
+        // It names its socket on its first line, as a kernel does.
+        let script = format!(
+            "#!/bin/sh\necho \"$FAKE_DIRECTORY/s\"\nFAKE_ARGUMENTS=\"$*\" exec '{}' --ignored --exact --nocapture kernel_in_disguise\n",
+            own.display()
+        );
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    })
+}
+
+struct Started {
+    child: Child,
+    directory: PathBuf,
+    lines: Vec<String>,
+}
+
+impl Started {
+    fn new(mode: &str, settings: &[(&str, &str)]) -> Self {
+        let directory = directory();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_airlock-bootstrap"));
+        command
+            .env("AIRLOCK_KERNEL", fake())
+            .env("AIRLOCK_WORKSPACE", &directory)
+            .env("AIRLOCK_SOCKET", directory.join("s"))
+            .env("AIRLOCK_PING_EVERY", "1")
+            .env("AIRLOCK_PING_TIMEOUT", "1")
+            .env("FAKE_MODE", mode)
+            .env("FAKE_DIRECTORY", &directory)
+            .env_remove("AIRLOCK_BOOTSTRAP_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        for (name, value) in settings {
+            if value.is_empty() {
+                command.env_remove(name);
+            } else {
+                command.env(name, value);
+            }
+        }
+        let child = command.spawn().unwrap();
+        Self { child, directory, lines: Vec::new() }
+    }
+
+    fn finish(mut self) -> (ExitStatus, Vec<String>) {
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        let status = self.child.wait().unwrap();
+        self.lines.extend(text.lines().map(str::to_owned));
+        (status, self.lines)
+    }
+
+    /// How often the kernel was started.
+    fn starts(directory: &Path) -> usize {
+        std::fs::read_to_string(directory.join("starts")).unwrap_or_default().lines().count()
+    }
+}
+
+fn count(lines: &[String], wanted: &str) -> usize {
+    lines.iter().filter(|line| line.contains(wanted)).count()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn answer(mut stream: UnixStream, lie: bool) -> std::io::Result<()> {
+    for id in 1.. {
+        let mut head = [0; 4];
+        stream.read_exact(&mut head)?;
+        let mut body = vec![0; u32::from_be_bytes(head) as usize];
+        stream.read_exact(&mut body)?;
+        let text = String::from_utf8(body).unwrap();
+        let wanted = if id == 1 { "\"handshake\"" } else { "\"ping\"" };
+        assert!(text.contains(wanted) && text.contains("\"type\":\"request\""), "{text}");
+        let said = if lie {
+            format!(r#"{{"id":{id},"type":"response","error":{{"code":"nope"}}}}"#)
+        } else {
+            format!(r#"{{"id":{id},"type":"response","result":{{}}}}"#)
+        };
+        stream.write_all(&u32::try_from(said.len()).unwrap().to_be_bytes())?;
+        stream.write_all(said.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Answers `most` connections; then takes them and says nothing.
+fn serve(socket: PathBuf, most: usize, lie: bool) {
+    let _ = std::fs::remove_file(&socket);
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        for (number, stream) in listener.incoming().enumerate() {
+            let stream = stream.unwrap();
+            if number < most {
+                let _ = answer(stream, lie);
+            } else {
+                silent.push(stream);
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "the kernel the other tests start"]
+fn kernel_in_disguise() {
+    let mode = std::env::var("FAKE_MODE").unwrap();
+    let directory = PathBuf::from(std::env::var("FAKE_DIRECTORY").unwrap());
+    let arguments = std::env::var("FAKE_ARGUMENTS").unwrap();
+    let mut starts = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(directory.join("starts"))
+        .unwrap();
+    writeln!(starts, "{} {arguments}", std::process::id()).unwrap();
+    let socket = directory.join("s");
+    let code = match mode.as_str() {
+        "crash" => 7,
+        "usage" => 2,
+        "done" => 0,
+        "killed" => std::process::abort(),
+        _ => {
+            match mode.as_str() {
+                "lives" => serve(socket, usize::MAX, false),
+                "hangs" => serve(socket, 2, false),
+                "lies" => serve(socket, usize::MAX, true),
+                "mute" => {}
+                other => panic!("{other}"),
+            }
+            // Lives until its input is closed, as it was told to.
+            let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+            std::fs::write(directory.join("closed"), "").unwrap();
+            0
+        }
+    };
+    std::process::exit(code);
+}
+
+#[test]
+fn a_kernel_that_ends_well_ends_the_supervisor_well() {
+    let started = Started::new("done", &[]);
+    let directory = started.directory.clone();
+    let (status, lines) = started.finish();
+    assert_eq!(status.code(), Some(0), "{lines:?}");
+    assert_eq!(Started::starts(&directory), 1);
+    let told = std::fs::read_to_string(directory.join("starts")).unwrap();
+    let wanted = format!("kernel --foreground --until-closed --workspace={}", directory.display());
+    assert!(told.trim_end().ends_with(&wanted), "{told}");
+}
+
+#[test]
+fn a_crash_loop_is_three_restarts_and_a_structured_error() {
+    for (mode, why) in [("crash", "exit status: 7"), ("killed", "signal: 6")] {
+        let started = Started::new(mode, &[]);
+        let directory = started.directory.clone();
+        let (status, lines) = started.finish();
+        assert_eq!(status.code(), Some(1), "{lines:?}");
+        assert_eq!(Started::starts(&directory), 4, "the first start and three more");
+        assert_eq!(count(&lines, "\"event\":\"restarting\""), 3, "{lines:?}");
+        let last = lines.last().unwrap();
+        for part in ["{\"error\":\"crash_loop\"", why, "\"what\":", "\"why\":", "\"fix\":"] {
+            assert!(last.contains(part), "{part}: {last}");
+        }
+    }
+}
+
+#[test]
+fn refused_settings_are_not_tried_again() {
+    let started = Started::new("usage", &[]);
+    let directory = started.directory.clone();
+    let (status, lines) = started.finish();
+    assert_eq!((status.code(), Started::starts(&directory)), (Some(2), 1), "{lines:?}");
+    assert!(lines.last().unwrap().contains("\"error\":\"refused\""));
+}
+
+#[test]
+fn a_kernel_that_never_answers_or_only_with_errors_counts_as_crashed() {
+    for mode in ["mute", "lies"] {
+        let started = Started::new(mode, &[("AIRLOCK_START_TIMEOUT", "1")]);
+        let directory = started.directory.clone();
+        let (status, lines) = started.finish();
+        assert_eq!(status.code(), Some(1), "{lines:?}");
+        assert_eq!(Started::starts(&directory), 4);
+        assert_eq!(count(&lines, "it did not come up"), 4, "{lines:?}");
+        assert_eq!(count(&lines, "\"event\":\"ready\""), 0);
+        assert!(directory.join("closed").exists(), "it was ended by closing its input");
+    }
+}
+
+#[test]
+fn a_kernel_that_stops_answering_is_started_again() {
+    let mut started = Started::new("hangs", &[]);
+    let mut reader = BufReader::new(started.child.stderr.take().unwrap());
+    let mut seen = Vec::new();
+    until("a restart after silence", || {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        seen.push(line);
+        count(&seen, "it stopped answering") == 1 && count(&seen, "\"event\":\"ready\"") == 2
+    });
+    assert_eq!(count(&seen, "\"event\":\"started\""), 2, "{seen:?}");
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+}
+
+#[test]
+fn the_kernel_says_itself_where_it_answers() {
+    let mut started = Started::new("lives", &[("AIRLOCK_SOCKET", "")]);
+    let mut reader = BufReader::new(started.child.stderr.take().unwrap());
+    let mut seen = String::new();
+    until("the first pong", || {
+        reader.read_line(&mut seen).unwrap();
+        seen.contains("\"event\":\"ready\"")
+    });
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+}
+
+#[test]
+fn the_kernel_ends_when_the_supervisor_is_killed() {
+    let mut started = Started::new("lives", &[]);
+    let directory = started.directory.clone();
+    until("a start", || directory.join("s").exists());
+    assert!(!directory.join("closed").exists());
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+    until("the kernel's end", || directory.join("closed").exists());
+}
+
+#[test]
+fn what_cannot_be_started_is_told_at_once() {
+    for (settings, code, exit) in [
+        ([("AIRLOCK_KERNEL", "/nowhere/airlock"), ("AIRLOCK_STATE", "/var/tmp")], "not_started", 1),
+        ([("AIRLOCK_KERNEL", "/etc/passwd"), ("AIRLOCK_STATE", "/var/tmp")], "not_started", 1),
+        ([("AIRLOCK_ENGINE", "auto"), ("PATH", "/nowhere")], "no_engine", 5),
+        ([("AIRLOCK_ENGINE", "/bin/true"), ("AIRLOCK_IMAGE", "--privileged")], "config", 2),
+        ([("AIRLOCK_BOOTSTRAP_CONFIG", "/nowhere"), ("AIRLOCK_STATE", "/var/tmp")], "config", 2),
+        ([("AIRLOCK_PING_EVERY", "soon"), ("AIRLOCK_STATE", "/var/tmp")], "config", 2),
+    ] {
+        let (status, lines) = Started::new("done", &settings).finish();
+        assert_eq!(status.code(), Some(exit), "{settings:?}: {lines:?}");
+        let wanted = format!("{{\"error\":\"{code}\"");
+        assert!(lines.last().unwrap().starts_with(&wanted), "{lines:?}");
+    }
+}
+
+#[test]
+fn an_engine_gets_the_walls_and_the_kernel_the_rest() {
+    // The engine is the same disguise: it only notes what it is given.
+    let engine = fake().to_str().unwrap();
+    let started =
+        Started::new("done", &[("AIRLOCK_ENGINE", engine), ("AIRLOCK_STATE", "/var/tmp")]);
+    let directory = started.directory.clone();
+    let (status, lines) = started.finish();
+    assert_eq!(status.code(), Some(0), "{lines:?}");
+    let told = std::fs::read_to_string(directory.join("starts")).unwrap();
+    for word in [
+        " run ",
+        "--network=none",
+        "--cap-drop=ALL",
+        "--read-only",
+        " airlock kernel --foreground ",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+}
+
+/// Lines of source without tests, comments and blank ones, and what the manifest depends on: the reasons this program can
+/// be trusted to be understood.
+#[test]
+fn it_stays_small_and_depends_on_nothing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut lines = 0;
+    for entry in std::fs::read_dir(root.join("src")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let shipped = text.split("#[cfg(test)]").next().unwrap();
+        let code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
+        lines += shipped.lines().filter(code).count();
+    }
+    assert!((200..500).contains(&lines), "{lines} lines");
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    assert!(!manifest.contains("dependencies"), "{manifest}");
+}

@@ -1,0 +1,238 @@
+//! Adapters for `airlock tool`: listed level by level, shown, and checked with their samples.
+
+use super::{open, tool};
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, count, shown, styled};
+use airlock_definitions::{Adapter, AdapterFile, DefinitionError, Level, check_samples};
+use airlock_kernel::{AdapterEntry, DefinitionProblem, sanitise_line};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Lists the adapters there are; nothing beyond `level` is read.
+pub(super) fn list(global: &Global, level: u8, output: &mut Output) -> Ending {
+    let level = Level::of(level).unwrap_or(Level::L1);
+    // Built-in tools are there without a workspace; adapters are not.
+    let Ok(kernel) = open::opened(global) else {
+        return Ok(0);
+    };
+    for entry in kernel.definitions().adapters() {
+        let described = describe(entry, level);
+        if output.is_json() {
+            output.json(&described);
+        } else {
+            let text =
+                |name: &str| sanitise_line(described[name].as_str().unwrap_or_default(), 200);
+            let name = styled(Tone::Heading, &format!("{:<12}", entry.header.tool));
+            let about = if level == Level::L0 {
+                text("name")
+            } else {
+                text("summary")
+            };
+            output.line(format!(
+                "{name}  {:<7}  {about} (adapter {})",
+                text("type"),
+                entry.header.id
+            ));
+        }
+    }
+    warn(kernel.definitions().problems(), output);
+    Ok(0)
+}
+
+/// Says which definitions are not used.
+pub(super) fn warn(problems: &[DefinitionProblem], output: &mut Output) {
+    for problem in problems {
+        let file = sanitise_line(&problem.file, 200);
+        output.warning(&format!(
+            "{file} is not used: {}",
+            sanitise_line(&problem.what, 300)
+        ));
+    }
+}
+
+fn describe(entry: &AdapterEntry, level: Level) -> Value {
+    let mut value = json!(entry.header);
+    let mut put = |name: &str, part: Value| {
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert(name.to_owned(), part);
+        }
+    };
+    put("origin", json!(entry.origin.as_str()));
+    if level >= Level::L1 {
+        match entry.text.summary() {
+            Ok(summary) => {
+                put("summary", json!(summary.summary));
+                put("version", json!(summary.version));
+                put("status", json!(summary.status));
+            }
+            Err(error) => put("problem", json!(error.to_string())),
+        }
+    }
+    if level >= Level::L2 {
+        match entry.text.adapter() {
+            Ok(adapter) => put("interface", interface(&adapter)),
+            Err(error) => put("problem", json!(error.to_string())),
+        }
+    }
+    if level >= Level::L3 {
+        match entry.text.samples() {
+            Ok(samples) => put("samples", json!(samples)),
+            Err(error) => put("problem", json!(error.to_string())),
+        }
+    }
+    value
+}
+
+fn interface(adapter: &Adapter) -> Value {
+    let errors: Vec<Value> = adapter
+        .errors
+        .iter()
+        .map(|case| json!({ "exit": case.exit, "code": case.code, "summary": case.summary, "ok": case.ok }))
+        .collect();
+    json!({
+        "input": adapter.interface.input.to_json(),
+        "read_only": adapter.interface.read_only,
+        "idempotent": adapter.interface.idempotent,
+        "errors": errors,
+        "sandbox": {
+            "timeout": adapter.sandbox.timeout,
+            "memory": adapter.sandbox.memory,
+            "cpus": adapter.sandbox.cpus,
+            "child_processes": adapter.sandbox.child_processes,
+        },
+        "fallback": adapter.fallback,
+    })
+}
+
+/// Shows the adapters of the tool `name`; none if it has none.
+pub(super) fn show(global: &Global, name: &str, output: &mut Output) -> Option<Ending> {
+    let kernel = open::opened(global).ok()?;
+    let mut entries = kernel
+        .definitions()
+        .adapters()
+        .iter()
+        .filter(|entry| entry.header.tool == name)
+        .peekable();
+    entries.peek()?;
+    for entry in entries {
+        let described = describe(entry, Level::L3);
+        if output.is_json() {
+            output.json(&described);
+            continue;
+        }
+        let text = |name: &str| sanitise_line(described[name].as_str().unwrap_or_default(), 200);
+        output.line(format!(
+            "{} - {}",
+            styled(Tone::Heading, name),
+            text("summary")
+        ));
+        output.line(format!(
+            "  adapter {} {} ({}, {}), from {}",
+            entry.header.id,
+            text("version"),
+            text("type"),
+            text("status"),
+            sanitise_line(&entry.file, 200)
+        ));
+        if let Some(problem) = described.get("problem").and_then(Value::as_str) {
+            output.warning(&sanitise_line(problem, 300));
+            continue;
+        }
+        output.line(styled(Tone::Heading, "arguments"));
+        for line in tool::arguments(&described["interface"]["input"]) {
+            output.line(format!("  {line}"));
+        }
+    }
+    Some(Ok(0))
+}
+
+/// Checks files, or every adapter in use here.
+pub(super) fn check(global: &Global, files: &[PathBuf], output: &mut Output) -> Ending {
+    let mut failures = 0;
+    let mut checked = 0;
+    if files.is_empty() {
+        let kernel = open::opened(global)?;
+        for problem in kernel.definitions().problems() {
+            failures += 1;
+            told(&problem.file, problem, output);
+        }
+        for entry in kernel.definitions().adapters() {
+            checked += 1;
+            failures += one(&entry.file, &entry.text, output);
+        }
+    }
+    for path in files {
+        checked += 1;
+        let name = shown(path);
+        match AdapterFile::new(&read(path)?) {
+            Ok(file) => failures += one(&name, &file, output),
+            Err(error) => failures += broken(&name, &error, "", output),
+        }
+    }
+    if failures > 0 {
+        let what = format!(
+            "{} in {}",
+            count(failures, "problem"),
+            count(checked, "adapter")
+        );
+        return Err(Failure::new(Kind::Failed, what).fix("mend them and check again"));
+    }
+    if output.is_json() {
+        output.json(&json!({ "adapters": checked, "problems": 0 }));
+    } else {
+        output.line(format!(
+            "{}: every level, example and fixture holds",
+            count(checked, "adapter")
+        ));
+    }
+    Ok(0)
+}
+
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        Failure::new(Kind::Failed, format!("cannot read {}", shown(path)))
+            .why(error)
+            .fix("name a readable file")
+    })
+}
+
+fn told(file: &str, problem: &DefinitionProblem, output: &mut Output) {
+    match &problem.load {
+        Some((error, text)) => {
+            broken(file, error, text, output);
+        }
+        None => output.note(format!(
+            "{}: {}",
+            sanitise_line(file, 200),
+            sanitise_line(&problem.what, 300)
+        )),
+    }
+}
+
+/// Tells what is wrong with a file; how many problems that is.
+pub(super) fn broken(name: &str, error: &DefinitionError, text: &str, output: &mut Output) -> u64 {
+    output.note(error.render(text, &sanitise_line(name, 200)).trim_end());
+    error.problems().len() as u64
+}
+
+/// Checks one adapter; how many problems it has.
+fn one(name: &str, file: &AdapterFile, output: &mut Output) -> u64 {
+    let adapter = match file.adapter() {
+        Ok(adapter) => adapter,
+        Err(error) => return broken(name, &error, file.text(), output),
+    };
+    let samples = match file.samples() {
+        Ok(samples) => samples,
+        Err(error) => return broken(name, &error, file.text(), output),
+    };
+    let failures = check_samples(&adapter, &samples);
+    for failure in &failures {
+        output.note(format!(
+            "{}: {}",
+            sanitise_line(name, 200),
+            sanitise_line(&failure.to_string(), 400)
+        ));
+    }
+    failures.len() as u64
+}

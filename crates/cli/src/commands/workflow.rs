@@ -1,0 +1,364 @@
+//! `airlock workflow`: jobs of several steps.
+
+use super::{adapter, open};
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, count, shown, styled};
+use crate::review;
+use airlock_definitions::Workflow;
+use airlock_kernel::{
+    Front, Kernel, Resume, RunError, RunRecord, RunReport, RunState, Workflows, sanitise_line,
+};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What to do with workflows.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Arguments {
+    /// List workflows, and the runs there are
+    #[command(after_help = "Example:\n  airlock workflow list --json")]
+    List,
+    /// Show a workflow, or a run with what happened in it
+    #[command(
+        after_help = "Examples:\n  airlock workflow show count-words\n  airlock workflow show 0198c1f2"
+    )]
+    Show {
+        /// A workflow's name, or a run's id or its beginning
+        name: String,
+    },
+    /// Check workflow files
+    #[command(
+        after_help = "Examples:\n  airlock workflow check\n  airlock workflow check my-workflow.yaml"
+    )]
+    Check {
+        /// Files; default: every workflow in use here
+        files: Vec<PathBuf>,
+    },
+    /// Run a workflow until it ends or waits for a person
+    #[command(
+        after_help = "Examples:\n  airlock workflow run count-words word=TODO\n  airlock workflow run count-words '{\"word\": \"TODO\"}'"
+    )]
+    Run {
+        /// The workflow
+        name: String,
+        /// NAME=VALUE pairs, or one JSON object
+        inputs: Vec<String>,
+    },
+    /// Take up a run where it stopped
+    #[command(
+        after_help = "Examples:\n  airlock workflow resume 0198c1f2\n  airlock workflow resume 0198c1f2 --repeat build"
+    )]
+    Resume {
+        /// The run's id or its beginning
+        run: String,
+        /// Do this step again, though it may have happened
+        #[arg(long, value_name = "STEP")]
+        repeat: Vec<String>,
+        /// Count this step as failed, and go on if it may fail
+        #[arg(long, value_name = "STEP")]
+        skip: Vec<String>,
+    },
+    /// Stop a run: no further step begins
+    #[command(after_help = "Example:\n  airlock workflow cancel 0198c1f2")]
+    Cancel {
+        /// The run's id or its beginning
+        run: String,
+    },
+}
+
+pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) -> Ending {
+    if let Arguments::Check { files } = &arguments
+        && !files.is_empty()
+    {
+        return check_files(files, output);
+    }
+    let kernel = open::kernel(global, output)?;
+    match arguments {
+        Arguments::List => list(&kernel, output),
+        Arguments::Show { name } => show(&kernel, &name, output),
+        Arguments::Check { .. } => check(&kernel, output),
+        Arguments::Run { name, inputs } => {
+            let inputs = super::tool::parse_arguments(&inputs)?;
+            let flows = flows(&kernel)?;
+            let report = flows
+                .run(Front::Cli, &name, inputs)
+                .map_err(|error| refused(&error))?;
+            follow(&kernel, &flows, report, output)
+        }
+        Arguments::Resume { run, repeat, skip } => {
+            let flows = flows(&kernel)?;
+            let id = find(&flows, &run)?.id;
+            let resume = Resume {
+                repeat: repeat.into_iter().collect(),
+                skip: skip.into_iter().collect(),
+            };
+            let report = flows
+                .resume(Front::Cli, &id, &resume)
+                .map_err(|error| refused(&error))?;
+            follow(&kernel, &flows, report, output)
+        }
+        Arguments::Cancel { run } => {
+            let flows = flows(&kernel)?;
+            let id = find(&flows, &run)?.id;
+            flows.cancel(&id).map_err(|error| refused(&error))?;
+            if output.is_json() {
+                output.json(&json!({ "run": id, "status": "cancelled" }));
+            } else {
+                output.note(format!("cancelled {id}"));
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
+    kernel.workflows().map_err(|error| refused(&error))
+}
+
+fn refused(error: &RunError) -> Failure {
+    let kind = match error {
+        RunError::NoWorkflow { .. } | RunError::Inputs(_) | RunError::NoRun(_) => Kind::Usage,
+        RunError::Over { .. } | RunError::Changed(_) | RunError::Busy(_) | RunError::Store(_) => {
+            Kind::Failed
+        }
+    };
+    Failure::of(kind, error).maybe_fix(error.hint())
+}
+
+/// The run whose id begins with `start`; two that do are refused.
+fn find(flows: &Workflows<'_>, start: &str) -> Result<RunRecord, Failure> {
+    let runs = flows.runs().map_err(|error| refused(&error))?;
+    let mut found = runs
+        .into_iter()
+        .filter(|run| !start.is_empty() && run.id.starts_with(start));
+    match (found.next(), found.next()) {
+        (Some(run), None) => flows.find(&run.id).map_err(|error| refused(&error)),
+        (Some(_), Some(_)) => {
+            let what = format!("several runs begin with `{}`", sanitise_line(start, 60));
+            Err(Failure::new(Kind::Usage, what).fix("give more of the id"))
+        }
+        (None, _) => Err(refused(&RunError::NoRun(sanitise_line(start, 60)))),
+    }
+}
+
+fn list(kernel: &Kernel, output: &mut Output) -> Ending {
+    for entry in kernel.definitions().workflows() {
+        let flow = &entry.workflow;
+        if output.is_json() {
+            output.json(&json!({
+                "workflow": flow.name,
+                "summary": flow.summary,
+                "version": flow.version,
+                "origin": entry.origin.as_str(),
+                "steps": flow.all_steps().len(),
+            }));
+        } else {
+            let name = styled(Tone::Heading, &format!("{:<16}", flow.name));
+            output.line(format!("{name}  {}", sanitise_line(&flow.summary, 200)));
+        }
+    }
+    for run in flows(kernel)?.runs().map_err(|error| refused(&error))? {
+        if output.is_json() {
+            output.json(
+                &json!({ "run": run.id, "workflow": run.name, "status": run.status.as_str() }),
+            );
+        } else {
+            output.line(format!(
+                "{}  {:<9}  {}",
+                run.id,
+                run.status.as_str(),
+                run.name
+            ));
+        }
+    }
+    if kernel.definitions().workflows().is_empty() && !output.is_json() {
+        output.note(
+            "there are no workflows: put files into .airlock/workflows and run `airlock trust`",
+        );
+    }
+    adapter::warn(kernel.definitions().problems(), output);
+    Ok(0)
+}
+
+fn show(kernel: &Kernel, name: &str, output: &mut Output) -> Ending {
+    let Some(entry) = kernel.definitions().workflow_named(name) else {
+        return show_run(kernel, name, output);
+    };
+    let flow = &entry.workflow;
+    if output.is_json() {
+        let steps: Vec<Value> = flow
+            .all_steps()
+            .iter()
+            .map(|step| json!({ "id": step.id, "kind": step.word() }))
+            .collect();
+        output.json(&json!({
+            "workflow": flow.name,
+            "summary": flow.summary,
+            "version": flow.version,
+            "inputs": flow.inputs.to_json(),
+            "outputs": flow.outputs_schema(),
+            "steps": steps,
+        }));
+        return Ok(0);
+    }
+    output.line(format!(
+        "{} {} - {}",
+        styled(Tone::Heading, &flow.name),
+        flow.version,
+        sanitise_line(&flow.summary, 200)
+    ));
+    output.line(styled(Tone::Heading, "inputs"));
+    for line in super::tool::arguments(&flow.inputs.to_json()) {
+        output.line(format!("  {line}"));
+    }
+    output.line(styled(Tone::Heading, "steps"));
+    for step in flow.all_steps() {
+        output.line(format!("  {:<12}  {}", step.word(), step.id));
+    }
+    Ok(0)
+}
+
+fn show_run(kernel: &Kernel, start: &str, output: &mut Output) -> Ending {
+    let run = find(&flows(kernel)?, start)?;
+    if output.is_json() {
+        output.json(&json!({
+            "run": run.id,
+            "workflow": run.name,
+            "status": run.status.as_str(),
+            "inputs": run.input,
+            "events": run.events,
+            "output": run.output,
+        }));
+        return Ok(0);
+    }
+    output.line(format!(
+        "{} of {}: {}",
+        run.id,
+        styled(Tone::Heading, &run.name),
+        run.status.as_str()
+    ));
+    for event in &run.events {
+        let told = json!(event);
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        output.line(format!("  {:<8}  {}", text("event"), text("step")));
+    }
+    Ok(0)
+}
+
+fn check_files(files: &[PathBuf], output: &mut Output) -> Ending {
+    let mut failures = 0;
+    for path in files {
+        let bytes = adapter::read(path)?;
+        if let Err(error) = Workflow::read(&bytes) {
+            let text = String::from_utf8_lossy(&bytes);
+            failures += adapter::broken(&shown(path), &error, &text, output);
+        }
+    }
+    checked(failures, files.len() as u64, output)
+}
+
+fn check(kernel: &Kernel, output: &mut Output) -> Ending {
+    let problems = kernel.definitions().problems();
+    let mut failures = 0;
+    for problem in problems {
+        match &problem.load {
+            Some((error, text)) => failures += adapter::broken(&problem.file, error, text, output),
+            None => {
+                adapter::warn(std::slice::from_ref(problem), output);
+                failures += 1;
+            }
+        }
+    }
+    checked(
+        failures,
+        kernel.definitions().workflows().len() as u64,
+        output,
+    )
+}
+
+fn checked(failures: u64, number: u64, output: &mut Output) -> Ending {
+    if failures > 0 {
+        let what = format!("{} found", count(failures, "problem"));
+        return Err(Failure::new(Kind::Failed, what).fix("mend them and check again"));
+    }
+    if output.is_json() {
+        output.json(&json!({ "workflows": number, "problems": 0 }));
+    } else {
+        output.line(format!("{}: nothing wrong", count(number, "workflow")));
+    }
+    Ok(0)
+}
+
+/// Tells how a run stands; puts questions to the person, if one is there, and goes on.
+fn follow(
+    kernel: &Kernel,
+    flows: &Workflows<'_>,
+    report: RunReport,
+    output: &mut Output,
+) -> Ending {
+    let RunReport { id, state } = report;
+    match state {
+        RunState::Done(outputs) => {
+            if output.is_json() {
+                output.json(&json!({ "run": id, "status": "done", "outputs": outputs }));
+            } else {
+                output.note(format!("run {id} is done"));
+                output.line(serde_json::to_string_pretty(&outputs).unwrap_or_default());
+            }
+            Ok(0)
+        }
+        RunState::Failed { step, code, what } => {
+            let step = step.map_or_else(
+                || "the workflow".to_owned(),
+                |step| format!("step `{step}`"),
+            );
+            let kind = if code == "denied" {
+                Kind::Denied
+            } else {
+                Kind::Failed
+            };
+            Err(Failure::new(kind, format!("{step} failed: {code}"))
+                .why(what)
+                .fix(format!("`airlock workflow show {id}` shows what happened"))
+                .json("run", json!(id))
+                .json("code", json!(code)))
+        }
+        RunState::Waiting { step, mut review } => {
+            let question = review
+                .request
+                .arguments
+                .get("question")
+                .and_then(Value::as_str);
+            let what = match question {
+                Some(question) => format!("step `{step}` asks: {}", sanitise_line(question, 300)),
+                None => format!("step `{step}`"),
+            };
+            review::answer(kernel, &mut review, &what, None, output).map_err(|failure| {
+                failure
+                    .fix(format!("then go on: airlock workflow resume {id}"))
+                    .json("run", json!(id))
+            })?;
+            let next = flows
+                .resume(Front::Cli, &id, &Resume::default())
+                .map_err(|error| refused(&error))?;
+            follow(kernel, flows, next, output)
+        }
+        RunState::Unsettled(steps) => {
+            let names: Vec<String> = steps.iter().map(|step| format!("`{step}`")).collect();
+            let what = format!(
+                "{} began and has no end: it may or may not have happened",
+                names.join(", ")
+            );
+            Err(Failure::new(Kind::NeedsReview, what)
+                .fix(format!("look at `airlock diff`, then do it again: airlock workflow resume {id} --repeat STEP"))
+                .fix(format!("or pass over it: airlock workflow resume {id} --skip STEP"))
+                .json("run", json!(id))
+                .json("steps", json!(steps)))
+        }
+        RunState::Cancelled => Err(Failure::new(
+            Kind::Failed,
+            format!("the run {id} was cancelled"),
+        )
+        .json("run", json!(id))),
+    }
+}

@@ -1,0 +1,145 @@
+//! Adapters as tools on the road.
+//!
+//! A call of an adapter's tool is decided as what it does - running a program, connecting to a
+//! host - and under the tool's own name besides, so a rule for either stops it. Programs go through
+//! the execution contract of `exec.run`: the same list of commands, the same checks, the same
+//! sandbox. Each further attempt and each fallback is a call of its own.
+//!
+//! Guarantee: an adapter never takes the name of another tool, and one of a workspace exists only
+//! while the workspace's files are as approved. Non-guarantee: the kernel opens no connection, so
+//! adapters of type `api` are checked and decided but not carried out yet.
+
+mod mcp;
+mod names;
+mod persist;
+mod prepared;
+mod speaker;
+mod tool;
+
+pub(crate) use speaker::Speaker;
+
+use crate::definitions::{AdapterEntry, DefinitionProblem, Definitions, OwnDefinitions};
+use crate::policy_store::PolicyStore;
+use crate::tools::Registry;
+use airlock_definitions::{Adapter, resolve};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tool::AdapterTool;
+
+/// Adds every adapter's tool to the registry, and says which cannot be used.
+pub(crate) fn register(
+    registry: &mut Registry,
+    definitions: &mut Definitions,
+    own: &OwnDefinitions,
+    store: &Arc<PolicyStore>,
+) {
+    let mut tools: BTreeMap<&str, Vec<&AdapterEntry>> = BTreeMap::new();
+    for entry in &definitions.adapters {
+        tools.entry(&entry.header.tool).or_default().push(entry);
+    }
+    let mut problems = Vec::new();
+    for (name, entries) in tools {
+        if registry.has(name) || reserved(name) {
+            problems.extend(entries.iter().map(|entry| {
+                problem(
+                    entry,
+                    format!("`{name}` is a tool of Airlock's own"),
+                    "give the adapter another `tool`",
+                )
+            }));
+            continue;
+        }
+        match chain(&entries, own) {
+            Ok(chain) => add(registry, name, &chain, own, store),
+            Err(found) => problems.extend(found),
+        }
+    }
+    definitions.problems.extend(problems);
+}
+
+/// Names that Airlock may give to tools of its own one day.
+fn reserved(name: &str) -> bool {
+    let area = name.split('.').next().unwrap_or_default();
+    let known = airlock_core::SYSCALLS
+        .iter()
+        .filter_map(|spec| spec.name.split('.').next());
+    known
+        .chain(["workflow", "agent", "airlock"])
+        .any(|known| known == area)
+}
+
+fn problem(entry: &AdapterEntry, what: String, fix: &str) -> DefinitionProblem {
+    DefinitionProblem {
+        file: entry.file.clone(),
+        what,
+        fix: fix.to_owned(),
+        load: None,
+    }
+}
+
+/// The adapters of one tool in the order they are used. A single one is not parsed for that.
+fn chain<'a>(
+    entries: &[&'a AdapterEntry],
+    own: &OwnDefinitions,
+) -> Result<Vec<&'a AdapterEntry>, Vec<DefinitionProblem>> {
+    if let [only] = entries {
+        return Ok(vec![only]);
+    }
+    let mut adapters: BTreeMap<String, Adapter> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for entry in entries {
+        match entry.text.adapter() {
+            Ok(adapter) => {
+                adapters.insert(entry.header.id.clone(), adapter);
+            }
+            Err(error) => problems.push(DefinitionProblem {
+                file: entry.file.clone(),
+                what: error.to_string(),
+                fix: error.hint().unwrap_or_default().to_owned(),
+                load: Some((error, entry.text.text().into())),
+            }),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    match resolve(&adapters, &own.experimental) {
+        Ok(resolved) => Ok(resolved
+            .chain
+            .iter()
+            .filter_map(|id| entries.iter().find(|entry| entry.header.id == *id).copied())
+            .collect()),
+        Err(error) => Err(entries
+            .iter()
+            .map(|entry| problem(entry, error.to_string(), error.hint()))
+            .collect()),
+    }
+}
+
+fn add(
+    registry: &mut Registry,
+    name: &str,
+    chain: &[&AdapterEntry],
+    own: &OwnDefinitions,
+    store: &Arc<PolicyStore>,
+) {
+    for (index, entry) in chain.iter().enumerate() {
+        // The others of a chain have names no caller's tool can have.
+        let called = |entry: &AdapterEntry, first: bool| {
+            if first {
+                name.to_owned()
+            } else {
+                format!("{name}@{}", entry.header.id)
+            }
+        };
+        let next = chain.get(index + 1).map(|next| called(next, false));
+        let on = own.experimental.contains(&entry.header.id);
+        registry.add(Box::new(AdapterTool::new(
+            &called(entry, index == 0),
+            entry,
+            next,
+            on,
+            store,
+        )));
+    }
+}

@@ -1,0 +1,179 @@
+//! Calls of adapters that are well formed.
+
+use super::mcp;
+use super::names::lasting;
+use super::speaker::Speaker;
+use crate::process::Job;
+use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
+use airlock_core::{RequestPath, Tier};
+use airlock_definitions::Adapter;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A program: the job of `exec.run`, under the tool's own name, its result put into shape.
+pub(super) struct Program {
+    tool: &'static str,
+    adapter: Arc<Adapter>,
+    inner: Box<dyn Prepared>,
+    /// What is asked of it, if it is a server.
+    asked: Option<mcp::Asked>,
+}
+
+impl Program {
+    pub(super) fn new(
+        tool: &'static str,
+        adapter: &Arc<Adapter>,
+        inner: Box<dyn Prepared>,
+        asked: Option<mcp::Asked>,
+    ) -> Self {
+        Self {
+            tool,
+            adapter: Arc::clone(adapter),
+            inner,
+            asked,
+        }
+    }
+
+    fn failure(&self, code: &str, what: impl Into<String>) -> ToolFailure {
+        let _ = self;
+        ToolFailure::Adapter {
+            code: lasting(code),
+            what: what.into(),
+        }
+    }
+
+    /// What the program meant by how it ended and what it wrote.
+    fn meant(&self, ended: &Value) -> Result<Value, ToolFailure> {
+        let word = |name: &str| ended.get(name).and_then(Value::as_str).unwrap_or_default();
+        let outcome = word("outcome");
+        let exit = ended.get("exit").and_then(Value::as_u64);
+        let exit = exit
+            .and_then(|exit| u8::try_from(exit).ok())
+            .unwrap_or(u8::MAX);
+        if outcome == "not_started" {
+            let code = format!("exit_{exit}");
+            return Err(self.failure(&code, format!("`{}` could not be started", self.program())));
+        }
+        if outcome != "exited" {
+            let code = if outcome.is_empty() {
+                "signalled"
+            } else {
+                outcome
+            };
+            return Err(self.failure(code, format!("{} ended: {code}", self.adapter.header.name)));
+        }
+        if let Some((code, summary)) = self.adapter.ended(exit) {
+            return Err(self.failure(&code, format!("{summary} (exit code {exit})")));
+        }
+        let shaped = self.adapter.output.shape(word("stdout"), word("stderr"));
+        shaped.map_err(|error| self.failure("output_invalid", error.to_string()))
+    }
+
+    fn program(&self) -> String {
+        match &self.adapter.how {
+            airlock_definitions::How::Cli(cli) => cli.program().to_owned(),
+            airlock_definitions::How::Mcp(mcp) => mcp.command.first().cloned().unwrap_or_default(),
+            airlock_definitions::How::Api(api) => api.host.clone(),
+        }
+    }
+}
+
+impl Prepared for Program {
+    fn paths(&self) -> &[RequestPath] {
+        self.inner.paths()
+    }
+
+    fn describe(&self, request: &mut airlock_core::Request) {
+        self.inner.describe(request);
+        // Whichever adapter of a chain it is, rules know the tool.
+        request.tool = Some(self.tool.into());
+    }
+
+    fn job(&self) -> Option<&Job> {
+        self.inner.job()
+    }
+
+    fn speaker(&self) -> Option<Speaker> {
+        self.asked.clone().map(Speaker::new)
+    }
+
+    fn shape(&self, mut ended: Value) -> Result<Value, ToolFailure> {
+        let value = match ended.get_mut("answer").map(Value::take) {
+            None => self.meant(&ended)?,
+            Some(answer) => {
+                let answer = mcp::meaning(&answer, &ended)
+                    .map_err(|(code, what)| self.failure(code, what))?;
+                let shaped = self.adapter.output.finish(answer);
+                shaped.map_err(|error| self.failure("output_invalid", error.to_string()))?
+            }
+        };
+        if let Some(fields) = ended.as_object_mut() {
+            for name in ["stdout", "stderr", "answer", "outcome", "limit"] {
+                fields.remove(name);
+            }
+            fields.insert("adapter".to_owned(), json!(self.adapter.header.id));
+            fields.insert("value".to_owned(), value);
+        }
+        Ok(ended)
+    }
+
+    fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        self.inner.run(context)
+    }
+}
+
+/// A request to a host, which nothing carries out yet.
+pub(super) struct Request {
+    pub(super) tool: &'static str,
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+}
+
+impl Prepared for Request {
+    fn paths(&self) -> &[RequestPath] {
+        &[]
+    }
+
+    fn describe(&self, request: &mut airlock_core::Request) {
+        request.tool = Some(self.tool.into());
+        request.host = Some(Arc::clone(&self.host));
+        request.port = Some(self.port);
+    }
+
+    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        Err(ToolFailure::Unavailable {
+            tool: self.tool.to_owned(),
+            why: "requests to hosts need the egress proxy, which this version does not have"
+                .to_owned(),
+            fix: "use an adapter of type `cli` or `mcp`",
+        })
+    }
+}
+
+/// An adapter that may not be used as things are.
+pub(super) struct Unready {
+    pub(super) tool: &'static str,
+    pub(super) why: String,
+    pub(super) fix: &'static str,
+}
+
+impl Prepared for Unready {
+    fn paths(&self) -> &[RequestPath] {
+        &[]
+    }
+
+    fn describe(&self, request: &mut airlock_core::Request) {
+        request.tool = Some(self.tool.into());
+        // Nothing will run, so there is nothing to keep in a sandbox.
+        request.tier = Tier::Kernel;
+        request.host = Some("unavailable.invalid".into());
+    }
+
+    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        Err(ToolFailure::Unavailable {
+            tool: self.tool.to_owned(),
+            why: self.why,
+            fix: self.fix,
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! Begins runs, takes them up again, stops them.
+
+use super::report::{Resume, RunError, RunReport, RunState};
+use super::steps::{Halt, Walk};
+use super::store::{RunEvent, RunRecord, RunStore, RunStoreError, StateRuns};
+use crate::definitions::WorkflowEntry;
+use crate::fronts::Front;
+use crate::kernel::Kernel;
+use airlock_core::closest;
+use airlock_definitions::Scope;
+use airlock_state::{Owner, RunStatus};
+use rustix::fs::{FlockOperation, flock};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::sync::Arc;
+
+/// The workflows of a kernel, for one owner.
+pub struct Workflows<'k> {
+    kernel: &'k Kernel,
+    store: Arc<dyn RunStore>,
+    owner: Owner,
+}
+
+impl Kernel {
+    /// The workflows, with runs kept in the workspace's state.
+    pub fn workflows(&self) -> Result<Workflows<'_>, RunError> {
+        let state = self.state().map_err(RunStoreError::from)?;
+        let store = Arc::new(StateRuns::new(state, self.clock().clone()));
+        Ok(self.workflows_in(store))
+    }
+
+    /// The workflows, with runs kept in `store`.
+    pub fn workflows_in(&self, store: Arc<dyn RunStore>) -> Workflows<'_> {
+        Workflows {
+            kernel: self,
+            store,
+            owner: self.owner(),
+        }
+    }
+}
+
+impl Workflows<'_> {
+    /// Runs the workflow `name` until it ends or waits.
+    pub fn run(&self, front: Front, name: &str, inputs: Value) -> Result<RunReport, RunError> {
+        let entry = self.entry(name)?;
+        if let Some(mismatch) = entry.workflow.inputs.check(&inputs).into_iter().next() {
+            return Err(RunError::Inputs(mismatch.to_string()));
+        }
+        let id = self
+            .store
+            .create(&self.owner, name, entry.digest, &inputs)?;
+        let _held = self.claim(&id)?;
+        self.proceed(front, entry, &id, &inputs, BTreeMap::new())
+    }
+
+    /// Takes up the run `id` where it stopped.
+    pub fn resume(&self, front: Front, id: &str, resume: &Resume) -> Result<RunReport, RunError> {
+        self.open_run(id)?;
+        let _held = self.claim(id)?;
+        // Read anew: whoever held it before may have gone on.
+        let found = self.open_run(id)?;
+        let entry = self.entry(&found.name)?;
+        if entry.digest != found.definition {
+            return Err(RunError::Changed(found.name));
+        }
+        let (mut done, unsettled) = settle(&found);
+        let mut open = Vec::new();
+        for step in unsettled {
+            if resume.repeat.contains(&step) {
+                continue;
+            }
+            if resume.skip.contains(&step) {
+                let record = json!({ "ok": false, "value": null, "code": "interrupted" });
+                let event = RunEvent::Done {
+                    step: step.clone(),
+                    record: record.clone(),
+                };
+                self.store.step_done(&self.owner, id, &event)?;
+                done.insert(step, record);
+                continue;
+            }
+            open.push(step);
+        }
+        if !open.is_empty() {
+            return Ok(RunReport {
+                id: id.to_owned(),
+                state: RunState::Unsettled(open),
+            });
+        }
+        self.store
+            .finish(&self.owner, id, RunStatus::Running, None)?;
+        self.proceed(front, entry, id, &found.input, done)
+    }
+
+    /// The run is this process's until what is returned is dropped: two at once would take each
+    /// step twice. A process that dies lets go of it.
+    fn claim(&self, id: &str) -> Result<Claim, RunError> {
+        let failed = |error: io::Error| RunStoreError::Unusable(error.to_string());
+        let directory = self.kernel.workspace().state().path().join("runs");
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(&directory).map_err(failed)?;
+        let file = File::create(directory.join(format!("{id}.lock"))).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Claim(file)),
+            Err(_) => Err(RunError::Busy(id.to_owned())),
+        }
+    }
+
+    /// Stops the run `id`: no further step begins.
+    pub fn cancel(&self, id: &str) -> Result<(), RunError> {
+        let found = self.open_run(id)?;
+        self.store
+            .finish(&self.owner, &found.id, RunStatus::Cancelled, None)?;
+        Ok(())
+    }
+
+    /// The runs there are, newest first.
+    pub fn runs(&self) -> Result<Vec<RunRecord>, RunError> {
+        Ok(self.store.list(&self.owner)?)
+    }
+
+    /// A run with what happened in it.
+    pub fn find(&self, id: &str) -> Result<RunRecord, RunError> {
+        let found = self.store.load(&self.owner, id)?;
+        found.ok_or_else(|| RunError::NoRun(id.chars().take(60).collect()))
+    }
+
+    /// A run that is not over.
+    fn open_run(&self, id: &str) -> Result<RunRecord, RunError> {
+        let found = self.find(id)?;
+        if found.status.is_final() {
+            return Err(RunError::Over {
+                id: found.id,
+                status: found.status.as_str(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn entry(&self, name: &str) -> Result<&WorkflowEntry, RunError> {
+        let definitions = self.kernel.definitions();
+        let found = definitions
+            .workflow_named(name)
+            .filter(|entry| self.kernel.is_approved(entry));
+        found.ok_or_else(|| {
+            let names = definitions
+                .workflows()
+                .iter()
+                .map(|entry| entry.workflow.name.as_str());
+            RunError::NoWorkflow {
+                name: name.chars().take(60).collect(),
+                suggestion: closest(name, names).map(str::to_owned),
+            }
+        })
+    }
+
+    fn proceed(
+        &self,
+        front: Front,
+        entry: &WorkflowEntry,
+        id: &str,
+        inputs: &Value,
+        done: BTreeMap<String, Value>,
+    ) -> Result<RunReport, RunError> {
+        let walk = Walk::new(
+            self.kernel,
+            front,
+            &*self.store,
+            &self.owner,
+            id,
+            inputs,
+            &entry.workflow,
+        );
+        let mut records = done;
+        let halt = walk.steps(&entry.workflow.steps, &mut records);
+        let state = match halt {
+            Ok(()) => {
+                let scope = Scope {
+                    inputs,
+                    steps: &records,
+                };
+                match entry.workflow.outputs(scope) {
+                    Ok(outputs) => RunState::Done(outputs),
+                    Err(what) => RunState::Failed {
+                        step: None,
+                        code: "output_invalid".to_owned(),
+                        what,
+                    },
+                }
+            }
+            Err(Halt::Failed { step, code, what }) => RunState::Failed {
+                step: Some(step),
+                code,
+                what,
+            },
+            Err(Halt::Waiting { step, review }) => RunState::Waiting { step, review },
+            Err(Halt::Store(RunStoreError::Over)) => RunState::Cancelled,
+            Err(Halt::Store(error)) => return Err(error.into()),
+        };
+        self.close(id, &state)?;
+        Ok(RunReport {
+            id: id.to_owned(),
+            state,
+        })
+    }
+
+    /// Records how the run stands.
+    fn close(&self, id: &str, state: &RunState) -> Result<(), RunError> {
+        let (status, output) = match state {
+            RunState::Done(outputs) => (RunStatus::Done, Some(outputs.clone())),
+            RunState::Failed { step, code, what } => {
+                let output = json!({ "step": step, "code": code, "what": what });
+                (RunStatus::Failed, Some(output))
+            }
+            RunState::Waiting { .. } => (RunStatus::Waiting, None),
+            RunState::Unsettled(_) | RunState::Cancelled => return Ok(()),
+        };
+        match self.store.finish(&self.owner, id, status, output) {
+            // Somebody cancelled it as its last step ended.
+            Ok(()) | Err(RunStoreError::Over) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A run that is this process's.
+struct Claim(File);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing is not enough: a sandbox that is just being started has a copy of every file.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// What is done, and which steps with effects have no end.
+fn settle(found: &RunRecord) -> (BTreeMap<String, Value>, BTreeSet<String>) {
+    let mut done = BTreeMap::new();
+    let mut unsettled = BTreeSet::new();
+    for event in &found.events {
+        match event {
+            RunEvent::Started { step, effects } => {
+                if *effects {
+                    unsettled.insert(step.clone());
+                }
+            }
+            RunEvent::Done { step, record } => {
+                unsettled.remove(step);
+                done.insert(step.clone(), record.clone());
+            }
+            RunEvent::Waiting { step, .. } => {
+                unsettled.remove(step);
+            }
+        }
+    }
+    (done, unsettled)
+}

@@ -1,0 +1,348 @@
+//! Walks through the steps of one run.
+
+use super::store::{RunEvent, RunStore, RunStoreError};
+use crate::fronts::Front;
+use crate::kernel::Kernel;
+use crate::road::{Call, Outcome, Review};
+use crate::sanitise::sanitise_line;
+use airlock_definitions::{LookupError, Scope, Step, StepKind, Workflow};
+use airlock_state::Owner;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Most bytes of JSON that a step may leave for those after it.
+const RECORD_BYTES: usize = 128 * 1024;
+/// How often a stage that another step uses is waited for, and how long each time.
+const BUSY_TRIES: u32 = 600;
+const BUSY_WAIT: Duration = Duration::from_millis(50);
+
+/// Why a walk does not go on.
+pub(super) enum Halt {
+    /// A step failed that must not.
+    Failed {
+        step: String,
+        code: String,
+        what: String,
+    },
+    /// A step waits for a person.
+    Waiting { step: String, review: Box<Review> },
+    /// What happens cannot be recorded, so nothing does.
+    Store(RunStoreError),
+}
+
+/// What came of one call.
+enum Came {
+    Record(Value),
+    Review(Box<Review>),
+}
+
+/// One walk through a workflow.
+pub(super) struct Walk<'a> {
+    kernel: &'a Kernel,
+    front: Front,
+    store: &'a dyn RunStore,
+    owner: &'a Owner,
+    run: &'a str,
+    inputs: &'a Value,
+    workflow: &'a Workflow,
+    taken: AtomicU32,
+    begun: Instant,
+}
+
+fn failed(code: &str, what: impl Into<String>) -> Value {
+    json!({ "ok": false, "value": null, "code": code, "what": what.into() })
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        front: Front,
+        store: &'a dyn RunStore,
+        owner: &'a Owner,
+        run: &'a str,
+        inputs: &'a Value,
+        workflow: &'a Workflow,
+    ) -> Self {
+        Self {
+            kernel,
+            front,
+            store,
+            owner,
+            run,
+            inputs,
+            workflow,
+            taken: AtomicU32::new(0),
+            begun: Instant::now(),
+        }
+    }
+
+    /// Takes `steps` in order; what is in `records` already was done before.
+    pub(super) fn steps(
+        &self,
+        steps: &[Step],
+        records: &mut BTreeMap<String, Value>,
+    ) -> Result<(), Halt> {
+        for step in steps {
+            self.step(step, records)?;
+        }
+        Ok(())
+    }
+
+    fn step(&self, step: &Step, records: &mut BTreeMap<String, Value>) -> Result<(), Halt> {
+        match &step.kind {
+            StepKind::Parallel(steps) => {
+                self.parallel(steps, records)?;
+                records.insert(step.id.clone(), json!({ "ok": true, "value": null }));
+                Ok(())
+            }
+            StepKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let scope = Scope {
+                    inputs: self.inputs,
+                    steps: records,
+                };
+                match condition.holds(scope) {
+                    Ok(holds) => {
+                        self.steps(if holds { then } else { otherwise }, records)?;
+                        records.insert(step.id.clone(), json!({ "ok": true, "value": holds }));
+                        Ok(())
+                    }
+                    Err(error) => {
+                        self.settle(step, failed("reference", error.to_string()), records)
+                    }
+                }
+            }
+            StepKind::Tool { .. }
+            | StepKind::Code { .. }
+            | StepKind::Agent { .. }
+            | StepKind::Approval { .. } => {
+                if let Some(known) = records.get(&step.id).cloned() {
+                    return self.judge(step, &known);
+                }
+                let record = self.leaf(step, records)?;
+                self.settle(step, record, records)
+            }
+        }
+    }
+
+    /// Runs `steps` at once, so many at a time as the workflow says.
+    fn parallel(&self, steps: &[Step], records: &mut BTreeMap<String, Value>) -> Result<(), Halt> {
+        let most = usize::try_from(self.workflow.limits.parallel).unwrap_or(1);
+        let mut halt = None;
+        for group in steps.chunks(most.max(1)) {
+            let before = &*records;
+            let ends: Vec<(BTreeMap<String, Value>, Result<(), Halt>)> =
+                std::thread::scope(|scope| {
+                    let running: Vec<_> = group
+                        .iter()
+                        .map(|step| {
+                            scope.spawn(move || {
+                                let mut own = before.clone();
+                                let end = self.step(step, &mut own);
+                                (own, end)
+                            })
+                        })
+                        .collect();
+                    let joined = running.into_iter().map(|one| {
+                        one.join().unwrap_or_else(|_| {
+                            let halt =
+                                Halt::Store(RunStoreError::Unusable("a step broke off".to_owned()));
+                            (BTreeMap::new(), Err(halt))
+                        })
+                    });
+                    joined.collect()
+                });
+            for (own, end) in ends {
+                records.extend(own);
+                // Those beside it are done; the first that halts is told.
+                halt = halt.or(end.err());
+            }
+            if let Some(halt) = halt.take() {
+                return Err(halt);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what came of a step, and goes on if it may.
+    fn settle(
+        &self,
+        step: &Step,
+        record: Value,
+        records: &mut BTreeMap<String, Value>,
+    ) -> Result<(), Halt> {
+        let event = RunEvent::Done {
+            step: step.id.clone(),
+            record: record.clone(),
+        };
+        self.store
+            .step_done(self.owner, self.run, &event)
+            .map_err(Halt::Store)?;
+        let judged = self.judge(step, &record);
+        records.insert(step.id.clone(), record);
+        judged
+    }
+
+    fn judge(&self, step: &Step, record: &Value) -> Result<(), Halt> {
+        let _ = self;
+        if step.may_fail || record.get("ok") == Some(&Value::Bool(true)) {
+            return Ok(());
+        }
+        let text = |name: &str| {
+            record
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Err(Halt::Failed {
+            step: step.id.clone(),
+            code: text("code"),
+            what: text("what"),
+        })
+    }
+
+    /// Makes the one call a step is. Whatever is wrong with it before that is what came of it.
+    fn leaf(&self, step: &Step, records: &BTreeMap<String, Value>) -> Result<Value, Halt> {
+        let limits = self.workflow.limits;
+        if self.taken.fetch_add(1, Ordering::Relaxed) >= limits.steps {
+            return Ok(failed(
+                "too_many_steps",
+                format!("the workflow may take {} steps", limits.steps),
+            ));
+        }
+        if self.begun.elapsed() > Duration::from_millis(limits.timeout.as_millis()) {
+            return Ok(failed(
+                "timed_out",
+                format!("the workflow may take {}", limits.timeout),
+            ));
+        }
+        let scope = Scope {
+            inputs: self.inputs,
+            steps: records,
+        };
+        let call = match self.call(step, scope) {
+            Ok(Ok(call)) => call,
+            Ok(Err(record)) => return Ok(record),
+            Err(error) => return Ok(failed("reference", error.to_string())),
+        };
+        let effects = self.has_effects(step, &call);
+        self.store
+            .step_started(self.owner, self.run, &step.id, effects)
+            .map_err(Halt::Store)?;
+        match self.submit(&call) {
+            Came::Record(record) => Ok(bounded(record)),
+            Came::Review(review) => {
+                let event = RunEvent::Waiting {
+                    step: step.id.clone(),
+                    approval: review.approval.id.to_string(),
+                };
+                self.store
+                    .step_done(self.owner, self.run, &event)
+                    .map_err(Halt::Store)?;
+                Err(Halt::Waiting {
+                    step: step.id.clone(),
+                    review,
+                })
+            }
+        }
+    }
+
+    /// The call a step is, or what is wrong with its arguments.
+    fn call(&self, step: &Step, scope: Scope<'_>) -> Result<Result<Call, Value>, LookupError> {
+        let call = match &step.kind {
+            StepKind::Tool { tool, with } => Call::new(tool, with.resolve(scope)?),
+            StepKind::Code { with } => {
+                let mut arguments = with.resolve(scope)?;
+                words(&mut arguments);
+                if let Some(value) = step.kind.option_in(&arguments) {
+                    let value = sanitise_line(&value, 60);
+                    let what = format!("`{value}` would be read as an option; put `--` before it");
+                    return Ok(Err(failed("unsafe_argument", what)));
+                }
+                Call::new("exec.run", arguments)
+            }
+            StepKind::Agent { agent, task } => Call::new(
+                "agent.invoke",
+                json!({ "agent": agent, "task": task.resolve(scope)? }),
+            ),
+            StepKind::Approval { question } => Call::new(
+                "workflow.confirm",
+                json!({
+                    "run": self.run,
+                    "workflow": self.workflow.name,
+                    "step": step.id,
+                    "question": question.resolve(scope)?,
+                }),
+            ),
+            StepKind::Parallel(_) | StepKind::If { .. } => {
+                return Ok(Err(failed("internal", "a step of steps is no call")));
+            }
+        };
+        Ok(Ok(call))
+    }
+
+    /// Whether doing it twice could matter. What is not known to be harmless could.
+    fn has_effects(&self, step: &Step, call: &Call) -> bool {
+        match &step.kind {
+            StepKind::Approval { .. } => false,
+            StepKind::Tool { .. }
+            | StepKind::Code { .. }
+            | StepKind::Agent { .. }
+            | StepKind::Parallel(_)
+            | StepKind::If { .. } => {
+                let tool = self.kernel.registry().get(&call.name);
+                !tool.is_ok_and(|tool| tool.spec().read_only)
+            }
+        }
+    }
+
+    fn submit(&self, call: &Call) -> Came {
+        for _ in 0..BUSY_TRIES {
+            match self.kernel.submit(self.front, call) {
+                Outcome::Done(done) => {
+                    return Came::Record(
+                        json!({ "ok": true, "value": done.value, "action": done.action }),
+                    );
+                }
+                Outcome::Denied(denied) => {
+                    let what = denied.explanation.headline().to_owned();
+                    return Came::Record(failed("denied", what));
+                }
+                Outcome::NeedsReview(review) => return Came::Review(review),
+                // Nothing ran: another step has the stage.
+                Outcome::Failed(end) if end.retryable && end.code == "stage_busy" => {
+                    std::thread::sleep(BUSY_WAIT);
+                }
+                Outcome::Failed(end) => return Came::Record(failed(end.code, end.what)),
+            }
+        }
+        Came::Record(failed("stage_busy", "another command keeps the stage"))
+    }
+}
+
+/// A command's words as text: a number is one word as well.
+fn words(arguments: &mut Value) {
+    let command = arguments.get_mut("command").and_then(Value::as_array_mut);
+    for word in command.into_iter().flatten() {
+        if word.is_number() || word.is_boolean() {
+            *word = Value::String(word.to_string());
+        }
+    }
+}
+
+/// What is too large is not kept, and nothing after it sees a part of it.
+fn bounded(record: Value) -> Value {
+    if record.to_string().len() <= RECORD_BYTES {
+        return record;
+    }
+    failed(
+        "output_too_large",
+        format!("a step may leave {RECORD_BYTES} bytes for those after it"),
+    )
+}

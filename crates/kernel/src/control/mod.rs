@@ -4,6 +4,7 @@
 //! the decision and with the attempt on disk.
 
 mod audit_read;
+pub(crate) mod merge;
 mod policy_init;
 mod policy_update;
 mod trust;
@@ -23,6 +24,8 @@ pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    registry.add(Box::new(merge::Apply::new(store)));
+    registry.add(Box::new(merge::Undo::new(store)));
 }
 
 /// The description of a control syscall: tool and syscall have one name.

@@ -219,6 +219,16 @@ pub enum ToolFailure {
     /// A program was not run.
     #[error(transparent)]
     Process(#[from] ProcessFailure),
+    /// A merge or an undo did not begin.
+    #[error("{what}")]
+    Merge {
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: Option<String>,
+        /// Whether another merge is under way.
+        busy: bool,
+    },
     /// A syscall that steers Airlock itself could not be carried out.
     #[error("{what}")]
     Control {
@@ -256,6 +266,7 @@ impl ToolFailure {
             Self::Withheld { .. } => "withheld",
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
+            Self::Merge { .. } => "merge_failed",
             Self::Control { .. } => "control_failed",
         }
     }
@@ -266,6 +277,7 @@ impl ToolFailure {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } => true,
             Self::Process(failure) => failure.retryable(),
+            Self::Merge { busy, .. } => *busy,
             Self::Outside { .. }
             | Self::Cancelled
             | Self::TimedOut { .. }
@@ -280,6 +292,7 @@ impl ToolFailure {
     pub fn hint(&self) -> Option<String> {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
+            Self::Merge { fix, .. } => return fix.clone(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

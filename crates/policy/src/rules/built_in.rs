@@ -49,7 +49,7 @@ pub const fn built_in_rules() -> &'static [BuiltInRule] {
     &RULES
 }
 
-const RULES: [BuiltInRule; 10] = [
+const RULES: [BuiltInRule; 11] = [
     BuiltInRule {
         name: "built-in/policy-files",
         opinion: Opinion::Deny,
@@ -103,6 +103,12 @@ const RULES: [BuiltInRule; 10] = [
         opinion: Opinion::RequireReview,
         reason: "a person approves every change of policy, and what a workspace brings along",
         when: Trigger::Syscall(&["policy.update", "trust.approve"]),
+    },
+    BuiltInRule {
+        name: "built-in/merge-review",
+        opinion: Opinion::RequireReview,
+        reason: "a person looks at what reaches the real tree, and at what is taken back",
+        when: Trigger::Syscall(&["merge.apply", "merge.undo"]),
     },
     // Without it, a policy that forgets these would lock its own author out.
     BuiltInRule {

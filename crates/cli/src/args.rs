@@ -78,6 +78,25 @@ found, 128+n signal.")]
         #[arg(long)]
         stat: bool,
     },
+    /// Merge what a stage changes into the real tree, after a look at it
+    #[command(after_help = "Examples:
+  airlock merge                         everything, once you said yes
+  airlock merge --files src README.md   only these
+  airlock merge --hunks src/a.rs:1,3    only these changes of a file
+  airlock merge --interactive           file by file, hunk by hunk
+
+What changed in the real tree meanwhile is left, unless you say --overwrite.
+Exit codes: 0 merged, 1 failed, 3 denied or not approved, 4 needs a person, or
+something was left.")]
+    Merge(crate::commands::merge::MergeArgs),
+    /// Take a merge back, exactly
+    #[command(after_help = "Examples:
+  airlock undo             the last merge that is not undone
+  airlock undo --list      every merge there is
+  airlock undo 0197        that one, by the beginning of its name
+
+Files that were changed since stay as they are.")]
+    Undo(crate::commands::merge::UndoArgs),
     /// List and drop stages
     #[command(
         subcommand,

@@ -24,6 +24,7 @@ mod cases {
     mod hostile;
     mod init;
     mod machine;
+    mod merge;
     mod policy;
     mod review;
     mod session;

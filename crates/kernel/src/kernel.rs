@@ -126,7 +126,9 @@ impl Kernel {
         if store.current().policy().document().audit.stop_on_break {
             refuse_broken(&log)?;
         }
-        let notice = upkeep::daily(&log, store.workspace().state(), config.clock.now());
+        let recovered = control::merge::recover(store.workspace(), &log, &config.clock);
+        let daily = upkeep::daily(&log, store.workspace().state(), config.clock.now());
+        let notice = recovered.or(daily);
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }

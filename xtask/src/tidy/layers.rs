@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-script", 2),
     ("airlock-state", 2),
     ("airlock-definitions", 2),
+    ("airlock-merge", 2),
     ("airlock-kernel", 3),
     ("airlock-service", 4),
     ("airlock-mcp", 4),

@@ -8,6 +8,7 @@ mod demo;
 pub(crate) mod doctor;
 mod exec;
 mod init;
+pub(crate) mod merge;
 mod open;
 mod outcome;
 mod policy;
@@ -34,6 +35,8 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Exec(args) => exec::run(global, &args, output),
         Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
+        Command::Merge(arguments) => merge::run(global, &arguments, output),
+        Command::Undo(arguments) => merge::undo(global, &arguments, output),
         Command::Stage(command) => stage::run(global, command, output),
         Command::Init { print } => init::run(global, print, output),
         Command::Trust { action } => trust::run(global, action.as_ref(), output),

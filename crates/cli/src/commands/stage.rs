@@ -16,13 +16,13 @@ pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -
 }
 
 /// Asks the road for leave to look.
-fn look(kernel: &Kernel, purpose: &str, stage: Option<&str>) -> Result<(), Failure> {
+pub(super) fn look(kernel: &Kernel, purpose: &str, stage: Option<&str>) -> Result<(), Failure> {
     let arguments = json!({ "purpose": purpose, "stage": stage });
     let asked = kernel.submit(Front::Cli, &Call::new("stage.read", arguments));
     outcome::done(asked).map(drop)
 }
 
-fn failure(error: &StageError) -> Failure {
+pub(super) fn failure(error: &StageError) -> Failure {
     Failure::of(Kind::Failed, error).maybe_fix(error.hint())
 }
 
@@ -68,7 +68,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
 }
 
 /// How, and the path.
-fn line(change: &Change) -> String {
+pub(super) fn line(change: &Change) -> String {
     let (word, tone) = match &change.kind {
         ChangeKind::Added => ("added", Tone::Good),
         ChangeKind::Deleted => ("deleted", Tone::Bad),
@@ -90,7 +90,7 @@ fn line(change: &Change) -> String {
 }
 
 /// What a merge would not take, and what changed meanwhile.
-fn remarks(diff: &Diff, output: &mut Output) {
+pub(super) fn remarks(diff: &Diff, output: &mut Output) {
     if diff.is_empty() {
         output.note("nothing is changed");
         return;

@@ -6,6 +6,7 @@
 mod approvals;
 mod audit_read;
 mod for_caller;
+pub(crate) mod merge;
 mod policy_init;
 mod policy_update;
 mod remember;
@@ -43,6 +44,8 @@ pub(crate) fn register(
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    registry.add(Box::new(merge::Apply::new(store)));
+    registry.add(Box::new(merge::Undo::new(store)));
 }
 
 /// The description of a control syscall: tool and syscall have one name.

@@ -77,6 +77,11 @@ impl StageHold<'_> {
             .transpose()
     }
 
+    /// The merges that were made.
+    pub fn merges(&self) -> airlock_merge::Merges {
+        crate::control::merge::merges(self.0)
+    }
+
     /// Every stage, with those that cannot be made sense of.
     pub fn list(&self) -> Result<Vec<Result<StageSummary, StageError>>, StageError> {
         all(self.0)?.list()

@@ -282,6 +282,8 @@ impl<'k> Trail<'k> {
             .map_err(|error| self.unrecorded(&error))?;
         self.effect = effect;
         self.event = match request.syscall.name() {
+            "merge.apply" => EventType::MergeApproved,
+            "merge.undo" => EventType::MergeUndone,
             "policy.init" | "policy.update" => EventType::PolicyUpdate,
             "trust.approve" | "trust.revoke" => EventType::TrustChange,
             _ => EventType::Syscall,

@@ -277,6 +277,16 @@ pub enum ToolFailure {
         /// What failed.
         what: String,
     },
+    /// A merge or an undo did not begin.
+    #[error("{what}")]
+    Merge {
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: Option<String>,
+        /// Whether another merge is under way.
+        busy: bool,
+    },
     /// A syscall that steers Airlock itself could not be carried out.
     #[error("{what}")]
     Control {
@@ -328,6 +338,7 @@ impl ToolFailure {
             Self::Process(failure) => failure.code(),
             Self::Unavailable { .. } => "tool_unavailable",
             Self::Adapter { code, .. } => code,
+            Self::Merge { .. } => "merge_failed",
             Self::Control { .. } => "control_failed",
             Self::Stored { code, .. } => code,
         }
@@ -340,6 +351,7 @@ impl ToolFailure {
             Self::Io { .. } => true,
             Self::Process(failure) => failure.retryable(),
             Self::Stored { retryable, .. } => *retryable,
+            Self::Merge { busy, .. } => *busy,
             Self::Outside { .. }
             | Self::Cancelled
             | Self::TimedOut { .. }
@@ -357,6 +369,7 @@ impl ToolFailure {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
             Self::Stored { fix, .. } => return fix.clone(),
+            Self::Merge { fix, .. } => return fix.clone(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

@@ -49,7 +49,7 @@ pub const fn built_in_rules() -> &'static [BuiltInRule] {
     &RULES
 }
 
-const RULES: [BuiltInRule; 11] = [
+const RULES: [BuiltInRule; 12] = [
     BuiltInRule {
         name: "built-in/policy-files",
         opinion: Opinion::Deny,
@@ -109,6 +109,12 @@ const RULES: [BuiltInRule; 11] = [
         opinion: Opinion::RequireReview,
         reason: "the workflow waits for a person at this step",
         when: Trigger::Syscall(&["workflow.confirm"]),
+    },
+    BuiltInRule {
+        name: "built-in/merge-review",
+        opinion: Opinion::RequireReview,
+        reason: "a person looks at what reaches the real tree, and at what is taken back",
+        when: Trigger::Syscall(&["merge.apply", "merge.undo"]),
     },
     // Without it, a policy that forgets these would lock its own author out.
     BuiltInRule {

@@ -1,0 +1,259 @@
+//! `airlock merge` and `airlock undo`: into the real tree and out of it, once a person said so.
+
+mod choose;
+
+use super::{open, outcome, stage};
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, count, shown, styled};
+use crate::review;
+use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
+use airlock_merge::{MergeError, review_digest};
+use airlock_sandbox::stage::TreePath;
+use clap::Args;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The stage
+    #[arg(default_value = "default")]
+    stage: String,
+    /// Everything, which is the default
+    #[arg(long, conflicts_with_all = ["files", "hunks", "interactive"])]
+    all: bool,
+    /// Only these files, and what is in these directories
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    files: Vec<String>,
+    /// Only these hunks of a file, counted from 1
+    #[arg(long, value_name = "PATH:N,N")]
+    hunks: Vec<String>,
+    /// Choose file by file and hunk by hunk
+    #[arg(long, conflicts_with_all = ["files", "hunks"])]
+    interactive: bool,
+    /// Merge over what was changed in the real tree meanwhile
+    #[arg(long)]
+    overwrite: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The merge, by the beginning of its name; default: the last that is not undone
+    merge: Option<String>,
+    /// Only list the merges there are
+    #[arg(long)]
+    list: bool,
+}
+
+fn merge_failure(error: &MergeError) -> Failure {
+    Failure::of(Kind::Failed, error).maybe_fix(error.hint())
+}
+
+/// Which paths, and which hunks of them.
+struct Choice {
+    files: Option<Vec<String>>,
+    hunks: BTreeMap<String, Vec<usize>>,
+}
+
+impl Choice {
+    fn takes(&self, path: &TreePath) -> bool {
+        let named = |one: &String| path.as_path().starts_with(one);
+        let by_hunks = self.hunks.keys().any(named);
+        match &self.files {
+            Some(files) => by_hunks || files.iter().any(named),
+            None => by_hunks || self.hunks.is_empty(),
+        }
+    }
+}
+
+pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    let name = &arguments.stage;
+    stage::look(&kernel, "merge", Some(name))?;
+    let diff = kernel.stages().diff(name);
+    let Some(diff) = diff.map_err(|error| stage::failure(&error))? else {
+        return Ok(nothing(name, output));
+    };
+    if diff.changes.is_empty() {
+        stage::remarks(&diff, output);
+        return Ok(nothing(name, output));
+    }
+    let choice = if arguments.interactive {
+        choose::interactively(&diff, output)?
+    } else {
+        stage::remarks(&diff, output);
+        Choice {
+            files: (!arguments.files.is_empty()).then(|| arguments.files.clone()),
+            hunks: choose::hunks(&arguments.hunks)?,
+        }
+    };
+    let empty = |files: &Vec<String>| files.is_empty();
+    if choice.files.as_ref().is_some_and(empty) && choice.hunks.is_empty() {
+        output.note("nothing was chosen, and nothing is merged");
+        return Ok(0);
+    }
+    let call = Call::new(
+        "merge.apply",
+        json!({
+            "stage": name,
+            "digest": review_digest(&diff),
+            "files": choice.files,
+            "hunks": choice.hunks,
+            "overwrite": arguments.overwrite,
+        }),
+    );
+    for change in diff
+        .changes
+        .iter()
+        .filter(|change| choice.takes(&change.path))
+    {
+        output.note(stage::line(change));
+    }
+    let what = format!(
+        "merging into {}",
+        shown(Path::new(kernel.workspace().root().path()))
+    );
+    let done = reviewed(&kernel, &call, &what, output)?;
+    Ok(told(&done, "merged", output))
+}
+
+fn nothing(name: &str, output: &mut Output) -> u8 {
+    if output.is_json() {
+        output.json(&json!({ "merge": null, "merged": 0, "left": [] }));
+    } else {
+        let name = sanitise_line(name, 64);
+        output.note(format!(
+            "stage {name} changes nothing, so nothing is merged"
+        ));
+    }
+    0
+}
+
+/// Submits, has a person answer, and submits again: what they saw is what happens.
+fn reviewed(
+    kernel: &Kernel,
+    call: &Call,
+    what: &str,
+    output: &mut Output,
+) -> Result<Done, Failure> {
+    let asked = kernel.submit(Front::Cli, call);
+    let Outcome::NeedsReview(mut asked) = asked else {
+        return outcome::done(asked);
+    };
+    review::answer(kernel, &mut asked, what, None, output)?;
+    outcome::done(kernel.submit(Front::Cli, call))
+}
+
+/// What came of it, and the code that says whether something was left.
+fn told(done: &Done, verb: &str, output: &mut Output) -> u8 {
+    let left = done.value.get("left").and_then(Value::as_array);
+    let left: &[Value] = left.map_or(&[], Vec::as_slice);
+    let failed = left
+        .iter()
+        .any(|one| one.get("result") == Some(&json!("failed")));
+    let code = match (left.is_empty(), failed) {
+        (true, _) => 0,
+        (false, true) => Kind::Failed.code(),
+        (false, false) => Kind::NeedsReview.code(),
+    };
+    if output.is_json() {
+        output.json(&done.value);
+        return code;
+    }
+    let text = |value: &Value, name: &str| {
+        let found = value.get(name).and_then(Value::as_str);
+        sanitise_line(found.unwrap_or_default(), 200)
+    };
+    let merged = done.value.get("merged").and_then(Value::as_u64);
+    let number = count(merged.unwrap_or_default(), "path");
+    output.note(styled(Tone::Good, &format!("{number} {verb}")));
+    for one in left {
+        let path: TreePath = one
+            .get("path")
+            .and_then(|path| serde_json::from_value(path.clone()).ok())
+            .unwrap_or_default();
+        output.warning(&format!(
+            "{} was left: {}",
+            shown(path.as_path()),
+            text(one, "why")
+        ));
+    }
+    let name = text(&done.value, "merge");
+    output.note(format!("take it back with `airlock undo {name}`"));
+    code
+}
+
+pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    stage::look(&kernel, "undo", None)?;
+    if arguments.list {
+        return list(&kernel, output);
+    }
+    let merges = kernel.stages().merges();
+    let (of, paths) = merges
+        .undo_paths(arguments.merge.as_deref())
+        .map_err(|error| merge_failure(&error))?;
+    for (path, same) in &paths {
+        let mark = if *same {
+            styled(Tone::Label, "restored")
+        } else {
+            styled(Tone::Warn, "kept    ")
+        };
+        output.note(format!("{mark} {}", shown(path.as_path())));
+        if !same {
+            difference(&kernel, &of, path, output);
+        }
+    }
+    let call = Call::new("merge.undo", json!({ "merge": of }));
+    let what = format!("undoing merge {of}");
+    let done = reviewed(&kernel, &call, &what, output)?;
+    Ok(told(&done, "restored", output))
+}
+
+/// What the merge did to a file, and what was done to it since.
+fn difference(kernel: &Kernel, of: &str, path: &TreePath, output: &mut Output) {
+    let Ok((merged, before)) = kernel.stages().merges().contents(of, path) else {
+        return;
+    };
+    let place = Path::new(kernel.workspace().root().path()).join(path.as_path());
+    let now = std::fs::read(place).unwrap_or_default();
+    for (title, from, to) in [
+        ("merged", &before, &merged),
+        ("changed since", &merged, &now),
+    ] {
+        let (Ok(from), Ok(to)) = (std::str::from_utf8(from), std::str::from_utf8(to)) else {
+            output.note(format!("  {title}: not text"));
+            continue;
+        };
+        output.note(format!("  {title}:"));
+        let diff = similar::TextDiff::from_lines(from, to);
+        for line in diff.unified_diff().context_radius(1).to_string().lines() {
+            output.note(format!("    {}", airlock_kernel::strip_control(line)));
+        }
+    }
+}
+
+fn list(kernel: &Kernel, output: &mut Output) -> Ending {
+    let merges = kernel.stages().merges().list();
+    let merges = merges.map_err(|error| merge_failure(&error))?;
+    if merges.is_empty() && !output.is_json() {
+        output.note("nothing was merged yet");
+    }
+    for merge in merges {
+        if output.is_json() {
+            output.json(&merge);
+            continue;
+        }
+        let name = styled(Tone::Heading, &merge.id);
+        let number = count(merge.merged as u64, "path");
+        let what = match (&merge.undo_of, &merge.stage) {
+            (Some(of), _) => format!("undid {of}"),
+            (None, Some(stage)) => format!("of stage {stage}"),
+            (None, None) => String::new(),
+        };
+        let undone = if merge.undone { ", undone" } else { "" };
+        output.line(format!("{name}  {number}, {what}{undone}"));
+    }
+    Ok(0)
+}

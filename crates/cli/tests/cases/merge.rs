@@ -1,0 +1,137 @@
+//! Into the real tree and out of it: looked at, said yes to, and exactly undone.
+
+use crate::support::{Typed, World, at_terminal};
+
+/// A project with three changes waiting in its stage.
+fn changed() -> World {
+    let world = World::project();
+    let script =
+        "printf 'one more\\n' >> README.md; mkdir -p new; echo fresh > new/file; rm -f src/main.rs";
+    let ran = world.quiet(&["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world
+}
+
+fn read(world: &World, name: &str) -> Option<String> {
+    std::fs::read_to_string(world.path(name)).ok()
+}
+
+fn changes(world: &World) -> usize {
+    let diff = world.quiet(&["diff", "--json"]).json();
+    diff["changes"].as_array().unwrap().len()
+}
+
+#[test]
+fn a_merge_is_looked_at_approved_and_undone() {
+    let mut world = changed();
+    let before = (read(&world, "README.md"), read(&world, "src/main.rs"));
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world.note("merge (typed: y)", &ran);
+    assert!(read(&world, "README.md").unwrap().ends_with("one more\n"));
+    assert_eq!(read(&world, "new/file").as_deref(), Some("fresh\n"));
+    assert_eq!(read(&world, "src/main.rs"), None);
+    assert_eq!(changes(&world), 0);
+
+    let ran = at_terminal(&world, "undo", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world.note("undo (typed: y)", &ran);
+    assert_eq!(
+        (read(&world, "README.md"), read(&world, "src/main.rs")),
+        before
+    );
+    assert_eq!(read(&world, "new/file"), None);
+    assert!(!world.path("new").exists());
+    world.run(&["undo"]);
+    world.run(&["merge"]);
+    world.compare("merge_and_undo");
+
+    let log = world.quiet(&["audit", "log", "--json"]).stdout;
+    assert!(
+        log.contains("merge_approved") && log.contains("merge_undone"),
+        "{log}"
+    );
+    let verified = world.quiet(&["audit", "verify"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[test]
+fn without_a_yes_nothing_reaches_the_tree() {
+    for typed in [
+        Typed::Line("n"),
+        Typed::Line(""),
+        Typed::Nothing,
+        Typed::Ahead("y"),
+    ] {
+        let world = changed();
+        let before = read(&world, "README.md");
+        let ran = at_terminal(&world, "merge", typed);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert_eq!(read(&world, "README.md"), before);
+        assert_eq!(changes(&world), 4, "and nothing is lost");
+    }
+    let world = changed();
+    let ran = world.quiet(&["merge"]);
+    assert_eq!(ran.code, Some(4), "nobody is there: {ran:?}");
+}
+
+#[test]
+fn only_what_is_named_is_merged() {
+    let world = changed();
+    let ran = at_terminal(&world, "merge --files new", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.stdout.contains("README.md"), "{ran:?}");
+    assert_eq!(read(&world, "new/file").as_deref(), Some("fresh\n"));
+    assert!(!read(&world, "README.md").unwrap().contains("one more"));
+    let ran = at_terminal(&world, "merge --hunks README.md:1", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "README.md").unwrap().contains("one more"));
+    assert_eq!(changes(&world), 1, "the deletion still waits");
+}
+
+#[test]
+fn wrong_use_says_what_and_how() {
+    let mut world = changed();
+    world.run(&["merge", "--files", "nonesuch"]);
+    world.run(&["merge", "--hunks", "README.md"]);
+    world.run(&["merge", "--hunks", "README.md:9"]);
+    world.run(&["merge", "--all", "--files", "new"]);
+    world.run(&["merge", "--interactive"]);
+    world.run(&["merge", "experiment"]);
+    world.run(&["undo", "0000"]);
+    world.run(&["undo", "--list"]);
+    world.compare("merge_wrong_use");
+}
+
+/// Nobody but a person at a terminal merges, whatever front asks.
+#[test]
+fn no_front_merges_by_itself() {
+    let world = changed();
+    let diff = world.quiet(&["diff", "--json"]).json();
+    let digest = "0".repeat(64);
+    assert!(diff["changes"].is_array());
+    for front in ["cli", "agent", "mcp", "server"] {
+        let before = read(&world, "README.md");
+        let argument = format!("digest={digest}");
+        let call = ["tool", "call", "merge.apply", "stage=default", &argument];
+        let ran = world.quiet(&[&call[..], &["--as", front]].concat());
+        assert_ne!(ran.code, Some(0), "{front}: {ran:?}");
+        assert_eq!(read(&world, "README.md"), before, "{front}");
+    }
+}
+
+#[test]
+fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
+    let world = changed();
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world.write("README.md", "written by hand\n");
+    let ran = at_terminal(&world, "undo", Typed::Line("y"));
+    assert_eq!(ran.code, Some(4), "something was left: {ran:?}");
+    assert!(ran.stdout.contains("changed since"), "{ran:?}");
+    assert_eq!(
+        read(&world, "README.md").as_deref(),
+        Some("written by hand\n")
+    );
+    assert!(read(&world, "src/main.rs").is_some());
+}

@@ -1,0 +1,315 @@
+//! `merge.apply` and `merge.undo`: the only ways into the real tree, each of them decided on every
+//! path it touches.
+
+use super::{arguments, schema_of, spec};
+use crate::beneath::Root;
+use crate::clock::Clock;
+use crate::policy_store::PolicyStore;
+use crate::tools::{
+    InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+};
+use crate::workspace::Workspace;
+use airlock_audit::{Durability, Entry, EventType, Log, Stage as AuditStage};
+use airlock_core::{Digest, Effect, EffectSet, Request, RequestPath, Timestamp, WorkspacePath};
+use airlock_merge::{EntryResult, MergeError, MergeOutcome, Merges, Selection, review_digest};
+use airlock_sandbox::stage::{ChangeKind, Diff, DiffOptions, Stage, Stages, TreePath};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is merged.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ApplyArguments {
+    /// The stage.
+    stage: String,
+    /// The digest of the changes, as they were reviewed; anything else is refused.
+    #[schemars(with = "String")]
+    digest: Digest,
+    /// Only these paths and what is beneath them. Absent: all.
+    #[serde(default)]
+    files: Option<Vec<String>>,
+    /// Only these hunks of these files, counted from 1.
+    #[serde(default)]
+    hunks: BTreeMap<String, Vec<usize>>,
+    /// Whether to merge over what changed in the real tree after the stage began.
+    #[serde(default)]
+    overwrite: bool,
+}
+
+/// What is undone.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UndoArguments {
+    /// The merge. Absent: the last that is not undone.
+    #[serde(default)]
+    merge: Option<String>,
+}
+
+static APPLY: ToolSpec = spec(
+    "merge.apply",
+    "merge a stage into the tree",
+    schema_of::<ApplyArguments>,
+);
+static UNDO: ToolSpec = spec("merge.undo", "undo a merge", schema_of::<UndoArguments>);
+
+/// The merges of a workspace.
+pub(crate) fn merges(workspace: &Workspace) -> Merges {
+    let place = workspace.state().path().join("merges");
+    Merges::new(&place, Path::new(workspace.root().path()))
+}
+
+fn refused(error: &MergeError) -> InvalidArguments {
+    InvalidArguments {
+        at: String::new(),
+        what: told(error),
+        fix: error.hint(),
+    }
+}
+
+fn failure(error: &MergeError) -> ToolFailure {
+    ToolFailure::Merge {
+        what: told(error),
+        fix: error.hint(),
+        busy: matches!(error, MergeError::Busy),
+    }
+}
+
+fn told(error: &MergeError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+impl ApplyArguments {
+    /// Files by name, or hunks by number: what is not asked for by hunks comes whole.
+    fn selection(&self) -> Result<Selection, InvalidArguments> {
+        let mut hunks = BTreeMap::new();
+        for (path, numbers) in &self.hunks {
+            let numbers: Option<Vec<usize>> =
+                numbers.iter().map(|number| number.checked_sub(1)).collect();
+            let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) else {
+                return Err(InvalidArguments {
+                    at: "hunks".to_owned(),
+                    what: "hunks are counted from 1, and at least one is named".to_owned(),
+                    fix: Some("`airlock diff` shows them".to_owned()),
+                });
+            };
+            hunks.insert(tree_path(path), numbers);
+        }
+        let files = self.files.as_ref();
+        Ok(Selection {
+            paths: files.map(|files| files.iter().map(|path| tree_path(path)).collect()),
+            hunks,
+            overwrite: self.overwrite,
+        })
+    }
+}
+
+fn tree_path(path: &str) -> TreePath {
+    TreePath::from(Path::new(path.strip_prefix("./").unwrap_or(path)))
+}
+
+/// The paths as a decision sees them.
+fn judged(paths: &[TreePath]) -> Result<Vec<RequestPath>, InvalidArguments> {
+    let path = |path: &TreePath| {
+        let text = path.as_path().to_str();
+        let named = text.and_then(|text| WorkspacePath::new(text).ok());
+        named
+            .map(RequestPath::from)
+            .ok_or_else(|| InvalidArguments {
+                at: "files".to_owned(),
+                what: format!(
+                    "no rule can be about the name `{}`",
+                    path.as_path().display()
+                ),
+                fix: Some("leave it out: name the others with `files`, or rename it".to_owned()),
+            })
+    };
+    paths.iter().map(path).collect()
+}
+
+/// A merge or an undo that is well formed, and every path it touches.
+struct Ready<F> {
+    paths: Vec<RequestPath>,
+    deletes: bool,
+    run: F,
+}
+
+impl<F> Prepared for Ready<F>
+where
+    F: FnOnce() -> Result<Value, ToolFailure> + Send,
+{
+    fn paths(&self) -> &[RequestPath] {
+        &self.paths
+    }
+
+    fn describe(&self, request: &mut Request) {
+        if self.deletes {
+            request.effects = request.effects.union(EffectSet::of(&[Effect::Delete]));
+        }
+    }
+
+    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        (self.run)().map(|value| ToolOutput { value, hidden: 0 })
+    }
+}
+
+fn stage_of(workspace: &Workspace, name: &str) -> Result<(Stages, Stage), MergeError> {
+    let stages = Stages::open(&workspace.state().path().join("stages"))?;
+    let stage = stages.find(name)?;
+    let stage = stage.ok_or_else(|| MergeError::Missing(format!("stage {name}")))?;
+    Ok((stages, stage))
+}
+
+fn deletes(diff: &Diff) -> bool {
+    diff.changes.iter().any(|change| match change.kind {
+        ChangeKind::Deleted | ChangeKind::Renamed { .. } | ChangeKind::TypeChanged => true,
+        ChangeKind::Added | ChangeKind::Modified | ChangeKind::ModeChanged => false,
+    })
+}
+
+/// What came of it, for the caller and for the log.
+fn shown(outcome: &MergeOutcome) -> Value {
+    let left: Vec<&EntryResult> = outcome.left().collect();
+    json!({
+        "merge": outcome.id,
+        "undo_of": outcome.undo_of,
+        "merged": outcome.merged(),
+        "left": left,
+    })
+}
+
+pub(super) struct Apply(Arc<PolicyStore>);
+
+impl Apply {
+    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
+        Self(Arc::clone(store))
+    }
+}
+
+impl Tool for Apply {
+    fn spec(&self) -> &'static ToolSpec {
+        &APPLY
+    }
+
+    fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let asked: ApplyArguments = arguments(value)?;
+        let selection = asked.selection()?;
+        let store = Arc::clone(&self.0);
+        let (_, stage) =
+            stage_of(store.workspace(), &asked.stage).map_err(|error| refused(&error))?;
+        let diff = stage
+            .diff(&DiffOptions::default())
+            .map_err(|error| refused(&error.into()))?;
+        if review_digest(&diff) != asked.digest {
+            return Err(refused(&MergeError::ChangedSinceReview));
+        }
+        let paths = selection.paths(&diff).map_err(|error| refused(&error))?;
+        let run = move || {
+            let workspace = store.workspace();
+            let merge = || -> Result<MergeOutcome, MergeError> {
+                let (stages, mut stage) = stage_of(workspace, &asked.stage)?;
+                let id = uuid::Uuid::now_v7().to_string();
+                let outcome =
+                    merges(workspace).merge(&id, &mut stage, &selection, asked.digest, now())?;
+                let rest = stage.diff(&DiffOptions::default())?;
+                if outcome.is_complete() && rest.is_empty() {
+                    // The next command begins with the tree as it is now. If somebody took the
+                    // stage meanwhile, it is theirs.
+                    let _ = stages.drop_stage(&asked.stage);
+                }
+                Ok(outcome)
+            };
+            merge()
+                .map(|outcome| shown(&outcome))
+                .map_err(|error| failure(&error))
+        };
+        Ok(Box::new(Ready {
+            paths: judged(&paths)?,
+            deletes: deletes(&diff),
+            run,
+        }))
+    }
+}
+
+pub(super) struct Undo(Arc<PolicyStore>);
+
+impl Undo {
+    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
+        Self(Arc::clone(store))
+    }
+}
+
+impl Tool for Undo {
+    fn spec(&self) -> &'static ToolSpec {
+        &UNDO
+    }
+
+    fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let UndoArguments { merge } = arguments(value)?;
+        let store = Arc::clone(&self.0);
+        let (of, paths) = merges(store.workspace())
+            .undo_paths(merge.as_deref())
+            .map_err(|error| refused(&error))?;
+        let paths: Vec<TreePath> = paths.into_iter().map(|(path, _)| path).collect();
+        let run = move || {
+            let id = uuid::Uuid::now_v7().to_string();
+            let undone = merges(store.workspace()).undo(&id, Some(&of), now());
+            undone
+                .map(|outcome| shown(&outcome))
+                .map_err(|error| failure(&error))
+        };
+        Ok(Box::new(Ready {
+            paths: judged(&paths)?,
+            deletes: true,
+            run,
+        }))
+    }
+}
+
+/// When a merge was begun is for listing merges in order and forgetting old ones, and by the
+/// system's clock.
+fn now() -> Timestamp {
+    Clock::system().now()
+}
+
+/// Carries on what an earlier process could not finish, and records that. What there is to say.
+pub(crate) fn recover(workspace: &Workspace, log: &Log, clock: &Clock) -> Option<String> {
+    let outcomes = match merges(workspace).recover() {
+        Ok(outcomes) if outcomes.is_empty() => return None,
+        Ok(outcomes) => outcomes,
+        Err(error) => {
+            let why = told(&error);
+            return Some(format!("an interrupted merge cannot be completed: {why}"));
+        }
+    };
+    let mut said = Vec::new();
+    for outcome in &outcomes {
+        let mut entry = Entry::new(clock.now(), EventType::MergeApproved, AuditStage::Note);
+        let left = outcome.left().count();
+        let notes = [
+            ("merge", outcome.id.clone()),
+            ("completed", "after an interruption".to_owned()),
+            ("merged", outcome.merged().to_string()),
+            ("left", left.to_string()),
+        ];
+        let notes = notes.map(|(name, value)| (name.to_owned(), value));
+        entry.metadata.extend(notes);
+        // The merge was recorded before it began; what cannot be added here is told all the same.
+        let _ = log.append(&entry, Durability::Durable);
+        said.push(match left {
+            0 => outcome.id.clone(),
+            left => format!(
+                "{} ({left} paths were changed meanwhile and left)",
+                outcome.id
+            ),
+        });
+    }
+    let said = said.join(", ");
+    Some(format!("an interrupted merge was completed: {said}"))
+}

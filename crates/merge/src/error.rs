@@ -1,0 +1,103 @@
+//! Why a merge did not begin.
+
+use airlock_sandbox::stage::{StageError, TreePath};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a merge did not begin. The real tree is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// The stage cannot be used.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// A file of ours, of the stage or of the tree cannot be used.
+    #[error("cannot {what} `{}`", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The journal cannot be made sense of.
+    #[error("the journal of merge `{id}` cannot be read: {why}")]
+    Damaged {
+        /// The merge.
+        id: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It was written by a later version.
+    #[error("merge `{id}` has format {format}; this version knows formats up to {known}")]
+    NewerFormat {
+        /// The merge.
+        id: String,
+        /// Its format.
+        format: u32,
+        /// The latest known.
+        known: u32,
+    },
+    /// Another merge is under way.
+    #[error("another merge of this workspace is under way")]
+    Busy,
+    /// A path that was chosen is not among the changes.
+    #[error("`{}` is not changed in this stage", .0.as_path().display())]
+    NotChanged(TreePath),
+    /// Hunks were chosen of something that has none, or that there are not.
+    #[error("`{}` has no hunk {hunk}", path.as_path().display())]
+    NoHunk {
+        /// The path.
+        path: TreePath,
+        /// The number asked for, from one.
+        hunk: usize,
+    },
+    /// The stage is not what was looked at.
+    #[error("the stage changed since it was reviewed")]
+    ChangedSinceReview,
+    /// There is no such merge.
+    #[error("there is no merge `{0}`")]
+    Missing(String),
+    /// There is nothing to undo.
+    #[error("there is no merge to undo")]
+    NothingToUndo,
+    /// What is in the way cannot be merged over.
+    #[error("`{}` cannot be merged: {why}", path.as_path().display())]
+    Unmergeable {
+        /// The path.
+        path: TreePath,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl MergeError {
+    /// How to mend it.
+    pub fn hint(&self) -> Option<String> {
+        let fix = match self {
+            Self::Stage(error) => return error.hint().map(ToString::to_string),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space and merge again; nothing was changed"
+            }
+            Self::Io { .. } => "nothing was changed; merge again once it can be used",
+            Self::Damaged { .. } => "keep the directory; nothing more is done with that merge",
+            Self::NewerFormat { .. } => "use the version that made it, or a later one",
+            Self::Busy => "wait until it is done",
+            Self::NotChanged(_) => "`airlock diff --stat` lists what is",
+            Self::NoHunk { .. } => "`airlock diff` shows the hunks, counted from one in each file",
+            Self::ChangedSinceReview => "look at `airlock diff` again, then merge",
+            Self::Missing(_) | Self::NothingToUndo => "`airlock undo --list` lists what there is",
+            Self::Unmergeable { .. } => "move it away, or leave that path out with --files",
+        };
+        Some(fix.to_owned())
+    }
+}
+
+pub(crate) fn failed(
+    what: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> MergeError {
+    let path = path.into();
+    move |source| MergeError::Io { what, path, source }
+}

@@ -1,0 +1,242 @@
+//! Which changes of a stage are merged.
+
+use crate::error::MergeError;
+use airlock_core::Digest;
+use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, Facts, Hunk, NodeKind, TreePath};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// What a person chose. The default is everything but what conflicts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// These paths, and what is beneath them; none: every path.
+    pub paths: Option<Vec<TreePath>>,
+    /// Only these hunks, counted from zero, of these files.
+    pub hunks: BTreeMap<TreePath, Vec<usize>>,
+    /// Whether to merge over what was changed in the real tree after the stage began.
+    pub overwrite: bool,
+}
+
+/// What is to be at a path, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Absent,
+    /// The stage's file.
+    Staged {
+        mode: u32,
+        sha256: Option<Digest>,
+    },
+    /// The real file with some hunks of the stage's.
+    Hunks {
+        mode: u32,
+        hunks: Vec<Hunk>,
+        chosen: Vec<usize>,
+    },
+    Symlink(TreePath),
+    Directory(u32),
+}
+
+/// One path to be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) path: TreePath,
+    pub(crate) source: Source,
+    /// What the real tree held when it was looked at.
+    pub(crate) seen: Option<Facts>,
+}
+
+/// The paths a selection comes to, and the conflicts it leaves out.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) targets: Vec<Target>,
+    pub(crate) conflicts: Vec<TreePath>,
+}
+
+impl Selection {
+    /// Every path that would be touched. What a decision is taken on.
+    pub fn paths(&self, diff: &Diff) -> Result<Vec<TreePath>, MergeError> {
+        let targets = self.select(diff)?.targets;
+        Ok(targets.into_iter().map(|target| target.path).collect())
+    }
+
+    pub(crate) fn select(&self, diff: &Diff) -> Result<Selected, MergeError> {
+        self.check(diff)?;
+        let conflicts: BTreeSet<&TreePath> = diff.conflicts.iter().map(|one| &one.path).collect();
+        let mut wanted: BTreeSet<&TreePath> = BTreeSet::new();
+        let mut selected = Selected::default();
+        for change in &diff.changes {
+            if !self.names(change) {
+                continue;
+            }
+            let origin = origin(change);
+            let conflicting = [Some(&change.path), origin]
+                .into_iter()
+                .flatten()
+                .find(|path| conflicts.contains(path));
+            match conflicting {
+                Some(path) if !self.overwrite => selected.conflicts.push(path.clone()),
+                _ => {
+                    wanted.insert(&change.path);
+                }
+            }
+        }
+        with_parents(diff, &mut wanted);
+        let mut targets: BTreeMap<TreePath, Target> = BTreeMap::new();
+        for change in diff
+            .changes
+            .iter()
+            .filter(|change| wanted.contains(&change.path))
+        {
+            for target in self.targets(change)? {
+                targets.insert(target.path.clone(), target);
+            }
+        }
+        selected.targets = targets.into_values().collect();
+        Ok(selected)
+    }
+
+    /// What is asked for must be there.
+    fn check(&self, diff: &Diff) -> Result<(), MergeError> {
+        for path in self.paths.iter().flatten().chain(self.hunks.keys()) {
+            let named = |change: &Change| {
+                within(&change.path, path) || origin(change).is_some_and(|from| within(from, path))
+            };
+            if !diff.changes.iter().any(named) {
+                return Err(MergeError::NotChanged(path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn names(&self, change: &Change) -> bool {
+        let chosen = |path: &TreePath| {
+            let paths = self.paths.as_ref();
+            paths.is_none_or(|paths| paths.iter().any(|one| within(path, one)))
+        };
+        if self.paths.is_none() && !self.hunks.is_empty() {
+            return self.hunks.contains_key(&change.path);
+        }
+        chosen(&change.path)
+            || origin(change).is_some_and(&chosen)
+            || self.hunks.contains_key(&change.path)
+    }
+
+    fn targets(&self, change: &Change) -> Result<Vec<Target>, MergeError> {
+        let mut targets = Vec::with_capacity(2);
+        let seen = match &change.kind {
+            ChangeKind::Renamed { from } => {
+                targets.push(Target {
+                    path: from.clone(),
+                    source: Source::Absent,
+                    seen: change.old.clone(),
+                });
+                None
+            }
+            ChangeKind::Added
+            | ChangeKind::Modified
+            | ChangeKind::Deleted
+            | ChangeKind::ModeChanged
+            | ChangeKind::TypeChanged => change.old.clone(),
+        };
+        targets.push(Target {
+            path: change.path.clone(),
+            source: self.source(change)?,
+            seen,
+        });
+        Ok(targets)
+    }
+
+    fn source(&self, change: &Change) -> Result<Source, MergeError> {
+        let Some(new) = &change.new else {
+            return Ok(Source::Absent);
+        };
+        let mode = new.mode & 0o777;
+        let refused = |why| MergeError::Unmergeable {
+            path: change.path.clone(),
+            why,
+        };
+        match (new.kind, &new.target) {
+            (NodeKind::File, _) => match self.hunks.get(&change.path) {
+                Some(chosen) => hunks_of(change, chosen, mode),
+                None => Ok(Source::Staged {
+                    mode,
+                    sha256: new.sha256,
+                }),
+            },
+            (NodeKind::Symlink, Some(target)) => Ok(Source::Symlink(target.clone())),
+            (NodeKind::Directory, _) => Ok(Source::Directory(mode)),
+            (NodeKind::Symlink | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device, _) => {
+                Err(refused("it is no file, link or directory"))
+            }
+        }
+    }
+}
+
+fn hunks_of(change: &Change, chosen: &[usize], mode: u32) -> Result<Source, MergeError> {
+    let none = |hunk: usize| MergeError::NoHunk {
+        path: change.path.clone(),
+        hunk: hunk + 1,
+    };
+    let first = chosen.first().copied().unwrap_or_default();
+    let (Content::Text { hunks }, ChangeKind::Modified) = (&change.content, &change.kind) else {
+        return Err(none(first));
+    };
+    if let Some(hunk) = chosen.iter().find(|hunk| **hunk >= hunks.len()) {
+        return Err(none(*hunk));
+    }
+    Ok(Source::Hunks {
+        mode,
+        hunks: hunks.clone(),
+        chosen: chosen.to_vec(),
+    })
+}
+
+/// Where a renamed change was.
+fn origin(change: &Change) -> Option<&TreePath> {
+    match &change.kind {
+        ChangeKind::Renamed { from } => Some(from),
+        ChangeKind::Added
+        | ChangeKind::Modified
+        | ChangeKind::Deleted
+        | ChangeKind::ModeChanged
+        | ChangeKind::TypeChanged => None,
+    }
+}
+
+fn within(path: &TreePath, directory: &TreePath) -> bool {
+    path.as_path().starts_with(directory.as_path())
+}
+
+/// A file cannot come before the directory it is in.
+fn with_parents<'a>(diff: &'a Diff, wanted: &mut BTreeSet<&'a TreePath>) {
+    let directories: BTreeMap<&Path, &TreePath> = diff
+        .changes
+        .iter()
+        .filter(|change| {
+            let new = change.new.as_ref();
+            new.is_some_and(|new| new.kind == NodeKind::Directory)
+                && matches!(
+                    change.kind,
+                    ChangeKind::Added | ChangeKind::TypeChanged | ChangeKind::Renamed { .. }
+                )
+        })
+        .map(|change| (change.path.as_path(), &change.path))
+        .collect();
+    let above: Vec<&TreePath> = wanted
+        .iter()
+        .flat_map(|path| path.as_path().ancestors().skip(1))
+        .filter_map(|path| directories.get(path).copied())
+        .collect();
+    wanted.extend(above);
+}
+
+/// What a review was of: the same digest, the same changes.
+pub fn review_digest(diff: &Diff) -> Digest {
+    let mut text = String::new();
+    for change in &diff.changes {
+        let line = serde_json::json!([change.path, change.kind, change.old, change.new]);
+        text.push_str(&line.to_string());
+        text.push('\n');
+    }
+    Digest::of(text.as_bytes())
+}

@@ -1,0 +1,444 @@
+//! Every merge of a workspace: those under way in `open`, those that came to an end in `done`.
+
+use crate::Moment;
+use crate::apply::carry_out;
+use crate::entry::Entry;
+use crate::error::{MergeError, failed};
+use crate::journal::{FORMAT, Journal, old_content, sync_directory};
+use crate::node::Node;
+use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
+use crate::prepare::Preparation;
+use crate::select::{Selection, review_digest};
+use crate::tree::Tree;
+use airlock_core::{Digest, Timestamp};
+use airlock_sandbox::stage::{DiffOptions, Stage, TreePath};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use serde::Serialize;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The merges of one workspace, kept in its state directory.
+#[derive(Debug)]
+pub struct Merges {
+    place: PathBuf,
+    root: PathBuf,
+}
+
+/// A merge that came to an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its name.
+    pub id: String,
+    /// When it was begun.
+    pub created: Timestamp,
+    /// The stage it came from.
+    pub stage: Option<String>,
+    /// The merge it undid, if it is an undo.
+    pub undo_of: Option<String>,
+    /// Whether a later undo took it back.
+    pub undone: bool,
+    /// Paths that were merged.
+    pub merged: usize,
+    /// Paths that were not.
+    pub left: usize,
+}
+
+/// Kept while a merge is under way.
+struct Hold {
+    _lock: File,
+}
+
+impl Merges {
+    /// The merges of the workspace `root`, kept in `place`. Nothing is made until there is one.
+    pub fn new(place: &Path, root: &Path) -> Self {
+        Self {
+            place: place.to_owned(),
+            root: root.to_owned(),
+        }
+    }
+
+    fn open(&self, id: &str) -> PathBuf {
+        self.place.join("open").join(id)
+    }
+
+    fn done(&self, id: &str) -> PathBuf {
+        self.place.join("done").join(id)
+    }
+
+    fn hold(&self) -> Result<Hold, MergeError> {
+        for name in ["open", "done"] {
+            private(&self.place.join(name))?;
+        }
+        let path = self.place.join("lock");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(&path).map_err(failed("lock", &path))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Hold { _lock: lock }),
+            Err(Errno::WOULDBLOCK) => Err(MergeError::Busy),
+            Err(errno) => Err(failed("lock", path)(errno.into())),
+        }
+    }
+
+    /// Merges what `selection` takes of the stage. `reviewed` is what [`review_digest`] gave for
+    /// the changes that were looked at.
+    pub fn merge(
+        &self,
+        id: &str,
+        stage: &mut Stage,
+        selection: &Selection,
+        reviewed: Digest,
+        now: Timestamp,
+    ) -> Result<MergeOutcome, MergeError> {
+        self.merge_watched(id, stage, selection, reviewed, now, &|_| {})
+    }
+
+    #[doc(hidden)]
+    pub fn merge_watched(
+        &self,
+        id: &str,
+        stage: &mut Stage,
+        selection: &Selection,
+        reviewed: Digest,
+        now: Timestamp,
+        moment: Moment<'_>,
+    ) -> Result<MergeOutcome, MergeError> {
+        let _hold = self.hold()?;
+        self.recover_held(moment)?;
+        // Nothing runs in the stage while it is read.
+        let _claim = stage.claim()?;
+        let diff = stage.diff(&DiffOptions::default())?;
+        if review_digest(&diff) != reviewed {
+            return Err(MergeError::ChangedSinceReview);
+        }
+        let selected = selection.select(&diff)?;
+        let name = Some(stage.name().as_str().to_owned());
+        let stage = &*stage;
+        let prepared = self.prepared(id, moment, |preparation| {
+            for target in &selected.targets {
+                moment("prepare");
+                preparation.add(target, stage)?;
+            }
+            Ok(())
+        })?;
+        let conflicts = selected.conflicts.into_iter().map(|path| EntryResult {
+            path,
+            result: EntryOutcome::Conflict {
+                why: "it was changed in the real tree after the stage began".to_owned(),
+            },
+        });
+        let left: Vec<EntryResult> = prepared.1.into_iter().chain(conflicts).collect();
+        self.begin(id, name, None, prepared.0, left, now, moment)
+    }
+
+    /// Undoes a merge, or the last one that is not undone. What was changed since stays.
+    pub fn undo(
+        &self,
+        id: &str,
+        of: Option<&str>,
+        now: Timestamp,
+    ) -> Result<MergeOutcome, MergeError> {
+        self.undo_watched(id, of, now, &|_| {})
+    }
+
+    #[doc(hidden)]
+    pub fn undo_watched(
+        &self,
+        id: &str,
+        of: Option<&str>,
+        now: Timestamp,
+        moment: Moment<'_>,
+    ) -> Result<MergeOutcome, MergeError> {
+        let _hold = self.hold()?;
+        self.recover_held(moment)?;
+        let of = self.undoable(of)?;
+        let merged = self.merged_entries(&of)?;
+        let from = self.done(&of);
+        let (entries, left) = self.prepared(id, moment, |preparation| {
+            for (index, entry) in &merged {
+                moment("prepare");
+                preparation.add_reversed(entry, &old_content(&from, *index))?;
+            }
+            Ok(())
+        })?;
+        self.begin(id, None, Some(of), entries, left, now, moment)
+    }
+
+    /// The paths that undoing `of` would touch, each with whether it is still as merged.
+    pub fn undo_paths(
+        &self,
+        of: Option<&str>,
+    ) -> Result<(String, Vec<(TreePath, bool)>), MergeError> {
+        let of = self.undoable(of)?;
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let mut paths = Vec::new();
+        for (_, entry) in self.merged_entries(&of)? {
+            let (now, _) = tree
+                .node(entry.path.as_path())
+                .map_err(failed("read", entry.path.as_path()))?;
+            let same = now == entry.after || (now.is_directory() && entry.after.is_directory());
+            paths.push((entry.path, same));
+        }
+        Ok((of, paths))
+    }
+
+    /// The text that merge `of` left at `path`, and the text before it, for showing the difference.
+    pub fn contents(&self, of: &str, path: &TreePath) -> Result<(Vec<u8>, Vec<u8>), MergeError> {
+        let place = self.done(of);
+        let journal =
+            Journal::read(&place, of)?.ok_or_else(|| MergeError::Missing(of.to_owned()))?;
+        let found = journal.entries.iter().position(|entry| entry.path == *path);
+        let Some(index) = found else {
+            return Err(MergeError::NotChanged(path.clone()));
+        };
+        let read = |path: PathBuf| match std::fs::read(&path) {
+            Ok(bytes) => Ok(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(failed("read", path)(error)),
+        };
+        let after = read(crate::journal::new_content(&place, index))?;
+        Ok((after, read(old_content(&place, index))?))
+    }
+
+    /// Carries on what was interrupted. Nothing is done while another process merges.
+    pub fn recover(&self) -> Result<Vec<MergeOutcome>, MergeError> {
+        if !self.has_unfinished() {
+            return Ok(Vec::new());
+        }
+        let _hold = match self.hold() {
+            Ok(hold) => hold,
+            Err(MergeError::Busy) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        self.recover_held(&|_| {})
+    }
+
+    /// Whether a merge was begun and has not come to an end.
+    pub fn has_unfinished(&self) -> bool {
+        let open = std::fs::read_dir(self.place.join("open"));
+        open.is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// Every merge that came to an end, oldest first.
+    pub fn list(&self) -> Result<Vec<Summary>, MergeError> {
+        let mut summaries = Vec::new();
+        for id in self.names("done")? {
+            let place = self.done(&id);
+            let (Some(journal), Some(outcome)) = (
+                Journal::read(&place, &id)?,
+                MergeOutcome::read(&place, &id)?,
+            ) else {
+                continue;
+            };
+            summaries.push(Summary {
+                created: journal.created,
+                stage: journal.stage,
+                undo_of: journal.undo_of,
+                undone: false,
+                merged: outcome.merged(),
+                left: outcome.left().count(),
+                id,
+            });
+        }
+        summaries.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        let undoing = |summary: &Summary| summary.undo_of.clone().filter(|_| summary.merged > 0);
+        let undone: Vec<String> = summaries.iter().filter_map(undoing).collect();
+        for summary in &mut summaries {
+            summary.undone = undone.contains(&summary.id);
+        }
+        Ok(summaries)
+    }
+
+    /// Forgets merges begun before `before`: they can no longer be undone.
+    pub fn forget(&self, before: Timestamp) -> Result<usize, MergeError> {
+        let _hold = self.hold()?;
+        let old = self.list()?.into_iter().filter(|one| one.created < before);
+        let mut forgotten = 0;
+        for summary in old {
+            let place = self.done(&summary.id);
+            std::fs::remove_dir_all(&place).map_err(failed("remove", &place))?;
+            forgotten += 1;
+        }
+        Ok(forgotten)
+    }
+
+    fn names(&self, below: &str) -> Result<Vec<String>, MergeError> {
+        let place = self.place.join(below);
+        let entries = match std::fs::read_dir(&place) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed("read", place)(error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed("read", &place))?;
+            names.extend(entry.file_name().into_string().ok());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn undoable(&self, of: Option<&str>) -> Result<String, MergeError> {
+        let merges = self.list()?;
+        match of {
+            Some(id) => {
+                let mut found = merges.iter().filter(|merge| merge.id.starts_with(id));
+                match (found.next(), found.next()) {
+                    (Some(merge), None) if !id.is_empty() => Ok(merge.id.clone()),
+                    _ => Err(MergeError::Missing(id.to_owned())),
+                }
+            }
+            // An undo is undone by its name only: `undo` twice goes back twice, not to and fro.
+            None => merges
+                .iter()
+                .rev()
+                .find(|merge| !merge.undone && merge.undo_of.is_none() && merge.merged > 0)
+                .map(|merge| merge.id.clone())
+                .ok_or(MergeError::NothingToUndo),
+        }
+    }
+
+    fn merged_entries(&self, id: &str) -> Result<Vec<(usize, Entry)>, MergeError> {
+        let place = self.done(id);
+        let missing = || MergeError::Missing(id.to_owned());
+        let journal = Journal::read(&place, id)?.ok_or_else(missing)?;
+        let outcome = MergeOutcome::read(&place, id)?.ok_or_else(missing)?;
+        let merged = |path: &TreePath| {
+            let mut entries = outcome.entries.iter();
+            entries.any(|entry| entry.path == *path && entry.result == EntryOutcome::Merged)
+        };
+        let entries = journal.entries.into_iter().enumerate();
+        Ok(entries.filter(|(_, entry)| merged(&entry.path)).collect())
+    }
+
+    /// Lets `fill` put everything into a directory of the merge's own; nothing of it stays if that
+    /// fails.
+    fn prepared(
+        &self,
+        id: &str,
+        moment: Moment<'_>,
+        fill: impl FnOnce(&mut Preparation<'_>) -> Result<(), MergeError>,
+    ) -> Result<(Vec<Entry>, Vec<EntryResult>), MergeError> {
+        let place = self.open(id);
+        for path in [place.clone(), place.join("new"), place.join("old")] {
+            DirBuilder::new()
+                .mode(0o700)
+                .create(&path)
+                .map_err(failed("make", &path))?;
+        }
+        moment("begun");
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let mut preparation = Preparation::new(&place, &tree);
+        if let Err(error) = fill(&mut preparation) {
+            // What stays of it is taken away at the next merge.
+            let _ = std::fs::remove_dir_all(&place);
+            return Err(error);
+        }
+        Ok((preparation.entries, preparation.left))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a journal, once")]
+    fn begin(
+        &self,
+        id: &str,
+        stage: Option<String>,
+        undo_of: Option<String>,
+        entries: Vec<Entry>,
+        left: Vec<EntryResult>,
+        created: Timestamp,
+        moment: Moment<'_>,
+    ) -> Result<MergeOutcome, MergeError> {
+        let journal = Journal {
+            format: FORMAT,
+            id: id.to_owned(),
+            root: TreePath::from(self.root.clone()),
+            stage,
+            created,
+            undo_of,
+            entries,
+        };
+        let place = self.open(id);
+        if let Err(error) = journal.write(&place) {
+            let _ = std::fs::remove_dir_all(&place);
+            return Err(error);
+        }
+        moment("journal");
+        let mut outcome = self.carry(&journal, moment)?;
+        outcome.entries.extend(left);
+        self.finish(&outcome, moment)?;
+        Ok(outcome)
+    }
+
+    fn carry(&self, journal: &Journal, moment: Moment<'_>) -> Result<MergeOutcome, MergeError> {
+        let place = self.open(&journal.id);
+        let entries =
+            carry_out(&place, journal, moment).map_err(failed("open", journal.root.as_path()))?;
+        Ok(MergeOutcome {
+            id: journal.id.clone(),
+            undo_of: journal.undo_of.clone(),
+            entries,
+        })
+    }
+
+    fn finish(&self, outcome: &MergeOutcome, moment: Moment<'_>) -> Result<(), MergeError> {
+        let (place, done) = (self.open(&outcome.id), self.done(&outcome.id));
+        outcome.write(&place)?;
+        moment("result");
+        std::fs::rename(&place, &done).map_err(failed("keep", &done))?;
+        for name in ["open", "done"] {
+            let below = self.place.join(name);
+            sync_directory(&below).map_err(failed("sync", below))?;
+        }
+        Ok(())
+    }
+
+    fn recover_held(&self, moment: Moment<'_>) -> Result<Vec<MergeOutcome>, MergeError> {
+        let mut outcomes = Vec::new();
+        for id in self.names("open")? {
+            let place = self.open(&id);
+            let Some(journal) = Journal::read(&place, &id)? else {
+                // The tree was not touched.
+                std::fs::remove_dir_all(&place).map_err(failed("remove", &place))?;
+                continue;
+            };
+            if journal.root.as_path() != self.root {
+                return Err(MergeError::Damaged {
+                    id,
+                    why: "it is of another workspace".to_owned(),
+                });
+            }
+            let outcome = match MergeOutcome::read(&place, &id)? {
+                Some(outcome) => outcome,
+                None => self.carry(&journal, moment)?,
+            };
+            self.finish(&outcome, moment)?;
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+}
+
+fn private(path: &Path) -> Result<(), MergeError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(failed("make", path))
+}
+
+impl Summary {
+    /// Whether it can be undone.
+    pub const fn is_undoable(&self) -> bool {
+        !self.undone && self.merged > 0
+    }
+}
+
+impl Entry {
+    /// Whether the merge of it removes something.
+    pub fn removes(&self) -> bool {
+        self.after == Node::Absent
+    }
+}

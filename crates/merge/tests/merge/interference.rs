@@ -1,0 +1,224 @@
+//! Somebody else is at work in the same tree, and means well or ill.
+
+use crate::project::{Project, put};
+use airlock_merge::{EntryOutcome, MergeOutcome, Selection};
+use std::cell::Cell;
+use std::path::Path;
+
+fn one_change() -> Project {
+    let project = Project::new();
+    project.write("file", "old");
+    put(&project.staged().join("file"), "new");
+    project
+}
+
+fn text(project: &Project) -> String {
+    std::fs::read_to_string(project.root.join("file")).unwrap()
+}
+
+fn conflicts(outcome: &MergeOutcome) -> bool {
+    let mut entries = outcome.entries.iter();
+    entries.all(|entry| matches!(entry.result, EntryOutcome::Conflict { .. }))
+}
+
+fn no_litter(project: &Project) {
+    for path in project.snapshot().keys() {
+        assert!(!path.to_string_lossy().contains(".airlock-"), "{path:?}");
+    }
+}
+
+#[test]
+fn what_is_written_while_a_merge_is_under_way_is_never_lost() {
+    for when in ["journal", "step", "written", "ready"] {
+        let project = one_change();
+        let once = Cell::new(false);
+        let merged = project
+            .merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == when && !once.replace(true) {
+                    project.write("file", "theirs");
+                }
+            })
+            .unwrap();
+        assert!(once.get(), "{when}");
+        assert!(conflicts(&merged), "{when}: {merged:?}");
+        assert_eq!(text(&project), "theirs", "{when}");
+        no_litter(&project);
+    }
+}
+
+#[test]
+fn what_takes_a_new_files_place_stays() {
+    for when in ["journal", "step", "written", "ready"] {
+        let project = Project::new();
+        put(&project.staged().join("file"), "new");
+        let merged = project
+            .merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == when {
+                    project.write("file", "theirs");
+                }
+            })
+            .unwrap();
+        assert!(conflicts(&merged), "{when}: {merged:?}");
+        assert_eq!(text(&project), "theirs", "{when}");
+        no_litter(&project);
+    }
+}
+
+#[test]
+fn what_changed_before_it_was_to_be_deleted_stays() {
+    for when in ["journal", "step"] {
+        let project = Project::new();
+        project.write("file", "old");
+        std::fs::remove_file(project.staged().join("file")).unwrap();
+        let merged = project
+            .merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == when {
+                    project.write("file", "theirs");
+                }
+            })
+            .unwrap();
+        assert!(conflicts(&merged), "{when}: {merged:?}");
+        assert_eq!(text(&project), "theirs", "{when}");
+        no_litter(&project);
+    }
+}
+
+#[test]
+fn a_new_file_after_the_old_was_taken_does_not_bring_the_old_back() {
+    let project = Project::new();
+    project.write("file", "old");
+    std::fs::remove_file(project.staged().join("file")).unwrap();
+    let merged = project
+        .merge_watched("m1", &Selection::default(), &|moment| {
+            if moment == "taken" {
+                project.write("file", "theirs");
+            }
+        })
+        .unwrap();
+    assert!(merged.is_complete(), "the old one is deleted: {merged:?}");
+    assert_eq!(text(&project), "theirs");
+    no_litter(&project);
+}
+
+#[test]
+fn what_was_edited_after_a_merge_survives_its_undo() {
+    let project = Project::new();
+    project.write("file", "old");
+    project.write("other", "old");
+    put(&project.staged().join("file"), "new");
+    put(&project.staged().join("other"), "new");
+    project.merge("m1", &Selection::default()).unwrap();
+    project.write("file", "edited since");
+    let (of, paths) = project.merges().undo_paths(None).unwrap();
+    assert_eq!(of, "m1");
+    let same: Vec<bool> = paths.iter().map(|(_, same)| *same).collect();
+    assert_eq!(same, [false, true]);
+
+    let undone = project.undo("u1", None).unwrap();
+    assert_eq!(undone.merged(), 1);
+    assert_eq!(text(&project), "edited since");
+    let other = std::fs::read_to_string(project.root.join("other")).unwrap();
+    assert_eq!(other, "old");
+}
+
+#[test]
+fn something_put_into_a_directory_that_goes_keeps_it() {
+    let project = Project::new();
+    project.write("directory/inside", "old");
+    std::fs::remove_dir_all(project.staged().join("directory")).unwrap();
+    let once = Cell::new(false);
+    let merged = project
+        .merge_watched("m1", &Selection::default(), &|moment| {
+            if moment == "step" && !once.replace(true) {
+                project.write("directory/theirs", "theirs");
+            }
+        })
+        .unwrap();
+    assert_eq!(merged.left().count(), 1, "{merged:?}");
+    assert!(project.root.join("directory/theirs").is_file());
+    assert!(!project.root.join("directory/inside").exists());
+}
+
+/// A hostile process turns a directory on the way into a link to somewhere else.
+#[test]
+fn nothing_outside_the_tree_is_ever_written() {
+    for when in [
+        "prepare",
+        "journal",
+        "step",
+        "written",
+        "ready",
+        "exchanged",
+    ] {
+        for deleted in [false, true] {
+            let project = Project::new();
+            project.write("directory/file", "old");
+            let outside = project.place().join("outside");
+            put(&outside.join("file"), "old");
+            let staged = project.staged().join("directory/file");
+            if deleted {
+                std::fs::remove_file(&staged).unwrap();
+            } else {
+                put(&staged, "new");
+            }
+            let once = Cell::new(false);
+            let _ = project.merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == when && !once.replace(true) {
+                    let directory = project.root.join("directory");
+                    std::fs::rename(&directory, project.root.join("aside")).unwrap();
+                    std::os::unix::fs::symlink(&outside, &directory).unwrap();
+                }
+            });
+            let names: Vec<_> = std::fs::read_dir(&outside)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            assert_eq!(names, ["file"], "{when} {deleted}");
+            let text = std::fs::read_to_string(outside.join("file")).unwrap();
+            assert_eq!(text, "old", "{when} {deleted}");
+        }
+    }
+}
+
+#[test]
+fn a_name_of_ours_that_is_already_there_is_not_followed() {
+    let project = one_change();
+    let outside = project.place().join("outside");
+    put(&outside, "old");
+    for what in ["new", "swap"] {
+        let trap = project.root.join(format!(".airlock-m1-0.{what}"));
+        std::os::unix::fs::symlink(&outside, trap).unwrap();
+    }
+    let _ = project.merge("m1", &Selection::default()).unwrap();
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "old");
+    assert!(["old", "new"].contains(&text(&project).as_str()));
+}
+
+#[test]
+fn a_merge_under_way_keeps_another_out() {
+    let project = one_change();
+    let refused = Cell::new(false);
+    let merged = project
+        .merge_watched("m1", &Selection::default(), &|moment| {
+            if moment == "ready" {
+                let other = project.undo("u1", None);
+                refused.set(matches!(other, Err(airlock_merge::MergeError::Busy)));
+                assert!(project.merges().recover().unwrap().is_empty());
+            }
+        })
+        .unwrap();
+    assert!(refused.get());
+    assert!(merged.is_complete());
+}
+
+#[test]
+fn kept_content_that_was_tampered_with_is_not_restored() {
+    let project = one_change();
+    project.merge("m1", &Selection::default()).unwrap();
+    let kept = project.state.join("merges/done/m1/old/0");
+    std::fs::write(&kept, "forged").unwrap();
+    assert!(project.undo("u1", None).is_err());
+    assert_eq!(text(&project), "new");
+    assert!(!project.merges().has_unfinished());
+    let _: &Path = &kept;
+}

@@ -67,6 +67,11 @@ macro_rules! id {
                 }
             }
 
+            /// Whether [`Self::new`] would take `text`, without keeping it.
+            pub fn is_valid(text: &str) -> bool {
+                $check(text)
+            }
+
             /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0

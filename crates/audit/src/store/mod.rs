@@ -29,8 +29,8 @@ use crate::query::{Filter, Records, Stats};
 use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
-    self, Append, AppendError, Awaited, CommitState, Committer, Draft, Drafts, Job, Meta, Window,
-    Writer, Written, newest_head, read_meta, write_meta,
+    self, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job, Meta,
+    WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -211,8 +211,14 @@ impl Log {
         let dead = marker::dead_writers(&layout.writers())?;
         let marker = leave_marker(&layout, &config, head)?;
         let report = OpenReport::build(&layout, head, &dead, recovered)?;
+        // From here on the writer itself waits for the disk.
+        db.pragma_update(None, "synchronous", "NORMAL")
+            .map_err(fail)?;
+        let wal = WalFile::open(&layout.database())
+            .map_err(|source| OpenError::io(&layout.database(), source))?;
         let committer = Committer {
             db,
+            disk: Arc::new(Disk::new(Box::new(wal))),
             log: id,
             checkpoints: CheckpointFile::new(&layout),
             every: config.checkpoint_every.max(1),
@@ -303,6 +309,7 @@ impl Log {
         if !windowed || durable || shared.is_failing() {
             return shared.append(drafts, durable).map(Some);
         }
+        shared.check_disk()?;
         let records = drafts.len();
         let append = Append {
             drafts,

@@ -3,6 +3,7 @@
 //! Invariant: the head is read inside the transaction that extends it, so any number of processes
 //! build one gapless chain.
 
+use super::disk::Disk;
 use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
@@ -146,6 +147,7 @@ fn insert_with(statement: &mut Statement<'_>, rows: &[(i64, &[u8])]) -> rusqlite
 /// What the writer thread works with.
 pub(crate) struct Committer {
     pub(crate) db: Connection,
+    pub(crate) disk: Arc<Disk>,
     pub(crate) log: LogId,
     pub(crate) checkpoints: CheckpointFile,
     pub(crate) every: u64,
@@ -157,7 +159,6 @@ pub(crate) struct Committer {
 /// What changes from one transaction to the next.
 #[derive(Debug, Default)]
 pub(crate) struct CommitState {
-    full_sync: Option<bool>,
     /// The last checkpoint this process knows of; others may have signed later ones.
     checkpointed: u64,
     /// Pages written since the last WAL checkpoint, roughly.
@@ -178,7 +179,7 @@ struct Unpublished {
 
 /// What a transaction wrote.
 pub(crate) struct Committed {
-    /// Whether it waited for the disk.
+    /// Whether somebody waits for it to be on disk.
     pub(crate) durable: bool,
     /// How many records it wrote.
     records: usize,
@@ -221,18 +222,16 @@ impl Committer {
         let wanted = jobs
             .iter()
             .any(|queued| matches!(queued.job, Job::Checkpoint(_)));
-        self.synchronous(durable)?;
         self.execute("BEGIN IMMEDIATE")?;
         let result = self.fill(jobs, durable, wanted).and_then(|filled| {
             self.execute("COMMIT")?;
             Ok(filled)
         });
         match result {
-            Ok(mut committed) => {
+            Ok(committed) => {
                 let pages = self.state.bytes / u64::from(PAGE_SIZE);
                 self.state.since_upkeep += pages + PAGES_PER_COMMIT;
                 self.state.appended |= committed.records > 0;
-                self.publish(&mut committed);
                 Ok(committed)
             }
             Err(error) => {
@@ -332,20 +331,28 @@ impl Committer {
         Ok(())
     }
 
-    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
-    /// that could not be put there is tried again with every commit: the file is what shows a
-    /// chain that was cut short.
-    fn publish(&mut self, committed: &mut Committed) {
+    /// Waits for the disk if somebody wants that of the transaction, and puts its checkpoint into
+    /// the file beside the key. Fails only if the records are not durable that should be.
+    pub(crate) fn settle(&mut self, committed: &mut Committed) -> Result<(), AppendError> {
+        let synced = if committed.durable {
+            self.disk.sync()
+        } else {
+            Ok(())
+        };
         if let Some(checkpoint) = committed.checkpoint {
             // The newest vouches for everything an older one did.
             self.state.unpublished = Some(Unpublished {
                 checkpoint,
-                synced: false,
+                synced: committed.durable && synced.is_ok(),
             });
         }
         committed.checkpoint_error = self.publish_pending().err();
+        synced
     }
 
+    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
+    /// that could not be put there is tried again with every commit: the file is what shows a
+    /// chain that was cut short.
     fn publish_pending(&mut self) -> Result<(), AppendError> {
         let Some(mut pending) = self.state.unpublished.take() else {
             return Ok(());
@@ -358,39 +365,13 @@ impl Committer {
     }
 
     fn keep(&mut self, pending: &mut Unpublished) -> Result<(), AppendError> {
-        if !pending.synced && self.state.full_sync != Some(true) {
-            self.sync()?;
+        if !pending.synced {
+            self.disk.sync()?;
         }
         pending.synced = true;
         self.checkpoints
             .append(&pending.checkpoint)
             .map_err(|error| AppendError::Checkpoint(error.to_string()))
-    }
-
-    /// Makes everything committed so far durable.
-    fn sync(&mut self) -> Result<(), AppendError> {
-        self.synchronous(true)?;
-        self.execute("BEGIN IMMEDIATE")?;
-        let touched = write_meta(
-            &self.db,
-            Meta::Checkpointed,
-            &self.state.checkpointed.to_be_bytes(),
-        )
-        .map_err(|error| AppendError::sqlite(&error));
-        touched.and_then(|()| self.execute("COMMIT"))
-    }
-
-    /// FULL waits for the disk at each commit, NORMAL does not. Only ever changed between
-    /// transactions: SQLite ignores it inside one.
-    fn synchronous(&mut self, full: bool) -> Result<(), AppendError> {
-        if self.state.full_sync != Some(full) {
-            let level = if full { "FULL" } else { "NORMAL" };
-            self.db
-                .pragma_update(None, "synchronous", level)
-                .map_err(|error| AppendError::sqlite(&error))?;
-            self.state.full_sync = Some(full);
-        }
-        Ok(())
     }
 
     fn execute(&self, sql: &str) -> Result<(), AppendError> {
@@ -426,7 +407,8 @@ impl Committer {
                 job: Job::Checkpoint(reply),
                 acknowledged: 0,
             };
-            let committed = self.commit(&mut [job])?;
+            let mut committed = self.commit(&mut [job])?;
+            self.settle(&mut committed)?;
             if let Some(error) = committed.checkpoint_error {
                 return Err(error);
             }

@@ -29,8 +29,8 @@ use crate::query::{Filter, Records, Stats};
 use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
-    self, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job, Meta,
-    WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
+    self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
+    Meta, WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -63,6 +63,14 @@ impl Buffering {
         records: 100,
         millis: 500,
     };
+
+    /// Pages the write-ahead log may have before they are moved into the database.
+    const fn pages_ahead(self) -> u64 {
+        match self {
+            Self::Immediate => writer::SHORT,
+            Self::Windowed { .. } => writer::LONG_LIVED,
+        }
+    }
 
     const fn window(self) -> Window {
         match self {
@@ -201,7 +209,7 @@ impl Log {
         let layout = Layout::new(&config.directory, &config.keys);
         private_directory(&layout.directory)?;
         let lock = share_lock(&layout)?;
-        let (db, id, recovered) = open_or_recover(&config, &layout, &lock)?;
+        let (mut db, id, recovered) = open_or_recover(&config, &layout, &lock)?;
         let fail = |source| OpenError::sqlite(&layout.database(), source);
         let head = newest_head(&db, &id).map_err(fail)?;
         if let Some(pages) = config.max_pages {
@@ -216,8 +224,10 @@ impl Log {
             .map_err(fail)?;
         let wal = WalFile::open(&layout.database())
             .map_err(|source| OpenError::io(&layout.database(), source))?;
+        let ahead = Ahead::watch(&mut db, config.buffering.pages_ahead()).map_err(fail)?;
         let committer = Committer {
             db,
+            ahead,
             disk: Arc::new(Disk::new(Box::new(wal))),
             log: id,
             checkpoints: CheckpointFile::new(&layout),

@@ -3,25 +3,16 @@
 //! Invariant: the head is read inside the transaction that extends it, so any number of processes
 //! build one gapless chain.
 
+use super::ahead::Ahead;
 use super::disk::Disk;
 use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
-use crate::open::PAGE_SIZE;
 use crate::store::CheckpointFile;
 use crate::{Entry, EventType, SignedCheckpoint, Stage};
 use airlock_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Statement};
 use std::sync::Arc;
-
-/// Page writes between two WAL checkpoints. Each costs two fsyncs, so records would be the wrong
-/// unit: small ones share pages.
-const UPKEEP_PAGES: u64 = 1_000;
-/// Pages every transaction writes besides the records' own.
-const PAGES_PER_COMMIT: u64 = 2;
-
-/// A WAL beyond this many bytes is checkpointed at close: short commands never reach the count.
-const WAL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The names of the rows of `meta`.
 #[derive(Debug, Clone, Copy)]
@@ -148,6 +139,7 @@ fn insert_with(statement: &mut Statement<'_>, rows: &[(i64, &[u8])]) -> rusqlite
 pub(crate) struct Committer {
     pub(crate) db: Connection,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) ahead: Ahead,
     pub(crate) log: LogId,
     pub(crate) checkpoints: CheckpointFile,
     pub(crate) every: u64,
@@ -161,10 +153,6 @@ pub(crate) struct Committer {
 pub(crate) struct CommitState {
     /// The last checkpoint this process knows of; others may have signed later ones.
     checkpointed: u64,
-    /// Pages written since the last WAL checkpoint, roughly.
-    since_upkeep: u64,
-    /// Bytes of records in the transaction.
-    bytes: u64,
     appended: bool,
     unpublished: Option<Unpublished>,
 }
@@ -229,8 +217,6 @@ impl Committer {
         });
         match result {
             Ok(committed) => {
-                let pages = self.state.bytes / u64::from(PAGE_SIZE);
-                self.state.since_upkeep += pages + PAGES_PER_COMMIT;
                 self.state.appended |= committed.records > 0;
                 Ok(committed)
             }
@@ -260,7 +246,6 @@ impl Committer {
             checkpoint: None,
             checkpoint_error: None,
         };
-        self.state.bytes = 0;
         let mut rows = Vec::with_capacity(jobs.len());
         for queued in jobs {
             let Job::Append(append) = &mut queued.job else {
@@ -270,7 +255,6 @@ impl Committer {
             for draft in append.drafts.as_mut_slice() {
                 head = draft.seal(&head)?;
                 rows.push((head.seq.cast_signed(), draft.stored()));
-                self.state.bytes += draft.stored().len() as u64;
                 if promised {
                     committed.promised.push(Written {
                         seq: head.seq,
@@ -383,16 +367,12 @@ impl Committer {
     }
 
     pub(crate) fn wants_upkeep(&self) -> bool {
-        self.state.since_upkeep >= UPKEEP_PAGES
+        self.ahead.is_long()
     }
 
     /// Moves the WAL into the database, as far as readers allow.
     pub(crate) fn upkeep(&mut self) {
-        self.state.since_upkeep = 0;
-        // Readers or a full disk may be in the way; the WAL grows until the next try.
-        let _ = self
-            .db
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        self.ahead.shorten(&self.db);
     }
 
     /// The end of the writer: a last checkpoint if that is wanted, and a tidy WAL.
@@ -413,17 +393,12 @@ impl Committer {
                 return Err(error);
             }
         }
-        if self.on_close || self.wal_bytes() > WAL_BYTES {
+        if self.on_close {
             self.upkeep();
         }
         if self.state.unpublished.is_none() {
             return Ok(());
         }
         published
-    }
-
-    fn wal_bytes(&self) -> u64 {
-        let Some(path) = self.db.path() else { return 0 };
-        std::fs::metadata(format!("{path}-wal")).map_or(0, |metadata| metadata.len())
     }
 }

@@ -8,12 +8,14 @@
 //!
 //! Non-guarantee: a crash loses buffered records that were not committed, at most the window.
 
+mod ahead;
 mod commit;
 mod disk;
 mod draft;
 mod promise;
 mod queue;
 
+pub(crate) use ahead::{Ahead, LONG_LIVED, SHORT};
 pub(crate) use commit::{
     CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
 };
@@ -370,3 +372,6 @@ impl Drop for CloseOnExit {
         self.0.queue.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests;

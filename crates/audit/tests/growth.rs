@@ -22,7 +22,7 @@ fn many_short_commands_leave_a_short_write_ahead_log() {
     let mut longest = 0;
     for n in 0..60 {
         let log = place.open();
-        log.append(&attempt(&format!("command {n}")), Durability::Durable)
+        log.append(&attempt(&format!("command-{n}")), Durability::Durable)
             .expect("appended");
         log.append(&note("done"), Durability::Buffered)
             .expect("appended");

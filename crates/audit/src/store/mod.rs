@@ -3,6 +3,20 @@
 //! Guarantee: a durable append is on disk when it returns; several processes may append to one
 //! directory and get one gapless chain; what a crash interrupted is named at the next open.
 //!
+//! What each sync guards:
+//! - the write-ahead log after a commit ([`writer`]): the durable records in it and all before them;
+//! - the write-ahead log before its pages move, and the database after (SQLite): a page is given up
+//!   in one place only once it is safe in the other;
+//! - the header of a write-ahead log that begins anew (SQLite): what stood there before is not
+//!   taken for newer pages;
+//! - a new database and its directory, before anything is appended: the log itself;
+//! - the checkpoints file, after a sync of the records: no checkpoint vouches for what may be lost;
+//! - an archive and its directory, before the rows it holds are deleted: those records.
+//!
+//! Outcomes and other buffered records wait for none of these: a power failure loses those since the
+//! last sync. Nor do locks and markers, which tell of processes; a marker becomes durable with the
+//! first sync of its writer's records, where the file system keeps metadata in order.
+//!
 //! Non-guarantee: a break in the chain is recorded and shown, never repaired, and does not stop
 //! the log: whether to go on is the caller's policy.
 
@@ -224,7 +238,13 @@ impl Log {
             .map_err(fail)?;
         let wal = WalFile::open(&layout.database())
             .map_err(|source| OpenError::io(&layout.database(), source))?;
-        let ahead = Ahead::watch(&mut db, config.buffering.pages_ahead()).map_err(fail)?;
+        let mut ahead = Ahead::watch(&mut db, config.buffering.pages_ahead()).map_err(fail)?;
+        if !dead.is_empty() {
+            // One of them may have ended because the disk lost pages of the write-ahead log. What
+            // can still be read goes to the database, with a sync of its own, before anything is
+            // added behind it.
+            ahead.shorten(&db);
+        }
         let committer = Committer {
             db,
             ahead,

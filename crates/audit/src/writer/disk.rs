@@ -54,7 +54,9 @@ impl WalFile {
 
 impl Barrier for WalFile {
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()?;
+        // Not the data alone: that would leave out the journal of a file system where nothing but
+        // a time changed, and with it the marker of this writer, which tells of its end.
+        self.0.sync_all()?;
         let metadata = self.0.metadata()?;
         // Whoever removed or replaced the file left the commits in one that no next start finds.
         if metadata.nlink() == 0 || metadata.len() == 0 {

@@ -513,18 +513,16 @@ impl Soundness {
 
     /// The links of two records, where each is nothing but a link: it can be read, its digest is
     /// right, its entry is what `depth` asks for, and it says nothing about the chain itself.
-    pub(crate) fn links(&mut self, stored: [&[u8]; 2]) -> [Option<Link>; 2] {
-        match stored.map(Stored::parse) {
-            [Ok(one), Ok(two)] => {
-                let [one_holds, two_holds] = one.are_intact(&two);
-                [(one_holds, one), (two_holds, two)]
-                    .map(|(holds, record)| self.link_if(holds, &record))
+    pub(crate) fn links(&mut self, [one, two]: [&[u8]; 2]) -> [Option<Link>; 2] {
+        let (one, two) = match (Stored::parse(one), Stored::parse(two)) {
+            (Ok(one), Ok(two)) => (one, two),
+            (one, two) => {
+                let mut alone = |record: Stored<'_>| self.link_if(record.is_intact(), &record);
+                return [one.ok().and_then(&mut alone), two.ok().and_then(alone)];
             }
-            other => other.map(|parsed| {
-                let record = parsed.ok()?;
-                self.link_if(record.is_intact(), &record)
-            }),
-        }
+        };
+        let [one_holds, two_holds] = one.are_intact(&two);
+        [self.link_if(one_holds, &one), self.link_if(two_holds, &two)]
     }
 
     fn link_if(&mut self, intact: bool, record: &Stored<'_>) -> Option<Link> {

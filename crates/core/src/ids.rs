@@ -67,6 +67,11 @@ macro_rules! id {
                 }
             }
 
+            /// Whether [`Self::new`] would take `text`, without keeping it.
+            pub fn is_valid(text: &str) -> bool {
+                $check(text)
+            }
+
             /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -167,7 +172,9 @@ mod tests {
             &"x".repeat(129),
         ] {
             assert!(SessionId::new(bad).is_err(), "{bad:?}");
+            assert!(!SessionId::is_valid(bad), "{bad:?}");
         }
+        assert!(SessionId::is_valid("0192f3a4-7c1e"));
         assert!(SessionId::new("0192f3a4-7c1e").is_ok());
         for bad in ["", "Upper", "a_b", "-a", "a-", "a.b"] {
             assert!(PluginName::new(bad).is_err(), "{bad:?}");

@@ -120,7 +120,7 @@ impl Checker {
         from.time()?;
         from.coded(|from| Ok(EventType::from_code(from.u16()?)))?;
         from.coded(|from| Ok(Stage::from_code(from.u8()?)))?;
-        from.optional(Decoder::parsed::<ActionId>)?;
+        from.optional(|from| id(from, ActionId::is_valid))?;
         // Syscall and tool.
         texts(from, 2)?;
         from.optional(|from| from.block(|from| self.caller(from)))?;
@@ -128,7 +128,7 @@ impl Checker {
         // Token, reason, input and output.
         texts(from, 4)?;
         from.optional(Decoder::u64)?;
-        from.optional(Decoder::parsed::<SandboxId>)?;
+        from.optional(|from| id(from, SandboxId::is_valid))?;
         from.optional(|from| from.block(|from| self.known_request(from)))?;
         map(from)
     }
@@ -151,13 +151,13 @@ impl Checker {
         from.word::<Syscall>()?;
         effects(from)?;
         items(from, |from| self.path(from))?;
-        from.optional(Decoder::text)?;
+        from.optional(Decoder::skip_text)?;
         from.optional(Decoder::u16)?;
-        items(from, |from| from.text().map(drop))?;
+        items(from, Decoder::skip_text)?;
         // Tool and secret.
         texts(from, 2)?;
         from.word::<Tier>()?;
-        from.optional(Decoder::text)?;
+        from.optional(Decoder::skip_text)?;
         from.optional(Decoder::u64)?;
         from.block(|from| self.caller(from))
     }
@@ -183,9 +183,16 @@ impl Checker {
 }
 
 fn decision(from: &mut Decoder<'_>) -> Decoded<()> {
-    from.text()?;
-    items(from, |from| from.text().map(drop))?;
-    from.text().map(drop)
+    from.skip_text()?;
+    items(from, Decoder::skip_text)?;
+    from.skip_text()
+}
+
+/// An identifier, without the memory it takes to keep one.
+fn id(from: &mut Decoder<'_>, is_valid: fn(&str) -> bool) -> Decoded<()> {
+    from.judged(DecodeProblem::Invalid, |from| {
+        Ok(is_valid(from.text()?).then_some(()))
+    })
 }
 
 /// In ascending order, each once.
@@ -204,7 +211,7 @@ fn effects(from: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn texts(from: &mut Decoder<'_>, count: usize) -> Decoded<()> {
-    (0..count).try_for_each(|_| from.optional(Decoder::text).map(drop))
+    (0..count).try_for_each(|_| from.optional(Decoder::skip_text).map(drop))
 }
 
 fn items<'a>(
@@ -223,6 +230,6 @@ fn map(from: &mut Decoder<'_>) -> Decoded<()> {
             Ok(last.is_none_or(|last| last < name).then_some(name))
         })?;
         last = Some(name);
-        from.text().map(drop)
+        from.skip_text()
     })
 }

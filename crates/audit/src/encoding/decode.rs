@@ -243,6 +243,19 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// Passes over a text.
+    pub(super) fn skip_text(&mut self) -> Decoded<()> {
+        let length = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+        let offset = self.offset;
+        let bytes = self.take(length)?;
+        // Most are plain ASCII, which takes less time to see.
+        if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
+            return Ok(());
+        }
+        let problem = DecodeProblem::NotText;
+        Err(DecodeError { offset, problem })
+    }
+
     fn string(&mut self) -> Decoded<String> {
         self.text().map(str::to_owned)
     }

@@ -130,30 +130,31 @@ pub(super) fn verify_layout(
     let db = open_database(&path, Access::Read)?;
     let sqlite = |source| OpenError::sqlite(&path, source);
     small_cache(&db).map_err(sqlite)?;
-    let kept = kept_checkpoints(layout)?;
-    // One snapshot for everything: rows may be archived while this runs, and the archives are
-    // listed after the snapshot began, so nothing falls between.
-    db.execute_batch("BEGIN").map_err(sqlite)?;
-    let log = log_id(&db).map_err(sqlite)?;
-    let mut walk = Walk::new(layout, &db, (log, kept), options, cancel)?;
-    // Both read every page; side by side they take the time of one.
-    let complaints = std::thread::scope(|scope| {
+    // The structure and the chain each need every page, and the checkpoints' signatures take their
+    // time, too: side by side they take the time of the longest.
+    std::thread::scope(|scope| {
         let structure = scope.spawn(|| check_structure(&path));
+        let kept = kept_checkpoints(layout)?;
+        // One snapshot for everything: rows may be archived while this runs, and the archives are
+        // listed after the snapshot began, so nothing falls between.
+        db.execute_batch("BEGIN").map_err(sqlite)?;
+        let log = log_id(&db).map_err(sqlite)?;
+        let mut walk = Walk::new(layout, &db, (log, kept), options, cancel)?;
         walk.archives();
         walk.copies(&db, &layout.segments());
         let mut judges = Judges::start(scope, options.depth);
         walk.rows(&db, &mut judges);
         // The judges end when nobody can hand in any more.
         drop(judges);
-        structure.join()
-    });
-    let panicked = |_| vec!["the check of the database's structure did not finish".to_owned()];
-    let complaints = complaints.unwrap_or_else(panicked);
-    walk.report.structure.extend(complaints);
-    if cancel.load(Ordering::Relaxed) {
-        return Err(VerifyError::Cancelled);
-    }
-    Ok(walk.finish())
+        let complaints = structure.join().unwrap_or_else(|_| {
+            vec!["the check of the database's structure did not finish".to_owned()]
+        });
+        walk.report.structure.extend(complaints);
+        if cancel.load(Ordering::Relaxed) {
+            return Err(VerifyError::Cancelled);
+        }
+        Ok(walk.finish())
+    })
 }
 
 /// The chain after the last signed checkpoint, or all of it without one.

@@ -3,6 +3,20 @@
 //! Guarantee: a durable append is on disk when it returns; several processes may append to one
 //! directory and get one gapless chain; what a crash interrupted is named at the next open.
 //!
+//! What each sync guards:
+//! - the write-ahead log after a commit ([`writer`]): the durable records in it and all before them;
+//! - the write-ahead log before its pages move, and the database after (SQLite): a page is given up
+//!   in one place only once it is safe in the other;
+//! - the header of a write-ahead log that begins anew (SQLite): what stood there before is not
+//!   taken for newer pages;
+//! - a new database and its directory, before anything is appended: the log itself;
+//! - the checkpoints file, after a sync of the records: no checkpoint vouches for what may be lost;
+//! - an archive and its directory, before the rows it holds are deleted: those records.
+//!
+//! Outcomes and other buffered records wait for none of these: a power failure loses those since the
+//! last sync. Nor do locks and markers, which tell of processes; a marker becomes durable with the
+//! first sync of its writer's records, where the file system keeps metadata in order.
+//!
 //! Non-guarantee: a break in the chain is recorded and shown, never repaired, and does not stop
 //! the log: whether to go on is the caller's policy.
 
@@ -29,8 +43,8 @@ use crate::query::{Filter, Records, Stats};
 use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
-    self, Append, AppendError, Awaited, CommitState, Committer, Draft, Drafts, Job, Meta, Window,
-    Writer, Written, newest_head, read_meta, write_meta,
+    self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
+    Meta, WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
@@ -63,6 +77,14 @@ impl Buffering {
         records: 100,
         millis: 500,
     };
+
+    /// Pages the write-ahead log may have before they are moved into the database.
+    const fn pages_ahead(self) -> u64 {
+        match self {
+            Self::Immediate => writer::SHORT,
+            Self::Windowed { .. } => writer::LONG_LIVED,
+        }
+    }
 
     const fn window(self) -> Window {
         match self {
@@ -201,7 +223,7 @@ impl Log {
         let layout = Layout::new(&config.directory, &config.keys);
         private_directory(&layout.directory)?;
         let lock = share_lock(&layout)?;
-        let (db, id, recovered) = open_or_recover(&config, &layout, &lock)?;
+        let (mut db, id, recovered) = open_or_recover(&config, &layout, &lock)?;
         let fail = |source| OpenError::sqlite(&layout.database(), source);
         let head = newest_head(&db, &id).map_err(fail)?;
         if let Some(pages) = config.max_pages {
@@ -211,8 +233,22 @@ impl Log {
         let dead = marker::dead_writers(&layout.writers())?;
         let marker = leave_marker(&layout, &config, head)?;
         let report = OpenReport::build(&layout, head, &dead, recovered)?;
+        // From here on the writer itself waits for the disk.
+        db.pragma_update(None, "synchronous", "NORMAL")
+            .map_err(fail)?;
+        let wal = WalFile::open(&layout.database())
+            .map_err(|source| OpenError::io(&layout.database(), source))?;
+        let mut ahead = Ahead::watch(&mut db, config.buffering.pages_ahead()).map_err(fail)?;
+        if !dead.is_empty() {
+            // One of them may have ended because the disk lost pages of the write-ahead log. What
+            // can still be read goes to the database, with a sync of its own, before anything is
+            // added behind it.
+            ahead.shorten(&db);
+        }
         let committer = Committer {
             db,
+            ahead,
+            disk: Arc::new(Disk::new(Box::new(wal))),
             log: id,
             checkpoints: CheckpointFile::new(&layout),
             every: config.checkpoint_every.max(1),
@@ -303,6 +339,7 @@ impl Log {
         if !windowed || durable || shared.is_failing() {
             return shared.append(drafts, durable).map(Some);
         }
+        shared.check_disk()?;
         let records = drafts.len();
         let append = Append {
             drafts,

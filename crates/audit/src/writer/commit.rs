@@ -3,24 +3,16 @@
 //! Invariant: the head is read inside the transaction that extends it, so any number of processes
 //! build one gapless chain.
 
+use super::ahead::Ahead;
+use super::disk::Disk;
 use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
-use crate::open::PAGE_SIZE;
 use crate::store::CheckpointFile;
 use crate::{Entry, EventType, SignedCheckpoint, Stage};
 use airlock_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Statement};
 use std::sync::Arc;
-
-/// Page writes between two WAL checkpoints. Each costs two fsyncs, so records would be the wrong
-/// unit: small ones share pages.
-const UPKEEP_PAGES: u64 = 1_000;
-/// Pages every transaction writes besides the records' own.
-const PAGES_PER_COMMIT: u64 = 2;
-
-/// A WAL beyond this many bytes is checkpointed at close: short commands never reach the count.
-const WAL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The names of the rows of `meta`.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +138,8 @@ fn insert_with(statement: &mut Statement<'_>, rows: &[(i64, &[u8])]) -> rusqlite
 /// What the writer thread works with.
 pub(crate) struct Committer {
     pub(crate) db: Connection,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) ahead: Ahead,
     pub(crate) log: LogId,
     pub(crate) checkpoints: CheckpointFile,
     pub(crate) every: u64,
@@ -157,13 +151,8 @@ pub(crate) struct Committer {
 /// What changes from one transaction to the next.
 #[derive(Debug, Default)]
 pub(crate) struct CommitState {
-    full_sync: Option<bool>,
     /// The last checkpoint this process knows of; others may have signed later ones.
     checkpointed: u64,
-    /// Pages written since the last WAL checkpoint, roughly.
-    since_upkeep: u64,
-    /// Bytes of records in the transaction.
-    bytes: u64,
     appended: bool,
     unpublished: Option<Unpublished>,
 }
@@ -178,7 +167,7 @@ struct Unpublished {
 
 /// What a transaction wrote.
 pub(crate) struct Committed {
-    /// Whether it waited for the disk.
+    /// Whether somebody waits for it to be on disk.
     pub(crate) durable: bool,
     /// How many records it wrote.
     records: usize,
@@ -221,18 +210,14 @@ impl Committer {
         let wanted = jobs
             .iter()
             .any(|queued| matches!(queued.job, Job::Checkpoint(_)));
-        self.synchronous(durable)?;
         self.execute("BEGIN IMMEDIATE")?;
         let result = self.fill(jobs, durable, wanted).and_then(|filled| {
             self.execute("COMMIT")?;
             Ok(filled)
         });
         match result {
-            Ok(mut committed) => {
-                let pages = self.state.bytes / u64::from(PAGE_SIZE);
-                self.state.since_upkeep += pages + PAGES_PER_COMMIT;
+            Ok(committed) => {
                 self.state.appended |= committed.records > 0;
-                self.publish(&mut committed);
                 Ok(committed)
             }
             Err(error) => {
@@ -261,7 +246,6 @@ impl Committer {
             checkpoint: None,
             checkpoint_error: None,
         };
-        self.state.bytes = 0;
         let mut rows = Vec::with_capacity(jobs.len());
         for queued in jobs {
             let Job::Append(append) = &mut queued.job else {
@@ -271,7 +255,6 @@ impl Committer {
             for draft in append.drafts.as_mut_slice() {
                 head = draft.seal(&head)?;
                 rows.push((head.seq.cast_signed(), draft.stored()));
-                self.state.bytes += draft.stored().len() as u64;
                 if promised {
                     committed.promised.push(Written {
                         seq: head.seq,
@@ -332,20 +315,28 @@ impl Committer {
         Ok(())
     }
 
-    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
-    /// that could not be put there is tried again with every commit: the file is what shows a
-    /// chain that was cut short.
-    fn publish(&mut self, committed: &mut Committed) {
+    /// Waits for the disk if somebody wants that of the transaction, and puts its checkpoint into
+    /// the file beside the key. Fails only if the records are not durable that should be.
+    pub(crate) fn settle(&mut self, committed: &mut Committed) -> Result<(), AppendError> {
+        let synced = if committed.durable {
+            self.disk.sync()
+        } else {
+            Ok(())
+        };
         if let Some(checkpoint) = committed.checkpoint {
             // The newest vouches for everything an older one did.
             self.state.unpublished = Some(Unpublished {
                 checkpoint,
-                synced: false,
+                synced: committed.durable && synced.is_ok(),
             });
         }
         committed.checkpoint_error = self.publish_pending().err();
+        synced
     }
 
+    /// Puts a committed checkpoint into the file beside the key, once its records are on disk. One
+    /// that could not be put there is tried again with every commit: the file is what shows a
+    /// chain that was cut short.
     fn publish_pending(&mut self) -> Result<(), AppendError> {
         let Some(mut pending) = self.state.unpublished.take() else {
             return Ok(());
@@ -358,39 +349,13 @@ impl Committer {
     }
 
     fn keep(&mut self, pending: &mut Unpublished) -> Result<(), AppendError> {
-        if !pending.synced && self.state.full_sync != Some(true) {
-            self.sync()?;
+        if !pending.synced {
+            self.disk.sync()?;
         }
         pending.synced = true;
         self.checkpoints
             .append(&pending.checkpoint)
             .map_err(|error| AppendError::Checkpoint(error.to_string()))
-    }
-
-    /// Makes everything committed so far durable.
-    fn sync(&mut self) -> Result<(), AppendError> {
-        self.synchronous(true)?;
-        self.execute("BEGIN IMMEDIATE")?;
-        let touched = write_meta(
-            &self.db,
-            Meta::Checkpointed,
-            &self.state.checkpointed.to_be_bytes(),
-        )
-        .map_err(|error| AppendError::sqlite(&error));
-        touched.and_then(|()| self.execute("COMMIT"))
-    }
-
-    /// FULL waits for the disk at each commit, NORMAL does not. Only ever changed between
-    /// transactions: SQLite ignores it inside one.
-    fn synchronous(&mut self, full: bool) -> Result<(), AppendError> {
-        if self.state.full_sync != Some(full) {
-            let level = if full { "FULL" } else { "NORMAL" };
-            self.db
-                .pragma_update(None, "synchronous", level)
-                .map_err(|error| AppendError::sqlite(&error))?;
-            self.state.full_sync = Some(full);
-        }
-        Ok(())
     }
 
     fn execute(&self, sql: &str) -> Result<(), AppendError> {
@@ -402,16 +367,12 @@ impl Committer {
     }
 
     pub(crate) fn wants_upkeep(&self) -> bool {
-        self.state.since_upkeep >= UPKEEP_PAGES
+        self.ahead.is_long()
     }
 
     /// Moves the WAL into the database, as far as readers allow.
     pub(crate) fn upkeep(&mut self) {
-        self.state.since_upkeep = 0;
-        // Readers or a full disk may be in the way; the WAL grows until the next try.
-        let _ = self
-            .db
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        self.ahead.shorten(&self.db);
     }
 
     /// The end of the writer: a last checkpoint if that is wanted, and a tidy WAL.
@@ -426,22 +387,18 @@ impl Committer {
                 job: Job::Checkpoint(reply),
                 acknowledged: 0,
             };
-            let committed = self.commit(&mut [job])?;
+            let mut committed = self.commit(&mut [job])?;
+            self.settle(&mut committed)?;
             if let Some(error) = committed.checkpoint_error {
                 return Err(error);
             }
         }
-        if self.on_close || self.wal_bytes() > WAL_BYTES {
+        if self.on_close {
             self.upkeep();
         }
         if self.state.unpublished.is_none() {
             return Ok(());
         }
         published
-    }
-
-    fn wal_bytes(&self) -> u64 {
-        let Some(path) = self.db.path() else { return 0 };
-        std::fs::metadata(format!("{path}-wal")).map_or(0, |metadata| metadata.len())
     }
 }

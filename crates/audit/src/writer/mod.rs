@@ -1,20 +1,25 @@
 //! The writer: one thread that appends to the chain for everybody in this process.
 //!
 //! Guarantee: a durable append returns only after its record, and every record before it, was
-//! fsynced; all durable appends that arrive while one fsync runs share the next. Acknowledged
+//! synced; all durable appends that arrive while one sync runs share the next. Acknowledged
 //! buffered records are never dropped while the process lives: a failing disk makes callers wait
-//! or fail, and writing goes on by itself once it works again.
+//! or fail, and writing goes on by itself once it works again. Only a failed sync is final: see
+//! [`disk`].
 //!
 //! Non-guarantee: a crash loses buffered records that were not committed, at most the window.
 
+mod ahead;
 mod commit;
+mod disk;
 mod draft;
 mod promise;
 mod queue;
 
+pub(crate) use ahead::{Ahead, LONG_LIVED, SHORT};
 pub(crate) use commit::{
     CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
 };
+pub(crate) use disk::{Disk, WalFile};
 pub(crate) use draft::{Draft, Drafts};
 pub(crate) use promise::{Awaited, Promise};
 pub use queue::Written;
@@ -30,7 +35,7 @@ use std::time::{Duration, Instant};
 const UPKEEP: Duration = Duration::from_mins(1);
 /// How often a failed write is tried again while records wait for it.
 const RETRY: Duration = Duration::from_millis(200);
-/// Longest wait for companions before a shared fsync: a fraction of what the fsync costs.
+/// Longest wait for companions before a shared sync: no more than a slow one costs.
 const LINGER: Duration = Duration::from_micros(500);
 
 /// Why a record could not be written. Whoever gets one must not go on with the action.
@@ -65,6 +70,10 @@ pub enum AppendError {
         /// Why the last try failed.
         cause: Box<AppendError>,
     },
+    /// The system could not bring to disk what was written. Final: from then on this log takes
+    /// nothing, because what is lost cannot be known.
+    #[error("the audit log cannot be brought to disk: {0}")]
+    Unsynced(String),
     /// Anything else the disk or the database said.
     #[error("the audit log cannot be written: {0}")]
     Failed(String),
@@ -84,6 +93,9 @@ impl AppendError {
             Self::Checkpoint(_) => Some("check the permissions of the key directory"),
             Self::Closed => None,
             Self::Lost { cause, .. } => cause.hint(),
+            Self::Unsynced(_) => {
+                Some("check the disk, then restart Airlock: it verifies what is there")
+            }
             Self::Failed(_) => Some("check the disk and the permissions of the state directory"),
         }
     }
@@ -126,6 +138,7 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) queue: Queue<Job>,
+    disk: Arc<Disk>,
     /// While set, nobody's record is acknowledged before it is committed.
     failing: AtomicBool,
     lost: AtomicUsize,
@@ -144,6 +157,7 @@ impl Writer {
     pub(crate) fn start(committer: Committer, window: Window) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             queue: Queue::new(window),
+            disk: Arc::clone(&committer.disk),
             failing: AtomicBool::new(false),
             lost: AtomicUsize::new(0),
             last_error: Mutex::new(None),
@@ -170,7 +184,7 @@ impl Writer {
             thread.join().map_err(|_| AppendError::Closed)?;
         }
         match self.shared.lost.swap(0, Ordering::Relaxed) {
-            0 => Ok(()),
+            0 => self.shared.disk.failure().map_or(Ok(()), Err),
             records => Err(AppendError::Lost {
                 records,
                 cause: Box::new(self.shared.last_error().unwrap_or(AppendError::Closed)),
@@ -192,10 +206,18 @@ impl Shared {
     }
 
     pub(crate) fn last_error(&self) -> Option<AppendError> {
+        if let Some(error) = self.disk.failure() {
+            return Some(error);
+        }
         self.last_error
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Refuses everybody once nothing can be made durable any more.
+    pub(crate) fn check_disk(&self) -> Result<(), AppendError> {
+        self.disk.failure().map_or(Ok(()), Err)
     }
 
     fn set_error(&self, error: Option<AppendError>) {
@@ -208,6 +230,7 @@ impl Shared {
 
     /// Queues records and hands back where the answer will arrive.
     pub(crate) fn append(&self, drafts: Drafts, durable: bool) -> Result<Awaited, AppendError> {
+        self.check_disk()?;
         let records = drafts.len();
         let append = Append {
             drafts,
@@ -222,6 +245,7 @@ impl Shared {
         &self,
         job: impl FnOnce(Reply<T>) -> Job,
     ) -> Result<mpsc::Receiver<Result<T, AppendError>>, AppendError> {
+        self.check_disk()?;
         let (reply, answer) = mpsc::sync_channel(1);
         self.queue.push_urgent(job(reply))?;
         Ok(answer)
@@ -236,7 +260,7 @@ pub(crate) fn answer<T>(answer: &mpsc::Receiver<Result<T, AppendError>>) -> Resu
 struct Loop {
     shared: Arc<Shared>,
     committer: Committer,
-    /// How many callers shared the last fsync.
+    /// How many callers shared the last sync.
     companions: usize,
     last_upkeep: Instant,
 }
@@ -256,7 +280,7 @@ impl Loop {
             let patience = Patience {
                 idle,
                 // Those that were just answered may be back in a moment: without waiting for them
-                // every second fsync would serve only the quickest.
+                // every second sync would serve only the quickest.
                 companions: self.companions,
                 linger: LINGER,
             };
@@ -283,12 +307,24 @@ impl Loop {
         let callers = promise.callers();
         match self.committer.commit(jobs) {
             Ok(mut committed) => {
-                self.companions = if committed.durable { callers } else { 0 };
-                promise.keep(Ok(committed.take_promised()));
                 let acknowledged = jobs.iter().map(|queued| queued.acknowledged).sum();
                 self.shared.set_error(None);
                 self.shared.queue.committed(acknowledged);
-                committed.answer(jobs.drain(..));
+                self.companions = if committed.durable { callers } else { 0 };
+                // Committed they are in any case, so nothing is left to be tried again.
+                let jobs = jobs.drain(..);
+                match self.committer.settle(&mut committed) {
+                    Ok(()) => {
+                        promise.keep(Ok(committed.take_promised()));
+                        committed.answer(jobs);
+                    }
+                    Err(error) => {
+                        promise.keep(Err(error.clone()));
+                        for queued in jobs {
+                            queued.job.refuse(&error);
+                        }
+                    }
+                }
             }
             Err(error) => {
                 self.companions = 0;
@@ -336,3 +372,6 @@ impl Drop for CloseOnExit {
         self.0.queue.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests;

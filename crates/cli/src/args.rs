@@ -160,6 +160,9 @@ found, 128+n signal.")]
     /// Serve one script of a policy, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock script-worker")]
     ScriptWorker,
+    /// Change files of a stage, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock file-worker")]
+    FileWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

@@ -49,7 +49,8 @@ pub struct KernelConfig {
     pub output_bytes: usize,
     /// Threads a search may use; zero means one a processor.
     pub search_threads: usize,
-    /// What runs the scripts of a policy; without it, decisions that would ask one are denials.
+    /// What runs the scripts of a policy; without it, decisions that would ask one are denials. The
+    /// same program, given `file-worker` instead, changes files of a stage.
     pub worker: Option<WorkerProgram>,
 }
 
@@ -104,6 +105,7 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
+    file_worker: Option<WorkerProgram>,
 }
 
 impl Kernel {
@@ -141,6 +143,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
+            file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
         })
     }
 
@@ -224,6 +227,10 @@ impl Kernel {
 
     pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
+    }
+
+    pub(crate) fn file_worker(&self) -> Option<&WorkerProgram> {
+        self.file_worker.as_ref()
     }
 
     pub(crate) fn search_threads(&self) -> usize {

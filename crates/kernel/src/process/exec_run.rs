@@ -2,7 +2,7 @@
 
 use super::checks;
 use super::failure::CheckId;
-use super::job::{Asked, Job, Listing, Staging};
+use super::job::{Asked, Job};
 use super::plan::bounded;
 use super::wrappers;
 use crate::beneath::Root;
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     child_processes: Option<u32>,
 }
 
-const TEMPLATE: &str = "code-executor";
+pub(super) const TEMPLATE: &str = "code-executor";
 const TIMEOUT: Span = Span::from_secs(30);
 const MEMORY: ByteSize = ByteSize::from_bytes(512 << 20);
 const CHILDREN: u32 = 10;
@@ -185,19 +185,12 @@ impl Tool for ExecRun {
         let limits = limits(&asked)?;
         check_environment(&asked.environment)?;
         Ok(Box::new(Boxed(Job {
-            template: template(TEMPLATE)?,
             inner,
             directory: directory(asked.directory.as_deref(), root)?,
-            reads: Vec::new(),
-            writes: Vec::new(),
-            denials: Vec::new(),
-            inherited: Vec::new(),
             environment: asked.environment,
             limits,
-            staging: Staging::Stage("default".to_owned()),
             stdin: asked.stdin,
-            listing: Listing::Policy,
-            command: asked.command,
+            ..Job::of(asked.command)?
         })))
     }
 }

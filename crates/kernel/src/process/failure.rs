@@ -1,5 +1,6 @@
 //! Why nothing was run in the process tier.
 
+use super::files::Refusal;
 use airlock_sandbox::launch::{RunError, StartError};
 use airlock_sandbox::plan::Problem;
 use airlock_sandbox::{NotEnforced, PlanError};
@@ -61,6 +62,12 @@ pub enum ProcessFailure {
     /// The kernel was opened without what it needs to know of the machine.
     #[error("this kernel was not told what it needs to run programs")]
     NoMachine,
+    /// The kernel was opened without a program of its own to change files with.
+    #[error("this kernel has no worker to change files with")]
+    NoWorker,
+    /// Files were not changed.
+    #[error(transparent)]
+    Files(Refusal),
     /// The stage cannot be used.
     #[error("{what}")]
     Stage {
@@ -124,7 +131,8 @@ impl ProcessFailure {
             Self::Plan(_) => "plan_refused",
             Self::Limit(_) | Self::TierTooLow => "limit_not_enforceable",
             Self::NotEnforced(_) | Self::Unsupported => "not_enforceable",
-            Self::NoMachine => "tier_unavailable",
+            Self::NoMachine | Self::NoWorker => "tier_unavailable",
+            Self::Files(refusal) => refusal.code(),
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
             Self::Sandbox(_) => "sandbox_failed",
@@ -163,6 +171,8 @@ impl ProcessFailure {
             Self::Stage { busy: false, .. } => {
                 "`airlock stage list` shows what there is; `--no-stage` works without one"
             }
+            Self::Files(refusal) => return refusal.hint().map(str::to_owned),
+            Self::NoWorker => "use the `airlock` command, which is its own worker",
             Self::NoMachine | Self::Sandbox(_) => return None,
         };
         Some(fix.to_owned())

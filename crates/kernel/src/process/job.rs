@@ -1,12 +1,21 @@
 //! What a tool asks of the process tier, as data.
 
+use super::exec_run::{TEMPLATE, template};
+use super::files::Refusal;
+use crate::tools::InvalidArguments;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::Template;
 use std::collections::BTreeMap;
 
+/// The most a change to files may take.
+const FILES_DURATION: Span = Span::from_secs(30);
+const FILES_MEMORY: ByteSize = ByteSize::from_bytes(256 << 20);
+
 /// Where what a program writes to the workspace goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Staging {
+    /// Into the stage of the call's session.
+    Session,
     /// Into the stage of this name.
     Stage(String),
     /// Nowhere: the workspace is read-only.
@@ -30,6 +39,17 @@ pub(super) enum Listing {
     Policy,
     /// The person's, who typed it.
     Person,
+    /// Nobody's: it is a program of Airlock's own, or one whose arguments are.
+    Own,
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The job's command.
+    Command,
+    /// The file worker, with its order; or why there is none to give.
+    Files(Result<String, Refusal>),
 }
 
 /// A program to be run in a sandbox.
@@ -50,9 +70,45 @@ pub struct Job {
     pub(super) staging: Staging,
     pub(super) stdin: Option<String>,
     pub(super) listing: Listing,
+    pub(super) work: Work,
 }
 
 impl Job {
+    /// A job for the file worker.
+    pub(super) fn for_files(order: Result<String, Refusal>) -> Result<Self, InvalidArguments> {
+        Ok(Self {
+            limits: Asked {
+                duration: Some(FILES_DURATION),
+                memory: Some(FILES_MEMORY),
+                cpus: None,
+                pids: None,
+            },
+            listing: Listing::Own,
+            work: Work::Files(order),
+            ..Self::of(Vec::new())?
+        })
+    }
+
+    /// A job with the limits of the usual template and nothing but the workspace, on a stage.
+    pub(super) fn of(command: Vec<String>) -> Result<Self, InvalidArguments> {
+        Ok(Self {
+            template: template(TEMPLATE)?,
+            command,
+            inner: 0,
+            directory: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            denials: Vec::new(),
+            inherited: Vec::new(),
+            environment: BTreeMap::new(),
+            limits: Asked::default(),
+            staging: Staging::Session,
+            stdin: None,
+            listing: Listing::Policy,
+            work: Work::Command,
+        })
+    }
+
     /// The program wrappers lead to, with its arguments.
     pub(super) fn program(&self) -> &[String] {
         self.command.get(self.inner..).unwrap_or(&self.command)

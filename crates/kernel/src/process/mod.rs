@@ -7,14 +7,17 @@
 //!
 //! Guarantee: what policy denies a caller to read is denied in every sandbox of theirs, no limit is
 //! above what template, policy and contract allow, and the real tree is never written.
-//! Non-guarantee: what a program does to its stage is not judged here but when it is merged.
+//! After each run what it did to its stage is judged like calls of its own, and what may not be is
+//! put back ([`check`](self::check)) before anybody else uses the stage.
 
+mod check;
 mod checks;
 mod denials;
 #[cfg(test)]
 mod denials_tests;
 mod exec_run;
 mod failure;
+mod files;
 mod job;
 mod own;
 mod plan;
@@ -26,12 +29,16 @@ mod surround;
 mod translate;
 mod wrappers;
 
+pub(crate) use check::Changes;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
+pub(crate) use files::{Delete, Move, Patch, Write};
+pub use files::{Refusal as FileRefusal, serve_files};
 pub use job::Job;
 pub(crate) use plan::{Grounds, Planned};
-pub use ran::{LimitHit, Ran};
+pub use ran::{LimitHit, PutBack, Ran};
 pub use stages::StageHold;
+pub(crate) use stages::{stage_of, view};
 pub use streams::{Attached, Steering};
 pub use surround::Machine;
 

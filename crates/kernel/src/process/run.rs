@@ -1,7 +1,9 @@
 //! Starts a sandbox for what was planned, runs its one command, and says how that ended.
 
+use super::check::Changes;
 use super::failure::ProcessFailure;
-use super::job::Staging;
+use super::files;
+use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
@@ -31,16 +33,22 @@ impl Planned {
         self,
         workspace: &Workspace,
         attached: Option<Attached<'_>>,
+        changes: &Changes<'_>,
     ) -> Result<Finished, ProcessFailure> {
-        let Some(attached) = attached else {
-            return self.captured(workspace);
+        let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
+            return self.captured(workspace, changes);
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(workspace, attached, changes)?;
         let value = told(&ran);
         Ok(Finished { value, ran })
     }
 
-    fn captured(self, workspace: &Workspace) -> Result<Finished, ProcessFailure> {
+    fn captured(
+        self,
+        workspace: &Workspace,
+        changes: &Changes<'_>,
+    ) -> Result<Finished, ProcessFailure> {
+        let work = self.job.work.clone();
         let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
         let stdin = fed(self.job.stdin.as_deref())?;
         let attached = Attached {
@@ -50,9 +58,16 @@ impl Planned {
             terminal: None,
             started: &|_| {},
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(workspace, attached, changes)?;
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
+        match work {
+            Work::Command => {}
+            Work::Files(_) => {
+                let value = files::answer(&stdout, &ran)?;
+                return Ok(Finished { value, ran });
+            }
+        }
         if let Some(object) = value.as_object_mut() {
             object.insert("stdout".to_owned(), Value::String(stdout));
             object.insert("stderr".to_owned(), Value::String(stderr));
@@ -62,7 +77,12 @@ impl Planned {
     }
 
     #[cfg(target_os = "linux")]
-    fn within(self, workspace: &Workspace, attached: Attached<'_>) -> Result<Ran, ProcessFailure> {
+    fn within(
+        self,
+        workspace: &Workspace,
+        attached: Attached<'_>,
+        changes: &Changes<'_>,
+    ) -> Result<Ran, ProcessFailure> {
         let registry = workspace.state().path().join("sandboxes");
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -74,46 +94,72 @@ impl Planned {
         let _collected = airlock_sandbox::collect(&registry);
         let mut staged = match &self.job.staging {
             Staging::Stage(name) => Some(stages::open(workspace, name)?),
-            Staging::None => None,
+            Staging::Session | Staging::None => None,
         };
         // Held until the sandbox is gone: two overlays on one layer would corrupt it.
         let claim = staged.as_mut().map(stages::claim).transpose()?;
         let layers = staged.as_ref().map(stages::layers).transpose()?;
+        let aside = staged.as_ref().map(|stage| changes.begin(stage));
+        let aside = aside.transpose()?;
         let command = Command {
             arguments: self.job.command.iter().map(Into::into).collect(),
             environment: self.environment,
             directory: None,
             lasting: false,
         };
-        let mut sandbox = airlock_sandbox::start(Launch {
+        let launch = Launch {
             minimum: Minimum::of(&self.plan),
             plan: self.plan,
             base: self.around.base,
             home: self.around.home,
             layers,
             registry,
-        })?;
-        (attached.started)(Arc::new(sandbox.control()));
-        let streams = Streams {
-            stdin: attached.stdin,
-            stdout: attached.stdout,
-            stderr: attached.stderr,
-            terminal: attached.terminal,
         };
-        let ended = sandbox.run(&command, streams)?;
-        let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
-        let mut ran = Ran::new(ended, report, sandbox.id());
-        sandbox.stop();
+        let ran = one_command(launch, &command, attached);
+        // Whatever came of it: nothing runs in the stage any more, and nobody else has it yet.
+        let put_back = match (&staged, aside) {
+            (Some(stage), Some(aside)) => changes.end(stage, aside)?,
+            (None, _) | (_, None) => Vec::new(),
+        };
+        let mut ran = ran?;
         drop(claim);
+        ran.put_back = put_back;
         ran.stage = staged.as_ref().map(|stage| stage.name().to_string());
         ran.changes = staged.as_ref().and_then(stages::changes);
         Ok(ran)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn within(self, _: &Workspace, _: Attached<'_>) -> Result<Ran, ProcessFailure> {
+    fn within(
+        self,
+        _: &Workspace,
+        _: Attached<'_>,
+        _: &Changes<'_>,
+    ) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
+}
+
+/// Starts a sandbox, runs one command in it, and ends it with everything in it.
+#[cfg(target_os = "linux")]
+fn one_command(
+    launch: Launch,
+    command: &Command,
+    attached: Attached<'_>,
+) -> Result<Ran, ProcessFailure> {
+    let mut sandbox = airlock_sandbox::start(launch)?;
+    (attached.started)(Arc::new(sandbox.control()));
+    let streams = Streams {
+        stdin: attached.stdin,
+        stdout: attached.stdout,
+        stderr: attached.stderr,
+        terminal: attached.terminal,
+    };
+    let ended = sandbox.run(command, streams)?;
+    let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
+    let ran = Ran::new(ended, report, sandbox.id());
+    sandbox.stop();
+    Ok(ran)
 }
 
 /// A pipe with `text` in it; a thread fills it, since it may hold more than a pipe does.
@@ -146,5 +192,6 @@ fn told(ran: &Ran) -> Value {
         "stage": ran.stage,
         "changes": ran.changes,
         "refusals": refusals,
+        "put_back": ran.put_back,
     })
 }

@@ -1,8 +1,9 @@
 //! The stages of a workspace: where programs write, and the syscalls to look at and drop them.
 
 use super::failure::ProcessFailure;
-use crate::beneath::Root;
+use crate::beneath::{Root, Staged};
 use crate::policy_store::PolicyStore;
+use crate::road::Call;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
@@ -49,6 +50,34 @@ pub(super) fn layers(stage: &Stage) -> Result<Layers, ProcessFailure> {
         ),
         busy: false,
     })
+}
+
+/// The stage a call works in: its session's, or the one every workspace has.
+pub(crate) fn stage_of(_: &Call) -> String {
+    "default".to_owned()
+}
+
+/// The workspace as the stage `name` shows it; the real tree if there is no such stage.
+pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFailure> {
+    let root = workspace.root();
+    // Most reads are made where nothing was staged, and this is all they pay for it.
+    let place = workspace.state().path().join("stages").join(name);
+    if !place.exists() {
+        return Ok(root.clone());
+    }
+    let Some(stage) = all(workspace)?.find(name)? else {
+        return Ok(root.clone());
+    };
+    let staged = match (stage.layers(), stage.copied_tree()) {
+        (Some(layers), _) => Staged::Over(layers.upper, stage.marks()),
+        (None, Some(copy)) => Staged::Instead(copy),
+        (None, None) => return Ok(root.clone()),
+    };
+    root.through(&staged)
+        .map_err(|error| ProcessFailure::Stage {
+            what: format!("stage `{name}` cannot be looked at: {error}"),
+            busy: false,
+        })
 }
 
 /// How much a stage changes, where that can be told.

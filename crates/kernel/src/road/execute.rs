@@ -4,7 +4,7 @@ use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::{Attached, Grounds, Planned, ProcessFailure, Ran};
+use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran};
 use crate::sanitise::{Sanitised, sanitise};
 use crate::tools::{RunContext, ToolFailure, ToolOutput};
 use airlock_core::Tier;
@@ -35,6 +35,8 @@ impl Kernel {
                     policy,
                     workspace: self.workspace(),
                     machine: self.machine(),
+                    worker: self.file_worker(),
+                    stage: &valid.stage,
                     request: &valid.request,
                     decision: &ruling.decision,
                 };
@@ -56,20 +58,28 @@ impl Kernel {
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
         match planned {
-            Some(planned) => self.run_program(&valid, ruling, planned, attached),
+            Some(planned) => self.run_program(policy, &valid, ruling, planned, attached),
             None => self.run_here(policy, valid, ruling),
         }
     }
 
     fn run_program(
         &self,
+        policy: &PolicyInForce,
         valid: &Valid,
         ruling: &Ruling,
         planned: Planned,
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
+        let changes = Changes::new(
+            policy,
+            &ruling.enforcer,
+            &valid.request,
+            self.workspace().root(),
+            self.clock().now(),
+        );
         let finished = planned
-            .run(self.workspace(), attached)
+            .run(self.workspace(), attached, &changes)
             .map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         let budget = self.output_budget(&ruling.decision.imposed);
         Ok(Executed {

@@ -1,6 +1,6 @@
 //! What comes back from the road.
 
-use crate::process::Ran;
+use crate::process::{ProcessFailure, Ran};
 use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
 use airlock_policy::approval::ApprovalRequest;
@@ -97,6 +97,9 @@ pub(crate) enum Invalid {
         #[source]
         source: InvalidArguments,
     },
+    /// The stage it would work in cannot be looked at.
+    #[error(transparent)]
+    Stage(ProcessFailure),
 }
 
 impl Invalid {
@@ -104,6 +107,7 @@ impl Invalid {
         match self {
             Self::UnknownTool { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
+            Self::Stage(failure) => failure.code(),
         }
     }
 
@@ -120,6 +124,7 @@ impl Invalid {
                 || format!("`airlock tool show {tool}` shows its arguments"),
                 str::to_owned,
             ),
+            Self::Stage(failure) => failure.hint().unwrap_or_default(),
         }
     }
 }

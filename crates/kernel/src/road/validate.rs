@@ -4,6 +4,7 @@ use super::Call;
 use super::outcome::Invalid;
 use crate::fronts::Front;
 use crate::kernel::Kernel;
+use crate::process::{stage_of, view};
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, Syscall};
 
@@ -12,6 +13,8 @@ pub(super) struct Valid {
     pub(super) request: Request,
     pub(super) prepared: Box<dyn Prepared>,
     pub(super) spec: &'static ToolSpec,
+    /// The stage it sees and changes.
+    pub(super) stage: String,
 }
 
 impl Kernel {
@@ -51,9 +54,9 @@ impl Kernel {
                 fix: None,
             }));
         }
-        let prepared = tool
-            .prepare(&call.arguments, self.workspace().root())
-            .map_err(refused)?;
+        let stage = stage_of(call);
+        let root = view(self.workspace(), &stage).map_err(Invalid::Stage)?;
+        let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());
@@ -63,6 +66,7 @@ impl Kernel {
             request,
             prepared,
             spec,
+            stage,
         })
     }
 }

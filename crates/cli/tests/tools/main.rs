@@ -10,5 +10,7 @@
 
 mod changes;
 mod files;
+mod git;
+mod programs;
 mod reads;
 mod support;

@@ -82,6 +82,17 @@ impl<'a> Changes<'a> {
         }
     }
 
+    /// Whether the caller may read `path`, which some program's output shows.
+    pub(super) fn may_read(&self, path: &str) -> bool {
+        let (Ok(reading), Ok(path)) = (syscall("fs.read"), WorkspacePath::new(path)) else {
+            return false;
+        };
+        let mut request = Request::new(reading, Tier::Kernel, self.caller.clone());
+        request.tool = Some(reading.name().into());
+        request.paths.push(path.into());
+        self.judge(&request).is_none()
+    }
+
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
     pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
         if let Some(left) = stage.unsettled()? {

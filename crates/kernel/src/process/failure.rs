@@ -65,6 +65,19 @@ pub enum ProcessFailure {
     /// The kernel was opened without a program of its own to change files with.
     #[error("this kernel has no worker to change files with")]
     NoWorker,
+    /// The state things are in does not allow the tool.
+    #[error("not available in the state `{state}`: {reason}")]
+    Unavailable {
+        /// The state.
+        state: &'static str,
+        /// Why it does not allow the tool.
+        reason: &'static str,
+        /// What can be done instead.
+        available: &'static str,
+    },
+    /// What a program printed cannot be made sense of.
+    #[error("{0}")]
+    Output(String),
     /// Files were not changed.
     #[error(transparent)]
     Files(Refusal),
@@ -133,6 +146,8 @@ impl ProcessFailure {
             Self::NotEnforced(_) | Self::Unsupported => "not_enforceable",
             Self::NoMachine | Self::NoWorker => "tier_unavailable",
             Self::Files(refusal) => refusal.code(),
+            Self::Unavailable { .. } => "tool_unavailable",
+            Self::Output(_) => "output_not_understood",
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
             Self::Sandbox(_) => "sandbox_failed",
@@ -173,7 +188,8 @@ impl ProcessFailure {
             }
             Self::Files(refusal) => return refusal.hint().map(str::to_owned),
             Self::NoWorker => "use the `airlock` command, which is its own worker",
-            Self::NoMachine | Self::Sandbox(_) => return None,
+            Self::Unavailable { available, .. } => available,
+            Self::NoMachine | Self::Sandbox(_) | Self::Output(_) => return None,
         };
         Some(fix.to_owned())
     }

@@ -2,6 +2,7 @@
 
 use super::exec_run::{TEMPLATE, template};
 use super::files::Refusal;
+use super::{git, testing};
 use crate::tools::InvalidArguments;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::Template;
@@ -50,6 +51,20 @@ pub(super) enum Work {
     Command,
     /// The file worker, with its order; or why there is none to give.
     Files(Result<String, Refusal>),
+    /// The job's command, whose output counts tests.
+    Tests(testing::Reading),
+    /// The job's command, which is git's, and what is made of its output.
+    Git(git::Reading),
+    /// Nothing: the state things are in does not allow it.
+    Unavailable(Unavailable),
+}
+
+/// Why a tool cannot be used now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unavailable {
+    pub(super) state: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) available: &'static str,
 }
 
 /// A program to be run in a sandbox.

@@ -4,6 +4,7 @@
 use super::checks;
 use super::denials;
 use super::failure::{CheckId, ProcessFailure};
+use super::git;
 use super::job::{Job, Listing, Staging, Work};
 use super::surround::{Around, Machine, real};
 use crate::extensions::WorkerProgram;
@@ -50,14 +51,21 @@ impl Planned {
             Listing::Policy => checks::listed(&document.commands, job.program())?,
             Listing::Person | Listing::Own => {}
         }
-        let job = &resolved(job, grounds)?;
+        let mut job = resolved(job, grounds)?;
+        let root = grounds.workspace.root().path();
+        if job.work == Work::Git(git::Reading::Status) || job.work == Work::Git(git::Reading::Diff)
+        {
+            let denied = denials::compile(document, grounds.request, root, &[])?;
+            job.command.extend(git::excludes(&denied, root));
+        }
+        let job = &job;
         let around = Around::look(machine, grounds.workspace)?;
         let plan = build(
             job,
             document,
             grounds.request,
             &grounds.decision.imposed,
-            grounds.workspace.root().path(),
+            root,
             &around,
         )?;
         let environment = plan.environment().resolve(machine.environment.clone());
@@ -117,7 +125,14 @@ fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
     match &job.work {
-        Work::Command => {}
+        Work::Command | Work::Tests(_) | Work::Git(_) => {}
+        Work::Unavailable(why) => {
+            return Err(ProcessFailure::Unavailable {
+                state: why.state,
+                reason: why.reason,
+                available: why.available,
+            });
+        }
         Work::Files(Err(refusal)) => return Err(ProcessFailure::Files(refusal.clone())),
         Work::Files(Ok(order)) => {
             let worker = grounds.worker.ok_or(ProcessFailure::NoWorker)?;

@@ -3,11 +3,13 @@
 use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
+use super::git;
 use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
 use super::streams::{Attached, Kept};
+use super::testing;
 use crate::workspace::Workspace;
 use airlock_sandbox::Minimum;
 use airlock_sandbox::launch::{Command, Launch, Stdin, Streams};
@@ -49,6 +51,7 @@ impl Planned {
         changes: &Changes<'_>,
     ) -> Result<Finished, ProcessFailure> {
         let work = self.job.work.clone();
+        let begun = std::time::SystemTime::now();
         let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
         let stdin = fed(self.job.stdin.as_deref())?;
         let attached = Attached {
@@ -62,10 +65,35 @@ impl Planned {
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
         match work {
-            Work::Command => {}
+            Work::Command | Work::Unavailable(_) => {}
             Work::Files(_) => {
                 let value = files::answer(&stdout, &ran)?;
                 return Ok(Finished { value, ran });
+            }
+            Work::Git(_) if cut_out => {
+                let what = "git's answer is longer than is kept: ask for one path, or for fewer";
+                return Err(ProcessFailure::Output(what.to_owned()));
+            }
+            Work::Git(reading) => {
+                let value = git::answer(reading, &stdout, &stderr, &ran, changes)?;
+                return Ok(Finished { value, ran });
+            }
+            Work::Tests(reading) => {
+                let printed = format!("{stdout}\n{stderr}");
+                let counts = testing::counted(reading.framework, &printed);
+                let coverage = reading.coverage.then(|| {
+                    let stage = ran.stage.as_deref().unwrap_or_default();
+                    let root = stages::view(workspace, stage).ok()?;
+                    testing::coverage(&root, begun)
+                });
+                if let Some(object) = value.as_object_mut() {
+                    let framework = json!(reading.framework);
+                    object.insert("framework".to_owned(), framework);
+                    object.insert("tests".to_owned(), json!(counts));
+                    if let Some(coverage) = coverage {
+                        object.insert("coverage".to_owned(), json!(coverage));
+                    }
+                }
             }
         }
         if let Some(object) = value.as_object_mut() {

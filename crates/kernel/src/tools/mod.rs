@@ -60,8 +60,14 @@ impl Registry {
                 Box::new(crate::process::Patch),
                 Box::new(read::Read),
                 Box::new(crate::process::Write),
+                Box::new(crate::process::Commit),
+                Box::new(crate::process::GitDiff),
+                Box::new(crate::process::Log),
+                Box::new(crate::process::Status),
                 Box::new(glob::Glob),
                 Box::new(grep::Grep),
+                Box::new(crate::process::ShellRun),
+                Box::new(crate::process::TestRun),
             ],
         }
     }

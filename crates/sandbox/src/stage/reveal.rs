@@ -236,53 +236,53 @@ impl Layered<'_> {
             }
         }
         if mark.is_some() {
-            let place = self.place(path)?;
-            rustix::fs::removexattr(&*place.1, self.marks.opaque)
-                .map_err(self.fail("restore", path))?;
+            self.marked(path, |place| {
+                rustix::fs::removexattr(place, self.marks.opaque)
+            })?;
         }
         Ok(true)
     }
 
     fn set_opaque(&self, path: &Path) -> Result<(), StageError> {
-        let place = self.place(path)?;
-        rustix::fs::setxattr(&*place.1, self.marks.opaque, b"y", XattrFlags::empty())
-            .map_err(self.fail("restore", path))
+        self.marked(path, |place| {
+            rustix::fs::setxattr(place, self.marks.opaque, b"y", XattrFlags::empty())
+        })
     }
 
     /// Forgets where a file was copied from. An overlay takes a file for another name of what it
     /// was copied from, and would show it in the place of a real file that is seen again.
     pub(super) fn forget_origin(&self, path: &Path) -> Result<(), StageError> {
         let node = self.upper.node(path).map_err(self.fail("look at", path))?;
-        let Some(node) = node.filter(|node| node.kind == NodeKind::File && !node.whiteout) else {
+        if node.is_none_or(|node| node.kind != NodeKind::File || node.whiteout) {
             return Ok(());
-        };
-        let fd = self.upper.open_at(path, OFlags::PATH);
-        let fd = fd.map_err(self.fail("open", path))?;
-        let place = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        let forget = || rustix::fs::removexattr(&*place, self.marks.origin);
-        let forgotten = match forget() {
-            Err(Errno::ACCESS) => self
-                .upper
-                .set_mode(path, node.mode | 0o200)
-                .and_then(|()| forget())
-                .and_then(|()| self.upper.set_mode(path, node.mode)),
-            done => done,
-        };
-        match forgotten {
-            Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
-            Err(errno) => Err(self.fail("restore", path)(errno)),
         }
+        self.marked(path, |place| {
+            match rustix::fs::removexattr(place, self.marks.origin) {
+                Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+                done => done,
+            }
+        })
     }
 
-    /// A path to the very directory that was opened, and what keeps it open.
-    fn place(&self, path: &Path) -> Result<(OwnedFd, String), StageError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let fd = self
-            .upper
-            .open_at(path, flags)
-            .map_err(self.fail("open", path))?;
+    /// Changes a mark of what is at `path`, which is opened to its owner for as long as it takes.
+    fn marked(
+        &self,
+        path: &Path,
+        change: impl Fn(&str) -> rustix::io::Result<()>,
+    ) -> Result<(), StageError> {
+        let fail = || self.fail("restore", path);
+        let fd = self.upper.open_at(path, OFlags::PATH).map_err(fail())?;
+        let mode = node_of(&fd).map_err(fail())?.mode;
+        // The very file that was opened, whatever its name leads to.
         let place = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        Ok((fd, place))
+        match change(&place) {
+            Err(Errno::ACCESS) => {}
+            done => return done.map_err(fail()),
+        }
+        self.upper.set_mode(path, mode | 0o200).map_err(fail())?;
+        let done = change(&place);
+        self.upper.set_mode(path, mode).map_err(fail())?;
+        done.map_err(fail())
     }
 
     fn names(&self, tree: &Tree, path: &Path) -> Result<Vec<OsString>, StageError> {

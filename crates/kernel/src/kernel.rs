@@ -8,8 +8,8 @@ use crate::control;
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, StageHold};
-use crate::road::Call;
+use crate::process::{self, Machine, StageHold, Warm};
+use crate::road::{Call, Turns};
 use crate::tools::Registry;
 use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
@@ -106,6 +106,8 @@ pub struct Kernel {
     lifetime: Lifetime,
     machine: Option<Machine>,
     file_worker: Option<WorkerProgram>,
+    turns: Arc<Turns>,
+    warm: Arc<Warm>,
 }
 
 impl Kernel {
@@ -129,7 +131,8 @@ impl Kernel {
         let enforcer = enforcer()?;
         let mut registry = Registry::built_in();
         control::register(&mut registry, &store);
-        process::register(&mut registry, &store);
+        let warm = Arc::new(Warm::default());
+        process::register(&mut registry, &store, &warm);
         Ok(Self {
             store,
             enforcer,
@@ -144,6 +147,8 @@ impl Kernel {
             lifetime: config.lifetime,
             machine: None,
             file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
+            turns: Arc::default(),
+            warm,
         })
     }
 
@@ -231,6 +236,15 @@ impl Kernel {
 
     pub(crate) fn file_worker(&self) -> Option<&WorkerProgram> {
         self.file_worker.as_ref()
+    }
+
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
+    }
+
+    /// Where sandboxes are kept for the next command, if this kernel lives long enough for one.
+    pub(crate) fn warm(&self) -> Option<&Arc<Warm>> {
+        (self.lifetime == Lifetime::Long).then_some(&self.warm)
     }
 
     pub(crate) fn search_threads(&self) -> usize {

@@ -11,6 +11,7 @@
 mod changes;
 mod files;
 mod git;
+mod lasting;
 mod programs;
 mod reads;
 mod support;

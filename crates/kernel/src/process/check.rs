@@ -82,6 +82,11 @@ impl<'a> Changes<'a> {
         }
     }
 
+    /// Who changes.
+    pub(super) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Whether the caller may read `path`, which some program's output shows.
     pub(super) fn may_read(&self, path: &str) -> bool {
         let (Ok(reading), Ok(path)) = (syscall("fs.read"), WorkspacePath::new(path)) else {
@@ -106,6 +111,16 @@ impl<'a> Changes<'a> {
 
     /// Judges what is there now, and puts back what may not be.
     pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Vec<PutBack>, ProcessFailure> {
+        self.end_with(stage, aside, || {})
+    }
+
+    /// The same, where `unmount` ends whatever has the stage mounted before anything is put back.
+    pub(super) fn end_with(
+        &self,
+        stage: &Stage,
+        aside: Aside,
+        mut unmount: impl FnMut(),
+    ) -> Result<Vec<PutBack>, ProcessFailure> {
         let mut told = BTreeMap::new();
         for _ in 0..PASSES {
             let touched = stage.touched(MOST)?;
@@ -114,6 +129,7 @@ impl<'a> Changes<'a> {
                 stage.settle(aside)?;
                 return Ok(told.into_values().collect());
             }
+            unmount();
             let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();
             for path in stage.put_back(&paths, &aside)? {
                 let reason = "it took the place of a directory that was put back".to_owned();

@@ -1,16 +1,12 @@
 //! What a tool asks of the process tier, as data.
 
-use super::exec_run::{TEMPLATE, template};
+use super::exec_run::{Bounds, TEMPLATE, template};
 use super::files::Refusal;
 use super::{git, testing};
 use crate::tools::InvalidArguments;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::Template;
 use std::collections::BTreeMap;
-
-/// The most a change to files may take.
-const FILES_DURATION: Span = Span::from_secs(30);
-const FILES_MEMORY: ByteSize = ByteSize::from_bytes(256 << 20);
 
 /// Where what a program writes to the workspace goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,12 +88,8 @@ impl Job {
     /// A job for the file worker.
     pub(super) fn for_files(order: Result<String, Refusal>) -> Result<Self, InvalidArguments> {
         Ok(Self {
-            limits: Asked {
-                duration: Some(FILES_DURATION),
-                memory: Some(FILES_MEMORY),
-                cpus: None,
-                pids: None,
-            },
+            // The same as a program's, so that one sandbox can serve both.
+            limits: Bounds::default().limits()?,
             listing: Listing::Own,
             work: Work::Files(order),
             ..Self::of(Vec::new())?
@@ -122,6 +114,19 @@ impl Job {
             listing: Listing::Policy,
             work: Work::Command,
         })
+    }
+
+    /// Whether it changes the paths its call names, and nothing else.
+    pub(crate) fn changes_named_paths_only(&self) -> bool {
+        matches!(self.work, Work::Files(_))
+    }
+
+    /// The stage it asks for by name.
+    pub(crate) fn named_stage(&self) -> Option<&str> {
+        match &self.staging {
+            Staging::Stage(name) => Some(name),
+            Staging::Session | Staging::None => None,
+        }
     }
 
     /// The program wrappers lead to, with its arguments.

@@ -19,6 +19,7 @@ mod exec_run;
 mod failure;
 mod files;
 mod git;
+mod in_stage;
 mod job;
 mod own;
 mod plan;
@@ -30,6 +31,7 @@ mod streams;
 mod surround;
 mod testing;
 mod translate;
+mod warm;
 mod wrappers;
 
 pub(crate) use check::Changes;
@@ -47,14 +49,15 @@ pub(crate) use stages::{stage_of, view};
 pub use streams::{Attached, Steering};
 pub use surround::Machine;
 pub(crate) use testing::TestRun;
+pub(crate) use warm::Warm;
 
 use crate::policy_store::PolicyStore;
 use crate::tools::Registry;
 use std::sync::Arc;
 
 /// Adds what only a whole kernel has to its tools: the person's own commands, and their stages.
-pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
+pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>, warm: &Arc<Warm>) {
     registry.add(Box::new(own::Own));
     registry.add(Box::new(stages::Read::new(store)));
-    registry.add(Box::new(stages::Drop::new(store)));
+    registry.add(Box::new(stages::Drop::new(store, warm)));
 }

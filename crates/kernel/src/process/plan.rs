@@ -23,6 +23,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) machine: Option<&'a Machine>,
     pub(crate) worker: Option<&'a WorkerProgram>,
+    /// Whether sandboxes last, and so are best granted the same for programs and the worker.
+    pub(crate) lasting: bool,
     /// The stage of the call's session.
     pub(crate) stage: &'a str,
     pub(crate) request: &'a Request,
@@ -124,6 +126,10 @@ fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
     if job.staging == Staging::Session {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
+    if grounds.lasting && job.listing != Listing::Person {
+        let worker = grounds.worker.and_then(|worker| worker.path.to_str());
+        job.reads.extend(worker.map(str::to_owned));
+    }
     match &job.work {
         Work::Command | Work::Tests(_) | Work::Git(_) => {}
         Work::Unavailable(why) => {
@@ -142,7 +148,9 @@ fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
             job.command = words
                 .collect::<Option<_>>()
                 .ok_or(ProcessFailure::NoWorker)?;
-            job.reads.extend(job.command.first().cloned());
+            if !grounds.lasting {
+                job.reads.extend(job.command.first().cloned());
+            }
             job.stdin = Some(order.clone());
         }
     }

@@ -4,15 +4,17 @@ use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
 use super::git;
+use super::in_stage::InStage;
 use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
 use super::streams::{Attached, Kept};
 use super::testing;
+use super::warm::Warm;
 use crate::workspace::Workspace;
-use airlock_sandbox::Minimum;
 use airlock_sandbox::launch::{Command, Launch, Stdin, Streams};
+use airlock_sandbox::{Minimum, Sandbox};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -36,11 +38,12 @@ impl Planned {
         workspace: &Workspace,
         attached: Option<Attached<'_>>,
         changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
         let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
-            return self.captured(workspace, changes);
+            return self.captured(workspace, changes, warm);
         };
-        let ran = self.within(workspace, attached, changes)?;
+        let ran = self.within(workspace, attached, changes, warm)?;
         let value = told(&ran);
         Ok(Finished { value, ran })
     }
@@ -49,6 +52,7 @@ impl Planned {
         self,
         workspace: &Workspace,
         changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
         let work = self.job.work.clone();
         let begun = std::time::SystemTime::now();
@@ -61,7 +65,7 @@ impl Planned {
             terminal: None,
             started: &|_| {},
         };
-        let ran = self.within(workspace, attached, changes)?;
+        let ran = self.within(workspace, attached, changes, warm)?;
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
         match work {
@@ -110,6 +114,7 @@ impl Planned {
         workspace: &Workspace,
         attached: Attached<'_>,
         changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
     ) -> Result<Ran, ProcessFailure> {
         let registry = workspace.state().path().join("sandboxes");
         std::fs::DirBuilder::new()
@@ -117,18 +122,6 @@ impl Planned {
             .mode(0o700)
             .create(&registry)
             .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))?;
-        // What killed supervisors left goes before something new is made; what cannot go yet is
-        // tried again by the next command.
-        let _collected = airlock_sandbox::collect(&registry);
-        let mut staged = match &self.job.staging {
-            Staging::Stage(name) => Some(stages::open(workspace, name)?),
-            Staging::Session | Staging::None => None,
-        };
-        // Held until the sandbox is gone: two overlays on one layer would corrupt it.
-        let claim = staged.as_mut().map(stages::claim).transpose()?;
-        let layers = staged.as_ref().map(stages::layers).transpose()?;
-        let aside = staged.as_ref().map(|stage| changes.begin(stage));
-        let aside = aside.transpose()?;
         let command = Command {
             arguments: self.job.command.iter().map(Into::into).collect(),
             environment: self.environment,
@@ -140,21 +133,22 @@ impl Planned {
             plan: self.plan,
             base: self.around.base,
             home: self.around.home,
-            layers,
+            layers: None,
             registry,
         };
-        let ran = one_command(launch, &command, attached);
-        // Whatever came of it: nothing runs in the stage any more, and nobody else has it yet.
-        let put_back = match (&staged, aside) {
-            (Some(stage), Some(aside)) => changes.end(stage, aside)?,
-            (None, _) | (_, None) => Vec::new(),
-        };
-        let mut ran = ran?;
-        drop(claim);
-        ran.put_back = put_back;
-        ran.stage = staged.as_ref().map(|stage| stage.name().to_string());
-        ran.changes = staged.as_ref().and_then(stages::changes);
-        Ok(ran)
+        match &self.job.staging {
+            Staging::Stage(name) => InStage {
+                workspace,
+                name,
+                changes,
+                warm,
+            }
+            .run(launch, &command, attached),
+            Staging::Session | Staging::None => {
+                let mut sandbox = start(launch)?;
+                one_command(&mut sandbox, &command, attached)
+            }
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -163,19 +157,27 @@ impl Planned {
         _: &Workspace,
         _: Attached<'_>,
         _: &Changes<'_>,
+        _: Option<&Arc<Warm>>,
     ) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
 }
 
-/// Starts a sandbox, runs one command in it, and ends it with everything in it.
+/// Starts a sandbox. What killed supervisors left goes before; what cannot go yet is tried again
+/// by the next command.
 #[cfg(target_os = "linux")]
-fn one_command(
-    launch: Launch,
+pub(super) fn start(launch: Launch) -> Result<Sandbox, ProcessFailure> {
+    let _collected = airlock_sandbox::collect(&launch.registry);
+    Ok(airlock_sandbox::start(launch)?)
+}
+
+/// Runs one command in a sandbox. Whatever it started ends with it.
+#[cfg(target_os = "linux")]
+pub(super) fn one_command(
+    sandbox: &mut Sandbox,
     command: &Command,
     attached: Attached<'_>,
 ) -> Result<Ran, ProcessFailure> {
-    let mut sandbox = airlock_sandbox::start(launch)?;
     (attached.started)(Arc::new(sandbox.control()));
     let streams = Streams {
         stdin: attached.stdin,
@@ -185,9 +187,7 @@ fn one_command(
     };
     let ended = sandbox.run(command, streams)?;
     let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
-    let ran = Ran::new(ended, report, sandbox.id());
-    sandbox.stop();
-    Ok(ran)
+    Ok(Ran::new(ended, report, sandbox.id()))
 }
 
 /// A pipe with `text` in it; a thread fills it, since it may hold more than a pipe does.

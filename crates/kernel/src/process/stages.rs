@@ -1,6 +1,7 @@
 //! The stages of a workspace: where programs write, and the syscalls to look at and drop them.
 
 use super::failure::ProcessFailure;
+use super::warm::Warm;
 use crate::beneath::{Root, Staged};
 use crate::policy_store::PolicyStore;
 use crate::road::Call;
@@ -201,11 +202,11 @@ impl Tool for Read {
 }
 
 /// `stage.drop`: a stage and everything in it goes.
-pub(super) struct Drop(Arc<PolicyStore>);
+pub(super) struct Drop(Arc<PolicyStore>, Arc<Warm>);
 
 impl Drop {
-    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
-        Self(Arc::clone(store))
+    pub(super) fn new(store: &Arc<PolicyStore>, warm: &Arc<Warm>) -> Self {
+        Self(Arc::clone(store), Arc::clone(warm))
     }
 }
 
@@ -216,8 +217,9 @@ impl Tool for Drop {
 
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let DropArguments { stage } = arguments(value)?;
-        let store = Arc::clone(&self.0);
+        let (store, warm) = (Arc::clone(&self.0), Arc::clone(&self.1));
         Ok(Box::new(Ready(move || {
+            warm.release(&stage);
             let dropped = all(store.workspace()).and_then(|stages| stages.drop_stage(&stage));
             dropped.map_err(ProcessFailure::from)?;
             Ok(json!({ "dropped": stage }))

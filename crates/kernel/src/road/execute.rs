@@ -4,10 +4,10 @@ use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran};
+use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran, view};
 use crate::sanitise::{Sanitised, sanitise};
-use crate::tools::{RunContext, ToolFailure, ToolOutput};
-use airlock_core::Tier;
+use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
+use airlock_core::{Request, Tier};
 use airlock_policy::Imposed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -36,6 +36,7 @@ impl Kernel {
                     workspace: self.workspace(),
                     machine: self.machine(),
                     worker: self.file_worker(),
+                    lasting: self.warm().is_some(),
                     stage: &valid.stage,
                     request: &valid.request,
                     decision: &ruling.decision,
@@ -57,9 +58,10 @@ impl Kernel {
         planned: Option<Planned>,
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
+        let waited = valid.turn.wait();
         match planned {
             Some(planned) => self.run_program(policy, &valid, ruling, planned, attached),
-            None => self.run_here(policy, valid, ruling),
+            None => self.run_here(policy, valid, ruling, waited),
         }
     }
 
@@ -79,7 +81,7 @@ impl Kernel {
             self.clock().now(),
         );
         let finished = planned
-            .run(self.workspace(), attached, &changes)
+            .run(self.workspace(), attached, &changes, self.warm())
             .map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         let budget = self.output_budget(&ruling.decision.imposed);
         Ok(Executed {
@@ -94,6 +96,7 @@ impl Kernel {
         policy: &PolicyInForce,
         valid: Valid,
         ruling: &Ruling,
+        waited: bool,
     ) -> Result<Executed, ToolFailure> {
         let budget = self.output_budget(&ruling.decision.imposed);
         let root = self.workspace().root().path();
@@ -106,8 +109,23 @@ impl Kernel {
             cancelled: &cancelled,
             threads: self.search_threads(),
         };
-        let run = || valid.prepared.run(&context);
-        let output = within(&ruling.decision.imposed, &cancelled, run)?;
+        let imposed = &ruling.decision.imposed;
+        let run =
+            |prepared: Box<dyn Prepared>| within(imposed, &cancelled, || prepared.run(&context));
+        let again = || self.prepared_again(&valid.request, valid.spec, &valid.stage);
+        // What was opened before the wait may be something else by now.
+        let prepared = if waited && valid.spec.read_only {
+            again()?
+        } else {
+            valid.prepared
+        };
+        let output = match run(prepared) {
+            Err(failure) if valid.spec.read_only && failure.retryable() => {
+                std::thread::sleep(RETRY_AFTER);
+                run(again()?)?
+            }
+            output => output?,
+        };
         let sanitised = sanitise(output.value, valid.spec.keep, budget);
         Ok(Executed {
             sanitised,
@@ -116,6 +134,37 @@ impl Kernel {
         })
     }
 }
+
+impl Kernel {
+    /// Opens what a call reads once more. Whatever leads elsewhere now was not decided on.
+    fn prepared_again(
+        &self,
+        request: &Request,
+        spec: &ToolSpec,
+        stage: &str,
+    ) -> Result<Box<dyn Prepared>, ToolFailure> {
+        let root = view(self.workspace(), stage)?;
+        let moved = || ToolFailure::Moved {
+            path: request
+                .paths
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        };
+        let tool = self.registry().get(spec.name).map_err(|_| moved())?;
+        let prepared = tool
+            .prepare(&request.arguments, &root)
+            .map_err(|_| moved())?;
+        if prepared.paths() == request.paths {
+            Ok(prepared)
+        } else {
+            Err(moved())
+        }
+    }
+}
+
+/// How long a read that failed and may succeed waits before it is tried once more.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The least memory a limit can promise: built-in tools keep within fixed buffers below this.
 const LEAST_MEMORY: u64 = 64 * 1024 * 1024;

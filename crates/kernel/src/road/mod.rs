@@ -7,9 +7,11 @@ mod decide;
 mod execute;
 mod outcome;
 mod record;
+mod turns;
 mod validate;
 
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
+pub(crate) use turns::Turns;
 
 use crate::fronts::Front;
 use crate::kernel::Kernel;

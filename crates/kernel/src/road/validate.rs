@@ -2,11 +2,12 @@
 
 use super::Call;
 use super::outcome::Invalid;
+use super::turns::{Access, Touches, Turn};
 use crate::fronts::Front;
 use crate::kernel::Kernel;
-use crate::process::{stage_of, view};
+use crate::process::{Job, stage_of, view};
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
-use airlock_core::{Caller, Request, Syscall};
+use airlock_core::{Caller, Request, RequestPath, Syscall};
 
 /// A call that is well formed, with everything it will read already open.
 pub(super) struct Valid {
@@ -15,6 +16,8 @@ pub(super) struct Valid {
     pub(super) spec: &'static ToolSpec,
     /// The stage it sees and changes.
     pub(super) stage: String,
+    /// Its place among calls that touch the same.
+    pub(super) turn: Turn,
 }
 
 impl Kernel {
@@ -62,11 +65,33 @@ impl Kernel {
         request.tool = Some(spec.name.into());
         request.arguments = call.arguments.clone();
         prepared.describe(&mut request);
+        let touches = touches(&request, prepared.job(), &stage);
         Ok(Valid {
+            turn: self.turns().arrive(touches),
             request,
             prepared,
             spec,
             stage,
         })
+    }
+}
+
+/// What a call touches: its own paths, or for a program everything.
+fn touches(request: &Request, job: Option<&Job>, stage: &str) -> Touches {
+    let inside = request.paths.iter().filter_map(RequestPath::inside);
+    let with = |does| {
+        inside
+            .map(|path| (path.as_str().to_owned(), does))
+            .collect()
+    };
+    let paths = match job {
+        None => with(Access::Read),
+        Some(job) if job.changes_named_paths_only() => with(Access::Write),
+        Some(_) => vec![(".".to_owned(), Access::Write)],
+    };
+    Touches {
+        stage: job.and_then(Job::named_stage).unwrap_or(stage).to_owned(),
+        paths,
+        runs: job.is_some(),
     }
 }

@@ -205,6 +205,9 @@ Files that were changed since stay as they are.")]
     /// Serve one script of a policy, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock script-worker")]
     ScriptWorker,
+    /// Change files of a stage, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock file-worker")]
+    FileWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

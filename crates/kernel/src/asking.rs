@@ -102,8 +102,8 @@ impl Kernel {
     }
 
     /// What an answer is bound to beside action and policy.
-    pub(crate) fn grounds(&self, facts: GateFacts, job: Option<&Job>) -> Grounds {
-        let stage = job.and_then(Job::stage).map(str::to_owned);
+    pub(crate) fn grounds(&self, facts: GateFacts, job: Option<&Job>, own: &str) -> Grounds {
+        let stage = job.and_then(|job| job.stage(own)).map(str::to_owned);
         let staged = stage
             .as_deref()
             .and_then(|name| stage_digest(&StageHold(self.workspace()), name));

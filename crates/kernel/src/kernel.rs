@@ -11,8 +11,8 @@ use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::hold::StateHold;
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, StageHold};
-use crate::road::Call;
+use crate::process::{self, Machine, StageHold, Warm};
+use crate::road::{Call, Turns};
 use crate::tools::Registry;
 use crate::upkeep;
 use crate::workflows;
@@ -53,7 +53,8 @@ pub struct KernelConfig {
     pub output_bytes: usize,
     /// Threads a search may use; zero means one a processor.
     pub search_threads: usize,
-    /// What runs the scripts of a policy; without it, decisions that would ask one are denials.
+    /// What runs the scripts of a policy; without it, decisions that would ask one are denials. The
+    /// same program, given `file-worker` instead, changes files of a stage.
     pub worker: Option<WorkerProgram>,
 }
 
@@ -110,6 +111,9 @@ pub struct Kernel {
     lifetime: Lifetime,
     machine: Option<Machine>,
     definitions: Definitions,
+    file_worker: Option<WorkerProgram>,
+    turns: Arc<Turns>,
+    warm: Arc<Warm>,
 }
 
 impl Kernel {
@@ -139,7 +143,8 @@ impl Kernel {
             config.clock.clone(),
         ));
         control::register(&mut registry, &store, &hold, &config.clock);
-        process::register(&mut registry, &store);
+        let warm = Arc::new(Warm::default());
+        process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
         Ok(Self {
             store,
@@ -156,6 +161,9 @@ impl Kernel {
             lifetime: config.lifetime,
             machine: None,
             definitions: Definitions::default(),
+            file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
+            turns: Arc::default(),
+            warm,
         })
     }
 
@@ -289,6 +297,19 @@ impl Kernel {
 
     pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
+    }
+
+    pub(crate) fn file_worker(&self) -> Option<&WorkerProgram> {
+        self.file_worker.as_ref()
+    }
+
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
+    }
+
+    /// Where sandboxes are kept for the next command, if this kernel lives long enough for one.
+    pub(crate) fn warm(&self) -> Option<&Arc<Warm>> {
+        (self.lifetime == Lifetime::Long).then_some(&self.warm)
     }
 
     pub(crate) fn search_threads(&self) -> usize {

@@ -30,6 +30,8 @@ mod workflows;
 mod workspace;
 
 pub use approvals::{AnswerFailure, Answering};
+#[cfg(target_os = "linux")]
+pub use beneath::Staged;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use definitions::{
@@ -42,7 +44,8 @@ pub use person::{Person, PersonError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
-    Attached, CheckId, Job, LimitHit, Machine, ProcessFailure, Ran, StageHold, Steering,
+    Attached, CheckId, FileRefusal, Job, LimitHit, Machine, ProcessFailure, PutBack, Ran,
+    StageHold, Steering, serve_files,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};

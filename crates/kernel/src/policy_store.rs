@@ -452,7 +452,9 @@ impl PolicyStore {
             .root()
             .open_directory(".airlock")
             .map_err(|error| failed(io::Error::other(error)))?;
-        write_with(&directory.path_of("policy.yaml"), bytes, 0o644, existing).map_err(|error| {
+        let place = directory.path_of("policy.yaml");
+        let place = place.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        write_with(&place, bytes, 0o644, existing).map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
                 UpdateError::Exists
             } else {

@@ -228,10 +228,11 @@ impl Starter {
             "
   - name: build-and-ship-files
     match: {{ effect: [write, delete], path_glob: {} }}
+    except: [{{ plugin: cli }}]
     action: require_review
     reason: changes what gets built or shipped
     examples:
-      match: [{{ syscall: fs.write, path: .github/workflows/ci.yml }}]
+      match: [{{ syscall: fs.write, plugin: agent, path: .github/workflows/ci.yml }}]
       not_match: [{{ syscall: fs.write, path: docs/guide.md }}]
 ",
             list(&globs)
@@ -327,6 +328,12 @@ const TAIL: &str = "
     examples:
       match: [{ syscall: test.run, tier: process }]
       not_match: [{ syscall: shell.run, tier: process }]
+
+  - name: own-changes
+    match: { plugin: cli, effect: [write, delete], path_glob: \"**\" }
+    action: allow
+    reason: what the person's own commands change lies in a stage until it is merged
+    constraints: { require_sandbox: process }
 
   - name: merge-after-review
     match: { syscall: [merge.apply, merge.undo, git.commit] }

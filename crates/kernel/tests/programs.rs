@@ -31,6 +31,9 @@ rules:
   - name: keep-env
     match: { effect: read, path_glob: \"**/.env\" }
     action: deny
+  - name: texts
+    match: { effect: [write, delete], path_glob: \"*.txt\" }
+    action: allow
   - name: run
     match: { syscall: exec.run }
     action: allow
@@ -257,4 +260,14 @@ fn a_kernel_that_knows_no_machine_runs_nothing() {
         json!({ "command": ["cat"] }),
     ));
     assert_eq!(failure.code, "tier_unavailable");
+}
+
+#[test]
+fn a_kernel_without_a_worker_changes_no_files() {
+    let place = place();
+    let kernel = open(&place);
+    let write = json!({ "path": "a.txt", "text": "x" });
+    let failure = failed(submit(&kernel, Front::Agent, "fs.write", write));
+    assert_eq!(failure.code, "tier_unavailable");
+    assert!(!support::state(&kernel).join("stages").exists());
 }

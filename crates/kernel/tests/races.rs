@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use airlock_core::WorkspacePath;
-use airlock_kernel::Root;
 use airlock_kernel::tools::{ReadFilter, Registry, RunContext};
+use airlock_kernel::{Root, Staged};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,10 +33,23 @@ struct Arena {
     _outer: tempfile::TempDir,
     workspace: PathBuf,
     outside: PathBuf,
+    /// Where names are swapped: the workspace, or the upper layer of a stage of it.
+    swapped: PathBuf,
+}
+
+/// Which layer the hostile program writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    Real,
+    Upper,
 }
 
 impl Arena {
     fn new() -> Self {
+        Self::on(Layer::Real)
+    }
+
+    fn on(layer: Layer) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let workspace = outer.path().join("w");
         let outside = outer.path().join("outside");
@@ -48,15 +61,38 @@ impl Arena {
         fs::write(workspace.join("denied/file"), SECRET).unwrap();
         fs::write(outside.join("file"), SECRET).unwrap();
         fs::write(outside.join(format!("{SECRET}.txt")), SECRET).unwrap();
+        let swapped = match layer {
+            Layer::Real => workspace.clone(),
+            Layer::Upper => {
+                let upper = outer.path().join("upper");
+                fs::create_dir_all(upper.join("d")).unwrap();
+                fs::create_dir_all(upper.join("e")).unwrap();
+                fs::write(upper.join("d/file"), "harmless\n").unwrap();
+                fs::write(upper.join("e/file"), "harmless\n").unwrap();
+                fs::write(upper.join("file"), "harmless\n").unwrap();
+                upper
+            }
+        };
         Self {
             _outer: outer,
             workspace,
             outside,
+            swapped,
         }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.workspace.join(name)
+        self.swapped.join(name)
+    }
+
+    fn root(&self) -> Root {
+        let root = Root::open(&self.workspace).unwrap();
+        if self.swapped == self.workspace {
+            return root;
+        }
+        let marks = airlock_sandbox::stage::Marks::User;
+        root.through(&Staged::Over(self.swapped.clone(), marks))
+            .unwrap()
     }
 
     /// Swaps names in every way until told to stop. Each link and each real thing comes and goes
@@ -66,6 +102,8 @@ impl Arena {
             match way {
                 Way::File => self.replace(&self.outside.join("file"), "file"),
                 Way::Directory => self.replace(&self.outside, "d"),
+                Way::Denied => self.replace(Path::new("denied"), "e"),
+                Way::Whiteout => self.hide("d"),
                 Way::MovedOut => {
                     let away = self.workspace.with_file_name("away");
                     let _ = fs::rename(self.path("d"), &away);
@@ -73,6 +111,22 @@ impl Arena {
                 }
             }
         }
+    }
+
+    /// Deletes a name the way an overlay does, and brings it back.
+    fn hide(&self, name: &str) {
+        let aside = self.path(&format!(".{name}-hidden"));
+        if fs::rename(self.path(name), &aside).is_err() {
+            return;
+        }
+        let (kind, mode) = (
+            rustix::fs::FileType::CharacterDevice,
+            rustix::fs::Mode::empty(),
+        );
+        let device = rustix::fs::makedev(0, 0);
+        let _ = rustix::fs::mknodat(rustix::fs::CWD, self.path(name), kind, mode, device);
+        let _ = fs::remove_file(self.path(name));
+        let _ = fs::rename(&aside, self.path(name));
     }
 
     fn replace(&self, target: &Path, name: &str) {
@@ -93,6 +147,9 @@ enum Way {
     File,
     Directory,
     MovedOut,
+    /// A link to what policy denies.
+    Denied,
+    Whiteout,
 }
 
 /// Calls a tool as the kernel does: the decision sees every path first.
@@ -163,9 +220,29 @@ impl Drop for Stopper<'_> {
 #[test]
 fn a_hundred_thousand_racing_calls_return_nothing_from_outside() {
     let arena = Arena::new();
-    let root = Root::open(&arena.workspace).unwrap();
-    let registry = Registry::built_in();
     let (reads, searches) = calls();
+    race(
+        &arena,
+        &[Way::File, Way::Directory, Way::MovedOut],
+        &reads,
+        &searches,
+    );
+}
+
+#[test]
+fn a_hundred_thousand_calls_racing_a_stage_return_nothing_from_outside() {
+    let arena = Arena::on(Layer::Upper);
+    let (mut reads, mut searches) = calls();
+    reads.push(("fs.read", json!({"path": "e/file"})));
+    searches.push(("search.grep", json!({"pattern": SECRET, "path": "e"})));
+    searches.push(("fs.list", json!({"path": "e", "all": true})));
+    let ways = [Way::File, Way::Directory, Way::Denied, Way::Whiteout];
+    race(&arena, &ways, &reads, &searches);
+}
+
+fn race(arena: &Arena, ways: &[Way], reads: &Calls, searches: &Calls) {
+    let root = arena.root();
+    let registry = Registry::built_in();
     let answered = AtomicU64::new(0);
     let refused = AtomicU64::new(0);
     let try_all = |calls: &[(&'static str, Value)], times: u64| {
@@ -182,10 +259,10 @@ fn a_hundred_thousand_racing_calls_return_nothing_from_outside() {
             }
         }
     };
-    while_swapping(&arena, &[Way::File, Way::Directory, Way::MovedOut], || {
+    while_swapping(arena, ways, || {
         thread::scope(|scope| {
-            scope.spawn(|| try_all(&searches, SEARCHES));
-            scope.spawn(|| try_all(&reads, READS));
+            scope.spawn(|| try_all(searches, SEARCHES));
+            scope.spawn(|| try_all(reads, READS));
         });
     });
     let (answered, refused) = (answered.into_inner(), refused.into_inner());
@@ -252,7 +329,10 @@ fn a_swap_right_after_the_decision_gains_nothing() {
             fs::create_dir(arena.path("d/file")).unwrap();
         }),
     ];
-    for (case, swap) in swaps {
+    for ((case, swap), layer) in swaps
+        .into_iter()
+        .flat_map(|swap| [(swap, Layer::Real), (swap, Layer::Upper)])
+    {
         for (tool, arguments) in [
             ("search.grep", json!({"pattern": ".", "path": "d"})),
             (
@@ -261,9 +341,9 @@ fn a_swap_right_after_the_decision_gains_nothing() {
             ),
             ("fs.list", json!({"path": ".", "depth": 4})),
         ] {
-            let arena = Arena::new();
-            fs::remove_dir_all(arena.path("denied")).unwrap();
-            let root = Root::open(&arena.workspace).unwrap();
+            let arena = Arena::on(layer);
+            fs::remove_dir_all(arena.workspace.join("denied")).unwrap();
+            let root = arena.root();
             let registry = Registry::built_in();
             let tool_of = registry.get(tool).unwrap();
             let swapped = AtomicBool::new(false);

@@ -131,7 +131,7 @@ fn every_end_of_the_road_leaves_exactly_its_records() {
         ),
         ("", json!({}), "unknown_tool", vec!["syscall outcome"]),
         (
-            "fs.write",
+            "fs.chmod",
             json!({}),
             "unknown_tool",
             vec!["syscall outcome"],

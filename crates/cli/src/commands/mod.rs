@@ -7,6 +7,7 @@ mod config;
 mod demo;
 pub(crate) mod doctor;
 mod exec;
+mod file_worker;
 mod init;
 pub(crate) mod merge;
 mod open;
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         }
         Command::Man { directory } => man(&directory, output),
         Command::ScriptWorker => script_worker::run(),
+        Command::FileWorker => file_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

@@ -6,7 +6,7 @@
 //!
 //! Non-guarantee: the answer is text for the decision to look at. Nothing is opened by it.
 
-use super::{Root, platform};
+use super::Root;
 use airlock_core::WorkspacePath;
 
 /// As many symlinks as Linux follows on one way.
@@ -29,7 +29,7 @@ pub(super) fn intended(root: &Root, asked: &WorkspacePath) -> Option<WorkspacePa
             }
             _ => done.push(component),
         }
-        let Ok(Some(target)) = platform::link_target(&root.directory, &done.join("/")) else {
+        let Ok(Some(target)) = root.link_target(&done.join("/")) else {
             continue;
         };
         links += 1;

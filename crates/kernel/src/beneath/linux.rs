@@ -41,6 +41,11 @@ pub(super) fn reach(root: &OwnedFd, path: &str) -> Result<OwnedFd, OpenError> {
     open(root, path, OFlags::PATH | OFlags::CLOEXEC, resolve)
 }
 
+/// The same for a path of which no part is a symlink.
+pub(super) fn reach_exactly(root: &OwnedFd, path: &str) -> Result<OwnedFd, OpenError> {
+    open(root, path, OFlags::PATH | OFlags::CLOEXEC, no_symlinks())
+}
+
 pub(super) fn open_file(root: &OwnedFd, path: &str) -> Result<File, OpenError> {
     // Non-blocking, so that a FIFO swapped in between listing and opening cannot hang a search.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -72,7 +77,7 @@ fn open(
     Err(OpenError::Io(Errno::AGAIN.into()))
 }
 
-fn failure(error: Errno) -> OpenError {
+pub(super) fn failure(error: Errno) -> OpenError {
     match error {
         Errno::NOENT => OpenError::NotFound,
         Errno::NOTDIR => OpenError::NotADirectory,
@@ -101,7 +106,7 @@ pub(super) fn kind_of(descriptor: &OwnedFd) -> Result<Kind, OpenError> {
     Ok(kind(FileType::from_raw_mode(stat.st_mode)))
 }
 
-fn kind(file_type: FileType) -> Kind {
+pub(super) fn kind(file_type: FileType) -> Kind {
     if file_type == FileType::RegularFile {
         Kind::File
     } else if file_type == FileType::Directory {
@@ -113,7 +118,7 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
-fn regular(descriptor: OwnedFd) -> Result<File, OpenError> {
+pub(super) fn regular(descriptor: OwnedFd) -> Result<File, OpenError> {
     match kind_of(&descriptor)? {
         Kind::File => Ok(File::from(descriptor)),
         Kind::Directory | Kind::Symlink | Kind::Other => Err(OpenError::NotAFile),

@@ -8,8 +8,12 @@
 //! Non-guarantee: a hard link is a file of its own here; its other names are not looked for.
 //! A bind mount inside the root counts as inside.
 //!
-//! Invariant: no function of this module opens a path by name outside `openat2`, but for the root
-//! itself and `/proc/self/fd`.
+//! A root may be seen through a stage: what programs changed lies over the real tree, and each
+//! component is then looked up in both layers, following no symlink but by its text, so that what a
+//! program swaps meanwhile leads nowhere else either.
+//!
+//! Invariant: no function of this module opens a path by name outside `openat2`, but for a root
+//! itself, single names that are no symlinks, and `/proc/self/fd`.
 
 mod error;
 mod intended;
@@ -17,6 +21,8 @@ mod intended;
 mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
+#[cfg(target_os = "linux")]
+mod staged;
 
 pub use error::{OpenError, RootError};
 #[cfg(target_os = "linux")]
@@ -63,17 +69,56 @@ impl Kind {
 #[derive(Debug, Clone)]
 pub struct Root {
     directory: Arc<Handle>,
+    /// Where it is, as everybody but the operating system knows it.
     path: Arc<str>,
+    /// Where the files are: another place for a stage that is a copy.
+    base: Arc<str>,
+    /// What lies over it.
+    #[cfg(target_os = "linux")]
+    stage: Option<Arc<staged::Layer>>,
+}
+
+/// How a stage is seen.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone)]
+pub enum Staged {
+    /// This directory lies over the real tree, marked so.
+    Over(PathBuf, airlock_sandbox::stage::Marks),
+    /// This directory takes its place.
+    Instead(PathBuf),
 }
 
 impl Root {
     /// Opens `path`, which must be a directory whose real path is UTF-8.
     pub fn open(path: &Path) -> Result<Self, RootError> {
         let (directory, path) = platform::open_root(path)?;
+        let path: Arc<str> = path.into();
         Ok(Self {
             directory: Arc::new(directory),
-            path: path.into(),
+            base: Arc::clone(&path),
+            path,
+            #[cfg(target_os = "linux")]
+            stage: None,
         })
+    }
+
+    /// The same root as a stage shows it.
+    #[cfg(target_os = "linux")]
+    pub fn through(&self, stage: &Staged) -> Result<Self, RootError> {
+        match stage {
+            Staged::Over(upper, marks) => Ok(Self {
+                stage: Some(Arc::new(staged::Layer::open(upper, *marks)?)),
+                ..self.clone()
+            }),
+            Staged::Instead(copy) => {
+                let (directory, base) = platform::open_root(copy)?;
+                Ok(Self {
+                    directory: Arc::new(directory),
+                    base: base.into(),
+                    ..self.clone()
+                })
+            }
+        }
     }
 
     /// The absolute real path of the root.
@@ -83,9 +128,13 @@ impl Root {
 
     /// Reaches `path` without reading it, following symlinks that stay inside.
     pub(crate) fn open_beneath(&self, path: &WorkspacePath) -> Result<Opened, OpenError> {
+        #[cfg(target_os = "linux")]
+        if let Some(layer) = &self.stage {
+            return staged::open_beneath(self, layer, path);
+        }
         let descriptor = platform::reach(&self.directory, path.as_str())?;
         let kind = platform::kind_of(&descriptor)?;
-        let real = platform::real_path(&self.directory, &self.path, &descriptor)?;
+        let real = platform::real_path(&self.directory, &self.base, &descriptor)?;
         Ok(Opened {
             descriptor,
             real,
@@ -98,14 +147,41 @@ impl Root {
         intended::intended(self, path)
     }
 
+    /// Bytes of the regular file at `path`, whose symlinks are followed already.
+    pub(crate) fn file_size(&self, path: &WorkspacePath) -> Option<u64> {
+        let file = self.open_file(path.as_str()).ok()?;
+        file.metadata().ok().map(|found| found.len())
+    }
+
     /// Opens the regular file `path` for reading, following no symlink at all.
     pub(crate) fn open_file(&self, path: &str) -> Result<File, OpenError> {
+        #[cfg(target_os = "linux")]
+        if let Some(layer) = &self.stage {
+            return staged::open_file(self, layer, path);
+        }
         platform::open_file(&self.directory, path)
     }
 
     /// Opens the directory `path` for listing, following no symlink at all.
     pub(crate) fn open_directory(&self, path: &str) -> Result<Directory, OpenError> {
-        platform::open_directory(&self.directory, path).map(Directory)
+        #[cfg(target_os = "linux")]
+        if let Some(layer) = &self.stage {
+            return staged::open_directory(self, layer, path);
+        }
+        platform::open_directory(&self.directory, path).map(|real| Directory {
+            real: Some(real),
+            #[cfg(target_os = "linux")]
+            over: None,
+        })
+    }
+
+    /// Where the symlink `path` points, none if it is something else.
+    fn link_target(&self, path: &str) -> Result<Option<Vec<u8>>, OpenError> {
+        #[cfg(target_os = "linux")]
+        if let Some(layer) = &self.stage {
+            return staged::link_target(self, layer, path);
+        }
+        platform::link_target(&self.directory, path)
     }
 }
 
@@ -131,23 +207,42 @@ impl Opened {
 
 /// A directory open for listing.
 #[derive(Debug)]
-pub(crate) struct Directory(Handle);
+pub(crate) struct Directory {
+    /// That of the real tree, where it is seen.
+    real: Option<Handle>,
+    /// What a stage has over it.
+    #[cfg(target_os = "linux")]
+    over: Option<staged::Upper>,
+}
 
 impl Directory {
     /// Reads every entry but `.` and `..`, in no order.
     pub(crate) fn list(&self, into: &mut Listing) -> Result<(), OpenError> {
         into.clear();
-        platform::list(&self.0, into)
+        #[cfg(target_os = "linux")]
+        if let Some(over) = &self.over {
+            return over.list(self.real.as_ref(), into);
+        }
+        match &self.real {
+            Some(real) => platform::list(real, into),
+            None => Ok(()),
+        }
     }
 
-    /// A path to `name` in this very directory, whatever its own path leads to meanwhile.
-    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
-        platform::directory_path(&self.0).join(name)
+    /// A path to `name` in this very directory of the real tree, whatever its own path leads to
+    /// meanwhile; none if the real tree has no such directory.
+    pub(crate) fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let real = self.real.as_ref()?;
+        Some(platform::directory_path(real).join(name))
     }
 
     /// The size of the entry `name`, if it is still there; a symlink is not followed.
     pub(crate) fn size(&self, name: &[u8]) -> Option<u64> {
-        platform::size(&self.0, name)
+        #[cfg(target_os = "linux")]
+        if let Some(size) = self.over.as_ref().and_then(|over| over.size(name)) {
+            return Some(size);
+        }
+        platform::size(self.real.as_ref()?, name)
     }
 }
 

@@ -38,6 +38,17 @@ pub struct WorkerProgram {
     pub arguments: Vec<OsString>,
 }
 
+impl WorkerProgram {
+    /// The same program as a worker that changes files: it must call
+    /// [`serve_files`](crate::serve_files) then.
+    pub(crate) fn for_files(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            arguments: vec!["file-worker".into()],
+        }
+    }
+}
+
 /// What a worker program does: takes one script over `input`, confines the process, and answers
 /// over `output` until `input` ends.
 pub fn serve_worker(input: impl Read, output: impl Write) -> io::Result<()> {

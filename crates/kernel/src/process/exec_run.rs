@@ -2,7 +2,7 @@
 
 use super::checks;
 use super::failure::CheckId;
-use super::job::{Asked, Job, Listing, Staging};
+use super::job::{Asked, Job};
 use super::plan::bounded;
 use super::wrappers;
 use crate::beneath::Root;
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     child_processes: Option<u32>,
 }
 
-const TEMPLATE: &str = "code-executor";
+pub(super) const TEMPLATE: &str = "code-executor";
 const TIMEOUT: Span = Span::from_secs(30);
 const MEMORY: ByteSize = ByteSize::from_bytes(512 << 20);
 const CHILDREN: u32 = 10;
@@ -182,57 +182,68 @@ impl Tool for ExecRun {
             .map_err(|(id, at, what, fix)| invalid(id, at, &what, fix))?;
         let inner = wrappers::inner(&asked.command)
             .map_err(|opaque| invalid(CheckId::Command, "command", &opaque.what, opaque.fix))?;
-        let limits = limits(&asked)?;
+        let bounds = Bounds {
+            timeout: asked.timeout.as_deref(),
+            memory: asked.memory.as_deref(),
+            cpus: asked.cpus,
+            child_processes: asked.child_processes,
+        };
+        let limits = bounds.limits()?;
         check_environment(&asked.environment)?;
         Ok(Box::new(Boxed(Job {
-            template: template(TEMPLATE)?,
             inner,
             directory: directory(asked.directory.as_deref(), root)?,
-            reads: Vec::new(),
-            writes: Vec::new(),
-            denials: Vec::new(),
-            inherited: Vec::new(),
             environment: asked.environment,
             limits,
-            staging: Staging::Stage("default".to_owned()),
             stdin: asked.stdin,
-            listing: Listing::Policy,
-            command: asked.command,
+            ..Job::of(asked.command)?
         })))
     }
 }
 
-fn limits(asked: &Arguments) -> Result<Asked, InvalidArguments> {
-    let template = template(TEMPLATE)?;
-    let most = template.limits;
-    let refused =
-        |(id, at, what, fix): (CheckId, &str, String, String)| invalid(id, at, &what, &fix);
-    let timeout: Option<Span> = unit("timeout", asked.timeout.as_deref())?;
-    let memory: Option<ByteSize> = unit("memory", asked.memory.as_deref())?;
-    let named = template.name;
-    let (least, longest) = (Span::from_secs(1), Span::from_secs(600));
-    let duration = bounded("timeout", timeout, least, longest, (named, most.duration));
-    let (smallest, largest) = (
-        ByteSize::from_bytes(GIB / 16),
-        ByteSize::from_bytes(4 * GIB),
-    );
-    let memory = bounded("memory", memory, smallest, largest, (named, most.memory));
-    let cpus = bounded("cpus", asked.cpus, 1, 4, (named, most.cpus / 1000));
-    let children = bounded(
-        "child_processes",
-        asked.child_processes,
-        0,
-        100,
-        (named, 100),
-    );
-    // The template counts the program itself, the contract only what it starts.
-    let children = children.map_err(refused)?.unwrap_or(CHILDREN);
-    Ok(Asked {
-        duration: duration.map_err(refused)?.or(Some(TIMEOUT)),
-        memory: memory.map_err(refused)?.or(Some(MEMORY)),
-        cpus: cpus.map_err(refused)?.or(Some(1)).map(|cpus| cpus * 1000),
-        pids: Some(children + 1),
-    })
+/// The limits a caller asks for, as written.
+#[derive(Debug, Default)]
+pub(super) struct Bounds<'a> {
+    pub(super) timeout: Option<&'a str>,
+    pub(super) memory: Option<&'a str>,
+    pub(super) cpus: Option<u32>,
+    pub(super) child_processes: Option<u32>,
+}
+
+impl Bounds<'_> {
+    /// The limits, each in its range.
+    pub(super) fn limits(&self) -> Result<Asked, InvalidArguments> {
+        let template = template(TEMPLATE)?;
+        let most = template.limits;
+        let refused =
+            |(id, at, what, fix): (CheckId, &str, String, String)| invalid(id, at, &what, &fix);
+        let timeout: Option<Span> = unit("timeout", self.timeout)?;
+        let memory: Option<ByteSize> = unit("memory", self.memory)?;
+        let named = template.name;
+        let (least, longest) = (Span::from_secs(1), Span::from_secs(600));
+        let duration = bounded("timeout", timeout, least, longest, (named, most.duration));
+        let (smallest, largest) = (
+            ByteSize::from_bytes(GIB / 16),
+            ByteSize::from_bytes(4 * GIB),
+        );
+        let memory = bounded("memory", memory, smallest, largest, (named, most.memory));
+        let cpus = bounded("cpus", self.cpus, 1, 4, (named, most.cpus / 1000));
+        let children = bounded(
+            "child_processes",
+            self.child_processes,
+            0,
+            100,
+            (named, 100),
+        );
+        // The template counts the program itself, the contract only what it starts.
+        let children = children.map_err(refused)?.unwrap_or(CHILDREN);
+        Ok(Asked {
+            duration: duration.map_err(refused)?.or(Some(TIMEOUT)),
+            memory: memory.map_err(refused)?.or(Some(MEMORY)),
+            cpus: cpus.map_err(refused)?.or(Some(1)).map(|cpus| cpus * 1000),
+            pids: Some(children + 1),
+        })
+    }
 }
 
 /// Most variables, and most bytes of one (IV-05).

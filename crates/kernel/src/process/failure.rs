@@ -1,5 +1,6 @@
 //! Why nothing was run in the process tier.
 
+use super::files::Refusal;
 use airlock_sandbox::launch::{RunError, StartError};
 use airlock_sandbox::plan::Problem;
 use airlock_sandbox::{NotEnforced, PlanError};
@@ -61,6 +62,25 @@ pub enum ProcessFailure {
     /// The kernel was opened without what it needs to know of the machine.
     #[error("this kernel was not told what it needs to run programs")]
     NoMachine,
+    /// The kernel was opened without a program of its own to change files with.
+    #[error("this kernel has no worker to change files with")]
+    NoWorker,
+    /// The state things are in does not allow the tool.
+    #[error("not available in the state `{state}`: {reason}")]
+    Unavailable {
+        /// The state.
+        state: &'static str,
+        /// Why it does not allow the tool.
+        reason: &'static str,
+        /// What can be done instead.
+        available: &'static str,
+    },
+    /// What a program printed cannot be made sense of.
+    #[error("{0}")]
+    Output(String),
+    /// Files were not changed.
+    #[error(transparent)]
+    Files(Refusal),
     /// The stage cannot be used.
     #[error("{what}")]
     Stage {
@@ -124,7 +144,10 @@ impl ProcessFailure {
             Self::Plan(_) => "plan_refused",
             Self::Limit(_) | Self::TierTooLow => "limit_not_enforceable",
             Self::NotEnforced(_) | Self::Unsupported => "not_enforceable",
-            Self::NoMachine => "tier_unavailable",
+            Self::NoMachine | Self::NoWorker => "tier_unavailable",
+            Self::Files(refusal) => refusal.code(),
+            Self::Unavailable { .. } => "tool_unavailable",
+            Self::Output(_) => "output_not_understood",
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
             Self::Sandbox(_) => "sandbox_failed",
@@ -163,7 +186,10 @@ impl ProcessFailure {
             Self::Stage { busy: false, .. } => {
                 "`airlock stage list` shows what there is; `--no-stage` works without one"
             }
-            Self::NoMachine | Self::Sandbox(_) => return None,
+            Self::Files(refusal) => return refusal.hint().map(str::to_owned),
+            Self::NoWorker => "use the `airlock` command, which is its own worker",
+            Self::Unavailable { available, .. } => available,
+            Self::NoMachine | Self::Sandbox(_) | Self::Output(_) => return None,
         };
         Some(fix.to_owned())
     }

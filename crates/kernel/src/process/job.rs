@@ -1,5 +1,9 @@
 //! What a tool asks of the process tier, as data.
 
+use super::exec_run::{Bounds, TEMPLATE, template};
+use super::files::Refusal;
+use super::{git, testing};
+use crate::tools::InvalidArguments;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::Template;
 use std::collections::BTreeMap;
@@ -7,6 +11,8 @@ use std::collections::BTreeMap;
 /// Where what a program writes to the workspace goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Staging {
+    /// Into the stage of the call's session.
+    Session,
     /// Into the stage of this name.
     Stage(String),
     /// Nowhere: the workspace is read-only.
@@ -30,6 +36,31 @@ pub(super) enum Listing {
     Policy,
     /// The person's, who typed it.
     Person,
+    /// Nobody's: it is a program of Airlock's own, or one whose arguments are.
+    Own,
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Work {
+    /// The job's command.
+    Command,
+    /// The file worker, with its order; or why there is none to give.
+    Files(Result<String, Refusal>),
+    /// The job's command, whose output counts tests.
+    Tests(testing::Reading),
+    /// The job's command, which is git's, and what is made of its output.
+    Git(git::Reading),
+    /// Nothing: the state things are in does not allow it.
+    Unavailable(Unavailable),
+}
+
+/// Why a tool cannot be used now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unavailable {
+    pub(super) state: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) available: &'static str,
 }
 
 /// A program to be run in a sandbox.
@@ -50,14 +81,60 @@ pub struct Job {
     pub(super) staging: Staging,
     pub(super) stdin: Option<String>,
     pub(super) listing: Listing,
+    pub(super) work: Work,
 }
 
 impl Job {
-    /// The stage it would run on.
-    pub(crate) fn stage(&self) -> Option<&str> {
+    /// The stage it would run on; `own` is that of the call's session.
+    pub(crate) fn stage<'a>(&'a self, own: &'a str) -> Option<&'a str> {
         match &self.staging {
             Staging::Stage(name) => Some(name),
+            Staging::Session => Some(own),
             Staging::None => None,
+        }
+    }
+
+    /// A job for the file worker.
+    pub(super) fn for_files(order: Result<String, Refusal>) -> Result<Self, InvalidArguments> {
+        Ok(Self {
+            // The same as a program's, so that one sandbox can serve both.
+            limits: Bounds::default().limits()?,
+            listing: Listing::Own,
+            work: Work::Files(order),
+            ..Self::of(Vec::new())?
+        })
+    }
+
+    /// A job with the limits of the usual template and nothing but the workspace, on a stage.
+    pub(super) fn of(command: Vec<String>) -> Result<Self, InvalidArguments> {
+        Ok(Self {
+            template: template(TEMPLATE)?,
+            command,
+            inner: 0,
+            directory: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
+            denials: Vec::new(),
+            inherited: Vec::new(),
+            environment: BTreeMap::new(),
+            limits: Asked::default(),
+            staging: Staging::Session,
+            stdin: None,
+            listing: Listing::Policy,
+            work: Work::Command,
+        })
+    }
+
+    /// Whether it changes the paths its call names, and nothing else.
+    pub(crate) fn changes_named_paths_only(&self) -> bool {
+        matches!(self.work, Work::Files(_))
+    }
+
+    /// The stage it asks for by name.
+    pub(crate) fn named_stage(&self) -> Option<&str> {
+        match &self.staging {
+            Staging::Stage(name) => Some(name),
+            Staging::Session | Staging::None => None,
         }
     }
 

@@ -7,41 +7,57 @@
 //!
 //! Guarantee: what policy denies a caller to read is denied in every sandbox of theirs, no limit is
 //! above what template, policy and contract allow, and the real tree is never written.
-//! Non-guarantee: what a program does to its stage is not judged here but when it is merged.
+//! After each run what it did to its stage is judged like calls of its own, and what may not be is
+//! put back ([`check`](self::check)) before anybody else uses the stage.
 
+mod check;
 mod checks;
 mod denials;
 #[cfg(test)]
 mod denials_tests;
 mod exec_run;
 mod failure;
+mod files;
+mod git;
+mod in_stage;
 mod job;
 mod own;
 mod plan;
 mod ran;
 mod run;
+mod shell_run;
 mod stages;
 mod streams;
 mod surround;
+mod testing;
 mod translate;
+mod warm;
 mod wrappers;
 
+pub(crate) use check::Changes;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
+pub(crate) use files::{Delete, Move, Patch, Write};
+pub use files::{Refusal as FileRefusal, serve_files};
+pub(crate) use git::{Commit, GitDiff, Log, Status};
 pub use job::Job;
 pub(crate) use plan::{Grounds, Planned};
-pub use ran::{LimitHit, Ran};
+pub use ran::{LimitHit, PutBack, Ran};
+pub(crate) use shell_run::ShellRun;
 pub use stages::StageHold;
+pub(crate) use stages::view;
 pub use streams::{Attached, Steering};
 pub use surround::Machine;
+pub(crate) use testing::TestRun;
+pub(crate) use warm::Warm;
 
 use crate::policy_store::PolicyStore;
 use crate::tools::Registry;
 use std::sync::Arc;
 
 /// Adds what only a whole kernel has to its tools: the person's own commands, and their stages.
-pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
+pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>, warm: &Arc<Warm>) {
     registry.add(Box::new(own::Own));
     registry.add(Box::new(stages::Read::new(store)));
-    registry.add(Box::new(stages::Drop::new(store)));
+    registry.add(Box::new(stages::Drop::new(store, warm)));
 }

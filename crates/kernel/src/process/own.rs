@@ -5,7 +5,7 @@
 
 use super::exec_run::{Boxed, check_environment, directory, invalid, template, unit};
 use super::failure::CheckId;
-use super::job::{Asked, Job, Listing, Staging};
+use super::job::{Asked, Job, Listing, Staging, Work};
 use super::wrappers;
 use crate::beneath::Root;
 use crate::fronts::Front;
@@ -120,10 +120,12 @@ impl Tool for Own {
             limits,
             staging: match (asked.no_stage, asked.stage) {
                 (true, _) => Staging::None,
-                (false, name) => Staging::Stage(name.unwrap_or_else(|| "default".to_owned())),
+                (false, None) => Staging::Session,
+                (false, Some(name)) => Staging::Stage(name),
             },
             stdin: None,
             listing: Listing::Person,
+            work: Work::Command,
             command: asked.command,
         })))
     }

@@ -4,8 +4,10 @@
 use super::checks;
 use super::denials;
 use super::failure::{CheckId, ProcessFailure};
-use super::job::{Job, Listing, Staging};
+use super::git;
+use super::job::{Job, Listing, Staging, Work};
 use super::surround::{Around, Machine, real};
+use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_line;
 use crate::workspace::Workspace;
@@ -20,6 +22,11 @@ pub(crate) struct Grounds<'a> {
     pub(crate) policy: &'a PolicyInForce,
     pub(crate) workspace: &'a Workspace,
     pub(crate) machine: Option<&'a Machine>,
+    pub(crate) worker: Option<&'a WorkerProgram>,
+    /// Whether sandboxes last, and so are best granted the same for programs and the worker.
+    pub(crate) lasting: bool,
+    /// The stage of the call's session.
+    pub(crate) stage: &'a str,
     pub(crate) request: &'a Request,
     pub(crate) decision: &'a Decision,
 }
@@ -42,16 +49,25 @@ impl Planned {
         if !Tier::Process.satisfies(document.workspace.minimum_tier) {
             return Err(ProcessFailure::TierTooLow);
         }
-        if job.listing == Listing::Policy {
-            checks::listed(&document.commands, job.program())?;
+        match job.listing {
+            Listing::Policy => checks::listed(&document.commands, job.program())?,
+            Listing::Person | Listing::Own => {}
         }
+        let mut job = resolved(job, grounds)?;
+        let root = grounds.workspace.root().path();
+        if job.work == Work::Git(git::Reading::Status) || job.work == Work::Git(git::Reading::Diff)
+        {
+            let denied = denials::compile(document, grounds.request, root, &[])?;
+            job.command.extend(git::excludes(&denied, root));
+        }
+        let job = &job;
         let around = Around::look(machine, grounds.workspace)?;
         let plan = build(
             job,
             document,
             grounds.request,
             &grounds.decision.imposed,
-            grounds.workspace.root().path(),
+            root,
             &around,
         )?;
         let environment = plan.environment().resolve(machine.environment.clone());
@@ -69,7 +85,7 @@ impl Planned {
         let limits = self.plan.limits();
         let stage = match &self.job.staging {
             Staging::Stage(name) => name.as_str(),
-            Staging::None => "none",
+            Staging::Session | Staging::None => "none",
         };
         let mut notes = BTreeMap::from([
             ("template", self.plan.template().name.to_owned()),
@@ -102,6 +118,43 @@ impl Planned {
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
+}
+
+/// The job with the program that really runs.
+fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
+    let mut job = job.clone();
+    if job.staging == Staging::Session {
+        job.staging = Staging::Stage(grounds.stage.to_owned());
+    }
+    if grounds.lasting && job.listing != Listing::Person {
+        let worker = grounds.worker.and_then(|worker| worker.path.to_str());
+        job.reads.extend(worker.map(str::to_owned));
+    }
+    match &job.work {
+        Work::Command | Work::Tests(_) | Work::Git(_) => {}
+        Work::Unavailable(why) => {
+            return Err(ProcessFailure::Unavailable {
+                state: why.state,
+                reason: why.reason,
+                available: why.available,
+            });
+        }
+        Work::Files(Err(refusal)) => return Err(ProcessFailure::Files(refusal.clone())),
+        Work::Files(Ok(order)) => {
+            let worker = grounds.worker.ok_or(ProcessFailure::NoWorker)?;
+            let arguments = worker.arguments.iter().map(std::ffi::OsString::as_os_str);
+            let words = [worker.path.as_os_str()].into_iter().chain(arguments);
+            let words = words.map(|word| word.to_str().map(str::to_owned));
+            job.command = words
+                .collect::<Option<_>>()
+                .ok_or(ProcessFailure::NoWorker)?;
+            if !grounds.lasting {
+                job.reads.extend(job.command.first().cloned());
+            }
+            job.stdin = Some(order.clone());
+        }
+    }
+    Ok(job)
 }
 
 /// Only templates without a network that may start programs, and `integration-test` only by a rule
@@ -157,7 +210,7 @@ fn build(
     let denied = denials::compile(document, request, root, &elsewhere)?;
     let narrowing = document.templates.get(job.template.name);
     let view = match job.staging {
-        Staging::Stage(_) => View::Staged,
+        Staging::Session | Staging::Stage(_) => View::Staged,
         Staging::None => View::ReadOnly,
     };
     let mut builder = Plan::builder(job.template, &around.surroundings)

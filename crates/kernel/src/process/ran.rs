@@ -33,6 +33,17 @@ impl LimitHit {
     }
 }
 
+/// A change to a stage that policy does not let stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PutBack {
+    /// Where, relative to the workspace.
+    pub path: String,
+    /// What it would have been: `fs.write`, `fs.delete` or `fs.move`.
+    pub change: &'static str,
+    /// Why not.
+    pub reason: String,
+}
+
 /// How a command ended.
 #[derive(Debug, Clone)]
 pub struct Ran {
@@ -50,6 +61,8 @@ pub struct Ran {
     pub stage: Option<String>,
     /// How many files and directories that stage changes.
     pub changes: Option<u64>,
+    /// What of its changes was put back.
+    pub put_back: Vec<PutBack>,
     /// Which walls stood and which limits held.
     pub report: serde_json::Value,
     /// The sandbox.
@@ -66,6 +79,7 @@ impl Ran {
             refusals: ended.refusals,
             stage: None,
             changes: None,
+            put_back: Vec::new(),
             report,
             sandbox: sandbox.to_owned(),
         }

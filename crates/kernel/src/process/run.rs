@@ -1,14 +1,20 @@
 //! Starts a sandbox for what was planned, runs its one command, and says how that ended.
 
+use super::check::Changes;
 use super::failure::ProcessFailure;
-use super::job::Staging;
+use super::files;
+use super::git;
+use super::in_stage::InStage;
+use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
 use super::streams::{Attached, Kept};
+use super::testing;
+use super::warm::Warm;
 use crate::workspace::Workspace;
-use airlock_sandbox::Minimum;
 use airlock_sandbox::launch::{Command, Launch, Stdin, Streams};
+use airlock_sandbox::{Minimum, Sandbox};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -31,16 +37,25 @@ impl Planned {
         self,
         workspace: &Workspace,
         attached: Option<Attached<'_>>,
+        changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
-        let Some(attached) = attached else {
-            return self.captured(workspace);
+        let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
+            return self.captured(workspace, changes, warm);
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(workspace, attached, changes, warm)?;
         let value = told(&ran);
         Ok(Finished { value, ran })
     }
 
-    fn captured(self, workspace: &Workspace) -> Result<Finished, ProcessFailure> {
+    fn captured(
+        self,
+        workspace: &Workspace,
+        changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
+    ) -> Result<Finished, ProcessFailure> {
+        let work = self.job.work.clone();
+        let begun = std::time::SystemTime::now();
         let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
         let stdin = fed(self.job.stdin.as_deref())?;
         let attached = Attached {
@@ -50,9 +65,41 @@ impl Planned {
             terminal: None,
             started: &|_| {},
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(workspace, attached, changes, warm)?;
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
+        match work {
+            Work::Command | Work::Unavailable(_) => {}
+            Work::Files(_) => {
+                let value = files::answer(&stdout, &ran)?;
+                return Ok(Finished { value, ran });
+            }
+            Work::Git(_) if cut_out => {
+                let what = "git's answer is longer than is kept: ask for one path, or for fewer";
+                return Err(ProcessFailure::Output(what.to_owned()));
+            }
+            Work::Git(reading) => {
+                let value = git::answer(reading, &stdout, &stderr, &ran, changes)?;
+                return Ok(Finished { value, ran });
+            }
+            Work::Tests(reading) => {
+                let printed = format!("{stdout}\n{stderr}");
+                let counts = testing::counted(reading.framework, &printed);
+                let coverage = reading.coverage.then(|| {
+                    let stage = ran.stage.as_deref().unwrap_or_default();
+                    let root = stages::view(workspace, stage).ok()?;
+                    testing::coverage(&root, begun)
+                });
+                if let Some(object) = value.as_object_mut() {
+                    let framework = json!(reading.framework);
+                    object.insert("framework".to_owned(), framework);
+                    object.insert("tests".to_owned(), json!(counts));
+                    if let Some(coverage) = coverage {
+                        object.insert("coverage".to_owned(), json!(coverage));
+                    }
+                }
+            }
+        }
         if let Some(object) = value.as_object_mut() {
             object.insert("stdout".to_owned(), Value::String(stdout));
             object.insert("stderr".to_owned(), Value::String(stderr));
@@ -62,58 +109,85 @@ impl Planned {
     }
 
     #[cfg(target_os = "linux")]
-    fn within(self, workspace: &Workspace, attached: Attached<'_>) -> Result<Ran, ProcessFailure> {
+    fn within(
+        self,
+        workspace: &Workspace,
+        attached: Attached<'_>,
+        changes: &Changes<'_>,
+        warm: Option<&Arc<Warm>>,
+    ) -> Result<Ran, ProcessFailure> {
         let registry = workspace.state().path().join("sandboxes");
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&registry)
             .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))?;
-        // What killed supervisors left goes before something new is made; what cannot go yet is
-        // tried again by the next command.
-        let _collected = airlock_sandbox::collect(&registry);
-        let mut staged = match &self.job.staging {
-            Staging::Stage(name) => Some(stages::open(workspace, name)?),
-            Staging::None => None,
-        };
-        // Held until the sandbox is gone: two overlays on one layer would corrupt it.
-        let claim = staged.as_mut().map(stages::claim).transpose()?;
-        let layers = staged.as_ref().map(stages::layers).transpose()?;
         let command = Command {
             arguments: self.job.command.iter().map(Into::into).collect(),
             environment: self.environment,
             directory: None,
             lasting: false,
         };
-        let mut sandbox = airlock_sandbox::start(Launch {
+        let launch = Launch {
             minimum: Minimum::of(&self.plan),
             plan: self.plan,
             base: self.around.base,
             home: self.around.home,
-            layers,
+            layers: None,
             registry,
-        })?;
-        (attached.started)(Arc::new(sandbox.control()));
-        let streams = Streams {
-            stdin: attached.stdin,
-            stdout: attached.stdout,
-            stderr: attached.stderr,
-            terminal: attached.terminal,
         };
-        let ended = sandbox.run(&command, streams)?;
-        let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
-        let mut ran = Ran::new(ended, report, sandbox.id());
-        sandbox.stop();
-        drop(claim);
-        ran.stage = staged.as_ref().map(|stage| stage.name().to_string());
-        ran.changes = staged.as_ref().and_then(stages::changes);
-        Ok(ran)
+        match &self.job.staging {
+            Staging::Stage(name) => InStage {
+                workspace,
+                name,
+                changes,
+                warm,
+            }
+            .run(launch, &command, attached),
+            Staging::Session | Staging::None => {
+                let mut sandbox = start(launch)?;
+                one_command(&mut sandbox, &command, attached)
+            }
+        }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn within(self, _: &Workspace, _: Attached<'_>) -> Result<Ran, ProcessFailure> {
+    fn within(
+        self,
+        _: &Workspace,
+        _: Attached<'_>,
+        _: &Changes<'_>,
+        _: Option<&Arc<Warm>>,
+    ) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
+}
+
+/// Starts a sandbox. What killed supervisors left goes before; what cannot go yet is tried again
+/// by the next command.
+#[cfg(target_os = "linux")]
+pub(super) fn start(launch: Launch) -> Result<Sandbox, ProcessFailure> {
+    let _collected = airlock_sandbox::collect(&launch.registry);
+    Ok(airlock_sandbox::start(launch)?)
+}
+
+/// Runs one command in a sandbox. Whatever it started ends with it.
+#[cfg(target_os = "linux")]
+pub(super) fn one_command(
+    sandbox: &mut Sandbox,
+    command: &Command,
+    attached: Attached<'_>,
+) -> Result<Ran, ProcessFailure> {
+    (attached.started)(Arc::new(sandbox.control()));
+    let streams = Streams {
+        stdin: attached.stdin,
+        stdout: attached.stdout,
+        stderr: attached.stderr,
+        terminal: attached.terminal,
+    };
+    let ended = sandbox.run(command, streams)?;
+    let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
+    Ok(Ran::new(ended, report, sandbox.id()))
 }
 
 /// A pipe with `text` in it; a thread fills it, since it may hold more than a pipe does.
@@ -146,5 +220,6 @@ fn told(ran: &Ran) -> Value {
         "stage": ran.stage,
         "changes": ran.changes,
         "refusals": refusals,
+        "put_back": ran.put_back,
     })
 }

@@ -1,7 +1,8 @@
 //! The stages of a workspace: where programs write, and the syscalls to look at and drop them.
 
 use super::failure::ProcessFailure;
-use crate::beneath::Root;
+use super::warm::Warm;
+use crate::beneath::{Root, Staged};
 use crate::policy_store::PolicyStore;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
@@ -49,6 +50,29 @@ pub(super) fn layers(stage: &Stage) -> Result<Layers, ProcessFailure> {
         ),
         busy: false,
     })
+}
+
+/// The workspace as the stage `name` shows it; the real tree if there is no such stage.
+pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFailure> {
+    let root = workspace.root();
+    // Most reads are made where nothing was staged, and this is all they pay for it.
+    let place = workspace.state().path().join("stages").join(name);
+    if !place.exists() {
+        return Ok(root.clone());
+    }
+    let Some(stage) = all(workspace)?.find(name)? else {
+        return Ok(root.clone());
+    };
+    let staged = match (stage.layers(), stage.copied_tree()) {
+        (Some(layers), _) => Staged::Over(layers.upper, stage.marks()),
+        (None, Some(copy)) => Staged::Instead(copy),
+        (None, None) => return Ok(root.clone()),
+    };
+    root.through(&staged)
+        .map_err(|error| ProcessFailure::Stage {
+            what: format!("stage `{name}` cannot be looked at: {error}"),
+            busy: false,
+        })
 }
 
 /// How much a stage changes, where that can be told.
@@ -177,11 +201,11 @@ impl Tool for Read {
 }
 
 /// `stage.drop`: a stage and everything in it goes.
-pub(super) struct Drop(Arc<PolicyStore>);
+pub(super) struct Drop(Arc<PolicyStore>, Arc<Warm>);
 
 impl Drop {
-    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
-        Self(Arc::clone(store))
+    pub(super) fn new(store: &Arc<PolicyStore>, warm: &Arc<Warm>) -> Self {
+        Self(Arc::clone(store), Arc::clone(warm))
     }
 }
 
@@ -192,8 +216,9 @@ impl Tool for Drop {
 
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let DropArguments { stage } = arguments(value)?;
-        let store = Arc::clone(&self.0);
+        let (store, warm) = (Arc::clone(&self.0), Arc::clone(&self.1));
         Ok(Box::new(Ready(move || {
+            warm.release(&stage);
             let dropped = all(store.workspace()).and_then(|stages| stages.drop_stage(&stage));
             dropped.map_err(ProcessFailure::from)?;
             Ok(json!({ "dropped": stage }))

@@ -81,7 +81,7 @@ impl Kernel {
             return;
         }
         let (now, request) = (trail.started(), &valid.request);
-        ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job());
+        ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job(), &valid.stage);
         let decision = &mut ruling.decision;
         match self.settled(scene.policy, request, decision, &ruling.grounds, now) {
             Ok(Answered::Granted(by)) => {

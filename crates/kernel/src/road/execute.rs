@@ -4,10 +4,10 @@ use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::{Attached, Grounds, Planned, ProcessFailure, Ran};
+use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran, view};
 use crate::sanitise::{Sanitised, sanitise};
-use crate::tools::{RunContext, ToolFailure, ToolOutput};
-use airlock_core::Tier;
+use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
+use airlock_core::{Request, Tier};
 use airlock_policy::Imposed;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -35,6 +35,9 @@ impl Kernel {
                     policy,
                     workspace: self.workspace(),
                     machine: self.machine(),
+                    worker: self.file_worker(),
+                    lasting: self.warm().is_some(),
+                    stage: &valid.stage,
                     request: &valid.request,
                     decision: &ruling.decision,
                 };
@@ -55,23 +58,35 @@ impl Kernel {
         planned: Option<Planned>,
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
+        let waited = valid.turn.wait();
         match planned {
-            Some(planned) => self.run_program(&valid, ruling, planned, attached),
-            None => self.run_here(policy, valid, ruling),
+            Some(planned) => self.run_program(policy, &valid, ruling, planned, attached),
+            None => self.run_here(policy, valid, ruling, waited),
         }
     }
 
     fn run_program(
         &self,
+        policy: &PolicyInForce,
         valid: &Valid,
         ruling: &Ruling,
         planned: Planned,
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
+        let changes = Changes::new(
+            policy,
+            &ruling.enforcer,
+            &valid.request,
+            self.workspace().root(),
+            self.clock().now(),
+        );
         let mut speaker = valid.prepared.speaker();
+        let run = |attached: Option<Attached<'_>>| {
+            planned.run(self.workspace(), attached, &changes, self.warm())
+        };
         let finished = match &mut speaker {
-            Some(speaker) => planned.run(self.workspace(), Some(speaker.attach()?)),
-            None => planned.run(self.workspace(), attached),
+            Some(speaker) => run(Some(speaker.attach()?)),
+            None => run(attached),
         };
         let mut finished =
             finished.map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
@@ -92,6 +107,7 @@ impl Kernel {
         policy: &PolicyInForce,
         valid: Valid,
         ruling: &Ruling,
+        waited: bool,
     ) -> Result<Executed, ToolFailure> {
         let budget = self.output_budget(&ruling.decision.imposed);
         let root = self.workspace().root().path();
@@ -104,8 +120,23 @@ impl Kernel {
             cancelled: &cancelled,
             threads: self.search_threads(),
         };
-        let run = || valid.prepared.run(&context);
-        let output = within(&ruling.decision.imposed, &cancelled, run)?;
+        let imposed = &ruling.decision.imposed;
+        let run =
+            |prepared: Box<dyn Prepared>| within(imposed, &cancelled, || prepared.run(&context));
+        let again = || self.prepared_again(&valid.request, valid.spec, &valid.stage);
+        // What was opened before the wait may be something else by now.
+        let prepared = if waited && valid.spec.read_only {
+            again()?
+        } else {
+            valid.prepared
+        };
+        let output = match run(prepared) {
+            Err(failure) if valid.spec.read_only && failure.retryable() => {
+                std::thread::sleep(RETRY_AFTER);
+                run(again()?)?
+            }
+            output => output?,
+        };
         let sanitised = sanitise(output.value, valid.spec.keep, budget);
         Ok(Executed {
             sanitised,
@@ -114,6 +145,37 @@ impl Kernel {
         })
     }
 }
+
+impl Kernel {
+    /// Opens what a call reads once more. Whatever leads elsewhere now was not decided on.
+    fn prepared_again(
+        &self,
+        request: &Request,
+        spec: &ToolSpec,
+        stage: &str,
+    ) -> Result<Box<dyn Prepared>, ToolFailure> {
+        let root = view(self.workspace(), stage)?;
+        let moved = || ToolFailure::Moved {
+            path: request
+                .paths
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        };
+        let tool = self.registry().get(spec.name).map_err(|_| moved())?;
+        let prepared = tool
+            .prepare(&request.arguments, &root)
+            .map_err(|_| moved())?;
+        if prepared.paths() == request.paths {
+            Ok(prepared)
+        } else {
+            Err(moved())
+        }
+    }
+}
+
+/// How long a read that failed and may succeed waits before it is tried once more.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The least memory a limit can promise: built-in tools keep within fixed buffers below this.
 const LEAST_MEMORY: u64 = 64 * 1024 * 1024;

@@ -7,9 +7,11 @@ mod decide;
 mod execute;
 mod outcome;
 mod record;
+mod turns;
 mod validate;
 
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
+pub(crate) use turns::Turns;
 
 use crate::fronts::Front;
 use crate::kernel::Kernel;
@@ -107,8 +109,10 @@ impl Kernel {
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
+        // Outside any session, writes wait in the stage that every workspace has.
+        let stage = session.as_ref().map_or("default", |session| &session.stage);
         let valid = self
-            .validate(front, call, caller)
+            .validate(front, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
         let scene = Scene {
             front,

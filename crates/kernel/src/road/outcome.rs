@@ -1,6 +1,6 @@
 //! What comes back from the road.
 
-use crate::process::Ran;
+use crate::process::{ProcessFailure, Ran};
 use crate::sessions::SessionProblem;
 use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
@@ -114,6 +114,9 @@ pub(crate) enum Invalid {
     /// It cannot act in the session it names.
     #[error(transparent)]
     Session(#[from] SessionProblem),
+    /// The stage it would work in cannot be looked at.
+    #[error(transparent)]
+    Stage(ProcessFailure),
 }
 
 impl Invalid {
@@ -123,6 +126,7 @@ impl Invalid {
             Self::Arguments { .. } => "invalid_arguments",
             Self::NeedsPerson { .. } => "needs_person",
             Self::Session(problem) => problem.code(),
+            Self::Stage(failure) => failure.code(),
         }
     }
 
@@ -130,6 +134,7 @@ impl Invalid {
         match self {
             Self::UnknownTool { .. } | Self::Arguments { .. } | Self::NeedsPerson { .. } => false,
             Self::Session(problem) => problem.retryable(),
+            Self::Stage(failure) => failure.retryable(),
         }
     }
 
@@ -150,6 +155,7 @@ impl Invalid {
                 || format!("`airlock tool show {tool}` shows its arguments"),
                 str::to_owned,
             ),
+            Self::Stage(failure) => failure.hint().unwrap_or_default(),
         }
     }
 }

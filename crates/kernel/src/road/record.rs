@@ -464,6 +464,12 @@ fn ended(entry: &mut Entry, ran: &Ran) {
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     entry.metadata.extend(notes);
     note(entry, "refusals", ran.refusals.len() as u64);
+    if !ran.put_back.is_empty() {
+        let paths: Vec<&str> = ran.put_back.iter().map(|one| one.path.as_str()).collect();
+        let listed = serde_json::to_string(&paths).unwrap_or_default();
+        let listed = sanitise_line(&listed, limits::SUMMARY_CHARS);
+        entry.metadata.insert("put_back".to_owned(), listed);
+    }
 }
 
 fn note(entry: &mut Entry, name: &str, count: u64) {

@@ -2,16 +2,22 @@
 
 use super::Call;
 use super::outcome::Invalid;
+use super::turns::{Access, Touches, Turn};
 use crate::fronts::Front;
 use crate::kernel::Kernel;
+use crate::process::{Job, view};
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
-use airlock_core::{Caller, Request, Syscall};
+use airlock_core::{Caller, Request, RequestPath, Syscall};
 
 /// A call that is well formed, with everything it will read already open.
 pub(super) struct Valid {
     pub(super) request: Request,
     pub(super) prepared: Box<dyn Prepared>,
     pub(super) spec: &'static ToolSpec,
+    /// The stage it sees and changes.
+    pub(super) stage: String,
+    /// Its place among calls that touch the same.
+    pub(super) turn: Turn,
 }
 
 impl Kernel {
@@ -20,6 +26,7 @@ impl Kernel {
         front: Front,
         call: &Call,
         caller: Caller,
+        stage: &str,
     ) -> Result<Valid, Invalid> {
         let unknown = |suggestion| Invalid::UnknownTool {
             name: call.name.chars().take(60).collect(),
@@ -54,18 +61,40 @@ impl Kernel {
                 fix: None,
             }));
         }
-        let prepared = tool
-            .prepare(&call.arguments, self.workspace().root())
-            .map_err(refused)?;
+        let root = view(self.workspace(), stage).map_err(Invalid::Stage)?;
+        let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
         request.tool = Some(spec.name.into());
         request.arguments = call.arguments.clone();
         prepared.describe(&mut request);
+        let touches = touches(&request, prepared.job(), stage);
         Ok(Valid {
+            turn: self.turns().arrive(touches),
             request,
             prepared,
             spec,
+            stage: stage.to_owned(),
         })
+    }
+}
+
+/// What a call touches: its own paths, or for a program everything.
+fn touches(request: &Request, job: Option<&Job>, stage: &str) -> Touches {
+    let inside = request.paths.iter().filter_map(RequestPath::inside);
+    let with = |does| {
+        inside
+            .map(|path| (path.as_str().to_owned(), does))
+            .collect()
+    };
+    let paths = match job {
+        None => with(Access::Read),
+        Some(job) if job.changes_named_paths_only() => with(Access::Write),
+        Some(_) => vec![(".".to_owned(), Access::Write)],
+    };
+    Touches {
+        stage: job.and_then(Job::named_stage).unwrap_or(stage).to_owned(),
+        paths,
+        runs: job.is_some(),
     }
 }

@@ -6,13 +6,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The arguments of one tool.
-pub(super) trait Arguments: DeserializeOwned + JsonSchema {
+pub(crate) trait Arguments: DeserializeOwned + JsonSchema {
     /// The names of its fields, as the schema has them.
     const FIELDS: &'static [&'static str];
 }
 
 /// Reads `value`; unknown names, wrong types and missing fields are refused.
-pub(super) fn parse<A: Arguments>(value: &Value) -> Result<A, InvalidArguments> {
+pub(crate) fn parse<A: Arguments>(value: &Value) -> Result<A, InvalidArguments> {
     if let Some(object) = value.as_object()
         && let Some(unknown) = object.keys().find(|key| !A::FIELDS.contains(&key.as_str()))
     {
@@ -26,7 +26,7 @@ pub(super) fn parse<A: Arguments>(value: &Value) -> Result<A, InvalidArguments> 
 }
 
 /// The JSON Schema of the arguments.
-pub(super) fn schema<A: Arguments>() -> Value {
+pub(crate) fn schema<A: Arguments>() -> Value {
     schemars::schema_for!(A).to_value()
 }
 

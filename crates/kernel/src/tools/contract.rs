@@ -250,6 +250,12 @@ pub enum ToolFailure {
         /// The path as asked.
         path: String,
     },
+    /// The path leads elsewhere than when it was decided on.
+    #[error("`{path}` was changed while the call waited")]
+    Moved {
+        /// The path as asked.
+        path: String,
+    },
     /// Nothing here can run code in that tier.
     #[error("nothing here runs code in the `{tier}` tier")]
     TierUnavailable {
@@ -334,6 +340,7 @@ impl ToolFailure {
             Self::TimedOut { .. } => "timed_out",
             Self::MemoryLimit { .. } => "limit_not_enforceable",
             Self::Withheld { .. } => "withheld",
+            Self::Moved { .. } => "moved",
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
             Self::Unavailable { .. } => "tool_unavailable",
@@ -348,7 +355,7 @@ impl ToolFailure {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Open { source, .. } => source.retryable(),
-            Self::Io { .. } => true,
+            Self::Io { .. } | Self::Moved { .. } => true,
             Self::Process(failure) => failure.retryable(),
             Self::Stored { retryable, .. } => *retryable,
             Self::Merge { busy, .. } => *busy,
@@ -377,6 +384,7 @@ impl ToolFailure {
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
             Self::Control { fix, .. } | Self::Unavailable { fix, .. } => Some(*fix),
+            Self::Moved { .. } => Some("ask again"),
             Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,
         };
         fix.map(str::to_owned)

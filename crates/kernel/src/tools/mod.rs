@@ -17,10 +17,12 @@ mod read;
 mod target;
 mod walk;
 
+pub(crate) use arguments::{Arguments, parse as parse_arguments, schema as schema_of};
 pub use contract::{
     InvalidArguments, Keep, Next, Prepared, ReadFilter, RunContext, Tool, ToolFailure, ToolOutput,
     ToolSpec,
 };
+pub(crate) use walk::GitIgnored;
 
 /// A name that no tool has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,11 +53,21 @@ impl Registry {
         Self {
             tools: vec![
                 Box::new(crate::process::ExecRun),
+                Box::new(crate::process::Delete),
                 Box::new(exists::Exists),
                 Box::new(list::List),
+                Box::new(crate::process::Move),
+                Box::new(crate::process::Patch),
                 Box::new(read::Read),
+                Box::new(crate::process::Write),
+                Box::new(crate::process::Commit),
+                Box::new(crate::process::GitDiff),
+                Box::new(crate::process::Log),
+                Box::new(crate::process::Status),
                 Box::new(glob::Glob),
                 Box::new(grep::Grep),
+                Box::new(crate::process::ShellRun),
+                Box::new(crate::process::TestRun),
             ],
         }
     }

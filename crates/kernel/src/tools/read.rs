@@ -29,7 +29,7 @@ const MAX_LINES: u64 = 1_000_000;
 const DEFAULT_LINES: u64 = 2_000;
 /// How far into a file lines are looked for: a sparse file may claim exabytes.
 const SCAN_BYTES: u64 = 1024 * 1024 * 1024;
-/// Largest binary file whose digest is worth computing.
+/// Largest file whose digest is worth computing.
 const DIGEST_BYTES: u64 = 16 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
@@ -72,10 +72,14 @@ struct ReadArguments {
     #[serde(default)]
     #[schemars(range(min = 1, max = 4_194_304))]
     max_bytes: Option<u64>,
+    /// Also the SHA-256 of the whole file, for `expect_digest` (files up to 16 MiB).
+    #[serde(default)]
+    digest: bool,
 }
 
 impl Arguments for ReadArguments {
-    const FIELDS: &'static [&'static str] = &["path", "offset_line", "limit_lines", "max_bytes"];
+    const FIELDS: &'static [&'static str] =
+        &["path", "offset_line", "limit_lines", "max_bytes", "digest"];
 }
 
 impl Tool for Read {
@@ -101,6 +105,7 @@ impl Tool for Read {
         let target = Target::reach(&arguments.path, root)?;
         Ok(Box::new(PreparedRead {
             target,
+            digest: arguments.digest,
             window: Window {
                 first,
                 lines,
@@ -112,6 +117,7 @@ impl Tool for Read {
 
 struct PreparedRead {
     target: Target,
+    digest: bool,
     window: Window,
 }
 
@@ -140,6 +146,10 @@ impl Prepared for PreparedRead {
             ..self.window
         };
         let value = read(&mut file, &path, window, context.cancelled);
+        let value = value.and_then(|value| match value {
+            Some(value) if self.digest => with_digest(&mut file, value).map(Some),
+            value => Ok(value),
+        });
         match value {
             Ok(Some(value)) => Ok(ToolOutput { value, hidden: 0 }),
             Ok(None) => Err(ToolFailure::Cancelled),
@@ -313,8 +323,13 @@ fn drop_half_character(bytes: &mut Vec<u8>) {
 }
 
 fn binary(file: &mut File, path: &str, total_bytes: u64) -> io::Result<Value> {
-    let mut value = json!({ "path": path, "binary": true, "total_bytes": total_bytes });
-    if total_bytes <= DIGEST_BYTES
+    let value = json!({ "path": path, "binary": true, "total_bytes": total_bytes });
+    with_digest(file, value)
+}
+
+/// Adds the digest of the whole file, unless it is too large for that.
+fn with_digest(file: &mut File, mut value: Value) -> io::Result<Value> {
+    if file.metadata()?.len() <= DIGEST_BYTES
         && let Some(object) = value.as_object_mut()
     {
         object.insert("digest".to_owned(), json!(digest(file)?.to_string()));

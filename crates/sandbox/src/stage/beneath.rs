@@ -151,6 +151,23 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// Sets permission bits, through a descriptor: a name could become a link meanwhile.
+    pub(super) fn set_mode(&self, path: &Path, mode: u32) -> Result<()> {
+        let fd = self.open_at(path, OFlags::PATH)?;
+        let place = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        rustix::fs::chmod(place, Mode::from_raw_mode(mode))
+    }
+
+    /// The directory that holds `path`, and the last name of it.
+    pub(super) fn holder<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let parent = self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok((parent, name))
+    }
+}
+
 impl AsFd for Tree {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.root.as_fd()

@@ -93,6 +93,12 @@ pub enum StageError {
         /// The attribute.
         mark: &'static str,
     },
+    /// More would have to be kept while something runs than is kept.
+    #[error("what must be kept as it is while a command runs is over 1 GiB or 20,000 files")]
+    TooMuchKept,
+    /// Nothing of a copy can be put back.
+    #[error("stage `{0}` is a copy, in which nothing can be put back")]
+    NotPutBack(StageName),
     /// The changes are more than may be listed.
     #[error("the stage changed more than {most} files and directories")]
     TooManyChanges {
@@ -130,6 +136,10 @@ impl StageError {
             Self::Overlap { .. } => {
                 Some("choose a workspace that does not hold Airlock's own state directory")
             }
+            Self::TooMuchKept => {
+                Some("merge or drop the stage, or let policy allow this caller what it holds")
+            }
+            Self::NotPutBack(_) => Some("use a kernel that allows overlay mounts"),
             Self::NotOurs(_) => Some("it must be a directory that you own, not a link to one"),
             Self::TooLargeToCopy { .. } => {
                 Some("use a smaller workspace, or a kernel that allows overlay mounts")

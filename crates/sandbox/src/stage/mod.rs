@@ -18,6 +18,7 @@
 //! Invariant: which extended attributes count as overlay's own is fixed when the stage is created.
 //! A process inside an overlay cannot set those of its mount's kind; it can set the other kind.
 
+mod aside;
 mod beneath;
 mod classify;
 mod content;
@@ -30,11 +31,15 @@ mod record;
 mod remove;
 mod rename;
 mod render;
+mod restore;
+mod reveal;
 mod staged;
 mod store;
 mod summary;
+mod touched;
 mod walk;
 
+pub use aside::Aside;
 pub use beneath::{NodeKind, Stamp};
 pub use content::{Hunk, Line};
 pub use copy::CopyLimits;
@@ -49,3 +54,4 @@ pub use record::{Marks, StageKind};
 pub use staged::{Claim, Stage};
 pub use store::{Owner, Setup, Stages};
 pub use summary::StageSummary;
+pub use touched::{Touch, Touched};

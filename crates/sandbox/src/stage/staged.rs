@@ -141,6 +141,10 @@ impl Stage {
         &self.record
     }
 
+    pub(super) fn place(&self) -> &Path {
+        &self.place
+    }
+
     pub(super) const fn directory(&self) -> &OwnedFd {
         &self.directory
     }

@@ -32,6 +32,8 @@ pub(super) struct Walk<'a> {
     pub(super) pairs: Vec<Pair>,
     pub(super) refused: Vec<Refused>,
     pub(super) visited: u64,
+    /// Directories that keep their owner out are opened to them first.
+    opening: bool,
 }
 
 /// What of the lower layer is seen in a directory of the upper.
@@ -53,12 +55,12 @@ struct Frame {
 }
 
 /// The names of overlay's marks, of one kind.
-struct MarkNames {
-    opaque: &'static str,
+pub(super) struct MarkNames {
+    pub(super) opaque: &'static str,
     redirect: &'static str,
     metacopy: &'static str,
     whiteout: &'static str,
-    origin: &'static str,
+    pub(super) origin: &'static str,
 }
 
 const TRUSTED: MarkNames = MarkNames {
@@ -77,6 +79,15 @@ const USER: MarkNames = MarkNames {
     origin: "user.overlay.origin",
 };
 
+impl MarkNames {
+    pub(super) const fn of(marks: Marks) -> &'static Self {
+        match marks {
+            Marks::Trusted => &TRUSTED,
+            Marks::User => &USER,
+        }
+    }
+}
+
 impl<'a> Walk<'a> {
     pub(super) const fn new(lower: &'a Tree, upper: &'a Tree, most: u64) -> Self {
         Self {
@@ -86,15 +97,22 @@ impl<'a> Walk<'a> {
             pairs: Vec::new(),
             refused: Vec::new(),
             visited: 0,
+            opening: false,
+        }
+    }
+
+    /// The same walk, which no directory of the upper layer can keep out: what cannot be looked at
+    /// cannot be judged. Nobody else may use the layer meanwhile.
+    pub(super) fn opening(self) -> Self {
+        Self {
+            opening: true,
+            ..self
         }
     }
 
     /// Walks the upper layer of an overlay.
     pub(super) fn overlay(&mut self, marks: Marks) -> Result<(), StageError> {
-        let marks = match marks {
-            Marks::Trusted => &TRUSTED,
-            Marks::User => &USER,
-        };
+        let marks = MarkNames::of(marks);
         let mut pending = Vec::new();
         self.enter(TreePath::default(), Below::Merged, marks, &mut pending)?;
         while let Some(frame) = pending.pop() {
@@ -162,6 +180,9 @@ impl<'a> Walk<'a> {
             new: Some(new),
             copied,
         });
+        if self.opening && new.kind == NodeKind::Directory {
+            self.open_up(&path, new)?;
+        }
         let old_directory = old.is_some_and(|old| old.kind == NodeKind::Directory);
         match (new.kind == NodeKind::Directory, old_directory) {
             (true, true) => self.enter(path, frame.below, marks, pending),
@@ -191,6 +212,14 @@ impl<'a> Walk<'a> {
             attribute_whiteouts: opaque.as_deref() == Some(b"x"),
         });
         Ok(())
+    }
+
+    fn open_up(&self, path: &TreePath, node: Node) -> Result<(), StageError> {
+        if node.mode & 0o500 == 0o500 {
+            return Ok(());
+        }
+        let opened = self.upper.set_mode(path.as_path(), node.mode | 0o500);
+        opened.map_err(failed("open", path.as_path()))
     }
 
     fn is_whiteout(

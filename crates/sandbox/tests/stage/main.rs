@@ -14,6 +14,7 @@ mod conflicts;
 mod copied;
 mod hostile;
 mod patches;
+mod put_back;
 mod random;
 mod store;
 mod support;

@@ -26,6 +26,14 @@ pub(super) fn notes(ran: &Ran, args: &ExecArgs, output: &mut Output) {
     if let Some(more @ 1..) = ran.refusals.len().checked_sub(NAMED) {
         output.note(format!("and {} more", count(more as u64, "denial")));
     }
+    for back in ran.put_back.iter().take(NAMED) {
+        let reason = sanitise_line(&back.reason, 200);
+        let (path, change) = (sanitise_line(&back.path, 200), back.change);
+        output.note(format!("put back: {path} ({change}: {reason})"));
+    }
+    if let Some(more @ 1..) = ran.put_back.len().checked_sub(NAMED) {
+        output.note(format!("and {} more put back", count(more as u64, "path")));
+    }
     if let Some(limit) = ran.limit() {
         output.error(&format!("`{program}` was ended: {}", over(limit)));
         output.labelled("fix", raise(limit));
@@ -102,6 +110,7 @@ pub(super) fn object(done: &Done, ran: &Ran, exit: u8, target: &Target, output: 
         "stage": ran.stage,
         "changes": ran.changes,
         "refusals": ran.refusals,
+        "put_back": ran.put_back,
         "report": ran.report,
     });
     if let (Target::Captured(out, err), Some(object)) = (target, value.as_object_mut()) {

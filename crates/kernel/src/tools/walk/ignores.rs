@@ -10,6 +10,7 @@ use crate::beneath::{Kind, Listing, Root};
 use airlock_core::WorkspacePath;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::sync::Arc;
 
@@ -141,6 +142,81 @@ impl Ignores {
             next = here.above.as_deref();
         }
         by_ignore.or(|| by_git).or(|| by_exclude)
+    }
+}
+
+/// Which paths git ignores, by the ignore files of one tree and nothing outside it.
+///
+/// Non-guarantee: git also leaves nothing out that it tracks; what it tracks is not looked at.
+pub(crate) struct GitIgnored<'a> {
+    root: &'a Root,
+    known: HashMap<String, Option<Arc<Ignores>>>,
+}
+
+impl<'a> GitIgnored<'a> {
+    /// Nothing is read yet.
+    pub(crate) fn new(root: &'a Root) -> Self {
+        Self {
+            root,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether git ignores `path`, or a directory above it.
+    pub(crate) fn holds(&mut self, path: &WorkspacePath, is_directory: bool) -> bool {
+        let text = path.as_str();
+        let mut directory = ".";
+        for (end, _) in text.match_indices('/').chain([(text.len(), "")]) {
+            let Some(here) = text.get(..end) else {
+                return false;
+            };
+            let ignores = self.within(directory);
+            let inner = end < text.len() || is_directory;
+            let verdict = ignores.map(|ignores| ignores.verdict(here, inner));
+            if verdict == Some(Verdict::Ignored) {
+                return true;
+            }
+            directory = here;
+        }
+        false
+    }
+
+    /// The ignore files that hold in `directory`; those above it are known already.
+    fn within(&mut self, directory: &str) -> Option<Arc<Ignores>> {
+        if let Some(known) = self.known.get(directory) {
+            return known.clone();
+        }
+        let above = match directory.rsplit_once('/') {
+            _ if directory == "." => None,
+            Some((above, _)) => self.within(above),
+            None => self.within("."),
+        };
+        let git = format!("{directory}/.git");
+        let repository =
+            self.root.open_directory(&git).is_ok() || self.root.open_file(&git).is_ok();
+        let git_ignore = load(self.root, directory, ".gitignore");
+        let found = if repository || !git_ignore.is_empty() {
+            Some(Arc::new(Ignores {
+                above,
+                base: if directory == "." {
+                    0
+                } else {
+                    directory.len() + 1
+                },
+                dot_ignore: Gitignore::empty(),
+                git_ignore,
+                git_exclude: if repository {
+                    load(self.root, directory, ".git/info/exclude")
+                } else {
+                    Gitignore::empty()
+                },
+                repository,
+            }))
+        } else {
+            above
+        };
+        self.known.insert(directory.to_owned(), found.clone());
+        found
     }
 }
 

@@ -10,6 +10,7 @@
 mod ignores;
 mod queue;
 
+pub(crate) use ignores::GitIgnored;
 pub(super) use ignores::{Ignores, skips};
 
 use super::contract::{RunContext, ToolFailure};

@@ -1,0 +1,17 @@
+//! The tools that change files and run programs, on a kernel whose worker is the real binary.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod changes;
+mod files;
+mod git;
+mod lasting;
+mod programs;
+mod reads;
+mod support;

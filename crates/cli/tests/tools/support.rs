@@ -1,0 +1,147 @@
+//! A workspace with a kernel of its own, and short ways to call it.
+
+use airlock_audit::{Entry, Filter};
+use airlock_kernel::{
+    Call, Clock, DEFAULT_OUTPUT_BYTES, Denied, Done, Failed, Front, Kernel, KernelConfig, Lifetime,
+    Machine, Outcome, WorkerProgram,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+pub(crate) struct Place {
+    outer: TempDir,
+    kernel: Kernel,
+}
+
+impl Place {
+    /// A workspace whose policy is `policy`, approved.
+    pub(crate) fn new(policy: &str, files: &[(&str, &str)]) -> Self {
+        Self::with(policy, files, Lifetime::Command)
+    }
+
+    pub(crate) fn with(policy: &str, files: &[(&str, &str)], lifetime: Lifetime) -> Self {
+        let outer = TempDir::with_prefix("airlock-tools-").unwrap();
+        for name in ["w", "state", "home"] {
+            fs::create_dir(outer.path().join(name)).unwrap();
+        }
+        for (path, text) in files.iter().chain([&(".airlock/policy.yaml", policy)]) {
+            let path = outer.path().join("w").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let kernel = open(&outer, lifetime);
+        let place = Self { outer, kernel };
+        place.trust();
+        place
+    }
+
+    fn trust(&self) {
+        let digest = self.kernel.workspace().trust().unwrap().digest();
+        let call = Call::new("trust.approve", json!({ "digest": digest }));
+        self.approved(Front::Cli, &call);
+    }
+
+    /// Asks, lets the person say yes, asks again.
+    pub(crate) fn approved(&self, front: Front, call: &Call) -> Done {
+        let first = self.kernel.submit(front, call);
+        let Outcome::NeedsReview(mut asked) = first else {
+            panic!("no review: {first:?}");
+        };
+        self.kernel.answer(&mut asked, true).unwrap();
+        done(self.kernel.submit(front, call))
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// A path of the real tree.
+    pub(crate) fn real(&self, path: &str) -> PathBuf {
+        self.outer.path().join("w").join(path)
+    }
+
+    pub(crate) fn submit(&self, front: Front, name: &str, arguments: Value) -> Outcome {
+        self.kernel.submit(front, &Call::new(name, arguments))
+    }
+
+    pub(crate) fn call(&self, name: &str, arguments: Value) -> Outcome {
+        self.submit(Front::Agent, name, arguments)
+    }
+
+    /// Runs a script in the stage, as the agent.
+    pub(crate) fn script(&self, text: &str) -> Done {
+        fs::write(self.real("script"), text).unwrap();
+        done(self.call("exec.run", json!({ "command": ["sh", "script"] })))
+    }
+
+    /// What a program sees at `path`.
+    pub(crate) fn staged(&self, path: &str) -> Option<String> {
+        let seen = done(self.call("exec.run", json!({ "command": ["cat", path] })));
+        (seen.value["exit"] == 0).then(|| seen.value["stdout"].as_str().unwrap().to_owned())
+    }
+
+    pub(crate) fn last_outcome(&self) -> Entry {
+        self.kernel.log().flush().unwrap();
+        let records = self.kernel.log().read(Filter::default()).unwrap();
+        let all: Vec<Entry> = records.map(|record| record.unwrap().entry).collect();
+        let outcomes = all.into_iter().rev();
+        let mut outcomes = outcomes.filter(|entry| entry.stage == airlock_audit::Stage::Outcome);
+        outcomes.next().unwrap()
+    }
+}
+
+fn open(outer: &TempDir, lifetime: Lifetime) -> Kernel {
+    let own = |name: &str| outer.path().join(name);
+    Kernel::open(KernelConfig {
+        workspace: own("w"),
+        state_home: own("state"),
+        clock: Clock::system(),
+        lifetime,
+        output_bytes: DEFAULT_OUTPUT_BYTES,
+        search_threads: 2,
+        worker: Some(WorkerProgram {
+            path: PathBuf::from(env!("CARGO_BIN_EXE_airlock"))
+                .canonicalize()
+                .unwrap(),
+            arguments: vec!["script-worker".into()],
+        }),
+    })
+    .unwrap()
+    .on(Machine {
+        home: own("home"),
+        own: vec![own("state")],
+        environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+    })
+}
+
+pub(crate) fn done(outcome: Outcome) -> Done {
+    match outcome {
+        Outcome::Done(done) => done,
+        other => panic!("not done: {other:?}"),
+    }
+}
+
+pub(crate) fn denied(outcome: Outcome) -> Denied {
+    match outcome {
+        Outcome::Denied(denied) => *denied,
+        other => panic!("not denied: {other:?}"),
+    }
+}
+
+pub(crate) fn failed(outcome: Outcome) -> Failed {
+    match outcome {
+        Outcome::Failed(failed) => failed,
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+/// The paths that were put back.
+pub(crate) fn put_back(done: &Done) -> Vec<&str> {
+    let back = done.value["put_back"].as_array().unwrap();
+    back.iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect()
+}

@@ -1,0 +1,468 @@
+//! The check of a stage after each run: what a program did there is judged as if it had asked.
+//!
+//! Every path that differs from before is put to policy as `fs.write`, `fs.delete` or `fs.move` by
+//! the same caller; what is not allowed is put back and named. A change that would need review is
+//! put back as well: nobody was asked. Paths that git ignores by the real tree's own files, build
+//! output mostly, need no rule that allows them; a rule that denies them still holds.
+//!
+//! Guarantee: whoever uses the stage next finds nothing in it that this caller might not do, also
+//! when a supervisor was killed before it could judge: what it left is judged first. What was
+//! there before the run and is denied to this caller - somebody else's, or approved - is there
+//! afterwards as it was.
+//!
+//! Invariant: nothing runs in the stage while it is judged, and the caller of this module holds the
+//! stage's claim.
+
+use super::failure::ProcessFailure;
+use super::ran::PutBack;
+use crate::beneath::Root;
+use crate::policy_store::PolicyInForce;
+use crate::sanitise::sanitise_path;
+use crate::tools::GitIgnored;
+use airlock_core::{Caller, Request, RequestPath, Syscall, Tier, Timestamp, WorkspacePath};
+use airlock_policy::{
+    CapabilityCheck, CapabilityGate, CheckQuery, CheckResult, Decision, EnforcerSnapshot, Layer,
+    Opinion, Verdict,
+};
+use airlock_sandbox::stage::{
+    Aside, ChangeKind, DiffOptions, Stage, StageError, Touch, Touched, TreePath,
+};
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most paths a stage may touch to be judged. A stage that touches more is not used again.
+const MOST: u64 = 500_000;
+/// Putting something back can show something else that is denied; each pass goes one further up.
+const PASSES: usize = 8;
+
+/// Policy's view of what one caller changes.
+pub(crate) struct Changes<'a> {
+    policy: &'a PolicyInForce,
+    enforcer: &'a EnforcerSnapshot,
+    root: &'a Root,
+    now: Timestamp,
+    caller: Caller,
+    template: Option<std::sync::Arc<str>>,
+    /// What the call itself names, if it is a change: that was decided on.
+    decided: BTreeSet<WorkspacePath>,
+    ignored: RefCell<GitIgnored<'a>>,
+}
+
+/// Why a change may not stand.
+#[derive(Debug, Clone)]
+struct Objection {
+    change: &'static str,
+    reason: String,
+    /// Whether a rule says so, or only none allows it.
+    explicit: bool,
+}
+
+type Denied = BTreeMap<TreePath, Objection>;
+
+impl<'a> Changes<'a> {
+    pub(crate) fn new(
+        policy: &'a PolicyInForce,
+        enforcer: &'a EnforcerSnapshot,
+        request: &Request,
+        root: &'a Root,
+        now: Timestamp,
+    ) -> Self {
+        let changes_files = request.syscall.area() == "fs";
+        let decided = request.paths.iter().filter(|_| changes_files);
+        Self {
+            policy,
+            enforcer,
+            root,
+            now,
+            caller: request.caller.clone(),
+            template: request.template.clone(),
+            decided: decided.filter_map(RequestPath::inside).cloned().collect(),
+            ignored: RefCell::new(GitIgnored::new(root)),
+        }
+    }
+
+    /// Who changes.
+    pub(super) const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Whether the caller may read `path`, which some program's output shows.
+    pub(super) fn may_read(&self, path: &str) -> bool {
+        let (Ok(reading), Ok(path)) = (syscall("fs.read"), WorkspacePath::new(path)) else {
+            return false;
+        };
+        let mut request = Request::new(reading, Tier::Kernel, self.caller.clone());
+        request.tool = Some(reading.name().into());
+        request.paths.push(path.into());
+        self.judge(&request).is_none()
+    }
+
+    /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
+    pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
+        if let Some(left) = stage.unsettled()? {
+            self.of_note(left.note())?.end(stage, left)?;
+        }
+        let denied = self.denied(&stage.touched(MOST)?)?;
+        let paths: Vec<TreePath> = denied.into_keys().collect();
+        let note = json!({ "caller": self.caller, "template": self.template });
+        Ok(stage.set_aside(&paths, note)?)
+    }
+
+    /// Judges what is there now, and puts back what may not be.
+    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Vec<PutBack>, ProcessFailure> {
+        self.end_with(stage, aside, || {})
+    }
+
+    /// The same, where `unmount` ends whatever has the stage mounted before anything is put back.
+    pub(super) fn end_with(
+        &self,
+        stage: &Stage,
+        aside: Aside,
+        mut unmount: impl FnMut(),
+    ) -> Result<Vec<PutBack>, ProcessFailure> {
+        let mut told = BTreeMap::new();
+        for _ in 0..PASSES {
+            let touched = stage.touched(MOST)?;
+            let denied = self.changed(stage, &touched, &aside)?;
+            if denied.is_empty() {
+                stage.settle(aside)?;
+                return Ok(told.into_values().collect());
+            }
+            unmount();
+            let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();
+            for path in stage.put_back(&paths, &aside)? {
+                let reason = "it took the place of a directory that was put back".to_owned();
+                let change = "fs.write";
+                let entry = told.entry(path.clone());
+                entry.or_insert_with(|| put_back(&path, change, reason));
+            }
+            for (path, objection) in denied {
+                let back = put_back(&path, objection.change, objection.reason);
+                told.entry(path).or_insert(back);
+            }
+        }
+        Err(ProcessFailure::Stage {
+            what: format!(
+                "what policy denies in stage `{}` cannot be put back",
+                stage.name()
+            ),
+            busy: false,
+        })
+    }
+
+    /// The view of whoever ran something that was never judged.
+    fn of_note(&self, note: &serde_json::Value) -> Result<Changes<'a>, ProcessFailure> {
+        let unknown = || ProcessFailure::Stage {
+            what: "an earlier run in the stage was never judged, and whose it was is not known"
+                .to_owned(),
+            busy: false,
+        };
+        let caller = note.get("caller").cloned().ok_or_else(unknown)?;
+        let caller: Caller = serde_json::from_value(caller).map_err(|_| unknown())?;
+        let template = note.get("template").and_then(|name| name.as_str());
+        Ok(Changes {
+            policy: self.policy,
+            enforcer: self.enforcer,
+            root: self.root,
+            now: self.now,
+            caller,
+            template: template.map(Into::into),
+            decided: BTreeSet::new(),
+            ignored: RefCell::new(GitIgnored::new(self.root)),
+        })
+    }
+
+    /// What is denied and is not what it was before the run.
+    fn changed(
+        &self,
+        stage: &Stage,
+        touched: &[Touched],
+        aside: &Aside,
+    ) -> Result<Denied, ProcessFailure> {
+        let mut denied = self.denied(touched)?;
+        self.add_moves(stage, touched, &mut denied)?;
+        self.add_lost(stage, touched, aside, &mut denied)?;
+        let mut changed = Denied::new();
+        for (path, objection) in denied {
+            if !stage.is_as_kept(&path, aside)? && !is_untouched(stage, touched, &path)? {
+                changed.insert(path, objection);
+            }
+        }
+        add_beneath(touched, &mut changed);
+        Ok(changed)
+    }
+
+    /// Every touched path that this caller might not change so.
+    fn denied(&self, touched: &[Touched]) -> Result<Denied, ProcessFailure> {
+        let mut request = Request::new(syscall("fs.write")?, Tier::Process, self.caller.clone());
+        request.template.clone_from(&self.template);
+        let mut denied = Denied::new();
+        let mut following = touched.iter();
+        while let Some(one) = following.next() {
+            let holds = following
+                .as_slice()
+                .first()
+                .is_some_and(|next| is_beneath(&next.path, &one.path));
+            let objection = self.objection(&mut request, one)?;
+            // A directory stands with what may be in it, unless something is against itself.
+            let stands = |objection: &Objection| {
+                holds && one.touch == Touch::Made && !one.over && !objection.explicit
+            };
+            if let Some(objection) = objection.filter(|objection| !stands(objection)) {
+                denied.insert(one.path.clone(), objection);
+            }
+        }
+        Ok(denied)
+    }
+
+    fn objection(
+        &self,
+        request: &mut Request,
+        touched: &Touched,
+    ) -> Result<Option<Objection>, ProcessFailure> {
+        let (name, size) = match touched.touch {
+            Touch::Written { size } => ("fs.write", Some(size)),
+            // A directory has no content whose size a rule could mean.
+            Touch::Made | Touch::Mode => ("fs.write", Some(0)),
+            Touch::Deleted => ("fs.delete", None),
+        };
+        let Some(path) = workspace_path(&touched.path) else {
+            return Ok(Some(Objection {
+                change: name,
+                reason: "no rule can judge its name, which is not UTF-8 or too long".to_owned(),
+                explicit: true,
+            }));
+        };
+        if self.decided.contains(&path) {
+            return Ok(None);
+        }
+        become_one(request, syscall(name)?, size);
+        request.paths.clear();
+        request.paths.push(path.clone().into());
+        let objection = self.judge(request);
+        Ok(objection
+            .filter(|objection| objection.explicit || !self.is_ignored(&path, touched.touch)))
+    }
+
+    /// What policy has against `request`.
+    fn judge(&self, request: &Request) -> Option<Objection> {
+        let change = request.syscall.name();
+        if let Some((capability, gate)) = self.missing_capability(request) {
+            let explicit = match gate {
+                CapabilityGate::PluginDeny | CapabilityGate::UnknownPlugin => true,
+                CapabilityGate::Plugin | CapabilityGate::Workspace | CapabilityGate::User => false,
+            };
+            let capability = sanitise_path(&capability);
+            return Some(Objection {
+                change,
+                reason: format!("capability `{capability}` is not granted: {gate}"),
+                explicit,
+            });
+        }
+        let decision = self.policy.decide(request, self.now);
+        (decision.verdict != Verdict::Allow).then(|| objection(change, &decision))
+    }
+
+    fn missing_capability(&self, request: &Request) -> Option<(String, CapabilityGate)> {
+        let needs = request.needs(self.root.path());
+        needs.into_iter().find_map(|capability| {
+            let query = CheckQuery {
+                plugin: &request.caller.plugin,
+                capability: &capability,
+                workspace: self.policy.workspace_allow(),
+                user: self.policy.user_allow(),
+                workspace_id: &request.caller.workspace,
+                user_id: &request.caller.user,
+            };
+            // One record of the run tells what was put back; a record a path would drown it.
+            match self
+                .enforcer
+                .check(&query, &mut |_: &CapabilityCheck<'_>| {})
+            {
+                CheckResult::Allowed => None,
+                CheckResult::Denied(gate) => Some((capability, gate)),
+            }
+        })
+    }
+
+    fn is_ignored(&self, path: &WorkspacePath, touch: Touch) -> bool {
+        let is_directory = match touch {
+            Touch::Made | Touch::Mode => true,
+            Touch::Written { .. } => false,
+            Touch::Deleted => self.root.open_directory(path.as_str()).is_ok(),
+        };
+        self.ignored.borrow_mut().holds(path, is_directory)
+    }
+
+    /// Adds both ends of moves that policy denies though it lets one be written and one deleted.
+    fn add_moves(
+        &self,
+        stage: &Stage,
+        touched: &[Touched],
+        denied: &mut Denied,
+    ) -> Result<(), ProcessFailure> {
+        let moving = syscall("fs.move")?;
+        let policy = self.policy.policy();
+        let apart = policy.tells_apart(moving, syscall("fs.write")?)
+            || policy.tells_apart(moving, syscall("fs.delete")?);
+        let any = |wanted: fn(Touch) -> bool| touched.iter().any(|one| wanted(one.touch));
+        let both = any(|touch| touch == Touch::Deleted)
+            && any(|touch| matches!(touch, Touch::Written { .. } | Touch::Made));
+        if !apart || !both {
+            return Ok(());
+        }
+        let options = DiffOptions {
+            max_text_bytes: 0,
+            max_total_text_bytes: 0,
+            ..DiffOptions::default()
+        };
+        let mut request = Request::new(moving, Tier::Process, self.caller.clone());
+        request.template.clone_from(&self.template);
+        request.tool = Some(moving.name().into());
+        for change in stage.diff(&options)?.changes {
+            let ChangeKind::Renamed { from } = &change.kind else {
+                continue;
+            };
+            let ends = [from, &change.path];
+            let paths: Option<Vec<WorkspacePath>> =
+                ends.iter().map(|path| workspace_path(path)).collect();
+            let Some(paths) = paths else {
+                continue;
+            };
+            if paths.iter().all(|path| self.decided.contains(path)) {
+                continue;
+            }
+            request.file_size = change.new.as_ref().map(|facts| facts.size);
+            let free = paths
+                .iter()
+                .all(|path| self.is_ignored(path, Touch::Written { size: 0 }));
+            request.paths = paths.into_iter().map(RequestPath::from).collect();
+            if let Some(objection) = self.judge(&request)
+                && (objection.explicit || !free)
+            {
+                for path in ends {
+                    denied.insert(path.clone(), objection.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was kept and is now neither there nor anything else.
+    fn add_lost(
+        &self,
+        stage: &Stage,
+        touched: &[Touched],
+        aside: &Aside,
+        denied: &mut Denied,
+    ) -> Result<(), ProcessFailure> {
+        let mut request = Request::new(syscall("fs.delete")?, Tier::Process, self.caller.clone());
+        request.template.clone_from(&self.template);
+        let there: BTreeSet<&TreePath> = touched.iter().map(|one| &one.path).collect();
+        for path in aside.paths().filter(|path| !there.contains(path)) {
+            if stage.is_as_kept(path, aside)? {
+                continue;
+            }
+            let lost = Touched {
+                path: path.clone(),
+                touch: Touch::Deleted,
+                over: false,
+            };
+            if let Some(objection) = self.objection(&mut request, &lost)? {
+                denied.insert(path.clone(), objection);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes `request` one for `syscall`, asked for as the tool of that name.
+fn become_one(request: &mut Request, syscall: Syscall, size: Option<u64>) {
+    if request.syscall != syscall || request.tool.is_none() {
+        request.syscall = syscall;
+        request.effects = syscall.spec().effects;
+        request.tool = Some(syscall.name().into());
+    }
+    request.file_size = size;
+}
+
+fn syscall(name: &str) -> Result<Syscall, ProcessFailure> {
+    Syscall::parse(name).map_err(|error| ProcessFailure::Sandbox(error.to_string()))
+}
+
+fn workspace_path(path: &TreePath) -> Option<WorkspacePath> {
+    let text = std::str::from_utf8(path.as_bytes()).ok()?;
+    WorkspacePath::new(text).ok()
+}
+
+fn is_beneath(path: &TreePath, directory: &TreePath) -> bool {
+    path != directory && path.as_path().starts_with(directory.as_path())
+}
+
+/// Whether a denied path is only a copy of what the real tree has.
+fn is_untouched(stage: &Stage, touched: &[Touched], path: &TreePath) -> Result<bool, StageError> {
+    let at = touched.binary_search_by(|one| one.path.cmp(path));
+    match at.ok().and_then(|at| touched.get(at)) {
+        Some(Touched {
+            touch: Touch::Written { .. },
+            over: true,
+            ..
+        }) => stage.is_as_real(path.as_path()),
+        Some(_) | None => Ok(false),
+    }
+}
+
+/// What lies in a directory that may not be there cannot stay.
+fn add_beneath(touched: &[Touched], denied: &mut Denied) {
+    let mut gone: Option<(&TreePath, Objection)> = None;
+    for one in touched {
+        match &gone {
+            Some((directory, objection)) if is_beneath(&one.path, directory) => {
+                let entry = denied.entry(one.path.clone());
+                entry.or_insert_with(|| objection.clone());
+            }
+            Some(_) | None => {
+                let own = denied.get(&one.path).cloned();
+                gone = own
+                    .filter(|_| one.touch == Touch::Made)
+                    .map(|objection| (&one.path, objection));
+            }
+        }
+    }
+}
+
+fn objection(change: &'static str, decision: &Decision) -> Objection {
+    let against = decision
+        .contributions
+        .iter()
+        .filter(|one| match one.opinion {
+            Opinion::Deny | Opinion::RequireReview => one.layer != Layer::Default,
+            Opinion::Allow | Opinion::Pass => false,
+        });
+    let reasons: Vec<String> = against
+        .map(|one| match one.opinion {
+            Opinion::RequireReview => format!("{} needs review: {}", one.rule, one.reason),
+            Opinion::Deny | Opinion::Allow | Opinion::Pass => {
+                format!("{}: {}", one.rule, one.reason)
+            }
+        })
+        .collect();
+    Objection {
+        change,
+        explicit: !reasons.is_empty(),
+        reason: if reasons.is_empty() {
+            format!("no rule allows `{change}` here")
+        } else {
+            reasons.join("; ")
+        },
+    }
+}
+
+fn put_back(path: &TreePath, change: &'static str, reason: String) -> PutBack {
+    PutBack {
+        path: sanitise_path(&path.as_path().to_string_lossy()),
+        change,
+        reason,
+    }
+}

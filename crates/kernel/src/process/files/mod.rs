@@ -1,0 +1,50 @@
+//! `fs.write`, `fs.patch`, `fs.move` and `fs.delete`: changes to the stage, made by a worker of
+//! Airlock's own inside a sandbox.
+//!
+//! Guarantee: the kernel itself writes nothing. The decision sees every path that is named and
+//! where it really leads; the worker follows no symlink, so it changes those paths or nothing. A
+//! file is replaced as a whole, keeps its mode, and, where the caller says what it takes it for, is
+//! only replaced if it is that.
+//!
+//! Non-guarantee: what lies in a directory that is moved or deleted is not among the decision's
+//! paths. It is judged by the check of the stage that follows every run.
+
+mod operation;
+mod patch;
+mod place;
+mod target;
+mod tools;
+mod worker;
+#[cfg(test)]
+mod worker_tests;
+
+pub use operation::Refusal;
+pub(crate) use tools::{Delete, Move, Patch, Write};
+pub use worker::serve_files;
+
+use super::failure::ProcessFailure;
+use super::ran::Ran;
+use operation::{ANSWER_BYTES, Answer};
+use serde_json::{Value, json};
+
+/// What the worker said, as a result.
+pub(super) fn answer(stdout: &str, ran: &Ran) -> Result<Value, ProcessFailure> {
+    let lost = || {
+        let how = ran.word();
+        ProcessFailure::Sandbox(format!(
+            "the file worker gave no answer: {how} {}",
+            ran.exit()
+        ))
+    };
+    if stdout.len() > ANSWER_BYTES {
+        return Err(lost());
+    }
+    match serde_json::from_str(stdout).map_err(|_| lost())? {
+        Answer::Done { files } => Ok(json!({
+            "files": files,
+            "stage": ran.stage,
+            "put_back": ran.put_back,
+        })),
+        Answer::Refused(refusal) => Err(ProcessFailure::Files(refusal)),
+    }
+}

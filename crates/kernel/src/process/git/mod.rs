@@ -1,0 +1,82 @@
+//! `git.status`, `git.diff`, `git.log` and `git.commit`, in a sandbox, with a configuration of
+//! Airlock's own.
+//!
+//! A repository's configuration and attributes name programs that git runs: hooks, monitors, diff
+//! drivers, filters, pagers, signers. None of that is read: git is given a directory of its own,
+//! in the sandbox's temporary directory, with the repository's objects, references and index and
+//! nothing else of it. So there is nothing to turn off, and nothing to forget to.
+//!
+//! Guarantee: no program a repository names is run, and what a caller may not read is not shown.
+//! Non-guarantee: files that a filter changes on their way (large file storage, encryption) are
+//! compared as they lie; submodules are not looked into.
+
+mod arguments;
+mod read;
+
+pub(crate) use arguments::{Commit, GitDiff, Log, Status};
+pub(super) use read::answer;
+
+use super::denials::Denials;
+
+/// What is made of git's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    Status,
+    Diff,
+    Log,
+}
+
+/// Pathspecs that keep git from what it could not open: it gives up at the first such file.
+pub(super) fn excludes(denied: &Denials, root: &str) -> Vec<String> {
+    let below = format!("{}/", root.trim_end_matches('/'));
+    let inside = |text: &str| text.strip_prefix(&below).map(str::to_owned);
+    let globs = denied.patterns.iter().filter_map(|text| inside(text));
+    let globs = globs.flat_map(|glob| {
+        let all = format!(":(top,exclude,glob){glob}/**");
+        [format!(":(top,exclude,glob){glob}"), all]
+    });
+    let paths = denied.paths.iter().filter_map(|text| inside(text));
+    let paths = paths.map(|path| format!(":(top,exclude,literal){path}"));
+    globs.chain(paths).collect()
+}
+
+/// Makes git's directory and runs git with the words given: objects, references and index of the
+/// repository; of its configuration only what says how objects and files are to be read.
+pub(super) const SCRIPT: &str = r#"set -eu
+if [ ! -d .git ] || [ ! -d .git/objects ]; then
+    echo 'there is no repository here, or only a link to one' >&2
+    exit 128
+fi
+own=$(mktemp -d /tmp/airlock-git.XXXXXX)
+for name in HEAD index packed-refs shallow MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD; do
+    if [ -f ".git/$name" ] && [ ! -L ".git/$name" ]; then cp ".git/$name" "$own/$name"; fi
+done
+for shared in .git/sharedindex.*; do
+    if [ -f "$shared" ] && [ ! -L "$shared" ]; then cp "$shared" "$own/"; fi
+done
+ln -sfn "$PWD/.git/refs" "$own/refs"
+if [ -f .git/info/exclude ]; then mkdir -p "$own/info"; cp .git/info/exclude "$own/info/exclude"; fi
+: >"$own/config"
+export GIT_DIR="$own" GIT_WORK_TREE="$PWD" GIT_OBJECT_DIRECTORY="$PWD/.git/objects"
+export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1
+export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1
+export GIT_CONFIG_COUNT=0 GIT_PAGER=cat HOME="$own" XDG_CONFIG_HOME="$own"
+carry() {
+    value=$(git config --no-includes --file .git/config --get "$1" 2>/dev/null) || return 0
+    case "$value" in
+        true | false | 0 | 1 | sha1 | sha256 | input) git config --file "$own/config" "$1" "$value" ;;
+        *) echo "the repository's \`$1\` is not known here" >&2; exit 128 ;;
+    esac
+}
+for key in core.repositoryformatversion extensions.objectformat core.filemode core.symlinks \
+    core.ignorecase core.autocrlf core.precomposeunicode; do
+    carry "$key"
+done
+if git config --no-includes --file .git/config --get-regexp '^extensions\.' 2>/dev/null |
+    grep -qv -e '^extensions\.objectformat ' -e '^extensions\.worktreeconfig '; then
+    echo 'the repository uses an extension that is not known here' >&2
+    exit 128
+fi
+exec git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null \
+    -c core.untrackedCache=false -c submodule.recurse=false -c log.showSignature=false "$@"
+"#;

@@ -1,0 +1,62 @@
+//! Which framework a project uses, and the command that runs it.
+
+use super::Framework;
+use crate::beneath::Root;
+use std::io::Read as _;
+
+/// What gives a framework away, in the workspace's root; the first found counts.
+const MARKS: &[(&str, Framework)] = &[
+    ("Cargo.toml", Framework::Cargo),
+    ("go.mod", Framework::Go),
+    ("pytest.ini", Framework::Pytest),
+    ("conftest.py", Framework::Pytest),
+    ("pyproject.toml", Framework::Pytest),
+    ("setup.py", Framework::Pytest),
+    ("setup.cfg", Framework::Pytest),
+    ("tox.ini", Framework::Pytest),
+    ("requirements.txt", Framework::Pytest),
+    ("package.json", Framework::Node),
+];
+
+/// Longest `package.json` that is looked into.
+const MANIFEST_BYTES: u64 = 1024 * 1024;
+
+pub(super) fn framework(root: &Root) -> Option<Framework> {
+    let found = MARKS.iter().find(|(mark, _)| root.open_file(mark).is_ok());
+    found.map(|(_, framework)| *framework)
+}
+
+pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -> Vec<String> {
+    let mut words: Vec<&str> = match framework {
+        Framework::Cargo => vec!["cargo", "test", "--no-fail-fast", "--color=never"],
+        Framework::Go => vec!["go", "test", "-v"],
+        Framework::Pytest => vec!["python3", "-m", "pytest", "-q", "--color=no"],
+        Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
+        Framework::Node => vec!["node", "--test"],
+    };
+    match (framework, filter) {
+        (Framework::Cargo, Some(filter)) => words.extend(["--", filter]),
+        (Framework::Go, filter) => {
+            words.extend(filter.into_iter().flat_map(|filter| ["-run", filter]));
+            words.push("./...");
+        }
+        (Framework::Pytest, Some(filter)) => words.extend(["-k", filter]),
+        (Framework::Node, Some(filter)) if words.contains(&"npm") => words.extend(["--", filter]),
+        (Framework::Node, Some(filter)) => words.extend(["--test-name-pattern", filter]),
+        (Framework::Cargo | Framework::Pytest | Framework::Node, None) => {}
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether `package.json` says how to test.
+fn has_test_script(root: &Root) -> bool {
+    let Ok(file) = root.open_file("package.json") else {
+        return false;
+    };
+    let mut text = String::new();
+    if file.take(MANIFEST_BYTES).read_to_string(&mut text).is_err() {
+        return false;
+    }
+    serde_json::from_str::<serde_json::Value>(&text)
+        .is_ok_and(|manifest| manifest.pointer("/scripts/test").is_some())
+}

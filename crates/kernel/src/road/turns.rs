@@ -1,0 +1,220 @@
+//! Whose turn it is: calls run at once unless one changes what another touches.
+//!
+//! Each call states what it touches when it arrives, and waits until nothing before it is in its
+//! way. So calls that meet run in order of arrival, and no call holds one thing while it waits for
+//! another: nobody can wait in a circle.
+//!
+//! Non-guarantee: other processes are not asked. A stage has a lock of its own against those.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What is done to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What one call touches in one stage. A path stands for everything beneath it; `.` for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Touches {
+    pub(crate) stage: String,
+    pub(crate) paths: Vec<(String, Access)>,
+    /// Whether it needs the stage's sandbox, which runs one thing at a time.
+    pub(crate) runs: bool,
+}
+
+impl Touches {
+    fn meets(&self, other: &Self) -> bool {
+        if self.stage != other.stage {
+            return false;
+        }
+        let meet = |(one, does): &(String, Access), (another, other_does): &(String, Access)| {
+            (*does == Access::Write || *other_does == Access::Write) && overlap(one, another)
+        };
+        (self.runs && other.runs)
+            || self
+                .paths
+                .iter()
+                .any(|one| other.paths.iter().any(|another| meet(one, another)))
+    }
+}
+
+/// Whether one path is the other, or lies beneath it.
+fn overlap(one: &str, other: &str) -> bool {
+    let within = |inner: &str, outer: &str| {
+        outer == "."
+            || inner
+                .strip_prefix(outer)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    within(one, other) || within(other, one)
+}
+
+/// Everybody who has arrived and not gone yet.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    arrived: Mutex<Arrived>,
+    gone: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Arrived {
+    next: u64,
+    calls: BTreeMap<u64, Touches>,
+}
+
+impl Turns {
+    /// Takes a place in the order of arrival.
+    pub(crate) fn arrive(self: &Arc<Self>, touches: Touches) -> Turn {
+        let mut arrived = self.lock();
+        let place = arrived.next;
+        arrived.next += 1;
+        arrived.calls.insert(place, touches);
+        Turn {
+            turns: Arc::clone(self),
+            place,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        // Nothing is left half done under this lock.
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call's place, until it is dropped.
+#[derive(Debug)]
+#[must_use = "a call that gave up its place may meet another"]
+pub(crate) struct Turn {
+    turns: Arc<Turns>,
+    place: u64,
+}
+
+impl Turn {
+    /// Waits until nobody before this call is in its way. Says whether somebody was.
+    pub(crate) fn wait(&self) -> bool {
+        let mut waited = false;
+        let mut arrived = self.turns.lock();
+        while self.is_blocked(&arrived) {
+            waited = true;
+            arrived = self
+                .turns
+                .gone
+                .wait(arrived)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        waited
+    }
+
+    fn is_blocked(&self, arrived: &Arrived) -> bool {
+        let Some(own) = arrived.calls.get(&self.place) else {
+            return false;
+        };
+        let mut before = arrived.calls.range(..self.place);
+        before.any(|(_, touches)| touches.meets(own))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.lock().calls.remove(&self.place);
+        self.turns.gone.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    fn touches(paths: &[(&str, Access)]) -> Touches {
+        Touches {
+            stage: "s".to_owned(),
+            paths: paths
+                .iter()
+                .map(|(path, does)| ((*path).to_owned(), *does))
+                .collect(),
+            runs: false,
+        }
+    }
+
+    #[test]
+    fn only_a_change_to_what_another_touches_is_in_the_way() {
+        use Access::{Read, Write};
+        for (one, other, want) in [
+            (("a", Read), ("a", Read), false),
+            (("a", Write), ("a", Read), true),
+            (("a", Read), ("a", Write), true),
+            (("a", Write), ("b", Write), false),
+            (("a", Write), ("a/b", Read), true),
+            (("a/b", Write), ("a", Read), true),
+            (("a", Write), ("ab", Write), false),
+            ((".", Write), ("a", Read), true),
+            ((".", Read), ("a", Write), true),
+            ((".", Read), (".", Read), false),
+        ] {
+            assert_eq!(
+                touches(&[one]).meets(&touches(&[other])),
+                want,
+                "{one:?} {other:?}"
+            );
+        }
+        let elsewhere = Touches {
+            stage: "t".to_owned(),
+            ..touches(&[("a", Write)])
+        };
+        assert!(!elsewhere.meets(&touches(&[("a", Write)])));
+        let run = |paths: &[(&str, Access)]| Touches {
+            runs: true,
+            ..touches(paths)
+        };
+        assert!(run(&[("a", Write)]).meets(&run(&[("b", Write)])));
+        assert!(!run(&[("a", Write)]).meets(&touches(&[("b", Read)])));
+    }
+
+    #[test]
+    fn calls_that_meet_run_in_order_of_arrival_and_others_at_once() {
+        let turns = Arc::new(Turns::default());
+        let first = turns.arrive(touches(&[("a", Access::Write)]));
+        assert!(!first.wait());
+        let apart = turns.arrive(touches(&[("b", Access::Write)]));
+        assert!(!apart.wait());
+        let (told, order) = mpsc::channel();
+        let later: Vec<Turn> = (0..8)
+            .map(|n| {
+                let does = if n % 2 == 0 {
+                    Access::Write
+                } else {
+                    Access::Read
+                };
+                turns.arrive(touches(&[("a/x", does)]))
+            })
+            .collect();
+        let threads: Vec<_> = later
+            .into_iter()
+            .enumerate()
+            .rev()
+            .map(|(n, turn)| {
+                let told = told.clone();
+                std::thread::spawn(move || {
+                    assert!(turn.wait());
+                    told.send(n).unwrap();
+                })
+            })
+            .collect();
+        assert!(
+            order.recv_timeout(Duration::from_millis(50)).is_err(),
+            "nobody runs yet"
+        );
+        drop(first);
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        drop(told);
+        let order: Vec<usize> = order.iter().collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}

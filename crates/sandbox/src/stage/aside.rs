@@ -1,0 +1,205 @@
+//! What is kept of a stage while something runs in it: entries as they were, to be put back.
+//!
+//! They lie in the stage's own directory, which no sandbox sees, together with a note of whoever
+//! keeps them. So a run whose supervisor died is found by the next one, and judged by it.
+
+use super::beneath::{NodeKind, Tree};
+use super::error::{StageError, failed};
+use super::path::TreePath;
+use super::record::write_whole;
+use super::remove::remove_tree;
+use super::staged::Stage;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+const DIRECTORY: &str = "aside";
+const INDEX: &str = "index.json";
+/// The most that is kept: more is refused before anything runs.
+const FILES: usize = 20_000;
+const BYTES: u64 = 1 << 30;
+
+/// What was at a path of the stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Was {
+    Nothing,
+    File {
+        copy: String,
+        mode: u32,
+        size: u64,
+    },
+    Symlink {
+        target: TreePath,
+    },
+    Directory {
+        mode: u32,
+    },
+    /// A pipe, a socket or a device, which is not made again.
+    Special,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    note: serde_json::Value,
+    entries: Vec<(TreePath, Was)>,
+}
+
+/// Entries of a stage as they were before a run.
+#[derive(Debug)]
+pub struct Aside {
+    tree: Tree,
+    pub(super) entries: BTreeMap<TreePath, Was>,
+    note: serde_json::Value,
+}
+
+impl Aside {
+    /// What whoever began the run noted.
+    pub const fn note(&self) -> &serde_json::Value {
+        &self.note
+    }
+
+    /// The paths that were kept.
+    pub fn paths(&self) -> impl Iterator<Item = &TreePath> {
+        self.entries.keys()
+    }
+
+    pub(super) fn copy(&self, name: &str) -> rustix::io::Result<File> {
+        self.tree.file(Path::new(name))
+    }
+}
+
+impl Stage {
+    /// Keeps what the stage has at `paths`, and `note`, until [`Stage::settle`]. The caller holds
+    /// the stage's claim.
+    pub fn set_aside(
+        &self,
+        paths: &[TreePath],
+        note: serde_json::Value,
+    ) -> Result<Aside, StageError> {
+        let place = self.place().join(DIRECTORY);
+        let fail = |errno| failed("keep", &*place)(errno);
+        remove_tree(self.directory(), DIRECTORY, self.place())?;
+        rustix::fs::mkdirat(self.directory(), DIRECTORY, Mode::from_raw_mode(0o700))
+            .map_err(fail)?;
+        let tree = Tree::open_in(self.directory(), DIRECTORY).map_err(fail)?;
+        let upper = self.changed_tree()?;
+        if paths.len() > FILES {
+            return Err(StageError::TooMuchKept);
+        }
+        let mut entries = BTreeMap::new();
+        let mut left = BYTES;
+        for (number, path) in paths.iter().enumerate() {
+            let was = keep(&upper, &tree, path.as_path(), number, &mut left)?;
+            entries.insert(path.clone(), was);
+        }
+        let index = Index {
+            note,
+            entries: entries.into_iter().collect(),
+        };
+        let text = serde_json::to_vec(&index).map_err(|error| StageError::Io {
+            what: "keep",
+            path: place.clone(),
+            source: error.into(),
+        })?;
+        write_whole(&tree, INDEX, &text, false).map_err(|source| StageError::Io {
+            what: "keep",
+            path: place,
+            source,
+        })?;
+        Ok(Aside {
+            tree,
+            entries: index.entries.into_iter().collect(),
+            note: index.note,
+        })
+    }
+
+    /// What a run that was never settled kept, if there was one.
+    pub fn unsettled(&self) -> Result<Option<Aside>, StageError> {
+        let place: PathBuf = self.place().join(DIRECTORY);
+        let tree = match Tree::open_in(self.directory(), DIRECTORY) {
+            Ok(tree) => tree,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failed("open", place)(errno)),
+        };
+        let mut file = match tree.file(Path::new(INDEX)) {
+            Ok(file) => file,
+            // It was begun and nothing has run yet.
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failed("open", place)(errno)),
+        };
+        let damaged = |why: String| StageError::Damaged {
+            name: self.name().clone(),
+            why: format!("`{DIRECTORY}/{INDEX}`: {why}"),
+        };
+        let mut bytes = Vec::new();
+        let read = file.read_to_end(&mut bytes);
+        read.map_err(|error| damaged(error.to_string()))?;
+        let index: Index =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        Ok(Some(Aside {
+            tree,
+            entries: index.entries.into_iter().collect(),
+            note: index.note,
+        }))
+    }
+
+    /// The run is judged: what was kept goes.
+    pub fn settle(&self, aside: Aside) -> Result<(), StageError> {
+        drop(aside);
+        remove_tree(self.directory(), DIRECTORY, self.place())
+    }
+}
+
+fn keep(
+    upper: &Tree,
+    aside: &Tree,
+    path: &Path,
+    number: usize,
+    left: &mut u64,
+) -> Result<Was, StageError> {
+    let fail = |errno| failed("keep", path)(errno);
+    let Some(node) = upper.node(path).map_err(fail)? else {
+        return Ok(Was::Nothing);
+    };
+    if node.whiteout {
+        return Ok(Was::Nothing);
+    }
+    Ok(match node.kind {
+        NodeKind::Directory => Was::Directory { mode: node.mode },
+        NodeKind::Symlink => Was::Symlink {
+            target: upper.target(path).map_err(fail)?,
+        },
+        NodeKind::File => {
+            *left = left.checked_sub(node.size).ok_or(StageError::TooMuchKept)?;
+            let copy = number.to_string();
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o600);
+            let to = rustix::fs::openat(aside, &*copy, flags, mode).map_err(fail)?;
+            let from = upper.file(path).map_err(fail)?;
+            copy_bytes(&from, &File::from(to), node.size).map_err(|source| StageError::Io {
+                what: "keep",
+                path: path.to_owned(),
+                source,
+            })?;
+            Was::File {
+                copy,
+                mode: node.mode,
+                size: node.size,
+            }
+        }
+        NodeKind::Fifo | NodeKind::Socket | NodeKind::Device => Was::Special,
+    })
+}
+
+/// Copies, sharing blocks where the file system can.
+pub(super) fn copy_bytes(from: &File, mut to: &File, most: u64) -> std::io::Result<()> {
+    if rustix::fs::ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
+    std::io::copy(&mut from.take(most), &mut to).map(drop)
+}

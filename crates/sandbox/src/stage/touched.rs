@@ -1,0 +1,140 @@
+//! Which paths a stage touches, without reading content: what a check of each path needs.
+//!
+//! Guarantee: every path on which the stage and the real tree may differ is named, however it was
+//! brought about: written, created, deleted, hidden by a replaced directory, linked or renamed.
+//! Non-guarantee: a file that was copied and left as it was is named as well; whether content
+//! really differs is what [`Stage::is_as_real`] finds out.
+
+use super::beneath::{Node, NodeKind};
+use super::copy::Manifest;
+use super::error::{StageError, failed};
+use super::path::TreePath;
+use super::record::StageKind;
+use super::staged::Stage;
+use super::walk::{Pair, Walk};
+use std::io::Read;
+use std::path::Path;
+
+/// Larger files are taken for changed rather than compared.
+const COMPARED_BYTES: u64 = 64 << 20;
+const CHUNK: usize = 64 * 1024;
+const PERMISSIONS: u32 = 0o7777;
+
+/// One path a stage touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Where, relative to the workspace.
+    pub path: TreePath,
+    /// How.
+    pub touch: Touch,
+    /// Whether the real tree has something there.
+    pub over: bool,
+}
+
+/// How a path is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// A file, a link or something special is there, and is new or may be another.
+    Written {
+        /// Bytes of a file.
+        size: u64,
+    },
+    /// A directory is there that the real tree does not have.
+    Made,
+    /// The permission bits of a directory are others.
+    Mode,
+    /// What the real tree has is gone.
+    Deleted,
+}
+
+impl Stage {
+    /// Every path it touches, by path. The caller holds its claim, and nothing runs in it:
+    /// directories that keep their owner out are opened to them.
+    pub fn touched(&self, most: u64) -> Result<Vec<Touched>, StageError> {
+        let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
+        let mut walk = Walk::new(&lower, &upper, most).opening();
+        match self.kind() {
+            StageKind::Overlay => walk.overlay(self.marks())?,
+            StageKind::Copy => walk.copy(&Manifest::read(self)?)?,
+        }
+        // What could not be looked at is named as written: a check must see it.
+        let refused = walk.refused.iter().map(|refused| Touched {
+            path: refused.path.clone(),
+            touch: Touch::Written { size: 0 },
+            over: true,
+        });
+        let mut touched: Vec<Touched> = refused.collect();
+        touched.extend(walk.pairs.iter().filter_map(touched_by));
+        touched.sort_by(|one, other| one.path.cmp(&other.path));
+        touched.dedup_by(|one, other| one.path == other.path);
+        Ok(touched)
+    }
+
+    /// Whether what the stage has at `path` is what the real tree has there: kind, mode and
+    /// content. What cannot be read or is too large to compare counts as different.
+    pub fn is_as_real(&self, path: &Path) -> Result<bool, StageError> {
+        let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
+        let look = |errno| failed("look at", path)(errno);
+        let (old, new) = (
+            lower.node(path).map_err(look)?,
+            upper.node(path).map_err(look)?,
+        );
+        let (Some(old), Some(new)) = (old, new) else {
+            return Ok(false);
+        };
+        if old.kind != new.kind || old.mode != new.mode || old.size != new.size {
+            return Ok(false);
+        }
+        Ok(match new.kind {
+            NodeKind::File if new.size <= COMPARED_BYTES => {
+                match (lower.file(path), upper.file(path)) {
+                    (Ok(old), Ok(new)) => same_bytes(old, new).unwrap_or(false),
+                    _ => false,
+                }
+            }
+            NodeKind::Symlink => match (lower.target(path), upper.target(path)) {
+                (Ok(old), Ok(new)) => old == new,
+                _ => false,
+            },
+            NodeKind::Directory => true,
+            NodeKind::File | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device => false,
+        })
+    }
+}
+
+fn touched_by(pair: &Pair) -> Option<Touched> {
+    let is_directory = |node: Node| node.kind == NodeKind::Directory;
+    let touch = match (pair.old, pair.new) {
+        (None, None) => return None,
+        (Some(_), None) => Touch::Deleted,
+        (Some(old), Some(new)) if is_directory(old) && is_directory(new) => {
+            if old.mode & PERMISSIONS == new.mode & PERMISSIONS {
+                return None;
+            }
+            Touch::Mode
+        }
+        (_, Some(new)) if is_directory(new) => Touch::Made,
+        (_, Some(new)) => Touch::Written { size: new.size },
+    };
+    Some(Touched {
+        path: pair.path.clone(),
+        touch,
+        over: pair.old.is_some(),
+    })
+}
+
+fn same_bytes(mut one: impl Read, mut other: impl Read) -> std::io::Result<bool> {
+    let (mut left, mut right) = (vec![0; CHUNK], vec![0; CHUNK]);
+    loop {
+        let read = one.read(&mut left)?;
+        let Some(wanted) = right.get_mut(..read) else {
+            return Ok(false);
+        };
+        if read == 0 {
+            return Ok(other.read(&mut right)? == 0);
+        }
+        if other.read_exact(wanted).is_err() || left.get(..read) != right.get(..read) {
+            return Ok(false);
+        }
+    }
+}

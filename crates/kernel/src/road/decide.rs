@@ -4,7 +4,7 @@ use super::Scene;
 use super::outcome::{Invalid, Outcome};
 use super::record::Trail;
 use super::validate::Valid;
-use crate::asking::{Answered, Grounds, raise_budget};
+use crate::asking::{Answered, Grounds, is_gated, raise_budget};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
@@ -32,7 +32,7 @@ impl Kernel {
         let enforcer = self.enforcer().snapshot();
         let (now, request) = (trail.started(), &valid.request);
         let mut decision = self.rule(scene.policy, &enforcer, request, trail, now);
-        let facts = self.raise_gates(scene, request, &mut decision);
+        let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
             enforcer,
@@ -60,7 +60,7 @@ impl Kernel {
             .budget
             .calls
             .is_some_and(|most| counted.used.calls > most);
-        let gated = self.is_gated(scene, &valid.request);
+        let gated = is_gated(scene, &valid.request);
         if over && gated && !ruling.grounds.facts.over_budget {
             raise_budget(&mut ruling.decision, &mut ruling.grounds.facts);
             self.seek_answer(scene, valid, ruling, trail);

@@ -22,6 +22,7 @@ mod road;
 mod sanitise;
 mod sessions;
 mod starter;
+mod tokens;
 pub mod tools;
 mod upkeep;
 mod workspace;
@@ -41,6 +42,7 @@ pub use process::{
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
+pub use tokens::{Presented, TokenFailure};
 pub use workspace::{
     CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,
     TrustError, TrustReport, Workspace, WorkspaceError,

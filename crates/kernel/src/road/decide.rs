@@ -30,8 +30,8 @@ pub(super) struct Ruling {
 impl Kernel {
     pub(super) fn decide(&self, scene: Scene<'_>, valid: &Valid, trail: &mut Trail<'_>) -> Ruling {
         let enforcer = self.enforcer().snapshot();
-        let (now, request) = (trail.started(), &valid.request);
-        let mut decision = self.rule(scene.policy, &enforcer, request, trail, now);
+        let request = &valid.request;
+        let mut decision = self.judge(scene, &enforcer, request, trail);
         let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
@@ -97,6 +97,27 @@ impl Kernel {
             Ok(Answered::Open) => {}
             Err(error) => ruling.unknown = Some(error),
         }
+    }
+
+    /// Capabilities, then rules; or instead of the policy's own rules a token, if it is good for this
+    /// very request.
+    fn judge(
+        &self,
+        scene: Scene<'_>,
+        enforcer: &EnforcerSnapshot,
+        request: &Request,
+        trail: &mut Trail<'_>,
+    ) -> Decision {
+        let (policy, now) = (scene.policy, trail.started());
+        if let Some(missing) = self.missing_capability(policy, enforcer, request, trail) {
+            return refused(policy, missing);
+        }
+        let redeemed = scene.token.and_then(|token| {
+            let redeemed = self.redeem(token, request, policy.generation(), now);
+            trail.presented(&redeemed);
+            redeemed.ok()
+        });
+        policy.decide_with(request, redeemed.as_ref(), now)
     }
 
     /// Capabilities, then rules; what a person granted is not looked at.

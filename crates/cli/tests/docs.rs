@@ -33,12 +33,15 @@ const PROJECT: &[(&str, &str)] = &[
 /// Pages whose blocks are run: every one a reader would type from.
 const PAGES: &[&str] = &[
     "README.md",
+    "docs/adapters.md",
     "docs/audit.md",
+    "docs/bootstrap.md",
     "docs/cli.md",
     "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
     "docs/troubleshooting.md",
+    "docs/workflows.md",
 ];
 
 fn repository() -> PathBuf {

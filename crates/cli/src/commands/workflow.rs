@@ -81,7 +81,7 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             let inputs = super::tool::parse_arguments(&inputs)?;
             let flows = flows(&kernel)?;
             let report = flows
-                .run(Front::Cli, &name, inputs)
+                .run(Front::Cli, &name, &inputs)
                 .map_err(|error| refused(&error))?;
             follow(&kernel, &flows, report, output)
         }

@@ -6,7 +6,7 @@ use super::speaker::Speaker;
 use crate::process::Job;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::{RequestPath, Tier};
-use airlock_definitions::Adapter;
+use airlock_definitions::{Adapter, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -113,6 +113,11 @@ impl Prepared for Program {
             }
             fields.insert("adapter".to_owned(), json!(self.adapter.header.id));
             fields.insert("value".to_owned(), value);
+            if self.adapter.summary.status == Status::Deprecated {
+                let id = &self.adapter.header.id;
+                let warning = format!("the adapter `{id}` is deprecated");
+                fields.insert("warning".to_owned(), json!(warning));
+            }
         }
         Ok(ended)
     }

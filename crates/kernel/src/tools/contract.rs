@@ -327,9 +327,8 @@ impl ToolFailure {
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
             Self::Unavailable { .. } => "tool_unavailable",
-            Self::Adapter { code, .. } => code,
             Self::Control { .. } => "control_failed",
-            Self::Stored { code, .. } => code,
+            Self::Adapter { code, .. } | Self::Stored { code, .. } => code,
         }
     }
 

@@ -46,9 +46,7 @@ impl Unresolved {
     /// How to mend it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Experimental(_) => {
-                "switch it on: `airlock config set adapters.experimental ID`"
-            }
+            Self::Experimental(_) => "switch it on: `airlock config set adapters.experimental ID`",
             Self::Ambiguous(..) => {
                 "give one of them another `tool`, or make it the other's `fallback`"
             }

@@ -18,7 +18,7 @@ const WALLS: &str = "run --rm --interactive --pull=never --network=none --read-o
     --cap-drop=ALL --security-opt=no-new-privileges --pids-limit=256 --memory=1g --memory-swap=1g \
     --tmpfs=/tmp:rw,noexec,nosuid,nodev,size=64m --entrypoint=airlock";
 /// What every kernel is told.
-const KERNEL: &str = "kernel --foreground --until-closed";
+const KERNEL: &str = "kernel --foreground --until-closed --idle=0s";
 
 /// What to run, and the arguments with which the same program ends a container.
 #[derive(Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(line.program, Path::new("/k"));
         assert_eq!(
             line.arguments,
-            ["kernel", "--foreground", "--until-closed", "--workspace=/a b;c"]
+            ["kernel", "--foreground", "--until-closed", "--idle=0s", "--workspace=/a b;c"]
         );
         assert_eq!(line.kill, None);
     }
@@ -169,7 +169,7 @@ mod tests {
             let image = line.arguments.iter().position(|word| word == image).unwrap();
             assert_eq!(
                 line.arguments[image + 1..],
-                ["kernel", "--foreground", "--until-closed", "--workspace=/w"]
+                ["kernel", "--foreground", "--until-closed", "--idle=0s", "--workspace=/w"]
             );
             assert!(
                 !line

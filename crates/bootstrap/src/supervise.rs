@@ -8,7 +8,7 @@ use crate::engine::{self, Line};
 use crate::health;
 use crate::problem::{Problem, object, tell};
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -146,9 +146,11 @@ impl Kernel {
 fn listen(stdout: ChildStdout, name: &mpsc::Sender<PathBuf>) {
     let mut reader = BufReader::new(stdout);
     let mut line = String::new();
-    if reader.by_ref().take(LINE_BYTES).read_line(&mut line).is_ok() && line.starts_with('/') {
+    let _ = reader.by_ref().take(LINE_BYTES).read_line(&mut line);
+    // `kernel ready: process 7, /run/user/1000/airlock/x/kernel.sock`
+    if let Some((_, path)) = line.trim_end_matches('\n').split_once(", /") {
         // Nobody listens any more once the process has ended.
-        let _ = name.send(PathBuf::from(line.trim_end_matches('\n')));
+        let _ = name.send(Path::new("/").join(path));
     }
     let _ = std::io::copy(&mut reader, &mut std::io::sink());
 }

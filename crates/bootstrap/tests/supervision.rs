@@ -34,7 +34,7 @@ fn fake() -> &'static Path {
         let own = std::env::current_exe().unwrap();
         // It names its socket on its first line, as a kernel does.
         let script = format!(
-            "#!/bin/sh\necho \"$FAKE_DIRECTORY/s\"\nFAKE_ARGUMENTS=\"$*\" exec '{}' --ignored --exact --nocapture kernel_in_disguise\n",
+            "#!/bin/sh\necho \"kernel ready: process $$, $FAKE_DIRECTORY/s\"\nFAKE_ARGUMENTS=\"$*\" exec '{}' --ignored --exact --nocapture kernel_in_disguise\n",
             own.display()
         );
         std::fs::write(&path, script).unwrap();
@@ -182,7 +182,8 @@ fn a_kernel_that_ends_well_ends_the_supervisor_well() {
     assert_eq!(status.code(), Some(0), "{lines:?}");
     assert_eq!(Started::starts(&directory), 1);
     let told = std::fs::read_to_string(directory.join("starts")).unwrap();
-    let wanted = format!("kernel --foreground --until-closed --workspace={}", directory.display());
+    let wanted =
+        format!("kernel --foreground --until-closed --idle=0s --workspace={}", directory.display());
     assert!(told.trim_end().ends_with(&wanted), "{told}");
 }
 

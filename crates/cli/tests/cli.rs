@@ -17,6 +17,7 @@ mod cases {
     mod audit;
     mod color;
     mod config;
+    mod definitions;
     mod doctor;
     mod exec;
     mod extensions;

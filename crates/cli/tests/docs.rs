@@ -33,14 +33,17 @@ const PROJECT: &[(&str, &str)] = &[
 /// Pages whose blocks are run: every one a reader would type from.
 const PAGES: &[&str] = &[
     "README.md",
+    "docs/adapters.md",
     "docs/approvals.md",
     "docs/audit.md",
+    "docs/bootstrap.md",
     "docs/cli.md",
     "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
     "docs/sessions.md",
     "docs/troubleshooting.md",
+    "docs/workflows.md",
 ];
 
 fn repository() -> PathBuf {

@@ -154,7 +154,7 @@ impl Definitions {
         let within = format!(".airlock/{kind}/");
         let mine = policy.definitions().iter().filter(|(path, _)| {
             let name = path.strip_prefix(&within);
-            name.is_some_and(|name| is_definition(name))
+            name.is_some_and(is_definition)
         });
         sources.extend(mine.take(FILES).map(|(path, bytes)| Source {
             file: path.clone(),
@@ -269,7 +269,8 @@ impl Definitions {
 /// Whether a file of this name, in its directory, is a definition.
 fn is_definition(name: &str) -> bool {
     let plain = !name.starts_with('.') && !name.contains('/');
-    plain && (name.ends_with(".yaml") || name.ends_with(".yml"))
+    let kind = Path::new(name).extension();
+    plain && kind.is_some_and(|kind| kind == "yaml" || kind == "yml")
 }
 
 fn read_own(path: &Path) -> Result<Vec<u8>, String> {
@@ -278,7 +279,10 @@ fn read_own(path: &Path) -> Result<Vec<u8>, String> {
     if !found.is_file() {
         return Err("it is no regular file".to_owned());
     }
-    if found.mode() & 0o022 != 0 {
+    let us = rustix::process::geteuid().as_raw();
+    // A group of the owner's own, which many systems make, holds nobody else.
+    let shared = found.mode() & 0o020 != 0 && found.gid() != found.uid();
+    if shared || found.mode() & 0o002 != 0 || (found.uid() != us && found.uid() != 0) {
         return Err("others can write it".to_owned());
     }
     read_bounded(file, FILE_BYTES).map_err(|error| error.to_string())

@@ -433,6 +433,13 @@ fn experimental_ones_are_switched_on_by_name_only() {
     let failure = failed(call(&open(&place), "text.new", json!({ "path": "a.txt" })));
     assert_eq!(failure.code, "tool_unavailable");
     assert!(failure.what.contains("experimental"), "{}", failure.what);
+    let old = text
+        .replace("status: experimental", "status: deprecated")
+        .replace("id: new", "id: old");
+    let old = old.replace("text.new", "text.old");
+    std::fs::write(place.beside("config/adapters/old.yaml"), old).unwrap();
+    let result = done(call(&open(&place), "text.old", json!({ "path": "a.txt" })));
+    assert_eq!(result.value["warning"], "the adapter `old` is deprecated");
     let mut own = own(&place);
     own.experimental.insert("new".to_owned());
     done(call(

@@ -89,7 +89,7 @@ fn run(kernel: &Kernel, name: &str, inputs: Value) -> RunReport {
     kernel
         .workflows()
         .unwrap()
-        .run(Front::Cli, name, inputs)
+        .run(Front::Cli, name, &inputs)
         .unwrap()
 }
 
@@ -209,7 +209,7 @@ fn inputs_are_checked_and_stay_values() {
         json!([]),
         json!(null),
     ] {
-        let error = flows.run(Front::Cli, "show", inputs.clone()).unwrap_err();
+        let error = flows.run(Front::Cli, "show", &inputs).unwrap_err();
         assert!(matches!(error, RunError::Inputs(_)), "{inputs}: {error}");
     }
     let report = run(&kernel, "show", json!({ "path": "--version" }));
@@ -217,7 +217,7 @@ fn inputs_are_checked_and_stay_values() {
     let report = run(&kernel, "show", json!({ "path": "a.txt; cat .env" }));
     let kept = kernel.workflows().unwrap().find(&report.id).unwrap();
     assert!(!format!("{kept:?}").contains("password"));
-    let error = flows.run(Front::Cli, "shwo", json!({})).unwrap_err();
+    let error = flows.run(Front::Cli, "shwo", &json!({})).unwrap_err();
     assert_eq!(error.hint().unwrap(), "did you mean `show`?");
 }
 
@@ -379,7 +379,7 @@ fn a_crash_anywhere_repeats_no_effect_and_loses_no_result() {
         });
         let error = kernel
             .workflows_in(crashing)
-            .run(Front::Cli, "twice", json!({}))
+            .run(Front::Cli, "twice", &json!({}))
             .unwrap_err();
         assert!(matches!(error, RunError::Store(_)), "{crash}: {error}");
         let flows = kernel.workflows_in(inner);
@@ -426,7 +426,7 @@ fn an_unsettled_step_can_be_passed_over_where_it_may_fail() {
         assert!(
             kernel
                 .workflows_in(crashing)
-                .run(Front::Cli, "twice", json!({}))
+                .run(Front::Cli, "twice", &json!({}))
                 .is_err()
         );
         let flows = kernel.workflows_in(inner);
@@ -550,7 +550,7 @@ fn no_step_begins_after_a_run_was_stopped() {
     let kernel = open(&place);
     let store = Arc::new(Cancelling(MemoryRuns::default()));
     let flows = kernel.workflows_in(store);
-    let report = flows.run(Front::Cli, "two", json!({})).unwrap();
+    let report = flows.run(Front::Cli, "two", &json!({})).unwrap();
     assert!(
         matches!(report.state, RunState::Cancelled),
         "{:?}",
@@ -607,7 +607,7 @@ fn a_run_goes_on_only_with_the_definition_it_began_with() {
     let untrusted = open(&place)
         .workflows()
         .unwrap()
-        .run(Front::Cli, "ask", json!({}))
+        .run(Front::Cli, "ask", &json!({}))
         .map(drop);
     assert!(
         matches!(untrusted, Err(RunError::NoWorkflow { .. })),
@@ -633,7 +633,7 @@ fn a_run_goes_on_only_with_the_definition_it_began_with() {
     let error = kernel
         .workflows()
         .unwrap()
-        .run(Front::Cli, "ask", json!({}))
+        .run(Front::Cli, "ask", &json!({}))
         .unwrap_err();
     assert!(matches!(error, RunError::NoWorkflow { .. }), "{error}");
 }

@@ -10,19 +10,18 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Lists the adapters there are; nothing beyond `level` is read.
-pub(super) fn list(global: &Global, level: u8, output: &mut Output) -> Ending {
+pub(super) fn list(global: &Global, level: u8, output: &mut Output) {
     let level = Level::of(level).unwrap_or(Level::L1);
     // Built-in tools are there without a workspace; adapters are not.
     let Ok(kernel) = open::opened(global) else {
-        return Ok(0);
+        return;
     };
     for entry in kernel.definitions().adapters() {
         let described = describe(entry, level);
         if output.is_json() {
             output.json(&described);
         } else {
-            let text =
-                |name: &str| sanitise_line(described[name].as_str().unwrap_or_default(), 200);
+            let text = |name: &str| text(&described, name);
             let name = styled(Tone::Heading, &format!("{:<12}", entry.header.tool));
             let about = if level == Level::L0 {
                 text("name")
@@ -37,7 +36,6 @@ pub(super) fn list(global: &Global, level: u8, output: &mut Output) -> Ending {
         }
     }
     warn(kernel.definitions().problems(), output);
-    Ok(0)
 }
 
 /// Says which definitions are not used.
@@ -49,6 +47,12 @@ pub(super) fn warn(problems: &[DefinitionProblem], output: &mut Output) {
             sanitise_line(&problem.what, 300)
         ));
     }
+}
+
+/// A field as it may be shown.
+fn text(described: &Value, name: &str) -> String {
+    let text = described.get(name).and_then(Value::as_str);
+    sanitise_line(text.unwrap_or_default(), 200)
 }
 
 fn describe(entry: &AdapterEntry, level: Level) -> Value {
@@ -121,7 +125,7 @@ pub(super) fn show(global: &Global, name: &str, output: &mut Output) -> Option<E
             output.json(&described);
             continue;
         }
-        let text = |name: &str| sanitise_line(described[name].as_str().unwrap_or_default(), 200);
+        let text = |name: &str| text(&described, name);
         output.line(format!(
             "{} - {}",
             styled(Tone::Heading, name),
@@ -140,7 +144,11 @@ pub(super) fn show(global: &Global, name: &str, output: &mut Output) -> Option<E
             continue;
         }
         output.line(styled(Tone::Heading, "arguments"));
-        for line in tool::arguments(&described["interface"]["input"]) {
+        for line in tool::arguments(
+            described
+                .pointer("/interface/input")
+                .unwrap_or(&Value::Null),
+        ) {
             output.line(format!("  {line}"));
         }
     }

@@ -13,7 +13,8 @@ pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) ->
     match command {
         ToolCommand::List { level } => {
             list(output);
-            adapter::list(global, level, output)
+            adapter::list(global, level, output);
+            Ok(0)
         }
         ToolCommand::Check { files } => adapter::check(global, &files, output),
         ToolCommand::Show { name } => show(global, &name, output),

@@ -81,7 +81,7 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             let inputs = super::tool::parse_arguments(&inputs)?;
             let flows = flows(&kernel)?;
             let report = flows
-                .run(Front::Cli, &name, inputs)
+                .run(Front::Cli, &name, &inputs)
                 .map_err(|error| refused(&error))?;
             follow(&kernel, &flows, report, output)
         }
@@ -239,7 +239,10 @@ fn show_run(kernel: &Kernel, start: &str, output: &mut Output) -> Ending {
     ));
     for event in &run.events {
         let told = json!(event);
-        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            let text = told.get(name).and_then(Value::as_str);
+            sanitise_line(text.unwrap_or_default(), 100)
+        };
         output.line(format!("  {:<8}  {}", text("event"), text("step")));
     }
     Ok(0)
@@ -261,12 +264,11 @@ fn check(kernel: &Kernel, output: &mut Output) -> Ending {
     let problems = kernel.definitions().problems();
     let mut failures = 0;
     for problem in problems {
-        match &problem.load {
-            Some((error, text)) => failures += adapter::broken(&problem.file, error, text, output),
-            None => {
-                adapter::warn(std::slice::from_ref(problem), output);
-                failures += 1;
-            }
+        if let Some((error, text)) = &problem.load {
+            failures += adapter::broken(&problem.file, error, text, output);
+        } else {
+            adapter::warn(std::slice::from_ref(problem), output);
+            failures += 1;
         }
     }
     checked(

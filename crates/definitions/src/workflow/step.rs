@@ -3,7 +3,7 @@
 use super::STEPS;
 use super::condition::Condition;
 use super::expression::{Expression, Known};
-use crate::yaml::{Mapping, Names, Node, Problems, code};
+use crate::yaml::{Mapping, Names, Node, Problems, Tree, code};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -123,9 +123,13 @@ impl Reader<'_> {
         }
         let mut steps = Vec::new();
         for node in nodes {
-            if let Some(step) = self.step(node, depth, problems) {
-                self.note(&step.id, node, problems);
-                steps.push(step);
+            match self.step(node, depth, problems) {
+                Some(step) => {
+                    self.note(&step.id, node, problems);
+                    steps.push(step);
+                }
+                // What is wrong with it was told; that later steps refer to it is not wrong, too.
+                None => self.seen.extend(named(node)),
             }
         }
         Some(steps)
@@ -339,6 +343,18 @@ impl Reader<'_> {
             then: then?,
             otherwise: otherwise?,
         })
+    }
+}
+
+/// The id a step gives itself, whatever else is wrong with it.
+fn named(node: &Node) -> Option<String> {
+    let Tree::Map(entries) = &node.tree else {
+        return None;
+    };
+    let entry = entries.iter().find(|entry| entry.key == "id")?;
+    match &entry.value.tree {
+        Tree::Scalar { text, .. } => Some(text.clone()),
+        Tree::List(_) | Tree::Map(_) => None,
     }
 }
 

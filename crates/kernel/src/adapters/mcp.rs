@@ -230,7 +230,7 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(talk.hear(&HELLO.as_bytes()[..10]), Vec::<String>::new());
-        let said = talk.hear(format!("{}\n", &HELLO[10..]).as_bytes());
+        let said = talk.hear(&[&HELLO.as_bytes()[10..], b"\n"].concat());
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[1].contains("\"tools/call\"") && said[1].contains("\"search\""));
         let asked = talk.hear(b"{\"id\":\"a\",\"method\":\"sampling/createMessage\"}\n{\"id\":9,\"method\":\"ping\"}\n{\"method\":\"notifications/progress\"}\n");

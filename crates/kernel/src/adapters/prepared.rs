@@ -5,8 +5,8 @@ use super::names::lasting;
 use super::speaker::Speaker;
 use crate::process::Job;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
-use airlock_core::{RequestPath, Tier};
-use airlock_definitions::Adapter;
+use airlock_core::RequestPath;
+use airlock_definitions::{Adapter, Status};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -113,6 +113,11 @@ impl Prepared for Program {
             }
             fields.insert("adapter".to_owned(), json!(self.adapter.header.id));
             fields.insert("value".to_owned(), value);
+            if self.adapter.summary.status == Status::Deprecated {
+                let id = &self.adapter.header.id;
+                let warning = format!("the adapter `{id}` is deprecated");
+                fields.insert("warning".to_owned(), json!(warning));
+            }
         }
         Ok(ended)
     }
@@ -150,8 +155,9 @@ impl Prepared for Request {
     }
 }
 
-/// An adapter that may not be used as things are.
+/// An adapter that may not be used as things are: decided like any other, and then refused.
 pub(super) struct Unready {
+    pub(super) inner: Box<dyn Prepared>,
     pub(super) tool: &'static str,
     pub(super) why: String,
     pub(super) fix: &'static str,
@@ -159,21 +165,23 @@ pub(super) struct Unready {
 
 impl Prepared for Unready {
     fn paths(&self) -> &[RequestPath] {
-        &[]
+        self.inner.paths()
     }
 
     fn describe(&self, request: &mut airlock_core::Request) {
-        request.tool = Some(self.tool.into());
-        // Nothing will run, so there is nothing to keep in a sandbox.
-        request.tier = Tier::Kernel;
-        request.host = Some("unavailable.invalid".into());
+        self.inner.describe(request);
+    }
+
+    fn ready(&self) -> Result<(), ToolFailure> {
+        Err(ToolFailure::Unavailable {
+            tool: self.tool.to_owned(),
+            why: self.why.clone(),
+            fix: self.fix,
+        })
     }
 
     fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        Err(ToolFailure::Unavailable {
-            tool: self.tool.to_owned(),
-            why: self.why,
-            fix: self.fix,
-        })
+        self.ready()?;
+        Err(ToolFailure::Cancelled)
     }
 }

@@ -144,16 +144,29 @@ impl Tool for AdapterTool {
             .interface
             .arguments(given)
             .map_err(|error| self.invalid(error))?;
+        let inner = self.made(tool, adapter, arguments, root)?;
         if adapter.summary.status == Status::Experimental && !self.on {
+            let id = &adapter.header.id;
             return Ok(Box::new(Unready {
+                inner,
                 tool,
-                why: format!(
-                    "the adapter `{}` is experimental and not switched on",
-                    adapter.header.id
-                ),
+                why: format!("the adapter `{id}` is experimental and not switched on"),
                 fix: "switch it on: `airlock config set adapters.experimental ID`",
             }));
         }
+        Ok(inner)
+    }
+}
+
+impl AdapterTool {
+    /// The call for checked `arguments`.
+    fn made(
+        &self,
+        tool: &'static str,
+        adapter: &Arc<Adapter>,
+        arguments: Map<String, Value>,
+        root: &Root,
+    ) -> Result<Box<dyn Prepared>, InvalidArguments> {
         match &adapter.how {
             How::Cli(cli) => {
                 let made = cli

@@ -28,6 +28,7 @@ impl Kernel {
         valid: &Valid,
         ruling: &Ruling,
     ) -> Result<Option<Planned>, ToolFailure> {
+        valid.prepared.ready()?;
         match (valid.request.tier, valid.prepared.job()) {
             (Tier::Kernel, None) => Ok(None),
             (Tier::Process, Some(job)) => {

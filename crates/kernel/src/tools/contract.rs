@@ -112,6 +112,12 @@ pub trait Prepared: Send {
         None
     }
 
+    /// Fails if it cannot be used as things are. Asked once it is allowed: whoever may not use it
+    /// learns nothing else.
+    fn ready(&self) -> Result<(), ToolFailure> {
+        Ok(())
+    }
+
     /// Talks with the program the job runs, instead of keeping what it writes.
     fn speaker(&self) -> Option<Speaker> {
         None
@@ -344,10 +350,9 @@ impl ToolFailure {
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
             Self::Unavailable { .. } => "tool_unavailable",
-            Self::Adapter { code, .. } => code,
             Self::Merge { .. } => "merge_failed",
             Self::Control { .. } => "control_failed",
-            Self::Stored { code, .. } => code,
+            Self::Adapter { code, .. } | Self::Stored { code, .. } => code,
         }
     }
 

@@ -44,16 +44,14 @@ impl Kernel {
 
 impl Workflows<'_> {
     /// Runs the workflow `name` until it ends or waits.
-    pub fn run(&self, front: Front, name: &str, inputs: Value) -> Result<RunReport, RunError> {
+    pub fn run(&self, front: Front, name: &str, inputs: &Value) -> Result<RunReport, RunError> {
         let entry = self.entry(name)?;
-        if let Some(mismatch) = entry.workflow.inputs.check(&inputs).into_iter().next() {
+        if let Some(mismatch) = entry.workflow.inputs.check(inputs).into_iter().next() {
             return Err(RunError::Inputs(mismatch.to_string()));
         }
-        let id = self
-            .store
-            .create(&self.owner, name, entry.digest, &inputs)?;
+        let id = self.store.create(&self.owner, name, entry.digest, inputs)?;
         let _held = self.claim(&id)?;
-        self.proceed(front, entry, &id, &inputs, BTreeMap::new())
+        self.proceed(front, entry, &id, inputs, BTreeMap::new())
     }
 
     /// Takes up the run `id` where it stopped.

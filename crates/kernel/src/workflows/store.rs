@@ -136,10 +136,10 @@ impl StateRuns {
 
 impl From<StateError> for RunStoreError {
     fn from(error: StateError) -> Self {
-        match error {
-            StateError::Unfit(_) => Self::Over,
-            other => Self::Unusable(other.to_string()),
+        if matches!(error, StateError::Unfit(_)) {
+            return Self::Over;
         }
+        Self::Unusable(error.to_string())
     }
 }
 
@@ -279,7 +279,7 @@ impl RunStore for MemoryRuns {
     ) -> Result<(), RunStoreError> {
         let step = step.to_owned();
         self.with(owner, run, |found| {
-            found.events.push(RunEvent::Started { step, effects })
+            found.events.push(RunEvent::Started { step, effects });
         })
     }
 

@@ -49,7 +49,7 @@ pub const fn built_in_rules() -> &'static [BuiltInRule] {
     &RULES
 }
 
-const RULES: [BuiltInRule; 12] = [
+const RULES: [BuiltInRule; 11] = [
     BuiltInRule {
         name: "built-in/policy-files",
         opinion: Opinion::Deny,
@@ -102,13 +102,7 @@ const RULES: [BuiltInRule; 12] = [
         name: "built-in/policy-update",
         opinion: Opinion::RequireReview,
         reason: "a person approves every change of policy, and what a workspace brings along",
-        when: Trigger::Syscall(&["policy.update", "trust.approve"]),
-    },
-    BuiltInRule {
-        name: "built-in/workflow-approval",
-        opinion: Opinion::RequireReview,
-        reason: "the workflow waits for a person at this step",
-        when: Trigger::Syscall(&["workflow.confirm"]),
+        when: Trigger::Syscall(&["policy.update", "trust.approve", "workflow.confirm"]),
     },
     BuiltInRule {
         name: "built-in/merge-review",

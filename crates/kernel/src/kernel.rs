@@ -10,6 +10,7 @@ use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
+use crate::sanitise::Sessions;
 use crate::tools::Registry;
 use crate::upkeep;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
@@ -104,6 +105,7 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
+    sanitisers: Sessions,
 }
 
 impl Kernel {
@@ -141,6 +143,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
+            sanitisers: Sessions::default(),
         })
     }
 
@@ -220,6 +223,10 @@ impl Kernel {
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .min(self.output_bytes)
+    }
+
+    pub(crate) fn sanitisers(&self) -> &Sessions {
+        &self.sanitisers
     }
 
     pub(crate) fn machine(&self) -> Option<&Machine> {

@@ -34,7 +34,9 @@ pub use process::{
     Attached, CheckId, Job, LimitHit, Machine, ProcessFailure, Ran, StageHold, Steering,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
-pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
+pub use sanitise::{
+    DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
+};
 pub use starter::{Language, Starter};
 pub use workspace::{
     CONFIG_FILE, FileDigest, PLUGINS_DIR, POLICY_FILE, StateDir, StateError, Trust, TrustChange,

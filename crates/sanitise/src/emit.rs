@@ -78,13 +78,17 @@ impl Written {
         let base = out.len();
         let mut stretches = Vec::new();
         let mut at = from;
+        let mut numbers = ink
+            .numbers
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         for edit in &ready.edits {
             if edit.label == Label::Forged && !ink.marks_forged {
                 continue;
             }
             self.plain(text, at..edit.range.start, base, out, &mut stretches);
             let written = self.length + out.len() - base;
-            self.replace(text, edit, ink, out);
+            self.replace(text, edit, ink, &mut numbers, out);
             let written_to = self.length + out.len() - base;
             let (from, to) = (edit.range.start, edit.range.end);
             stretches.push(Stretch {
@@ -96,6 +100,7 @@ impl Written {
             });
             at = edit.range.end;
         }
+        drop(numbers);
         self.plain(text, at..ready.end, base, out, &mut stretches);
         let written = out.get(base..).unwrap_or_default();
         self.place(ready.flags, ready.end, &stretches, written);
@@ -126,7 +131,14 @@ impl Written {
         });
     }
 
-    fn replace(&mut self, text: &str, edit: &Edit, ink: Ink<'_>, out: &mut String) {
+    fn replace(
+        &mut self,
+        text: &str,
+        edit: &Edit,
+        ink: Ink<'_>,
+        numbers: &mut Numbers,
+        out: &mut String,
+    ) {
         let secret = text.as_bytes().get(edit.whole.clone()).unwrap_or_default();
         let (name, identity) = match edit.label {
             Label::Forged => {
@@ -142,14 +154,11 @@ impl Written {
             ),
         };
         self.secrets += 1;
-        let mut numbers = ink
-            .numbers
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let number = numbers.number(name, identity);
-        drop(numbers);
+        out.push_str("[secret:");
+        out.push_str(name);
         // Writing to a string cannot fail.
-        let _ = write!(out, "[secret:{name}#{number}]");
+        let _ = write!(out, "#{number}]");
     }
 
     /// Puts flags at their places in what was written, and ends those that end in it.

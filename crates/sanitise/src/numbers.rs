@@ -1,19 +1,39 @@
 //! Numbers that keep the identity of secrets without telling anything about them.
 //!
 //! A number says only which of the different secrets of a kind, in the order they first came up,
-//! stands there. The secrets themselves are not kept, only hashes under keys that no one knows.
+//! stands there. The secrets themselves are not kept, only hashes under a key that no one knows.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// So many secrets are remembered; after that a secret that comes up again may get a new number.
 const MOST: usize = 65_536;
 
 #[derive(Default)]
 pub(crate) struct Numbers {
-    keys: [RandomState; 2],
-    seen: HashMap<[u64; 2], u32>,
+    key: RandomState,
+    seen: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     next: HashMap<Box<str>, u32>,
+}
+
+/// Takes what is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes
+            .iter()
+            .fold(self.0, |sum, byte| (sum << 8) | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl std::fmt::Debug for Numbers {
@@ -28,11 +48,7 @@ impl std::fmt::Debug for Numbers {
 impl Numbers {
     /// The number of a secret of a kind.
     pub(crate) fn number(&mut self, kind: &str, secret: &[u8]) -> u32 {
-        let [first, second] = &self.keys;
-        let key = [
-            first.hash_one((kind, secret)),
-            second.hash_one((kind, secret)),
-        ];
+        let key = self.key.hash_one((kind, secret));
         if let Some(number) = self.seen.get(&key) {
             return *number;
         }

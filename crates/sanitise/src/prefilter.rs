@@ -4,7 +4,8 @@
 //! The pass hashes every four bytes and looks the bit up; each step is independent of the one
 //! before, so a processor does several at once. What the set lets through is compared in full.
 
-use std::collections::HashSet;
+use crate::class::Class;
+use std::collections::{BTreeMap, HashSet};
 
 /// What the fixed text of a rule leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Entry {
     pub(crate) text: Vec<u8>,
     /// Whether the case of letters does not matter.
     pub(crate) fold: bool,
+    /// What may follow the text; needed where it has only three bytes.
+    pub(crate) next: Option<Class>,
     pub(crate) target: Target,
 }
 
@@ -32,93 +35,105 @@ pub(crate) struct Prefilter {
     /// Where in the text of each entry its four bytes are.
     offsets: Vec<usize>,
     bits: Box<[u64; WORDS]>,
-    /// By hash, the entries with it.
+    /// The four bytes themselves, without case, where their hash says or soon after.
+    keys: Vec<(u32, u16)>,
+    /// The entries of each key.
     lists: Vec<Vec<u16>>,
-    slots: Vec<u16>,
     /// Beginnings of the texts, without case.
     beginnings: HashSet<Vec<u8>>,
     longest: usize,
 }
 
-const BITS: u32 = 16;
+const BITS: u32 = 17;
 const WORDS: usize = 1 << (BITS - 6);
 const CASE: u32 = 0x2020_2020;
 
 #[inline]
-fn hash(bytes: u32) -> usize {
-    let mixed = (bytes | CASE).wrapping_mul(0x9e37_79b1) >> (32 - BITS);
-    mixed as usize
+fn hash(folded: u32) -> usize {
+    (folded.wrapping_mul(0x9e37_79b1) >> (32 - BITS)) as usize
 }
 
-fn fold(bytes: &[u8]) -> Vec<u8> {
-    bytes.to_ascii_lowercase()
+#[inline]
+fn folded(four: [u8; 4]) -> u32 {
+    u32::from_le_bytes(four) | CASE
 }
 
 impl Prefilter {
     /// Texts have at least three bytes.
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
+        let mut lists: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
+        let mut offsets = Vec::with_capacity(entries.len());
+        let mut beginnings = HashSet::new();
+        for (number, entry) in entries.iter().enumerate() {
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            let offset = rarest(&entry.text);
+            offsets.push(offset);
+            for key in keys(entry, offset) {
+                let list = lists.entry(key).or_default();
+                if !list.contains(&number) {
+                    list.push(number);
+                }
+            }
+            let whole = entry.text.to_ascii_lowercase();
+            // Three bytes alone are not seen yet: the fourth picked one is missing.
+            for count in 1..whole.len().max(4) {
+                beginnings.insert(whole.get(..count).unwrap_or_default().to_vec());
+            }
+        }
+        let longest = entries
+            .iter()
+            .map(|entry| entry.text.len())
+            .max()
+            .unwrap_or(0);
         let mut made = Self {
-            offsets: entries.iter().map(|entry| rarest(&entry.text)).collect(),
-            bits: Box::new([0; WORDS]),
-            lists: vec![Vec::new()],
-            slots: vec![0; 1 << BITS],
-            beginnings: HashSet::new(),
-            longest: entries
-                .iter()
-                .map(|entry| entry.text.len())
-                .max()
-                .unwrap_or(0),
             entries,
+            offsets,
+            bits: Box::new([0; WORDS]),
+            keys: vec![(0, EMPTY); (4 * lists.len()).next_power_of_two()],
+            lists: Vec::with_capacity(lists.len()),
+            beginnings,
+            longest,
         };
-        for number in 0..made.entries.len() {
-            made.add(number);
+        for (key, list) in lists {
+            made.add(key, list);
         }
         made
     }
 
-    fn add(&mut self, number: usize) {
-        let (Some(entry), Some(&offset)) = (self.entries.get(number), self.offsets.get(number))
-        else {
-            return;
-        };
-        let whole = fold(&entry.text);
-        let picked = entry.text.get(offset..).unwrap_or_default();
-        let hashes: Vec<usize> = match *picked {
-            [a, b, c, d, ..] => vec![hash(u32::from_le_bytes([a, b, c, d]))],
-            // Three bytes, and any fourth.
-            [a, b, c] => (0..=255_u8)
-                .map(|d| hash(u32::from_le_bytes([a, b, c, d])))
-                .collect(),
-            _ => Vec::new(),
-        };
-        // Three bytes alone are not seen yet: the fourth picked one is missing.
-        let seen = whole.len().max(4);
-        for count in 1..seen {
-            self.beginnings
-                .insert(whole.get(..count).unwrap_or_default().to_vec());
-        }
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
-        for hash in hashes {
-            self.list(hash, number);
-        }
-    }
-
-    fn list(&mut self, hash: usize, number: u16) {
+    fn add(&mut self, key: u32, list: Vec<u16>) {
+        let hash = hash(key);
         if let Some(word) = self.bits.get_mut(hash >> 6) {
             *word |= 1 << (hash & 63);
         }
-        let Some(slot) = self.slots.get_mut(hash) else {
-            return;
-        };
-        if *slot == 0 {
-            *slot = u16::try_from(self.lists.len()).unwrap_or(0);
-            self.lists.push(Vec::new());
+        let number = u16::try_from(self.lists.len()).unwrap_or(EMPTY);
+        self.lists.push(list);
+        let mask = self.keys.len() - 1;
+        let free = (hash..).find(|slot| {
+            self.keys
+                .get(slot & mask)
+                .is_none_or(|(_, list)| *list == EMPTY)
+        });
+        if let Some(slot) = free.and_then(|slot| self.keys.get_mut(slot & mask)) {
+            *slot = (key, number);
         }
-        if let Some(list) = self.lists.get_mut(usize::from(*slot))
-            && !list.contains(&number)
-        {
-            list.push(number);
+    }
+
+    /// The entries whose picked bytes these are.
+    fn list(&self, key: u32, hash: usize) -> &[u16] {
+        let mask = self.keys.len() - 1;
+        for slot in hash.. {
+            match self.keys.get(slot & mask) {
+                Some((_, EMPTY)) | None => return &[],
+                Some((other, list)) if *other == key => {
+                    return self
+                        .lists
+                        .get(usize::from(*list))
+                        .map_or(&[], Vec::as_slice);
+                }
+                Some(_) => {}
+            }
         }
+        &[]
     }
 
     /// Calls `found` with every fixed text that begins in `text` at `from` or later, in the order
@@ -126,10 +141,14 @@ impl Prefilter {
     pub(crate) fn scan(&self, text: &[u8], from: usize, mut found: impl FnMut(usize, Target)) {
         let rest = text.get(from..).unwrap_or_default();
         for (at, four) in rest.array_windows::<4>().enumerate() {
-            let hash = hash(u32::from_le_bytes(*four));
+            let key = folded(*four);
+            let hash = hash(key);
             let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
             if word & (1 << (hash & 63)) != 0 {
-                self.compare(text, from, from + at, hash, &mut found);
+                let list = self.list(key, hash);
+                if !list.is_empty() {
+                    self.compare(text, from, from + at, list, &mut found);
+                }
             }
         }
     }
@@ -140,14 +159,10 @@ impl Prefilter {
         text: &[u8],
         from: usize,
         at: usize,
-        hash: usize,
+        list: &[u16],
         found: &mut impl FnMut(usize, Target),
     ) {
-        crate::work::spend(1);
-        let slot = self.slots.get(hash).copied().unwrap_or(0);
-        let Some(list) = self.lists.get(usize::from(slot)) else {
-            return;
-        };
+        crate::work::spend(list.len());
         for &number in list {
             let number = usize::from(number);
             let (Some(entry), Some(offset)) = (self.entries.get(number), self.offsets.get(number))
@@ -175,13 +190,28 @@ impl Prefilter {
     /// its length if there is none.
     pub(crate) fn unfinished(&self, text: &[u8], from: usize) -> usize {
         let first = from.max((text.len() + 1).saturating_sub(self.longest));
-        let tail = fold(text.get(first..).unwrap_or_default());
+        let tail = text.get(first..).unwrap_or_default().to_ascii_lowercase();
         (0..tail.len())
             .find(|at| {
                 self.beginnings
                     .contains(tail.get(*at..).unwrap_or_default())
             })
             .map_or(text.len(), |at| first + at)
+    }
+}
+
+/// A slot without a key.
+const EMPTY: u16 = u16::MAX;
+
+/// The picked bytes of an entry: of three bytes, with every fourth that may follow.
+fn keys(entry: &Entry, offset: usize) -> Vec<u32> {
+    match *entry.text.get(offset..).unwrap_or_default() {
+        [a, b, c, d, ..] => vec![folded([a, b, c, d])],
+        [a, b, c] => (0..=255_u8)
+            .filter(|d| entry.next.is_none_or(|class| class.has(*d)))
+            .map(|d| folded([a, b, c, d]))
+            .collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -209,6 +239,7 @@ mod tests {
         let entry = |(number, (text, fold)): (usize, &(&str, bool))| Entry {
             text: text.as_bytes().to_vec(),
             fold: *fold,
+            next: None,
             target: Target::Kind(number),
         };
         Prefilter::new(texts.iter().enumerate().map(entry).collect())

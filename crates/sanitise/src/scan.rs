@@ -25,18 +25,21 @@ static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| {
     let kinds = KINDS.iter().enumerate().map(|(number, kind)| Entry {
         text: kind.literal.as_bytes().to_vec(),
         fold: kind.fold,
+        next: kind.next(),
         target: Target::Kind(number),
     });
     let flags = flags::RULES.iter().enumerate().flat_map(|(number, rule)| {
         rule.literals.iter().map(move |literal| Entry {
             text: literal.as_bytes().to_vec(),
             fold: rule.fold(),
+            next: None,
             target: Target::Flag(number),
         })
     });
     let forged = Entry {
         text: PLACEHOLDER.as_bytes().to_vec(),
         fold: true,
+        next: None,
         target: Target::Forged,
     };
     Prefilter::new(kinds.chain(flags).chain([forged]).collect())
@@ -181,7 +184,10 @@ impl Scan {
             // From `stop` on they are found again with the text that follows.
             if at < stop {
                 let begin = match target {
-                    Target::Kind(number) => KINDS.get(number).map_or(at, |kind| kind.earliest(at)),
+                    Target::Kind(number) => match KINDS.get(number) {
+                        Some(kind) if kind.may_stand(text, at) => kind.earliest(at),
+                        Some(_) | None => return,
+                    },
                     Target::Flag(_) | Target::Forged => at,
                 };
                 waiting.push(Candidate {
@@ -326,10 +332,15 @@ impl Scan {
         let mut found = std::mem::take(&mut self.found).into_iter().peekable();
         while let Some(first) = found.next() {
             let (begin, mut end) = (first.range.start, first.range.end);
+            let joins = |next: &Edit, end: usize| next.range.start < end.min(begin + MOST_JOINED);
+            // Nearly all stand alone.
+            let alone = found.peek().is_none_or(|next| !joins(next, end));
+            if alone && (end <= hold || last) {
+                edits.push(first);
+                continue;
+            }
             let mut group = vec![first];
-            while let Some(next) =
-                found.next_if(|next| next.range.start < end.min(begin + MOST_JOINED))
-            {
+            while let Some(next) = found.next_if(|next| joins(next, end)) {
                 end = end.max(next.range.end);
                 group.push(next);
             }

@@ -12,16 +12,7 @@ use crate::process::{Job, ProcessFailure};
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 
-/// Which part of an over-long result is worth keeping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// The beginning.
-    Head,
-    /// The end.
-    Tail,
-    /// Both ends; the middle is cut.
-    Middle,
-}
+pub use airlock_sanitise::Keep;
 
 /// What is known of a tool before it is called.
 #[derive(Debug)]
@@ -227,6 +218,14 @@ pub enum ToolFailure {
         /// How to put it right.
         fix: &'static str,
     },
+    /// The result may hold instructions, and policy does not let such results through.
+    #[error("the result is withheld: it holds what may be instructions ({rules})")]
+    Flagged {
+        /// The rules that flagged it.
+        rules: String,
+        /// How to put it right.
+        fix: &'static str,
+    },
 }
 
 impl ToolFailure {
@@ -257,6 +256,7 @@ impl ToolFailure {
             Self::TierUnavailable { .. } => "tier_unavailable",
             Self::Process(failure) => failure.code(),
             Self::Control { .. } => "control_failed",
+            Self::Flagged { .. } => "flagged_output",
         }
     }
 
@@ -272,7 +272,8 @@ impl ToolFailure {
             | Self::MemoryLimit { .. }
             | Self::Withheld { .. }
             | Self::TierUnavailable { .. }
-            | Self::Control { .. } => false,
+            | Self::Control { .. }
+            | Self::Flagged { .. } => false,
         }
     }
 
@@ -287,6 +288,7 @@ impl ToolFailure {
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
             Self::Control { fix, .. } => Some(*fix),
+            Self::Flagged { fix, .. } => Some(*fix),
             Self::Io { .. } | Self::Cancelled => None,
         };
         fix.map(str::to_owned)

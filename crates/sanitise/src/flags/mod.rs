@@ -163,6 +163,7 @@ static PHRASES: LazyLock<Prefilter> = LazyLock::new(|| {
         rule.literals.iter().map(move |literal| Entry {
             text: literal.as_bytes().to_vec(),
             fold: true,
+            next: None,
             target: Target::Flag(number),
         })
     });

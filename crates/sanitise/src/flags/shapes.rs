@@ -74,20 +74,27 @@ fn addresses_model(text: &[u8]) -> bool {
         "agent",
         "agents",
     ]);
-    let wish = has(&[
-        "must",
-        "should",
-        "ignore",
-        "please",
-        "instruction",
-        "instructions",
-        "execute",
-        "run",
-        "always",
-        "never",
-        "disregard",
-    ]);
+    let wish = should_do(&words)
+        || has(&[
+            "must",
+            "ignore",
+            "please",
+            "instruction",
+            "instructions",
+            "execute",
+            "run",
+            "always",
+            "never",
+            "disregard",
+        ]);
     model && wish
+}
+
+/// Whether somebody should do something, rather than something be done.
+fn should_do(words: &[&[u8]]) -> bool {
+    words
+        .windows(2)
+        .any(|pair| matches!(pair, [b"should", next] if next != b"be"))
 }
 
 /// A comment of HTML that speaks to a model.

@@ -45,7 +45,17 @@ pub(super) const ROWS: &[Row] = &[
     phrase(
         "ignore-instructions",
         IGNORE,
-        "ignore|disregard|forget|override|bypass|neglect *3 previous|prior|above|earlier|preceding|foregoing|former *2 instructions|instruction|prompts|prompt|directives|directions|guidelines|guardrails|orders",
+        "ignore|disregard|forget|override|bypass|neglect *3 previous|prior|above|earlier|preceding|foregoing|former *2 instructions|prompts|directives|directions|guidelines|guardrails|orders",
+    ),
+    phrase(
+        "ignore-instructions",
+        IGNORE,
+        "ignore|disregard|forget ?all|any previous|prior|earlier prompt",
+    ),
+    phrase(
+        "ignore-instructions",
+        IGNORE,
+        "ignore|disregard|forget ?the above|foregoing prompt|instruction",
     ),
     phrase(
         "ignore-instructions",
@@ -228,7 +238,7 @@ pub(super) const ROWS: &[Row] = &[
     phrase(
         "exfiltration-request",
         SEND,
-        "send|post|upload|email|forward|exfiltrate|transmit|leak|submit *5 keys|key|secrets|secret|credentials|passwords|tokens|environment|conversation|history|env|prompt *4 to http|https|attacker|webhook|following|server|url|endpoint|address|email",
+        "send|post|upload|email|forward|exfiltrate|transmit|leak|submit *5 keys|key|secrets|secret|credentials|passwords|tokens|environment|conversation|history|env|prompt *4 to ?the|this|my|our|a|an http|https|attacker|webhook|following|server|url|endpoint|address|email",
     ),
     begun(
         "secrecy",

@@ -63,5 +63,5 @@ pub(super) const KINDS: &[Kind] = &[
     kind("jina-key", "jina_", &[Run(DASHED, 60, 60)])
         .edge()
         .check(both_cases),
-    custom("jwt", "eyJ", super::custom::jwt),
+    custom("jwt", "eyJ", super::custom::jwt).edge(),
 ];

@@ -1,5 +1,8 @@
 //! Second conditions: what a secret of the right form must also be.
 
+use crate::prefilter::{Entry, Prefilter, Target};
+use std::sync::LazyLock;
+
 /// Anything of the form.
 pub(super) fn any(_: &[u8]) -> bool {
     true
@@ -12,12 +15,9 @@ pub(super) fn real(secret: &[u8]) -> bool {
 
 /// Real, and with letters and digits as random text has them.
 pub(super) fn mixed(secret: &[u8]) -> bool {
-    let digits = secret.iter().filter(|byte| byte.is_ascii_digit()).count();
-    let letters = secret
-        .iter()
-        .filter(|byte| byte.is_ascii_alphabetic())
-        .count();
-    digits > 0 && letters > 0 && distinct(secret) >= 6 && real(secret)
+    let letters = secret.iter().any(u8::is_ascii_alphabetic);
+    let digits = secret.iter().any(u8::is_ascii_digit);
+    letters && (digits || jumps(secret)) && distinct(secret) >= 6 && real(secret)
 }
 
 /// Mixed, with letters of both cases.
@@ -27,10 +27,19 @@ pub(super) fn both_cases(secret: &[u8]) -> bool {
     upper && lower && mixed(secret)
 }
 
+/// Whether the case of letters changes more often than in words joined by capitals: now and then
+/// random text has no digit.
+fn jumps(secret: &[u8]) -> bool {
+    let change =
+        |pair: &&[u8]| matches!(pair, [a, b] if a.is_ascii_lowercase() != b.is_ascii_lowercase());
+    let changes = secret.windows(2).filter(change).count();
+    changes * 20 >= secret.len() * 7
+}
+
 /// With the checksum of GitHub's and npm's tokens in its last six characters, or, cut off or
 /// mistyped, at least real.
 pub(super) fn checksummed(secret: &[u8]) -> bool {
-    has_checksum(secret) || real(secret)
+    real(secret) || has_checksum(secret)
 }
 
 /// Whether the last six characters are the checksum of the thirty before them.
@@ -65,24 +74,33 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 /// What people write in place of a secret.
-const STAND_INS: &[&[u8]] = &[
-    b"example",
-    b"xxxx",
-    b"your",
-    b"****",
-    b"....",
-    b"redacted",
-    b"placeholder",
-    b"changeme",
-    b"dummy",
-    b"fake",
-];
+static STAND_INS: LazyLock<Prefilter> = LazyLock::new(|| {
+    let words = [
+        "example",
+        "xxxx",
+        "your",
+        "****",
+        "....",
+        "redacted",
+        "placeholder",
+        "changeme",
+        "dummy",
+        "fake",
+    ];
+    let entry = |word: &str| Entry {
+        text: word.as_bytes().to_vec(),
+        fold: true,
+        next: None,
+        target: Target::Forged,
+    };
+    Prefilter::new(words.into_iter().map(entry).collect())
+});
 
 /// Whether it is plainly no secret: named as one, hardly a different character, or counting up.
 pub(super) fn made_up(secret: &[u8]) -> bool {
     // What follows the fixed part is judged: a prefix has few characters of its own.
     let body = secret.get(secret.len().min(4)..).unwrap_or_default();
-    distinct(body) <= 2 || counts_up(body) || stands_in(secret)
+    is_plain(body) || counts_up(body) || stands_in(secret)
 }
 
 fn stands_in(secret: &[u8]) -> bool {
@@ -90,9 +108,18 @@ fn stands_in(secret: &[u8]) -> bool {
     if secret.len() > 200 {
         return false;
     }
-    let lower = secret.to_ascii_lowercase();
-    let has = |word: &&[u8]| memchr::memmem::find(&lower, word).is_some();
-    STAND_INS.iter().any(has)
+    let mut found = false;
+    STAND_INS.scan(secret, 0, |_, _| found = true);
+    found
+}
+
+/// Whether there are at most two different bytes.
+fn is_plain(bytes: &[u8]) -> bool {
+    let first = bytes.first();
+    let second = bytes.iter().find(|byte| Some(*byte) != first);
+    bytes
+        .iter()
+        .all(|byte| Some(byte) == first || Some(byte) == second)
 }
 
 fn distinct(bytes: &[u8]) -> u32 {

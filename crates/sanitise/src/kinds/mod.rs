@@ -144,6 +144,19 @@ impl Kind {
         self
     }
 
+    /// What may follow the fixed text, if that is one class.
+    pub(crate) fn next(&self) -> Option<Class> {
+        match self.how {
+            How::Parts([Part::Run(class, 1.., _), ..]) => Some(*class),
+            How::Parts(_) | How::Custom(_) => None,
+        }
+    }
+
+    /// Whether the left side of a fixed text at `at` is right: quickly told, and mostly not.
+    pub(crate) fn may_stand(&self, text: &[u8], at: usize) -> bool {
+        self.begin(text, at).is_some()
+    }
+
     /// The first place a secret whose fixed text stands at `at` can begin.
     pub(crate) fn earliest(&self, at: usize) -> usize {
         at.saturating_sub(self.reach)
@@ -174,9 +187,16 @@ impl Kind {
         let left = text.get(..at)?;
         let begin = match self.before {
             None => at,
-            // One more than wanted: a longer run is something else.
-            Some((class, count)) if class.run_back(left, count + 1) == count => at - count,
-            Some(_) => return None,
+            Some((class, count)) => {
+                // One more than wanted: a longer run is something else, unless an escape ends there.
+                let run = class.run_back(left, count + 1);
+                let begin = at.checked_sub(count)?;
+                let whole = run == count || at_edge(text.get(..begin)?);
+                if run < count || !whole {
+                    return None;
+                }
+                begin
+            }
         };
         let edge = self.left == Left::Any || at_edge(text.get(..begin)?);
         edge.then_some(begin)

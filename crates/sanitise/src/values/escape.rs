@@ -36,14 +36,18 @@ fn raw(byte: u8, length: usize) -> Escaped {
     }
 }
 
+/// A byte that stands for itself.
+pub(super) fn plain(byte: u8) -> Escaped {
+    raw(byte, 1)
+}
+
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
-    let text = std::str::from_utf8(digits).ok()?;
-    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if plain {
-        u32::from_str_radix(text, radix).ok()
-    } else {
-        None
+    if digits.is_empty() || digits.len() > 6 {
+        return None;
     }
+    digits.iter().try_fold(0, |sum, digit| {
+        Some(sum * radix + char::from(*digit).to_digit(radix)?)
+    })
 }
 
 /// The escape at the beginning of `text`, if there is one.

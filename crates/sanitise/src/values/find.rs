@@ -48,6 +48,7 @@ struct Pass {
     tail: VecDeque<(u8, usize)>,
     /// Escapes before this were looked at.
     escapes_to: usize,
+    undone: Undone,
     waiting: Vec<Candidate>,
     /// Patterns found last, and where they ended.
     taken: Vec<(usize, usize)>,
@@ -80,6 +81,7 @@ impl Finder {
         for pass in [&mut self.wide, &mut self.narrow] {
             pass.squeezed_to = pass.squeezed_to.saturating_sub(count);
             pass.escapes_to = pass.escapes_to.saturating_sub(count);
+            pass.undone.forget(count);
             pass.tail.retain(|(_, at)| *at >= count);
             pass.tail.iter_mut().for_each(|(_, at)| *at -= count);
             pass.taken
@@ -205,73 +207,62 @@ impl Pass {
         }
     }
 
-    /// Looks at the neighbourhoods of escapes; tells where the first stands that is not complete.
+    /// Looks at the neighbourhoods of escapes, with the escapes undone; tells where what may still
+    /// begin a value there begins.
     fn escapes(&mut self, set: &Set, text: &[u8], last: bool, found: &mut Vec<Candidate>) -> usize {
-        loop {
+        while self.next_escape(set, text) {
             let rest = text.get(self.escapes_to..).unwrap_or_default();
-            let Some(at) = memchr::memchr3(b'%', b'\\', b'&', rest) else {
-                self.escapes_to = text.len();
-                return text.len();
-            };
-            let at = self.escapes_to + at;
-            let here = text.get(at..).unwrap_or_default();
-            if here.len() < escape::LONGEST && !last {
-                return before(set, text, at);
-            }
-            if escape::decode(here).is_some() && !Self::around(set, text, at, last, found) {
-                return before(set, text, at);
-            }
-            self.escapes_to = at + 1;
-        }
-    }
-
-    /// Looks for values whose first eight characters include the escape at `at`; false if the text
-    /// ends before they can be told.
-    fn around(set: &Set, text: &[u8], at: usize, last: bool, found: &mut Vec<Candidate>) -> bool {
-        let begin = before(set, text, at);
-        let mut near: Vec<(u8, usize)> = Vec::with_capacity(2 * BEFORE + 4);
-        let (mut here, mut after, mut gap) = (begin, 0, 0);
-        while after <= BEFORE && gap <= GAP {
-            let rest = text.get(here..).unwrap_or_default();
             let Some(&byte) = rest.first() else {
-                if last {
-                    break;
-                }
-                return false;
+                break;
             };
-            if !last && escape::begins(byte) && rest.len() < escape::LONGEST {
-                return false;
+            let escape = escape::begins(byte);
+            if escape && rest.len() < escape::LONGEST && !last {
+                break;
             }
-            let unit = (here >= at).then(|| escape::decode(rest)).flatten();
-            let unit = unit.unwrap_or(escape::Escaped {
-                bytes: [byte, 0, 0, 0],
-                count: 1,
-                length: 1,
-            });
-            gap += unit.length;
+            work::spend(1);
+            let unit = if escape { escape::decode(rest) } else { None };
+            self.undone.since = if unit.is_some() { 0 } else { self.undone.since };
+            let unit = unit.unwrap_or_else(|| escape::plain(byte));
             for byte in unit.bytes.iter().take(unit.count) {
                 let kept = set.view.of(*byte);
                 if kept != 0 {
-                    near.push((kept, here));
-                    after += usize::from(here > at);
-                    gap = 0;
+                    self.undone.take(set, kept, self.escapes_to, found);
                 }
             }
-            here += unit.length;
-            work::spend(1);
+            self.undone.gap += unit.length;
+            self.escapes_to += unit.length;
         }
-        for eight in near.windows(8) {
-            let key = eight
-                .iter()
-                .rev()
-                .fold(0, |key, (byte, _)| (key << 8) | u64::from(*byte));
-            let begin = eight.first().map_or(at, |(_, at)| *at);
-            for &pattern in set.by_start.get(&key).into_iter().flatten() {
-                found.push(Candidate {
-                    pattern,
-                    begin,
-                    retry: 0,
-                });
+        if last {
+            text.len()
+        } else {
+            self.undone.open(set, text.len())
+        }
+    }
+
+    /// Whether there is an escape near by: if not, goes on to the next.
+    fn next_escape(&mut self, set: &Set, text: &[u8]) -> bool {
+        if self.undone.since <= BEFORE && self.undone.gap <= GAP && self.undone.active {
+            return true;
+        }
+        self.undone = Undone::default();
+        loop {
+            let rest = text.get(self.escapes_to..).unwrap_or_default();
+            let Some(next) = memchr::memchr3(b'%', b'\\', b'&', rest) else {
+                self.escapes_to = text.len();
+                return false;
+            };
+            self.escapes_to += next;
+            let here = text.get(self.escapes_to..).unwrap_or_default();
+            if here.len() < escape::LONGEST || escape::decode(here).is_some() {
+                break;
+            }
+            self.escapes_to += 1;
+        }
+        self.undone.active = true;
+        for at in before(set, text, self.escapes_to)..self.escapes_to {
+            let kept = text.get(at).map_or(0, |byte| set.view.of(*byte));
+            if kept != 0 {
+                self.undone.keep(kept, at);
             }
         }
         true
@@ -310,6 +301,73 @@ impl Pass {
             })
             .and_then(|from| self.tail.get(from))
             .map_or(text.len(), |(_, at)| *at)
+    }
+}
+
+/// The last compared characters with escapes undone.
+#[derive(Debug, Default)]
+struct Undone {
+    /// Whether an escape is near.
+    active: bool,
+    /// The last eight, as they would be read from memory.
+    key: u64,
+    places: [usize; 8],
+    count: usize,
+    /// Compared characters since the last escape.
+    since: usize,
+    /// Bytes since the last compared character.
+    gap: usize,
+}
+
+impl Undone {
+    fn keep(&mut self, byte: u8, at: usize) {
+        self.key = (self.key >> 8) | (u64::from(byte) << 56);
+        self.places.rotate_left(1);
+        if let Some(place) = self.places.last_mut() {
+            *place = at;
+        }
+        self.count = (self.count + 1).min(8);
+        self.gap = 0;
+    }
+
+    fn take(&mut self, set: &Set, byte: u8, at: usize, found: &mut Vec<Candidate>) {
+        self.keep(byte, at);
+        self.since += 1;
+        let hash = hash(self.key);
+        let word = set.bits.get(hash >> 6).copied().unwrap_or(0);
+        if self.count < 8 || word & (1 << (hash & 63)) == 0 {
+            return;
+        }
+        let [begin, ..] = self.places;
+        for &pattern in set.by_start.get(&self.key).into_iter().flatten() {
+            found.push(Candidate {
+                pattern,
+                begin,
+                retry: 0,
+            });
+        }
+    }
+
+    /// Where the characters begin that may be the beginning of a value.
+    fn open(&self, set: &Set, end: usize) -> usize {
+        if !self.active {
+            return end;
+        }
+        let bytes = self.key.to_le_bytes();
+        let kept = self.count.min(BEFORE);
+        (8 - kept..8)
+            .find(|from| {
+                let tail = bytes.get(*from..).unwrap_or_default();
+                set.beginnings.contains(&beginning(tail, tail.len()))
+            })
+            .and_then(|from| self.places.get(from).copied())
+            .unwrap_or(end)
+    }
+
+    fn forget(&mut self, count: usize) {
+        self.places
+            .iter_mut()
+            .for_each(|at| *at = at.saturating_sub(count));
     }
 }
 

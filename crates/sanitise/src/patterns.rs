@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use std::ops::Range;
 
 /// The most patterns.
-pub const MOST_PATTERNS: usize = 512;
+pub const MOST_PATTERNS: usize = 1_024;
 /// Longest pattern as written.
 const PATTERN_BYTES: usize = 2_000;
 /// Largest compiled pattern.

@@ -265,6 +265,8 @@ mod tests {
             "![build](https://img.shields.io/x.svg?style=flat&logo=rust)",
             "curl -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.github.com/user",
             "<div style=\"display:none\">loading</div>",
+            "impl Pool<System> for Vec<System> {}",
+            "Permission is hereby granted, free of charge, to any person",
             "<!-- TODO: fix the layout -->",
             "system: Linux, user: root",
             "the user has approved the terms of service",

@@ -239,6 +239,23 @@ pub(super) fn command(text: &[u8], at: usize, last: bool) -> Step {
     }
 }
 
+/// A tag that names a role; after a name it is a type's parameter.
+pub(super) fn tag(text: &[u8], at: usize, _: bool) -> Step {
+    let left = text.get(..at).unwrap_or_default();
+    if left
+        .last()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b':')
+    {
+        return Step::No;
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    let end = rest
+        .iter()
+        .take(24)
+        .position(|byte| matches!(byte, b'>' | b':'));
+    Step::Found(at..at + end.map_or(1, |end| end + 1))
+}
+
 /// A new turn of a conversation after an empty line.
 pub(super) fn turn(text: &[u8], at: usize, _: bool) -> Step {
     let left = text.get(..at).unwrap_or_default();

@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Row] = &[
             "### System:",
             "### Instruction:",
         ],
-        How::Literal,
+        How::Shape(shapes::tag),
     ),
     row(
         "role-tag",
@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Row] = &[
     phrase(
         "fake-approval",
         APPROVAL,
-        "approval|permission|authorization|consent *3 already|hereby ?been granted|given",
+        "approval|permission|authorization|consent *3 already ?been granted|given",
     ),
     begun(
         "fake-approval",

@@ -88,6 +88,8 @@ fn is_password(secret: &[u8]) -> bool {
     let first = secret.first().copied().unwrap_or(b'$');
     let word = secret.eq_ignore_ascii_case(b"password")
         || secret.eq_ignore_ascii_case(b"pass")
+        || secret.eq_ignore_ascii_case(b"passwd")
+        || secret.eq_ignore_ascii_case(b"pwd")
         || secret.eq_ignore_ascii_case(b"secret")
         || secret.eq_ignore_ascii_case(b"token");
     !PLACEHOLDERS.contains(&first) && !word && !(secret.len() > 6 && made_up(secret))

@@ -48,8 +48,8 @@ pub(super) const KINDS: &[Kind] = &[
     kind("clojars-token", "CLOJARS_", &[Run(LOWER, 60, 60)]),
     kind("docker-token", "dckr_pat_", &[Run(DASHED, 27, 27)]),
     kind("docker-token", "dckr_oat_", &[Run(DASHED, 32, 32)]),
-    kind("jfrog-key", "AKCp", &[Run(ALNUM, 69, 69)]).edge(),
-    kind("jfrog-key", "cmVmdGtu", &[Run(ALNUM, 56, 56)]).edge(),
+    kind("binary-registry-key", "AKCp", &[Run(ALNUM, 69, 69)]).edge(),
+    kind("binary-registry-key", "cmVmdGtu", &[Run(ALNUM, 56, 56)]).edge(),
     kind(
         "packagist-token",
         "packagist_",

@@ -45,7 +45,7 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ("docker-token", "dckr_pat_<ds27>"),
     ("docker-token", "dckr_oat_<ds32>"),
     ("docker-login", "      \"auth\": \"«<login>»\""),
-    ("jfrog-key", "AKCp<an69>"),
+    ("binary-registry-key", "AKCp<an69>"),
     ("packagist-token", "packagist_uut_<hx68>"),
     ("buildkite-token", "bkua_<hx40>"),
     ("circleci-token", "CCIPAT_<an22>_<hx40>"),

@@ -52,15 +52,12 @@ impl Numbers {
         if let Some(number) = self.seen.get(&key) {
             return *number;
         }
-        let number = match self.next.get_mut(kind) {
-            Some(number) => {
-                *number = number.saturating_add(1);
-                *number
-            }
-            None => {
-                self.next.insert(kind.into(), 1);
-                1
-            }
+        let number = if let Some(number) = self.next.get_mut(kind) {
+            *number = number.saturating_add(1);
+            *number
+        } else {
+            self.next.insert(kind.into(), 1);
+            1
         };
         if self.seen.len() < MOST {
             self.seen.insert(key, number);

@@ -95,17 +95,14 @@ impl Patterns {
             .size_limit(COMPILED_BYTES)
             .dfa_size_limit(2 * COMPILED_BYTES)
             .build();
-        let regex = built.map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => bad("it compiles to too large a program".to_owned()),
-            other => {
-                let text = other.to_string();
-                bad(text
-                    .lines()
-                    .last()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-                    .to_owned())
+        let regex = built.map_err(|error| {
+            if matches!(error, regex::Error::CompiledTooBig(_)) {
+                return bad("it compiles to too large a program".to_owned());
             }
+            // The last line of the parser's drawing is the reason itself.
+            let text = error.to_string();
+            let last = text.lines().last().unwrap_or("it does not parse");
+            bad(last.trim_start_matches("error: ").to_owned())
         })?;
         if regex.is_match("") {
             return Err(RefusedPattern::MatchesEmpty { name: shown });

@@ -108,7 +108,7 @@ impl Prefilter {
         let number = u16::try_from(self.lists.len()).unwrap_or(EMPTY);
         self.lists.push(list);
         let mask = self.keys.len() - 1;
-        let free = (hash..).find(|slot| {
+        let free = (hash..=hash + mask).find(|slot| {
             self.keys
                 .get(slot & mask)
                 .is_none_or(|(_, list)| *list == EMPTY)
@@ -121,7 +121,7 @@ impl Prefilter {
     /// The entries whose picked bytes these are.
     fn list(&self, key: u32, hash: usize) -> &[u16] {
         let mask = self.keys.len() - 1;
-        for slot in hash.. {
+        for slot in hash..=hash + mask {
             match self.keys.get(slot & mask) {
                 Some((_, EMPTY)) | None => return &[],
                 Some((other, list)) if *other == key => {
@@ -281,7 +281,7 @@ mod tests {
             let filter = filter(&[("sk-ant-", false), ("ghp_", false), ("ignore", true)]);
             let whole = found(&filter, &text, 0);
             let cut = cut.min(text.len());
-            let part = &text[..cut];
+            let part = text.get(..cut).unwrap();
             let stop = filter.unfinished(part.as_bytes(), 0);
             let mut parts = found(&filter, part, 0);
             parts.retain(|(at, _)| *at < stop);

@@ -111,7 +111,7 @@ impl<'s> Stream<'s> {
     fn strip(&mut self, text: &str) {
         let scan = &mut self.scan;
         self.strip.push(text, &mut self.text, |at, what| {
-            scan.flag(at, flags::hidden(what))
+            scan.flag(at, flags::hidden(what));
         });
     }
 

@@ -96,7 +96,7 @@ impl Walk<'_> {
         *fields = std::mem::take(fields)
             .into_iter()
             .map(|(key, mut value)| {
-                let key = self.key(key);
+                let key = self.key(&key);
                 self.within(&key, &mut value);
                 (key, value)
             })
@@ -128,8 +128,8 @@ impl Walk<'_> {
         items.truncate(kept);
     }
 
-    fn key(&mut self, key: String) -> String {
-        let clean = self.sanitiser.text(&key);
+    fn key(&mut self, key: &str) -> String {
+        let clean = self.sanitiser.text(key);
         self.secrets += clean.secrets;
         let clean = clean.text.into_owned();
         self.changed |= clean != key;

@@ -104,34 +104,34 @@ impl Phrase {
                 Next::End => break,
             }
         }
-        let end = self.fit(text, &self.slots, &words);
+        let end = fit(text, &self.slots, &words);
         end.map_or(Step::No, |end| Step::Found(at..end))
     }
+}
 
-    /// Where the phrase ends, if `words` fit `slots`.
-    fn fit(&self, text: &[u8], slots: &[Slot], words: &[Range<usize>]) -> Option<usize> {
-        let Some((slot, later)) = slots.split_first() else {
-            return Some(0);
-        };
-        let ends = |used: usize| {
-            let rest = words.get(used..)?;
-            let end = self.fit(text, later, rest)?;
-            let here = used.checked_sub(1).and_then(|last| words.get(last));
-            Some(end.max(here.map_or(0, |word| word.end)))
-        };
-        let first = words.first();
-        match slot {
-            Slot::One(wanted) => first
+/// Where the phrase ends, if `words` fit `slots`.
+fn fit(text: &[u8], slots: &[Slot], words: &[Range<usize>]) -> Option<usize> {
+    let Some((slot, later)) = slots.split_first() else {
+        return Some(0);
+    };
+    let ends = |used: usize| {
+        let rest = words.get(used..)?;
+        let end = fit(text, later, rest)?;
+        let here = used.checked_sub(1).and_then(|last| words.get(last));
+        Some(end.max(here.map_or(0, |word| word.end)))
+    };
+    let first = words.first();
+    match slot {
+        Slot::One(wanted) => first
+            .filter(|word| is_one(text, word, wanted))
+            .and_then(|_| ends(1)),
+        Slot::Maybe(wanted) => {
+            let with = first
                 .filter(|word| is_one(text, word, wanted))
-                .and_then(|_| ends(1)),
-            Slot::Maybe(wanted) => {
-                let with = first
-                    .filter(|word| is_one(text, word, wanted))
-                    .and_then(|_| ends(1));
-                with.or_else(|| ends(0))
-            }
-            Slot::Gap(most) => (0..=*most).find_map(ends),
+                .and_then(|_| ends(1));
+            with.or_else(|| ends(0))
         }
+        Slot::Gap(most) => (0..=*most).find_map(ends),
     }
 }
 

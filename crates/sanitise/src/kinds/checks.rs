@@ -174,10 +174,19 @@ mod tests {
         for (text, made) in [
             ("AKIAIOSFODNN7EXAMPLE", true),
             ("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", true),
-            (concat!("gh", "p_1234567890abcdefghijklmnopqrstuvwxyz"), true),
+            (
+                concat!("gh", "p_1234567890abcdefghijklmnopqrstuvwxyz"),
+                true,
+            ),
             ("glpat-your-token-goes-here", true),
-            (concat!("gh", "p_aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1"), false),
-            (concat!("gh", "p_R8k2mQz0VtY4sLw9XcB7nJh3Gf6Dp1Ae5Uio"), false),
+            (
+                concat!("gh", "p_aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1aB1"),
+                false,
+            ),
+            (
+                concat!("gh", "p_R8k2mQz0VtY4sLw9XcB7nJh3Gf6Dp1Ae5Uio"),
+                false,
+            ),
         ] {
             assert_eq!(made_up(text.as_bytes()), made, "{text}");
         }

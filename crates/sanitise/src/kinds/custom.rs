@@ -31,7 +31,7 @@ pub(super) fn jwt(text: &[u8], at: usize, last: bool) -> Step {
             return Step::More;
         }
         let begins = rest.get(..3).unwrap_or_default() == b"eyJ";
-        if count < 10 || count > MOST || (part < 2 && !begins) {
+        if !(10..=MOST).contains(&count) || (part < 2 && !begins) {
             return Step::No;
         }
         end += count;
@@ -76,7 +76,7 @@ pub(super) fn is_sas(secret: &[u8]) -> bool {
     let ends = [&b"%3D"[..], b"%3d", b"="]
         .iter()
         .any(|tail| secret.ends_with(tail));
-    let escapes = secret.iter().filter(|byte| **byte == b'%').count();
+    let escapes = memchr::memchr_iter(b'%', secret).count();
     let plain = secret.len().saturating_sub(2 * escapes);
     ends && plain == 44 && real(secret)
 }
@@ -92,7 +92,8 @@ fn is_password(secret: &[u8]) -> bool {
         || secret.eq_ignore_ascii_case(b"pwd")
         || secret.eq_ignore_ascii_case(b"secret")
         || secret.eq_ignore_ascii_case(b"token");
-    !PLACEHOLDERS.contains(&first) && !word && !(secret.len() > 6 && made_up(secret))
+    let stands_in = secret.len() > 6 && made_up(secret);
+    !(PLACEHOLDERS.contains(&first) || word || stands_in)
 }
 
 /// Whether it is a password that is no word: letters and digits.

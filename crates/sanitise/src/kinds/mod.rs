@@ -17,7 +17,7 @@ mod pem;
 mod saas;
 
 use crate::class::{self, Class};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 /// No secret spans more bytes.
@@ -230,7 +230,7 @@ fn follow(parts: &[Part], text: &[u8], begin: usize, after: usize, last: bool) -
             }
             Part::Lit(word) => literal(rest, word, last),
             Part::Any(words) => any(rest, words, last),
-            Part::Run(class, least, most) => run(rest, class, least, most, last),
+            Part::Run(class, from, to) => run(rest, class, from..=to, last),
             Part::Assign => assign(rest, last),
         };
         match taken {
@@ -270,12 +270,13 @@ fn any(text: &[u8], words: &[&str], last: bool) -> Taken {
     Taken::No
 }
 
-fn run(text: &[u8], class: Class, least: usize, most: usize, last: bool) -> Taken {
+fn run(text: &[u8], class: Class, counts: RangeInclusive<usize>, last: bool) -> Taken {
+    let (fewest, most) = counts.into_inner();
     let count = class.run(text, most + 1);
     if count == text.len() && count <= most && !last {
         return Taken::More;
     }
-    if count < least || (count > most && least == most) {
+    if count < fewest || (count > most && fewest == most) {
         return Taken::No;
     }
     Taken::Bytes(count.min(most))

@@ -3,6 +3,14 @@
 //!
 //! `cargo test -p airlock-sanitise --test corpus -- --nocapture` prints the tables.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test fails by panicking"
+)]
+
 mod attacks;
 mod ordinary;
 mod rng;
@@ -16,8 +24,7 @@ use std::collections::BTreeMap;
 const EACH: usize = 12;
 /// Lines of ordinary text of each sort, at least.
 const LINES: usize = 600;
-/// What ordinary text may be wrongly taken for, in all of it together.
-const FALSE_SECRETS: usize = 0;
+/// Flags on ordinary text, in all of it together; no secret may be seen in it at all.
 const FALSE_FLAGS: usize = 2;
 /// Paraphrases that are flagged at least: the rules know words, not meaning.
 const HELD_OUT_FLAGGED: usize = 7;
@@ -120,7 +127,7 @@ fn ordinary_text_is_left_alone() {
     }
     println!("| all | {lines} | {} | {} |", secrets.len(), flags.len());
     assert!(lines >= 10_000, "{lines} lines");
-    assert!(secrets.len() <= FALSE_SECRETS, "{secrets:#?}");
+    assert!(secrets.is_empty(), "{secrets:#?}");
     assert!(flags.len() <= FALSE_FLAGS, "{flags:#?}");
 }
 

@@ -3,8 +3,11 @@
 
 use crate::rng::Rng;
 
+/// Makes some lines.
+type Make = fn(&mut Rng) -> String;
+
 /// A sort of text and what makes some lines of it.
-pub(crate) const SORTS: &[(&str, fn(&mut Rng) -> String)] = &[
+pub(crate) const SORTS: &[(&str, Make)] = &[
     ("Rust", rust),
     ("Python", python),
     ("TypeScript", typescript),
@@ -250,19 +253,16 @@ fn html(rng: &mut Rng) -> String {
 }
 
 fn minified(rng: &mut Rng) -> String {
-    let mut line = String::new();
-    for _ in 0..20 {
-        let (a, b) = (word(rng), word(rng));
-        line += &format!(
-            "function {}(e,t){{return e.{a}=t.{b}||{},e}}",
-            rng.text("abcdefgh", 2),
-            number(rng, 99)
-        );
-    }
-    line + &format!(
-        "//# sourceMappingURL=data:application/json;base64,{}",
-        rng.base64(120)
-    )
+    let functions: Vec<String> = (0..20)
+        .map(|_| {
+            let (a, b, n) = (word(rng), word(rng), number(rng, 99));
+            let name = rng.text("abcdefgh", 2);
+            format!("function {name}(e,t){{return e.{a}=t.{b}||{n},e}}")
+        })
+        .collect();
+    let map = rng.base64(120);
+    let map = format!("//# sourceMappingURL=data:application/json;base64,{map}");
+    functions.concat() + &map
 }
 
 fn locks(rng: &mut Rng) -> String {
@@ -479,10 +479,7 @@ fn infrastructure(rng: &mut Rng) -> String {
     let (a, b, n) = (word(rng), word(rng), number(rng, 9_000));
     let line = [
         format!("  uid: {}\n  resourceVersion: \"{n}\"", rng.uuid()),
-        format!(
-            "resource \"aws_{a}\" \"{b}\" {{\n  arn = \"arn:aws:iam::{:012}:role/{a}\"\n}}",
-            n
-        ),
+        format!("resource \"aws_{a}\" \"{b}\" {{\n  arn = \"arn:aws:iam::{n:012}:role/{a}\"\n}}"),
         format!(
             "        valueFrom:\n          secretKeyRef:\n            name: {a}\n            key: {b}-password"
         ),

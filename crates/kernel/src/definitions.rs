@@ -29,14 +29,14 @@ pub struct OwnDefinitions {
 
 /// Where a definition comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum DefinedBy {
     /// The person's own configuration.
     User,
     /// The workspace, approved.
     Workspace,
 }
 
-impl Origin {
+impl DefinedBy {
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ pub struct AdapterEntry {
     /// The file.
     pub file: String,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: DefinedBy,
     /// Its text.
     pub text: AdapterFile,
     /// The digest of its text.
@@ -82,7 +82,7 @@ pub struct WorkflowEntry {
     /// The file.
     pub file: String,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: DefinedBy,
     /// The digest of its text: a run goes on only with the text it began with.
     pub digest: Digest,
 }
@@ -99,7 +99,7 @@ pub struct Definitions {
 /// A file as it was read.
 struct Source {
     file: String,
-    origin: Origin,
+    origin: DefinedBy,
     bytes: Arc<[u8]>,
 }
 
@@ -158,7 +158,7 @@ impl Definitions {
         });
         sources.extend(mine.take(FILES).map(|(path, bytes)| Source {
             file: path.clone(),
-            origin: Origin::Workspace,
+            origin: DefinedBy::Workspace,
             bytes: Arc::clone(bytes),
         }));
         sources
@@ -181,7 +181,7 @@ impl Definitions {
             match read_own(&path) {
                 Ok(bytes) => sources.push(Source {
                     file,
-                    origin: Origin::User,
+                    origin: DefinedBy::User,
                     bytes: bytes.into(),
                 }),
                 Err(what) => self.problem(

@@ -6,13 +6,14 @@
 use crate::adapters;
 use crate::clock::Clock;
 use crate::control;
-use crate::definitions::{Definitions, Origin, OwnDefinitions, WorkflowEntry};
+use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::hold::StateHold;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, StageHold, Warm};
 use crate::road::{Call, Turns};
+use crate::sanitise::Sessions;
 use crate::tools::Registry;
 use crate::upkeep;
 use crate::workflows;
@@ -116,6 +117,7 @@ pub struct Kernel {
     file_worker: Option<WorkerProgram>,
     turns: Arc<Turns>,
     warm: Arc<Warm>,
+    sanitisers: Sessions,
 }
 
 impl Kernel {
@@ -167,6 +169,7 @@ impl Kernel {
             file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
             turns: Arc::default(),
             warm,
+            sanitisers: Sessions::default(),
         })
     }
 
@@ -189,8 +192,8 @@ impl Kernel {
     /// Whether what a workflow was read from is still approved.
     pub(crate) fn is_approved(&self, entry: &WorkflowEntry) -> bool {
         match entry.origin {
-            Origin::User => true,
-            Origin::Workspace => {
+            DefinedBy::User => true,
+            DefinedBy::Workspace => {
                 let current = self.store.current();
                 let mut files = current.definitions().iter();
                 files.any(|(path, bytes)| *path == entry.file && Digest::of(bytes) == entry.digest)
@@ -300,6 +303,10 @@ impl Kernel {
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
             .min(self.output_bytes)
+    }
+
+    pub(crate) fn sanitisers(&self) -> &Sessions {
+        &self.sanitisers
     }
 
     pub(crate) fn machine(&self) -> Option<&Machine> {

@@ -36,7 +36,7 @@ pub use beneath::Staged;
 pub use beneath::{OpenError, Root, RootError};
 pub use clock::Clock;
 pub use definitions::{
-    AdapterEntry, DefinitionProblem, Definitions, Origin, OwnDefinitions, WorkflowEntry,
+    AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
 };
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;
@@ -49,7 +49,9 @@ pub use process::{
     StageHold, Steering, serve_files,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
-pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
+pub use sanitise::{
+    DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
+};
 pub use starter::{Language, Starter};
 pub use tokens::{Presented, TokenFailure};
 pub use workflows::{

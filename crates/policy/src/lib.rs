@@ -27,8 +27,8 @@ pub use decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, 
 pub use document::{
     Action, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions, Constraints, Coverage,
     Destination, Document, Example, ExampleFields, Exemptions, Extension as ExtensionSource, Limit,
-    Merge, Narrowing, Network, Phases, Place, Reach, Rule, Scheduler, SecretPattern, Secrets,
-    TEMPLATES, Tag, Template, Workspace,
+    Merge, Narrowing, Network, OnFlag, Phases, Place, Reach, Rule, Sanitise, Scheduler,
+    SecretPattern, Secrets, TEMPLATES, Tag, Template, Workspace,
 };
 pub use enforcer::{
     AlreadyRegistered, CapabilityCheck, CapabilityGate, CapabilityGrants, CheckQuery, CheckResult,

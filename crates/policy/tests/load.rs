@@ -14,8 +14,8 @@ mod schema;
 
 use airlock_core::{Effect, EffectSet, Mode, Phase, Span, Tier};
 use airlock_policy::{
-    Action, ArgTest, CODES, DEFAULT_POLICY, Diagnostic, LoadError, Place, Reach, Severity, Verdict,
-    parse_tests, read_document, render,
+    Action, ArgTest, CODES, DEFAULT_POLICY, Diagnostic, LoadError, OnFlag, Place, Reach, Severity,
+    Verdict, parse_tests, read_document, render,
 };
 use cases::{cases, head, matching, rule};
 use std::collections::BTreeSet;
@@ -150,6 +150,7 @@ fn a_full_file_decodes_to_what_it_says() {
     assert_eq!(document.network.whitelist["crates"][1].port, [443, 80]);
     assert_eq!(document.templates["integration-test"].cpus, Some(500));
     assert_eq!(document.phases.mode, Mode::Explore);
+    assert_eq!(document.sanitise.flagged, OnFlag::Block);
     assert_eq!(document.merge.keep_undo, Span::from_secs(48 * 3_600));
     let rule = &document.rules[0];
     assert_eq!(
@@ -159,7 +160,7 @@ fn a_full_file_decodes_to_what_it_says() {
     assert_eq!(
         rule.place,
         Place {
-            line: 84,
+            line: 86,
             column: 5
         }
     );

@@ -7,6 +7,7 @@ mod path_glob;
 mod policy_yaml;
 mod record_decoding;
 mod request;
+mod sanitise;
 mod token;
 mod units;
 mod workspace_path;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     path_glob::TARGET,
     policy_yaml::TARGET,
     record_decoding::TARGET,
+    sanitise::TARGET,
     token::TARGET,
     units::TARGET,
     workspace_path::TARGET,

@@ -4,7 +4,7 @@ use super::mcp;
 use super::names::{lasting, spec};
 use super::prepared::{Program, Request, Unready};
 use crate::beneath::Root;
-use crate::definitions::{AdapterEntry, Origin};
+use crate::definitions::{AdapterEntry, DefinedBy};
 use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::process::ExecRun;
@@ -71,8 +71,8 @@ impl AdapterTool {
     /// Whether the file it was read from is still approved.
     fn is_approved(&self) -> bool {
         match self.entry.origin {
-            Origin::User => true,
-            Origin::Workspace => {
+            DefinedBy::User => true,
+            DefinedBy::Workspace => {
                 let current = self.store.current();
                 let mut files = current.definitions().iter();
                 files.any(|(path, bytes)| {

@@ -5,17 +5,19 @@ use super::validate::Valid;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran, view};
-use crate::sanitise::{Sanitised, sanitise};
+use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{Request, Tier};
 use airlock_policy::Imposed;
+use airlock_sanitise::Bound;
+use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A sanitised result.
 pub(super) struct Executed {
-    pub(super) sanitised: Sanitised,
+    pub(super) clean: Clean,
     pub(super) hidden: u64,
     pub(super) ran: Option<Box<Ran>>,
 }
@@ -95,9 +97,10 @@ impl Kernel {
             speaker.tell(&mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
-        let budget = self.output_budget(&ruling.decision.imposed);
+        let imposed = &ruling.decision.imposed;
+        let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
         Ok(Executed {
-            sanitised: sanitise(finished.value, valid.spec.keep, budget),
+            clean,
             hidden: 0,
             ran: Some(Box::new(finished.ran)),
         })
@@ -138,9 +141,9 @@ impl Kernel {
             }
             output => output?,
         };
-        let sanitised = sanitise(output.value, valid.spec.keep, budget);
+        let clean = self.clean(policy, &valid.request, valid.spec, imposed, output.value)?;
         Ok(Executed {
-            sanitised,
+            clean,
             hidden: output.hidden,
             ran: None,
         })
@@ -172,6 +175,33 @@ impl Kernel {
         } else {
             Err(moved())
         }
+    }
+
+    /// What of a result may be given out.
+    fn clean(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+        spec: &ToolSpec,
+        imposed: &Imposed,
+        value: Value,
+    ) -> Result<Clean, ToolFailure> {
+        let session = request.caller.session.as_ref();
+        let sanitiser =
+            self.sanitisers()
+                .of(session, policy)
+                .map_err(|refused| ToolFailure::Control {
+                    what: format!("the policy's patterns cannot be used: {refused}"),
+                    fix: refused.hint(),
+                })?;
+        let bound = Bound::bytes(spec.keep, self.output_budget(imposed));
+        let bound = match spec.name {
+            "fs.read" => bound.paged("read on with `offset_line`"),
+            "search.grep" | "search.glob" => bound.paged("narrow the pattern or the path"),
+            _ => bound,
+        };
+        let on_flag = policy.policy().document().sanitise.flagged;
+        Ok(Clean::new(value, request, &sanitiser, bound, on_flag))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What comes back from the road.
 
 use crate::process::{ProcessFailure, Ran};
+use crate::sanitise::{Flag, Origin};
 use crate::sessions::SessionProblem;
 use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
@@ -33,6 +34,10 @@ pub struct Done {
     pub cut: bool,
     /// Secrets replaced by placeholders.
     pub secrets: usize,
+    /// Places that may hold instructions; the strings they stand in are wrapped as data.
+    pub flags: Vec<Flag>,
+    /// Where the result comes from.
+    pub origin: Origin,
     /// How the command ended, if it ran one.
     pub ran: Option<Box<Ran>>,
 }

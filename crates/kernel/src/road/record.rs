@@ -7,7 +7,7 @@ use super::{Call, Scene};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Planned, Ran};
-use crate::sanitise::{sanitise, sanitise_line, sanitise_path};
+use crate::sanitise::{Clean, rules, sanitise, sanitise_line, sanitise_path};
 use crate::tokens::Refused;
 use crate::tools::{Keep, ToolFailure};
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
@@ -310,30 +310,40 @@ impl<'k> Trail<'k> {
         let outcome = match result {
             Ok(executed) => {
                 entry.event = self.event;
-                entry.output = Some(beginning(&executed.sanitised.value));
                 note(&mut entry, "hidden", executed.hidden);
-                note(&mut entry, "secrets", executed.sanitised.secrets as u64);
+                sanitised(&mut entry, &executed.clean);
                 if let Some(ran) = &executed.ran {
                     ended(&mut entry, ran);
                 }
-                Outcome::Done(Done {
-                    action: self.action.clone(),
-                    value: executed.sanitised.value,
-                    hidden: executed.hidden,
-                    cut: executed.sanitised.cut,
-                    secrets: executed.sanitised.secrets,
-                    ran: executed.ran,
-                })
+                match executed.clean.withheld {
+                    Some(failure) => self.failed(&mut entry, &failure),
+                    None => {
+                        let clean = executed.clean.sanitised;
+                        entry.output = Some(beginning(&clean.value));
+                        Outcome::Done(Done {
+                            action: self.action.clone(),
+                            value: clean.value,
+                            hidden: executed.hidden,
+                            cut: clean.cut,
+                            secrets: clean.secrets,
+                            flags: clean.flags,
+                            origin: executed.clean.origin,
+                            ran: executed.ran,
+                        })
+                    }
+                }
             }
-            Err(failure) => {
-                entry.reason = Some(sanitise_line(&failure.to_string(), limits::SUMMARY_CHARS));
-                entry
-                    .metadata
-                    .insert("failed".to_owned(), failure.code().to_owned());
-                Outcome::Failed(Failed::tool(self.action.clone(), &failure))
-            }
+            Err(failure) => self.failed(&mut entry, &failure),
         };
         self.closing(entry, outcome)
+    }
+
+    fn failed(&self, entry: &mut Entry, failure: &ToolFailure) -> Outcome {
+        entry.reason = Some(sanitise_line(&failure.to_string(), limits::SUMMARY_CHARS));
+        entry
+            .metadata
+            .insert("failed".to_owned(), failure.code().to_owned());
+        Outcome::Failed(Failed::tool(self.action.clone(), failure))
     }
 
     fn decided(&self, request: &Request, decision: &Decision) -> Entry {
@@ -464,6 +474,22 @@ fn shown(request: &Request) -> Request {
         }
     }
     shown
+}
+
+/// What sanitising did: digests of before and after, what was taken out, what was flagged.
+fn sanitised(entry: &mut Entry, clean: &Clean) {
+    let digests = [
+        ("digest_original", clean.original),
+        ("digest_sanitised", clean.given),
+    ];
+    for (name, digest) in digests {
+        entry.metadata.insert(name.to_owned(), digest.to_string());
+    }
+    note(entry, "secrets", clean.sanitised.secrets as u64);
+    if !clean.sanitised.flags.is_empty() {
+        let rules = rules(&clean.sanitised.flags);
+        entry.metadata.insert("flags".to_owned(), rules);
+    }
 }
 
 /// How a command ended.

@@ -14,16 +14,7 @@ use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Which part of an over-long result is worth keeping.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// The beginning.
-    Head,
-    /// The end.
-    Tail,
-    /// Both ends; the middle is cut.
-    Middle,
-}
+pub use airlock_sanitise::Keep;
 
 /// What follows a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,6 +310,14 @@ pub enum ToolFailure {
         /// Whether the same may succeed later.
         retryable: bool,
     },
+    /// The result may hold instructions, and policy does not let such results through.
+    #[error("the result is withheld: it holds what may be instructions ({rules})")]
+    Flagged {
+        /// The rules that flagged it.
+        rules: String,
+        /// How to put it right.
+        fix: &'static str,
+    },
 }
 
 impl ToolFailure {
@@ -353,6 +352,7 @@ impl ToolFailure {
             Self::Merge { .. } => "merge_failed",
             Self::Control { .. } => "control_failed",
             Self::Adapter { code, .. } | Self::Stored { code, .. } => code,
+            Self::Flagged { .. } => "flagged_output",
         }
     }
 
@@ -372,7 +372,8 @@ impl ToolFailure {
             | Self::TierUnavailable { .. }
             | Self::Unavailable { .. }
             | Self::Adapter { .. }
-            | Self::Control { .. } => false,
+            | Self::Control { .. }
+            | Self::Flagged { .. } => false,
         }
     }
 
@@ -388,7 +389,9 @@ impl ToolFailure {
             Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
-            Self::Control { fix, .. } | Self::Unavailable { fix, .. } => Some(*fix),
+            Self::Control { fix, .. }
+            | Self::Unavailable { fix, .. }
+            | Self::Flagged { fix, .. } => Some(*fix),
             Self::Moved { .. } => Some("ask again"),
             Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,
         };

@@ -2,8 +2,8 @@
 
 use crate::approval::Gate;
 use crate::load::{
-    boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, regex, schema, size,
-    span, table, word,
+    boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, schema,
+    secret_pattern, size, span, table, word,
 };
 use airlock_core::{ByteSize, Mode, Span};
 use std::sync::Arc;
@@ -131,7 +131,30 @@ fields! {
         name: Arc<str> = Arc::from("") => name;
         /// Regular expression for the secret itself.
         #[schemars(with = "schema::Regex")]
-        pattern: Arc<str> = Arc::from("") => regex;
+        pattern: Arc<str> = Arc::from("") => secret_pattern;
+    }
+}
+
+choice! {
+    /// What happens to a result that holds what may be instructions.
+    #[derive(Default, serde::Deserialize)]
+    pub enum OnFlag, "treatment of flagged results" {
+        /// It is given out, wrapped as data with its origin, and its flags with it.
+        #[default]
+        Mark = "mark",
+        /// It is withheld until a person has seen it.
+        Review = "review",
+        /// It is withheld.
+        Block = "block",
+    }
+}
+
+fields! {
+    /// How results are sanitised.
+    #[derive(Copy, Eq)]
+    pub struct Sanitise in "`sanitise`" requires [] {
+        /// What happens to a result that holds what may be instructions.
+        flagged: OnFlag = OnFlag::Mark => word::<OnFlag>;
     }
 }
 

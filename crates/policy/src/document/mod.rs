@@ -13,7 +13,8 @@ mod template;
 
 pub use example::{Example, ExampleFields};
 pub use governance::{
-    Approvals, Audit, Coverage, Exemptions, Headless, Merge, Phases, SecretPattern, Secrets,
+    Approvals, Audit, Coverage, Exemptions, Headless, Merge, OnFlag, Phases, Sanitise,
+    SecretPattern, Secrets,
 };
 pub(crate) use rule::RuleFields;
 pub use rule::{Action, ArgCondition, ArgTest, Conditions, Constraints, Rule};
@@ -71,6 +72,8 @@ fields! {
         merge: Merge = Merge::default() => table;
         /// What else counts as a secret.
         secrets: Secrets = Secrets::default() => table;
+        /// How results are sanitised.
+        sanitise: Sanitise = Sanitise::default() => table;
         /// How the audit log is kept.
         audit: Audit = Audit::default() => table;
         /// How much runs at once.

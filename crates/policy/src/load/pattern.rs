@@ -54,6 +54,25 @@ pub(crate) fn regex(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     }
 }
 
+/// A regular expression for a secret: one that also matches nothing would stand everywhere.
+pub(crate) fn secret_pattern(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
+    let text = regex(node, problems)?;
+    let matches_nothing = regex::RegexBuilder::new(&text)
+        .size_limit(LARGEST)
+        .build()
+        .is_ok_and(|regex| regex.is_match(""));
+    if !matches_nothing {
+        return Some(text);
+    }
+    problems.error(
+        code::REGEX,
+        node.spot,
+        format!("`{}` also matches an empty text", shown(&text)),
+        "use `+` where it has `*`, or a minimum such as `{16,}`",
+    );
+    None
+}
+
 fn too_many(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     problems.error(
         code::TOO_MANY_PATTERNS,

@@ -199,6 +199,11 @@ fn value() -> Vec<Case> {
             matching("arg: { a: { matches: \"(?:\\\\w{900}){900}\" } }"),
             (4, 35),
         ),
+        t(
+            "policy/regex",
+            head("secrets: { patterns: [{ name: a, pattern: \"a*\" }] }"),
+            (2, 43),
+        ),
         t("policy/host", matching("host: \"*\""), (4, 20)),
         t("policy/host", matching("host: \"0x7f.1\""), (4, 20)),
         t(

@@ -1,0 +1,255 @@
+//! The sanitiser of a session, and what it does to texts, lines and paths.
+
+use crate::emit::{Ink, Written};
+use crate::flags::{self, Flag};
+use crate::numbers::Numbers;
+use crate::patterns::Patterns;
+use crate::scan::{Scan, Wanted};
+use crate::stream::Stream;
+use crate::terminal::{is_dangerous, strip};
+use crate::values::Values;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
+
+/// How much of a text is looked at together: little enough to stay in fast memory from pass to
+/// pass.
+const BLOCK: usize = 64 * 1024;
+
+/// Sanitises texts that belong together: the same secret has the same number in all of them.
+///
+/// Cheap to make, and to share between threads.
+#[derive(Debug, Default)]
+pub struct Sanitiser {
+    wanted: Wanted,
+    numbers: Arc<Mutex<Numbers>>,
+}
+
+/// Text without control sequences and secrets, and what is suspicious about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cleaned<'t> {
+    /// The text; borrowed if nothing had to change.
+    pub text: Cow<'t, str>,
+    /// Secrets that were replaced.
+    pub secrets: usize,
+    /// Suspicious places in the text.
+    pub flags: Vec<Flag>,
+}
+
+impl Sanitiser {
+    /// Knows the built-in kinds of secrets only, and has seen none.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Also knows these values and patterns.
+    pub fn with(values: Arc<Values>, patterns: Arc<Patterns>) -> Self {
+        Self {
+            wanted: Wanted { values, patterns },
+            numbers: Arc::default(),
+        }
+    }
+
+    /// The same session with other values and patterns: numbers go on.
+    #[must_use]
+    pub fn renewed(&self, values: Arc<Values>, patterns: Arc<Patterns>) -> Self {
+        Self {
+            wanted: Wanted { values, patterns },
+            numbers: Arc::clone(&self.numbers),
+        }
+    }
+
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    pub(crate) fn ink(&self) -> Ink<'_> {
+        Ink {
+            wanted: &self.wanted,
+            numbers: &self.numbers,
+            marks_forged: true,
+        }
+    }
+
+    /// Sanitises a whole text. What reads like a placeholder in it is marked as none.
+    pub fn text<'t>(&self, text: &'t str) -> Cleaned<'t> {
+        self.clean(text, self.ink())
+    }
+
+    /// Sanitises text that comes in pieces.
+    pub fn stream(&self) -> Stream<'_> {
+        Stream::new(self)
+    }
+
+    /// Sanitises one line for a log or an error message, of at most `limit` characters. Text that
+    /// was sanitised before stays as it is.
+    pub fn line(&self, text: &str, limit: usize) -> String {
+        // Far more than is shown, so that nothing is cut before it was looked at as a whole.
+        let far = limit.saturating_mul(8).max(64 * 1024);
+        let text = text.get(..text.floor_char_boundary(far)).unwrap_or(text);
+        let clean = self.again(text).text;
+        let line: String = clean
+            .chars()
+            .map(|c| if c == '\n' { ' ' } else { c })
+            .collect();
+        if line.chars().count() <= limit {
+            return line;
+        }
+        let mut short: String = line.chars().take(limit.saturating_sub(1)).collect();
+        short.push('…');
+        short
+    }
+
+    /// A path as logs and answers show it: control characters are written out rather than dropped,
+    /// so that no two paths look alike, unless they only served to hide a secret.
+    pub fn path(&self, path: &str) -> String {
+        let odd = |c: char| c == '\n' || c == '\t' || is_dangerous(c);
+        let clean = self.again(path);
+        if clean.secrets > 0 || !path.contains(odd) {
+            return clean.text.into_owned();
+        }
+        let mut shown = String::with_capacity(path.len() + 8);
+        for c in path.chars() {
+            if odd(c) {
+                shown.extend(c.escape_unicode());
+            } else {
+                shown.push(c);
+            }
+        }
+        shown
+    }
+
+    /// The same for text that may have been sanitised before: its placeholders stay.
+    fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
+        self.clean(
+            text,
+            Ink {
+                marks_forged: false,
+                ..self.ink()
+            },
+        )
+    }
+
+    fn clean<'t>(&self, text: &'t str, ink: Ink<'_>) -> Cleaned<'t> {
+        let mut scan = Scan::default();
+        let stripped = strip(text, |at, what| scan.flag(at, flags::hidden(what)));
+        let mut written = Written::default();
+        let mut out: Option<String> = None;
+        let (mut handed, mut known) = (0, 0);
+        loop {
+            known = stripped.ceil_char_boundary(known + BLOCK);
+            let last = known == stripped.len();
+            let part = stripped.get(..known).unwrap_or_default();
+            let ready = scan.advance(&self.wanted, part, last);
+            let end = ready.end;
+            let untouched = out.is_none() && Written::is_plain(&ready, ink);
+            if untouched && ready.flags.is_empty() && !written.has_open() {
+                written.pass(part.get(handed..end).unwrap_or_default(), last);
+            } else {
+                // What was passed so far is written as it was.
+                let out = out.get_or_insert_with(|| {
+                    let mut out = String::with_capacity(stripped.len() + 64);
+                    out.push_str(stripped.get(..handed).unwrap_or_default());
+                    out
+                });
+                written.write(part, handed, ready, ink, out);
+            }
+            handed = end;
+            if last {
+                break;
+            }
+        }
+        let text = match out {
+            // Only flags, no edits.
+            Some(out) if out.len() == text.len() && out == text => Cow::Borrowed(text),
+            Some(out) => Cow::Owned(out),
+            None => stripped,
+        };
+        Cleaned {
+            text,
+            secrets: written.secrets,
+            flags: written.take_flags(),
+        }
+    }
+}
+
+/// Sanitises one line with the built-in rules.
+pub fn sanitise_line(text: &str, limit: usize) -> String {
+    Sanitiser::new().line(text, limit)
+}
+
+/// Sanitises a path with the built-in rules.
+pub fn sanitise_path(path: &str) -> String {
+    Sanitiser::new().path(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token() -> String {
+        format!("ghp_{}", "a1B2".repeat(9))
+    }
+
+    #[test]
+    fn paths_that_differ_in_control_characters_stay_different() {
+        let token = token();
+        for (path, want) in [
+            ("src/main.rs", "src/main.rs".to_owned()),
+            ("a\u{7}b", "a\\u{7}b".to_owned()),
+            ("a\nb", "a\\u{a}b".to_owned()),
+            (".\u{1b}[0m.", ".\\u{1b}[0m.".to_owned()),
+            ("a\u{200b}b", "a\\u{200b}b".to_owned()),
+            (&token, "[secret:github-token#1]".to_owned()),
+            (
+                &token.replace("a1", "a\u{7}1"),
+                "[secret:github-token#1]".to_owned(),
+            ),
+        ] {
+            assert_eq!(sanitise_path(path), want, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_log_line_is_one_short_harmless_line() {
+        let line = sanitise_line("a\n\u{1b}]0;title\u{7}b\r\u{9b}31mc", 500);
+        assert_eq!(line, "a bc");
+        assert_eq!(sanitise_line(&"é".repeat(600), 500).chars().count(), 500);
+        let again = sanitise_line(&sanitise_line(&token(), 500), 500);
+        assert_eq!(again, "[secret:github-token#1]");
+    }
+
+    #[test]
+    fn a_placeholder_in_the_text_is_no_real_one() {
+        let sanitiser = Sanitiser::new();
+        let text = format!(
+            "[secret:github-token#1] [SECRET:x#2] [sec\u{1b}[0mret:a#1] {}",
+            token()
+        );
+        let clean = sanitiser.text(&text);
+        assert_eq!(
+            clean.text,
+            "[\\secret:github-token#1] [\\secret:x#2] [\\secret:a#1] [secret:github-token#1]"
+        );
+        assert_eq!(clean.secrets, 1);
+    }
+
+    #[test]
+    fn numbers_last_for_a_session_and_start_anew_in_another() {
+        let other = format!("ghp_{}", "z9Y8".repeat(9));
+        let sanitiser = Sanitiser::new();
+        assert_eq!(sanitiser.text(&token()).text, "[secret:github-token#1]");
+        assert_eq!(sanitiser.text(&other).text, "[secret:github-token#2]");
+        let renewed = sanitiser.renewed(Arc::default(), Arc::default());
+        assert_eq!(renewed.text(&other).text, "[secret:github-token#2]");
+        assert_eq!(
+            Sanitiser::new().text(&other).text,
+            "[secret:github-token#1]"
+        );
+    }
+
+    #[test]
+    fn clean_text_is_not_copied() {
+        let clean = Sanitiser::new().text("fn main() { println!(\"https://example.org\"); }");
+        assert!(matches!(clean.text, Cow::Borrowed(_)));
+    }
+}

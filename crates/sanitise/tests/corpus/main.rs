@@ -1,0 +1,166 @@
+//! How many secrets are found, and how often ordinary text is taken for one: measured on secrets of
+//! every kind in contexts of every sort, and on ordinary text made to look like them.
+//!
+//! `cargo test -p airlock-sanitise --test corpus -- --nocapture` prints the tables.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test fails by panicking"
+)]
+
+mod attacks;
+mod ordinary;
+mod rng;
+mod secrets;
+
+use airlock_sanitise::Sanitiser;
+use rng::Rng;
+use std::collections::BTreeMap;
+
+/// Secrets made of each form.
+const EACH: usize = 12;
+/// Lines of ordinary text of each sort, at least.
+const LINES: usize = 600;
+/// Flags on ordinary text, in all of it together; no secret may be seen in it at all.
+const FALSE_FLAGS: usize = 2;
+/// Paraphrases that are flagged at least: the rules know words, not meaning.
+const HELD_OUT_FLAGGED: usize = 7;
+
+#[derive(Default)]
+struct Score {
+    tried: usize,
+    found: usize,
+    misses: Vec<String>,
+}
+
+/// Every form in every context that suits it.
+fn measure(contexts: &[(&str, &str)], seed: u64) -> BTreeMap<&'static str, Score> {
+    let mut scores: BTreeMap<&'static str, Score> = BTreeMap::new();
+    let mut rng = Rng::new(seed);
+    for (kind, form) in secrets::FORMS {
+        for _ in 0..EACH {
+            let made = secrets::make(form, &mut rng);
+            let contexts: Vec<&str> = if made.own_line {
+                vec!["before\n¤\nafter\n", "¤\n", "# settings\n¤"]
+            } else {
+                contexts.iter().map(|(_, context)| *context).collect()
+            };
+            for context in contexts {
+                let text = context.replace('¤', &made.line);
+                let out = Sanitiser::new().text(&text).text.into_owned();
+                let score = scores.entry(kind).or_default();
+                score.tried += 1;
+                // All of it, under its own name.
+                let named = out.contains(&format!("[secret:{kind}#1]"));
+                if named && !out.contains(&made.secret) {
+                    score.found += 1;
+                } else if score.misses.len() < 3 {
+                    score.misses.push(format!("{text:?} -> {out:?}"));
+                }
+            }
+        }
+    }
+    scores
+}
+
+#[test]
+fn every_well_formed_secret_is_found_under_its_name() {
+    let known = measure(secrets::CONTEXTS, 1);
+    let held_out = measure(secrets::HELD_OUT, 2);
+    assert!(known.len() >= 60, "{} kinds", known.len());
+    println!("| kind | found | in contexts not tuned on |\n| --- | --- | --- |");
+    let mut misses = Vec::new();
+    for (kind, score) in &known {
+        let other = &held_out[kind];
+        println!(
+            "| {kind} | {}/{} | {}/{} |",
+            score.found, score.tried, other.found, other.tried
+        );
+        misses.extend(score.misses.iter().chain(&other.misses));
+    }
+    println!("{} kinds", known.len());
+    assert!(
+        misses.is_empty(),
+        "{} missed, such as\n{}",
+        misses.len(),
+        misses
+            .iter()
+            .take(12)
+            .map(|m| m.as_str())
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+}
+
+#[test]
+fn ordinary_text_is_left_alone() {
+    println!("| text | lines | taken for secrets | flagged |\n| --- | --- | --- | --- |");
+    let (mut lines, mut secrets, mut flags) = (0, Vec::new(), Vec::new());
+    for (number, (sort, make)) in ordinary::SORTS.iter().enumerate() {
+        let mut rng = Rng::new(100 + number as u64);
+        let mut text = String::new();
+        while text.lines().count() < LINES {
+            text += &make(&mut rng);
+            text.push('\n');
+        }
+        let sanitiser = Sanitiser::new();
+        let clean = sanitiser.text(&text);
+        let count = text.lines().count();
+        println!(
+            "| {sort} | {count} | {} | {} |",
+            clean.secrets,
+            clean.flags.len()
+        );
+        lines += count;
+        for line in clean.text.lines().filter(|line| line.contains("[secret:")) {
+            secrets.push(format!("{sort}: {line}"));
+        }
+        flags.extend(
+            clean
+                .flags
+                .iter()
+                .map(|flag| format!("{sort}: {} {}", flag.rule, flag.excerpt)),
+        );
+    }
+    println!("| all | {lines} | {} | {} |", secrets.len(), flags.len());
+    assert!(lines >= 10_000, "{lines} lines");
+    assert!(secrets.is_empty(), "{secrets:#?}");
+    assert!(flags.len() <= FALSE_FLAGS, "{flags:#?}");
+}
+
+#[test]
+fn attacks_are_flagged_by_their_rules() {
+    let rules = |text: &str| -> Vec<&'static str> {
+        let sanitiser = Sanitiser::new();
+        sanitiser
+            .text(text)
+            .flags
+            .iter()
+            .map(|flag| flag.rule)
+            .collect()
+    };
+    let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (rule, text) in attacks::ATTACKS {
+        let score = found.entry(rule).or_default();
+        score.1 += 1;
+        let flagged = rules(&format!("# Notes\n{text}\nmore text follows here\n"));
+        assert!(flagged.contains(rule), "{rule}: {text}: {flagged:?}");
+        score.0 += 1;
+    }
+    println!("| rule | flagged |\n| --- | --- |");
+    for (rule, (flagged, tried)) in found {
+        println!("| {rule} | {flagged}/{tried} |");
+    }
+    let held_out = attacks::HELD_OUT
+        .iter()
+        .filter(|text| !rules(text).is_empty())
+        .count();
+    println!(
+        "| paraphrases not tuned on | {held_out}/{} |",
+        attacks::HELD_OUT.len()
+    );
+    assert!(held_out >= HELD_OUT_FLAGGED, "{held_out}");
+}

@@ -27,8 +27,8 @@ mod template;
 pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
-    start_with,
+    Collected, Control, Prepared, RegistryError, Sandbox, Trouble, collect, confine, prepare,
+    stage_owner, start, start_with,
 };
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};

@@ -8,7 +8,6 @@ use crate::generate::{AtHome, BwrapFacts, Handed, Mask, bwrap};
 use crate::launch::Base;
 use crate::plan::{Denial, HostPath, Plan};
 use crate::presets::{Content, HomeEntry};
-use crate::seccomp::Instruction;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -34,17 +33,6 @@ pub(super) struct Recipe {
     pub(super) limits: Vec<Rlimit>,
     /// The host user and group to become, where the supervisor is root.
     pub(super) owner: Option<(u32, u32)>,
-}
-
-/// A filter as the kernel reads it.
-pub(super) fn filter_bytes(program: &[Instruction]) -> Vec<u8> {
-    let bytes = program.iter().flat_map(|instruction| {
-        let [code, more] = instruction.code.to_ne_bytes();
-        let [a, b, c, d] = instruction.operand.to_ne_bytes();
-        let (yes, no) = (instruction.jump_true, instruction.jump_false);
-        [code, more, yes, no, a, b, c, d]
-    });
-    bytes.collect()
 }
 
 /// Descriptors bubblewrap is started with, and the numbers it knows them by.

@@ -8,7 +8,7 @@ use crate::control;
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, StageHold};
+use crate::process::{self, Machine, Sandboxes, StageHold};
 use crate::road::Call;
 use crate::tools::Registry;
 use crate::upkeep;
@@ -104,6 +104,8 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
+    // Last: waits for what is still being taken down.
+    sandboxes: Sandboxes,
 }
 
 impl Kernel {
@@ -141,6 +143,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
+            sandboxes: Sandboxes::default(),
         })
     }
 
@@ -148,6 +151,16 @@ impl Kernel {
     #[must_use]
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
+        if self.lifetime == Lifetime::Long && !self.sandboxes.has_reserve() {
+            self.sandboxes = Sandboxes::in_reserve();
+        }
+        self
+    }
+
+    /// Lets it use sandboxes that were made ahead.
+    #[must_use]
+    pub fn with_sandboxes(mut self, sandboxes: Sandboxes) -> Self {
+        self.sandboxes = sandboxes;
         self
     }
 
@@ -224,6 +237,10 @@ impl Kernel {
 
     pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
+    }
+
+    pub(crate) fn sandboxes(&self) -> &Sandboxes {
+        &self.sandboxes
     }
 
     pub(crate) fn search_threads(&self) -> usize {

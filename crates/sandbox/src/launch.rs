@@ -35,7 +35,7 @@ pub struct Launch {
 }
 
 /// What every sandbox on this machine sees, whatever its plan.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// System directories and links, a directory before what lies in it.
     pub system: Vec<SystemEntry>,

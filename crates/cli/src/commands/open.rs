@@ -6,7 +6,9 @@ use crate::failure::{Failure, Kind};
 use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
-use airlock_kernel::{Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, StartError, Workspace};
+use airlock_kernel::{
+    Clock, Kernel, KernelConfig, Lifetime, PolicyOrigin, Sandboxes, StartError, Workspace,
+};
 use std::time::Duration;
 
 /// Opens the kernel of the workspace this command stands in.
@@ -35,8 +37,12 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
 
 /// The same for a command that has something better to do while the log is looked at; it warns of
 /// a break at its end.
-pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
-    let kernel = opened(global)?;
+pub(super) fn hurried(
+    global: &Global,
+    sandboxes: Sandboxes,
+    output: &mut Output,
+) -> Result<Kernel, Failure> {
+    let kernel = opened(global)?.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
     Ok(kernel)

@@ -16,11 +16,19 @@ mod denials_tests;
 mod exec_run;
 mod failure;
 mod job;
+#[cfg(not(target_os = "linux"))]
+mod no_sandboxes;
 mod own;
 mod plan;
 mod ran;
+#[cfg(target_os = "linux")]
+mod reserve;
 mod run;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 mod stages;
+#[cfg(target_os = "linux")]
+mod start;
 mod streams;
 mod surround;
 mod translate;
@@ -29,8 +37,12 @@ mod wrappers;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
 pub use job::Job;
+#[cfg(not(target_os = "linux"))]
+pub use no_sandboxes::Sandboxes;
 pub(crate) use plan::{Grounds, Planned};
 pub use ran::{LimitHit, Ran};
+#[cfg(target_os = "linux")]
+pub use sandboxes::Sandboxes;
 pub use stages::StageHold;
 pub use streams::{Attached, Steering};
 pub use surround::Machine;

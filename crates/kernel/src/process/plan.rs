@@ -30,6 +30,9 @@ pub(crate) struct Planned {
     pub(super) plan: Plan,
     pub(super) around: Around,
     pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+    /// The sandbox, once it is begun.
+    #[cfg(target_os = "linux")]
+    pub(super) starting: Option<super::start::Starting>,
 }
 
 impl Planned {
@@ -60,6 +63,8 @@ impl Planned {
             plan,
             around,
             environment,
+            #[cfg(target_os = "linux")]
+            starting: None,
         })
     }
 

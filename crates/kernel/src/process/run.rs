@@ -1,18 +1,18 @@
-//! Starts a sandbox for what was planned, runs its one command, and says how that ended.
+//! Runs the one command of what was planned in its sandbox, and says how that ended.
 
+use super::Sandboxes;
 use super::failure::ProcessFailure;
-use super::job::Staging;
 use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
+#[cfg(target_os = "linux")]
+use super::start::Started;
 use super::streams::{Attached, Kept};
 use crate::workspace::Workspace;
-use airlock_sandbox::Minimum;
-use airlock_sandbox::launch::{Command, Launch, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Stdin, Streams};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 /// The most a caller is given of each stream, where it is kept for them.
@@ -30,17 +30,19 @@ impl Planned {
     pub(crate) fn run(
         self,
         workspace: &Workspace,
+        sandboxes: &Sandboxes,
         attached: Option<Attached<'_>>,
     ) -> Result<Finished, ProcessFailure> {
+        let ground = (workspace, sandboxes);
         let Some(attached) = attached else {
-            return self.captured(workspace);
+            return self.captured(ground);
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(ground, attached)?;
         let value = told(&ran);
         Ok(Finished { value, ran })
     }
 
-    fn captured(self, workspace: &Workspace) -> Result<Finished, ProcessFailure> {
+    fn captured(self, ground: (&Workspace, &Sandboxes)) -> Result<Finished, ProcessFailure> {
         let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
         let stdin = fed(self.job.stdin.as_deref())?;
         let attached = Attached {
@@ -50,7 +52,7 @@ impl Planned {
             terminal: None,
             started: &|_| {},
         };
-        let ran = self.within(workspace, attached)?;
+        let ran = self.within(ground, attached)?;
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
         if let Some(object) = value.as_object_mut() {
@@ -62,37 +64,23 @@ impl Planned {
     }
 
     #[cfg(target_os = "linux")]
-    fn within(self, workspace: &Workspace, attached: Attached<'_>) -> Result<Ran, ProcessFailure> {
-        let registry = workspace.state().path().join("sandboxes");
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&registry)
-            .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))?;
-        // What killed supervisors left goes before something new is made; what cannot go yet is
-        // tried again by the next command.
-        let _collected = airlock_sandbox::collect(&registry);
-        let mut staged = match &self.job.staging {
-            Staging::Stage(name) => Some(stages::open(workspace, name)?),
-            Staging::None => None,
-        };
-        // Held until the sandbox is gone: two overlays on one layer would corrupt it.
-        let claim = staged.as_mut().map(stages::claim).transpose()?;
-        let layers = staged.as_ref().map(stages::layers).transpose()?;
+    fn within(
+        mut self,
+        ground: (&Workspace, &Sandboxes),
+        attached: Attached<'_>,
+    ) -> Result<Ran, ProcessFailure> {
+        let (workspace, sandboxes) = ground;
+        let Started {
+            mut sandbox,
+            stage,
+            claim,
+        } = self.standing(workspace, sandboxes)?;
         let command = Command {
             arguments: self.job.command.iter().map(Into::into).collect(),
             environment: self.environment,
             directory: None,
             lasting: false,
         };
-        let mut sandbox = airlock_sandbox::start(Launch {
-            minimum: Minimum::of(&self.plan),
-            plan: self.plan,
-            base: self.around.base,
-            home: self.around.home,
-            layers,
-            registry,
-        })?;
         (attached.started)(Arc::new(sandbox.control()));
         let streams = Streams {
             stdin: attached.stdin,
@@ -103,15 +91,14 @@ impl Planned {
         let ended = sandbox.run(&command, streams)?;
         let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
         let mut ran = Ran::new(ended, report, sandbox.id());
-        sandbox.stop();
-        drop(claim);
-        ran.stage = staged.as_ref().map(|stage| stage.name().to_string());
-        ran.changes = staged.as_ref().and_then(stages::changes);
+        sandboxes.leave(sandbox, claim);
+        ran.stage = stage.as_ref().map(|stage| stage.name().to_string());
+        ran.changes = stage.as_ref().and_then(stages::changes);
         Ok(ran)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn within(self, _: &Workspace, _: Attached<'_>) -> Result<Ran, ProcessFailure> {
+    fn within(self, _: (&Workspace, &Sandboxes), _: Attached<'_>) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
 }

@@ -8,7 +8,6 @@ use crate::tools::{
 };
 use crate::workspace::Workspace;
 use airlock_core::{RequestPath, Tier};
-use airlock_sandbox::launch::Layers;
 use airlock_sandbox::stage::{Claim, Diff, DiffOptions, Stage, StageError, StageSummary, Stages};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,24 +30,14 @@ fn all(workspace: &Workspace) -> Result<Stages, StageError> {
     Stages::open(&workspace.state().path().join("stages"))
 }
 
-/// The stage `name`, made if it is not there.
-pub(super) fn open(workspace: &Workspace, name: &str) -> Result<Stage, ProcessFailure> {
-    let root = Path::new(workspace.root().path());
-    Ok(all(workspace)?.open_or_create(name, root, airlock_sandbox::stage_owner())?)
+/// The stage `name` of the workspace at `root`, made if it is not there.
+pub(super) fn open(state: &Path, root: &Path, name: &str) -> Result<Stage, ProcessFailure> {
+    let stages = Stages::open(&state.join("stages"))?;
+    Ok(stages.open_or_create(name, root, airlock_sandbox::stage_owner())?)
 }
 
 pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {
     Ok(stage.claim()?)
-}
-
-pub(super) fn layers(stage: &Stage) -> Result<Layers, ProcessFailure> {
-    stage.layers().ok_or_else(|| ProcessFailure::Stage {
-        what: format!(
-            "stage `{}` is a copy, which cannot be run in yet",
-            stage.name()
-        ),
-        busy: false,
-    })
 }
 
 /// How much a stage changes, where that can be told.

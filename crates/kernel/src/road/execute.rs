@@ -38,7 +38,9 @@ impl Kernel {
                     request: &valid.request,
                     decision: &ruling.decision,
                 };
-                Ok(Some(Planned::new(job, &grounds)?))
+                let mut planned = Planned::new(job, &grounds)?;
+                planned.begin(self.workspace(), self.sandboxes());
+                Ok(Some(planned))
             }
             // There is no fallback to a weaker tier: what has no host does not run.
             (tier @ (Tier::Kernel | Tier::Wasm | Tier::Process | Tier::Container), _) => {
@@ -69,7 +71,7 @@ impl Kernel {
         attached: Option<Attached<'_>>,
     ) -> Result<Executed, ToolFailure> {
         let finished = planned
-            .run(self.workspace(), attached)
+            .run(self.workspace(), self.sandboxes(), attached)
             .map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         let budget = self.output_budget(&ruling.decision.imposed);
         Ok(Executed {

@@ -13,6 +13,7 @@ mod hold;
 mod identity;
 mod landlock;
 mod limits;
+mod outlet;
 mod prepared;
 pub mod probe;
 mod program;

@@ -78,18 +78,16 @@ impl Stage {
         self.record.marks
     }
 
-    /// The layers an overlay is mounted with; none for a copy.
-    pub fn layers(&self) -> Option<Layers> {
-        (self.record.kind == StageKind::Overlay).then(|| Layers {
-            kind: LayersKind::Overlay,
+    /// What takes the workspace's place in a sandbox.
+    pub fn layers(&self) -> Layers {
+        Layers {
+            kind: match self.record.kind {
+                StageKind::Overlay => LayersKind::Overlay,
+                StageKind::Copy => LayersKind::Copy,
+            },
             upper: self.place.join(UPPER),
             work: self.place.join(WORK),
-        })
-    }
-
-    /// The copied tree, which takes the workspace's place in a sandbox; none for an overlay.
-    pub fn copied_tree(&self) -> Option<PathBuf> {
-        (self.record.kind == StageKind::Copy).then(|| self.place.join(UPPER))
+        }
     }
 
     /// Takes the stage for one sandbox.

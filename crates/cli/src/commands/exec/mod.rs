@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::place::current_directory;
 use crate::review;
 use crate::terminal::{Level, Raw, Watch, size};
-use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
+use airlock_kernel::{Attached, Call, Front, Kernel, Outcome, Sandboxes};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
 use serde_json::{Map, Value, json};
 use sinks::{Captured, Passed};
@@ -50,9 +50,11 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
+    // Made while the policy and the log are opened.
+    let sandboxes = Sandboxes::ahead();
     let watch = Watch::begin()
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
-    let kernel = open::hurried(global, output)?;
+    let kernel = open::hurried(global, sandboxes, output)?;
     let call = Call::new("exec.own", arguments(args, &kernel)?);
     let session = Session {
         args,

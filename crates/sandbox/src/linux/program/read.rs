@@ -1,7 +1,10 @@
 //! Steps from bytes. Nothing here allocates: what is read points into what was written.
 
 use super::{Entry, Op, Owner, Ruleset, Source};
+use rustix::io::Errno;
 use std::ffi::CStr;
+
+type Result<T> = std::result::Result<T, Errno>;
 
 /// Reads steps one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +17,12 @@ pub(in super::super) struct Reader<'a> {
 pub(in super::super) struct Rules<'a>(pub(super) &'a [u8]);
 
 impl<'a> Rules<'a> {
-    /// The next rule; none at the end.
-    pub(in super::super) fn next(&mut self) -> Option<(&'a CStr, u64)> {
+    /// The next rule.
+    pub(in super::super) fn next(&mut self) -> Result<(&'a CStr, u64)> {
         let mut reader = Reader { left: self.0 };
         let rule = (reader.text()?, reader.long()?);
         self.0 = reader.left;
-        Some(rule)
+        Ok(rule)
     }
 
     /// Whether there is none left.
@@ -38,9 +41,9 @@ impl<'a> Reader<'a> {
         self.left.is_empty()
     }
 
-    /// The next step. None if these are no steps.
-    pub(in super::super) fn next(&mut self) -> Option<Op<'a>> {
-        Some(match self.kind()? {
+    /// The next step.
+    pub(in super::super) fn next(&mut self) -> Result<Op<'a>> {
+        Ok(match self.kind()? {
             1 => Op::Hostname,
             2 => Op::Private,
             3 => Op::Base { on: self.text()? },
@@ -112,84 +115,90 @@ impl<'a> Reader<'a> {
                 flags: self.word()?,
             },
             22 => Op::Serve,
-            _ => return None,
+            _ => return Err(Errno::INVAL),
         })
     }
 
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, left) = self.left.split_at_checked(count)?;
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, left) = self.left.split_at_checked(count).ok_or(Errno::INVAL)?;
         self.left = left;
-        Some(taken)
+        Ok(taken)
     }
 
-    fn kind(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
+    fn kind(&mut self) -> Result<u8> {
+        self.take(1)?.first().copied().ok_or(Errno::INVAL)
     }
 
-    fn word(&mut self) -> Option<u32> {
+    fn word(&mut self) -> Result<u32> {
         let bytes = self.take(4)?;
-        bytes.try_into().ok().map(u32::from_le_bytes)
+        bytes
+            .try_into()
+            .map(u32::from_le_bytes)
+            .map_err(|_| Errno::INVAL)
     }
 
-    fn long(&mut self) -> Option<u64> {
+    fn long(&mut self) -> Result<u64> {
         let bytes = self.take(8)?;
-        bytes.try_into().ok().map(u64::from_le_bytes)
+        bytes
+            .try_into()
+            .map(u64::from_le_bytes)
+            .map_err(|_| Errno::INVAL)
     }
 
-    fn block(&mut self) -> Option<&'a [u8]> {
+    fn block(&mut self) -> Result<&'a [u8]> {
         let length = self.long()?;
-        self.take(usize::try_from(length).ok()?)
+        self.take(usize::try_from(length).map_err(|_| Errno::INVAL)?)
     }
 
-    fn text(&mut self) -> Option<&'a CStr> {
-        CStr::from_bytes_with_nul(self.block()?).ok()
+    fn text(&mut self) -> Result<&'a CStr> {
+        CStr::from_bytes_with_nul(self.block()?).map_err(|_| Errno::INVAL)
     }
 
-    fn number(&mut self) -> Option<Option<u32>> {
+    fn number(&mut self) -> Result<Option<u32>> {
         let there = self.kind()?;
         let number = self.word()?;
         match there {
-            0 => Some(None),
-            1 => Some(Some(number)),
-            _ => None,
+            0 => Ok(None),
+            1 => Ok(Some(number)),
+            _ => Err(Errno::INVAL),
         }
     }
 
-    fn owner(&mut self) -> Option<Option<Owner>> {
+    fn owner(&mut self) -> Result<Option<Owner>> {
         let user = self.number()?;
         let group = self.word()?;
-        Some(user.map(|user| (user, group)))
+        Ok(user.map(|user| (user, group)))
     }
 
-    fn options(&mut self) -> Option<Option<&'a CStr>> {
+    fn options(&mut self) -> Result<Option<&'a CStr>> {
         match self.kind()? {
-            0 => Some(None),
-            1 => Some(Some(self.text()?)),
-            _ => None,
+            0 => Ok(None),
+            1 => Ok(Some(self.text()?)),
+            _ => Err(Errno::INVAL),
         }
     }
 
-    fn entry(&mut self) -> Option<Entry<'a>> {
-        Some(Entry {
+    fn entry(&mut self) -> Result<Entry<'a>> {
+        Ok(Entry {
             parent: self.text()?,
             name: self.text()?,
             owner: self.owner()?,
         })
     }
 
-    fn source(&mut self) -> Option<Source<'a>> {
+    fn source(&mut self) -> Result<Source<'a>> {
         let kind = self.kind()?;
         let path = self.text()?;
         match kind {
-            0 => Some(Source::Host(path)),
-            1 => Some(Source::Base(path)),
-            2 => Some(Source::New(path)),
-            _ => None,
+            0 => Ok(Source::Host(path)),
+            1 => Ok(Source::Base(path)),
+            2 => Ok(Source::New(path)),
+            _ => Err(Errno::INVAL),
         }
     }
 
-    fn ruleset(&mut self) -> Option<Ruleset> {
-        Some(Ruleset {
+    fn ruleset(&mut self) -> Result<Ruleset> {
+        Ok(Ruleset {
             files: self.long()?,
             network: self.long()?,
             scoped: self.long()?,

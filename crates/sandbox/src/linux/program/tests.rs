@@ -15,7 +15,7 @@ fn every_kind<'a>(
     rules: &'a RuleList,
     (word, long, some): (u32, u64, bool),
 ) -> Vec<Op<'a>> {
-    let [first, second, third] = texts.each_ref().map(|text| text.as_c_str());
+    let [first, second, third] = texts.each_ref().map(CString::as_c_str);
     let owner = some.then_some((word, word / 2));
     let map = some.then_some(word);
     let entry = Entry {
@@ -111,18 +111,18 @@ proptest! {
         }
         let mut reader = Reader::new(writer.bytes());
         for op in &ops {
-            prop_assert_eq!(reader.next(), Some(*op));
+            prop_assert_eq!(reader.next(), Ok(*op));
         }
         prop_assert!(reader.is_empty());
         let mut rules = list.rules();
         for (path, access) in &paths {
-            prop_assert_eq!(rules.next(), Some((path.as_c_str(), *access)));
+            prop_assert_eq!(rules.next(), Ok((path.as_c_str(), *access)));
         }
         prop_assert!(rules.is_empty());
         // Whatever is missing at the end is missed.
         for end in 0..writer.bytes().len() {
             let mut reader = Reader::new(&writer.bytes()[..end]);
-            let read = std::iter::from_fn(|| reader.next()).count();
+            let read = std::iter::from_fn(|| reader.next().ok()).count();
             prop_assert!(read < ops.len());
         }
     }
@@ -130,9 +130,9 @@ proptest! {
     #[test]
     fn bytes_that_nobody_wrote_are_read_without_harm(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut reader = Reader::new(&bytes);
-        while let Some(op) = reader.next() {
+        while let Ok(op) = reader.next() {
             if let Op::Landlock { mut rules, .. } = op {
-                while rules.next().is_some() {}
+                while rules.next().is_ok() {}
             }
         }
     }

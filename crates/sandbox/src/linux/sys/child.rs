@@ -192,10 +192,11 @@ impl State {
         let mut steps = Reader::new(calls::map_file(file.as_fd(), bytes)?);
         drop(file);
         while !steps.is_empty() {
-            match steps.next().ok_or(Errno::INVAL)? {
-                Op::Serve => return Ok(Then::Serve),
-                op => self.carry_out(op, control)?,
+            let op = steps.next()?;
+            if op == Op::Serve {
+                return Ok(Then::Serve);
             }
+            self.carry_out(op, control)?;
             *done = done.saturating_add(1);
         }
         Ok(Then::Wait)
@@ -516,7 +517,7 @@ fn powerless() -> Result<()> {
 fn landlock(ruleset: &Ruleset, known: u32, mut rules: Rules<'_>) -> Result<()> {
     let held = calls::landlock_ruleset(ruleset, known)?;
     while !rules.is_empty() {
-        let (path, access) = rules.next().ok_or(Errno::INVAL)?;
+        let (path, access) = rules.next()?;
         let path = openat(CWD, path, ANYTHING, Mode::empty())?;
         calls::landlock_allow(held.as_fd(), path.as_fd(), access)?;
     }

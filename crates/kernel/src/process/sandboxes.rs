@@ -1,0 +1,106 @@
+//! The sandboxes of one kernel: those made ahead of their plans, and those that leave.
+//!
+//! A sandbox takes longer to be gone than its command's result takes to be handed over, and longer to
+//! be made than a policy takes to be read: both are done beside what else there is to do.
+//!
+//! Guarantee: a stage is not given to the next command before the last one's sandbox is gone, and
+//! none is left when the kernel is.
+
+use super::reserve::{Reserve, Then};
+use airlock_sandbox::launch::StartError;
+use airlock_sandbox::stage::Claim;
+use airlock_sandbox::{Prepared, Sandbox, prepare};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How long one that was made ahead is used: mounts of the machine's that came later are not seen.
+const AGE: Duration = Duration::from_mins(1);
+
+type Made = Result<Prepared, StartError>;
+
+/// The sandboxes of one kernel. Copies are of the same ones.
+#[derive(Clone, Default)]
+pub struct Sandboxes(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    reserve: Option<Reserve<Made>>,
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Sandboxes {
+    /// Begins to make one at once, for a command that will need one.
+    pub fn ahead() -> Self {
+        Self::with(Then::End)
+    }
+
+    /// Keeps one in reserve, always.
+    pub fn in_reserve() -> Self {
+        Self::with(Then::Refill)
+    }
+
+    fn with(then: Then) -> Self {
+        Self(Arc::new(Inner {
+            reserve: Some(Reserve::new(prepare, AGE, then)),
+            leaving: Mutex::default(),
+        }))
+    }
+
+    /// Whether there is a reserve.
+    pub(crate) fn has_reserve(&self) -> bool {
+        self.0.reserve.is_some()
+    }
+
+    pub(super) fn take(&self) -> Made {
+        match &self.0.reserve {
+            Some(reserve) => reserve.take(),
+            None => prepare(),
+        }
+    }
+
+    /// Lets a sandbox go, and with it the stage it had.
+    pub(super) fn leave(&self, sandbox: Sandbox, claim: Option<Claim>) {
+        let thread = Builder::new().name("leaving".to_owned());
+        let thread = thread.spawn(move || {
+            sandbox.stop();
+            drop(claim);
+        });
+        // Where there is no thread, both were let go of at once.
+        if let Ok(thread) = thread {
+            self.0.locked().push(thread);
+        }
+    }
+
+    /// Waits until those that leave are gone.
+    pub(super) fn settle(&self) {
+        self.0.settle();
+    }
+}
+
+impl Inner {
+    fn locked(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&self) {
+        // Whoever else wants to know waits as well.
+        for thread in self.locked().drain(..) {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl std::fmt::Debug for Sandboxes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandboxes")
+            .field("reserve", &self.has_reserve())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! Raises the sandbox of what was planned, beside the record of the attempt.
+//!
+//! A sandbox in which nothing runs yet is no effect: walls and stage are made ready while the attempt
+//! is on its way to the disk. Nothing is run in it before [`Starting::wait`], which comes after that;
+//! one that is never waited for is taken down again.
+
+use super::failure::ProcessFailure;
+use super::job::Staging;
+use super::plan::Planned;
+use super::sandboxes::Sandboxes;
+use super::stages;
+use crate::workspace::Workspace;
+use airlock_sandbox::launch::Launch;
+use airlock_sandbox::stage::{Claim, Stage};
+use airlock_sandbox::{Minimum, Sandbox};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::thread::{Builder, JoinHandle};
+
+/// A sandbox that stands, and the stage it has.
+pub(super) struct Started {
+    pub(super) sandbox: Sandbox,
+    pub(super) stage: Option<Stage>,
+    /// Held until the sandbox is gone: two overlays on one layer would corrupt it.
+    pub(super) claim: Option<Claim>,
+}
+
+/// A sandbox on its way.
+pub(super) struct Starting(Option<JoinHandle<Result<Started, ProcessFailure>>>);
+
+impl Starting {
+    /// Waits until it stands.
+    pub(super) fn wait(mut self) -> Result<Started, ProcessFailure> {
+        let joined = self.0.take().map(JoinHandle::join);
+        let lost = || ProcessFailure::Sandbox("the start of the sandbox was lost".to_owned());
+        joined.and_then(Result::ok).ok_or_else(lost)?
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // What stands by then goes with its result.
+        let _started = self.0.take().map(JoinHandle::join);
+    }
+}
+
+/// What a start needs, of its own.
+struct Start {
+    state: PathBuf,
+    root: PathBuf,
+    staging: Staging,
+    launch: Launch,
+    sandboxes: Sandboxes,
+}
+
+impl Planned {
+    /// Begins to raise the sandbox, if that is not begun.
+    pub(crate) fn begin(&mut self, workspace: &Workspace, sandboxes: &Sandboxes) {
+        if self.starting.is_some() {
+            return;
+        }
+        let start = self.start(workspace, sandboxes);
+        let thread = Builder::new().name("start".to_owned());
+        let thread = thread.spawn(move || start.run());
+        // Where there is no thread for it, it is started when it is needed.
+        self.starting = thread.ok().map(|thread| Starting(Some(thread)));
+    }
+
+    /// The sandbox, standing.
+    pub(super) fn standing(
+        &mut self,
+        workspace: &Workspace,
+        sandboxes: &Sandboxes,
+    ) -> Result<Started, ProcessFailure> {
+        match self.starting.take() {
+            Some(starting) => starting.wait(),
+            None => self.start(workspace, sandboxes).run(),
+        }
+    }
+
+    fn start(&self, workspace: &Workspace, sandboxes: &Sandboxes) -> Start {
+        let state = workspace.state().path().to_owned();
+        Start {
+            root: PathBuf::from(workspace.root().path()),
+            staging: self.job.staging.clone(),
+            launch: Launch {
+                minimum: Minimum::of(&self.plan),
+                plan: self.plan.clone(),
+                base: self.around.outfit.base().clone(),
+                home: self.around.outfit.home().to_vec(),
+                layers: None,
+                registry: state.join("sandboxes"),
+            },
+            state,
+            sandboxes: sandboxes.clone(),
+        }
+    }
+}
+
+impl Start {
+    fn run(mut self) -> Result<Started, ProcessFailure> {
+        make_private(&self.launch.registry)?;
+        // What killed supervisors left goes before something new is made; what cannot go yet is
+        // tried again by the next command.
+        let _collected = airlock_sandbox::collect(&self.launch.registry);
+        self.sandboxes.settle();
+        let (mut stage, mut claim) = (None, None);
+        if let Staging::Stage(name) = &self.staging {
+            let opened = stage.insert(stages::open(&self.state, &self.root, name)?);
+            claim = Some(stages::claim(opened)?);
+            self.launch.layers = Some(opened.layers());
+        }
+        let sandbox = self.sandboxes.take()?.start(self.launch)?;
+        Ok(Started {
+            sandbox,
+            stage,
+            claim,
+        })
+    }
+}
+
+/// Makes a directory that nobody else can enter.
+fn make_private(directory: &Path) -> Result<(), ProcessFailure> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))
+}

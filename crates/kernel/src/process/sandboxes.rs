@@ -26,11 +26,13 @@ pub struct Sandboxes(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     reserve: Option<Reserve<Made>>,
+    /// Whether the process ends with the command.
+    ends: bool,
     leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Sandboxes {
-    /// Begins to make one at once, for a command that will need one.
+    /// Begins to make one at once, for a command with which this process ends.
     pub fn ahead() -> Self {
         Self::with(Then::End)
     }
@@ -43,6 +45,7 @@ impl Sandboxes {
     fn with(then: Then) -> Self {
         Self(Arc::new(Inner {
             reserve: Some(Reserve::new(prepare, AGE, then)),
+            ends: then == Then::End,
             leaving: Mutex::default(),
         }))
     }
@@ -61,6 +64,11 @@ impl Sandboxes {
 
     /// Lets a sandbox go, and with it the stage it had.
     pub(super) fn leave(&self, sandbox: Sandbox, claim: Option<Claim>) {
+        if self.0.ends {
+            // No process of the command's is left, so that nothing is written to the stage any more.
+            sandbox.abandon();
+            return drop(claim);
+        }
         let thread = Builder::new().name("leaving".to_owned());
         let thread = thread.spawn(move || {
             sandbox.stop();

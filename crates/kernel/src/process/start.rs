@@ -15,6 +15,7 @@ use airlock_sandbox::stage::{Claim, Stage};
 use airlock_sandbox::{Minimum, Sandbox};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 
 /// A sandbox that stands, and the stage it has.
@@ -26,21 +27,25 @@ pub(super) struct Started {
 }
 
 /// A sandbox on its way.
-pub(super) struct Starting(Option<JoinHandle<Result<Started, ProcessFailure>>>);
+pub(super) struct Starting {
+    started: mpsc::Receiver<Result<Started, ProcessFailure>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl Starting {
     /// Waits until it stands.
     pub(super) fn wait(mut self) -> Result<Started, ProcessFailure> {
-        let joined = self.0.take().map(JoinHandle::join);
-        let lost = || ProcessFailure::Sandbox("the start of the sandbox was lost".to_owned());
-        joined.and_then(Result::ok).ok_or_else(lost)?
+        // Its result is all that is waited for.
+        self.thread = None;
+        let lost = |_| ProcessFailure::Sandbox("the start of the sandbox was lost".to_owned());
+        self.started.recv().map_err(lost)?
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        // What stands by then goes with its result.
-        let _started = self.0.take().map(JoinHandle::join);
+        // What stands by then, and was not waited for, goes with the channel.
+        let _ended = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -60,10 +65,17 @@ impl Planned {
             return;
         }
         let start = self.start(workspace, sandboxes);
+        let (tell, started) = mpsc::sync_channel(1);
         let thread = Builder::new().name("start".to_owned());
-        let thread = thread.spawn(move || start.run());
+        let thread = thread.spawn(move || {
+            // Where nobody waits for it any more, it is taken down.
+            let _told = tell.send(start.run());
+        });
         // Where there is no thread for it, it is started when it is needed.
-        self.starting = thread.ok().map(|thread| Starting(Some(thread)));
+        self.starting = thread.ok().map(|thread| Starting {
+            started,
+            thread: Some(thread),
+        });
     }
 
     /// The sandbox, standing.

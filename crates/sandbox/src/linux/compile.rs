@@ -478,7 +478,7 @@ impl Steps {
         let own = if ingredients.owner.is_some() {
             "redirect_dir=nofollow,metacopy=off,index=off,xino=off"
         } else {
-            "userxattr"
+            "userxattr,index=off"
         };
         let mut lower = "/lower";
         for name in &ingredients.resolved.ghosts {

@@ -118,6 +118,11 @@ impl Hold {
             .map_err(|error| failed("put the sandbox into its cgroup", error))
     }
 
+    /// Whether there is more than processes: a cgroup, which nobody else would remove.
+    pub(super) const fn leaves_something(&self) -> bool {
+        self.group.is_some() || self.noted.is_some()
+    }
+
     /// What every process inherits.
     pub(super) fn rlimits(&self, limits: &Limits) -> Vec<Rlimit> {
         rlimits(limits, &self.holds)

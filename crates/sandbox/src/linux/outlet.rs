@@ -72,6 +72,11 @@ impl<'scope, 'env> Outlet<'scope, 'env> {
         Ok(())
     }
 
+    /// There was nothing to carry, and nobody is left who could write.
+    pub(super) fn close(&mut self) {
+        self.waiting = None;
+    }
+
     /// Carries what is left, once nobody can write any more.
     pub(super) fn finish(self) {
         if let Some(stream) = self.waiting {

@@ -21,6 +21,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::io;
+use std::mem::ManuallyDrop;
 
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
@@ -225,6 +226,21 @@ impl Sandbox {
     /// Ends everything in it.
     pub fn stop(self) {
         drop(self);
+    }
+
+    /// Ends everything in it without waiting until it is gone, where nothing but processes would be
+    /// left, and they end by themselves; else as [`Sandbox::stop`]. For a supervisor that is about to
+    /// end: what it held of the sandbox is held until then.
+    pub fn abandon(self) {
+        let _stopping = self.control.event(Event::Stop);
+        self.kill();
+        let leaves_nothing = match &self.keeper {
+            Keeper::Native { .. } => !self.hold.leaves_something(),
+            Keeper::Bwrap(_) => false,
+        };
+        if leaves_nothing {
+            let _left_to_the_end = ManuallyDrop::new(self);
+        }
     }
 }
 

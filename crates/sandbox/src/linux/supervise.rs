@@ -317,17 +317,22 @@ fn wait(
         Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => return Err(io("cannot watch the command")(errno)),
     }
-    let [channel, wake, output, errors] = waiting.map(|one| !one.revents().is_empty());
-    for (outlet, is_ready) in outlets.iter_mut().zip([output, errors]) {
-        // What ends while it is waited for is carried to its end in the same way as the rest.
-        if is_ready && !channel {
+    let [channel, wake, output, errors] = waiting.map(|one| one.revents());
+    let news = !channel.is_empty();
+    for (outlet, ready) in outlets.iter_mut().zip([output, errors]) {
+        if news || ready.is_empty() {
+            continue;
+        }
+        if ready.contains(PollFlags::IN) {
             outlet.carry().map_err(|source| RunError::Io {
                 what: "cannot pass on output",
                 source,
             })?;
+        } else {
+            outlet.close();
         }
     }
-    Ok((channel, wake))
+    Ok((news, !wake.is_empty()))
 }
 
 fn io(what: &'static str) -> impl Fn(Errno) -> RunError {

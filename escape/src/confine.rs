@@ -147,6 +147,7 @@ fn launch(scene: &Scene) -> Result<Launch, String> {
         kind: scene.layers,
         upper: scene.path("stage/upper"),
         work: scene.path("stage/work"),
+        without: Vec::new(),
     };
     Ok(Launch {
         minimum: Minimum::of(&plan),

@@ -152,7 +152,7 @@ impl Kernel {
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
         if self.lifetime == Lifetime::Long && !self.sandboxes.has_reserve() {
-            self.sandboxes = Sandboxes::in_reserve();
+            self.sandboxes = Sandboxes::in_reserve(None);
         }
         self
     }

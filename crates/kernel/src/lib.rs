@@ -31,7 +31,8 @@ pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
-    Attached, CheckId, Job, LimitHit, Machine, ProcessFailure, Ran, Sandboxes, StageHold, Steering,
+    Attached, CheckId, Job, Ladder, LimitHit, Machine, ProcessFailure, Ran, Rung, Sandboxes,
+    StageHold, Steering,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};

@@ -16,6 +16,7 @@ mod denials_tests;
 mod exec_run;
 mod failure;
 mod job;
+mod ladder;
 #[cfg(not(target_os = "linux"))]
 mod no_sandboxes;
 mod own;
@@ -37,6 +38,7 @@ mod wrappers;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
 pub use job::Job;
+pub use ladder::{Ladder, Rung};
 #[cfg(not(target_os = "linux"))]
 pub use no_sandboxes::Sandboxes;
 pub(crate) use plan::{Grounds, Planned};

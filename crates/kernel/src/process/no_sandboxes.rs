@@ -1,7 +1,9 @@
 //! Platforms without sandboxes: there is nothing to make ahead.
 
+use super::ladder::Ladder;
 use super::plan::Planned;
 use crate::workspace::Workspace;
+use std::sync::Arc;
 
 /// The sandboxes of one kernel: none.
 #[derive(Debug, Clone, Default)]
@@ -9,12 +11,17 @@ pub struct Sandboxes;
 
 impl Sandboxes {
     /// Nothing.
-    pub const fn ahead() -> Self {
+    pub fn ahead(_: Option<Arc<dyn Ladder>>) -> Self {
         Self
     }
 
     /// Nothing.
-    pub const fn in_reserve() -> Self {
+    pub fn in_reserve(_: Option<Arc<dyn Ladder>>) -> Self {
+        Self
+    }
+
+    /// Nothing.
+    pub fn by(_: Arc<dyn Ladder>) -> Self {
         Self
     }
 

@@ -6,6 +6,7 @@
 //! Guarantee: a stage is not given to the next command before the last one's sandbox is gone, and
 //! none is left when the kernel is.
 
+use super::ladder::Ladder;
 use super::reserve::{Reserve, Then};
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
@@ -28,24 +29,36 @@ struct Inner {
     reserve: Option<Reserve<Made>>,
     /// Whether the process ends with the command.
     ends: bool,
+    ladder: Option<Arc<dyn Ladder>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Sandboxes {
     /// Begins to make one at once, for a command with which this process ends.
-    pub fn ahead() -> Self {
-        Self::with(Then::End)
+    pub fn ahead(ladder: Option<Arc<dyn Ladder>>) -> Self {
+        Self::with(Then::End, ladder)
     }
 
     /// Keeps one in reserve, always.
-    pub fn in_reserve() -> Self {
-        Self::with(Then::Refill)
+    pub fn in_reserve(ladder: Option<Arc<dyn Ladder>>) -> Self {
+        Self::with(Then::Refill, ladder)
     }
 
-    fn with(then: Then) -> Self {
+    /// Makes each when it is needed.
+    pub fn by(ladder: Arc<dyn Ladder>) -> Self {
+        Self(Arc::new(Inner {
+            reserve: None,
+            ends: false,
+            ladder: Some(ladder),
+            leaving: Mutex::default(),
+        }))
+    }
+
+    fn with(then: Then, ladder: Option<Arc<dyn Ladder>>) -> Self {
         Self(Arc::new(Inner {
             reserve: Some(Reserve::new(prepare, AGE, then)),
             ends: then == Then::End,
+            ladder,
             leaving: Mutex::default(),
         }))
     }
@@ -55,6 +68,11 @@ impl Sandboxes {
         self.0.reserve.is_some()
     }
 
+    pub(super) fn ladder(&self) -> Option<&dyn Ladder> {
+        self.0.ladder.as_deref()
+    }
+
+    /// One of Airlock's own launcher.
     pub(super) fn take(&self) -> Made {
         match &self.0.reserve {
             Some(reserve) => reserve.take(),

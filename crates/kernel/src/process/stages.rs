@@ -8,7 +8,10 @@ use crate::tools::{
 };
 use crate::workspace::Workspace;
 use airlock_core::{RequestPath, Tier};
-use airlock_sandbox::stage::{Claim, Diff, DiffOptions, Stage, StageError, StageSummary, Stages};
+use airlock_sandbox::plan::Denial;
+use airlock_sandbox::stage::{
+    Claim, Diff, DiffOptions, Stage, StageError, StageKind, StageSummary, Stages,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,7 +36,37 @@ fn all(workspace: &Workspace) -> Result<Stages, StageError> {
 /// The stage `name` of the workspace at `root`, made if it is not there.
 pub(super) fn open(state: &Path, root: &Path, name: &str) -> Result<Stage, ProcessFailure> {
     let stages = Stages::open(&state.join("stages"))?;
-    Ok(stages.open_or_create(name, root, airlock_sandbox::stage_owner())?)
+    let owner = airlock_sandbox::stage_owner();
+    let found = stages.open_or_create(name, root, owner)?;
+    // A copy without changes is of the tree as it was; what is over the tree is of it as it is.
+    if found.kind() == StageKind::Copy && changes(&found) == Some(0) {
+        drop(found);
+        stages.drop_stage(name)?;
+        return Ok(stages.open_or_create(name, root, owner)?);
+    }
+    Ok(found)
+}
+
+/// The same as a copy without what `denials` let nobody read, for a launcher that mounts no overlay.
+pub(super) fn open_copy(
+    state: &Path,
+    root: &Path,
+    name: &str,
+    denials: &[Denial],
+) -> Result<Stage, ProcessFailure> {
+    let stages = Stages::open(&state.join("stages"))?;
+    if let Some(stage) = stages.find(name)? {
+        // What holds no change is made anew, of the tree as it is now.
+        if changes(&stage) == Some(0) {
+            stages.drop_stage(name)?;
+        } else if stage.kind() == StageKind::Overlay {
+            let what = format!(
+                "stage `{name}` has changes over the real tree, which bubblewrap cannot show"
+            );
+            return Err(ProcessFailure::Stage { what, busy: false });
+        }
+    }
+    Ok(stages.open_or_copy_without(name, root, airlock_sandbox::stage_owner(), denials)?)
 }
 
 pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {

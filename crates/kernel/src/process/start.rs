@@ -6,13 +6,15 @@
 
 use super::failure::ProcessFailure;
 use super::job::Staging;
+use super::ladder::{Ladder, Rung};
 use super::plan::Planned;
 use super::sandboxes::Sandboxes;
 use super::stages;
 use crate::workspace::Workspace;
-use airlock_sandbox::launch::Launch;
+use airlock_sandbox::launch::{Launch, StartError};
+use airlock_sandbox::plan::Denial;
 use airlock_sandbox::stage::{Claim, Stage};
-use airlock_sandbox::{Minimum, Sandbox};
+use airlock_sandbox::{Launcher, Minimum, Sandbox};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -110,19 +112,63 @@ impl Planned {
 }
 
 impl Start {
-    fn run(mut self) -> Result<Started, ProcessFailure> {
+    fn run(&self) -> Result<Started, ProcessFailure> {
         make_private(&self.launch.registry)?;
         // What killed supervisors left goes before something new is made; what cannot go yet is
         // tried again by the next command.
         let _collected = airlock_sandbox::collect(&self.launch.registry);
         self.sandboxes.settle();
+        let ladder = self.sandboxes.ladder();
+        match ladder.and_then(Ladder::known) {
+            Some(rung) => self.on(rung),
+            None => match (self.native(), ladder) {
+                // Whether it is the machine's doing has to be found out, once.
+                (Err(failure @ ProcessFailure::Sandbox(_)), Some(ladder)) => {
+                    match ladder.find_out() {
+                        Rung::Native => Err(failure),
+                        rung @ (Rung::Bwrap | Rung::Nothing { .. }) => self.on(rung),
+                    }
+                }
+                (result, _) => result,
+            },
+        }
+    }
+
+    fn on(&self, rung: Rung) -> Result<Started, ProcessFailure> {
+        match rung {
+            Rung::Native => self.native(),
+            Rung::Bwrap => self.bwrap(),
+            Rung::Nothing { why } => Err(ProcessFailure::NoLauncher { why }),
+        }
+    }
+
+    fn native(&self) -> Result<Started, ProcessFailure> {
+        // Asked for first: a machine that cannot make one need not make a stage.
+        let prepared = self.sandboxes.take()?;
+        self.with_stage(stages::open, |launch| prepared.start(launch))
+    }
+
+    fn bwrap(&self) -> Result<Started, ProcessFailure> {
+        let denials: Vec<Denial> = self.launch.plan.denials().iter().cloned().collect();
+        self.with_stage(
+            |state, root, name| stages::open_copy(state, root, name, &denials),
+            |launch| airlock_sandbox::start_with(Launcher::Bwrap, launch),
+        )
+    }
+
+    fn with_stage(
+        &self,
+        open: impl FnOnce(&Path, &Path, &str) -> Result<Stage, ProcessFailure>,
+        raise: impl FnOnce(Launch) -> Result<Sandbox, StartError>,
+    ) -> Result<Started, ProcessFailure> {
+        let mut launch = self.launch.clone();
         let (mut stage, mut claim) = (None, None);
         if let Staging::Stage(name) = &self.staging {
-            let opened = stage.insert(stages::open(&self.state, &self.root, name)?);
+            let opened = stage.insert(open(&self.state, &self.root, name)?);
             claim = Some(stages::claim(opened)?);
-            self.launch.layers = Some(opened.layers());
+            launch.layers = Some(opened.layers());
         }
-        let sandbox = self.sandboxes.take()?.start(self.launch)?;
+        let sandbox = raise(launch)?;
         Ok(Started {
             sandbox,
             stage,

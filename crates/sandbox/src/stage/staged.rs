@@ -86,6 +86,7 @@ impl Stage {
             },
             upper: self.place.join(UPPER),
             work: self.place.join(WORK),
+            without: self.record.without.clone(),
         }
     }
 

@@ -6,11 +6,11 @@
 mod report;
 mod sinks;
 
-use super::{open, outcome};
+use super::{doctor, open, outcome};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
-use crate::place::current_directory;
+use crate::place::{Place, current_directory};
 use crate::review;
 use crate::terminal::{Level, Raw, Watch, size};
 use airlock_kernel::{Attached, Call, Front, Kernel, Outcome, Sandboxes};
@@ -51,7 +51,8 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
             .fix("leave `--tty` out"));
     }
     // Made while the policy and the log are opened.
-    let sandboxes = Sandboxes::ahead();
+    let place = Place::find(global.workspace.as_deref())?;
+    let sandboxes = Sandboxes::ahead(doctor::ladder(&place));
     let watch = Watch::begin()
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
     let kernel = open::hurried(global, sandboxes, output)?;

@@ -11,11 +11,14 @@ use crate::presets::{Content, HomeEntry};
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// A directory that is shown at another, in a mount namespace of its own: from where, and where.
+pub(super) type Carried = (CString, CString);
 
 /// What every bubblewrap of a sandbox is told.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Recipe {
     pub(super) at_home: Vec<HomeEntry>,
     /// The copy of the workspace, if the plan stages it.
     pub(super) stage: Option<HostPath>,
+    /// Where it has to be carried first.
+    pub(super) carried: Option<Carried>,
     pub(super) masks: Vec<Mask>,
     pub(super) kernel_files: Vec<&'static str>,
     pub(super) texts: Vec<(HostPath, Vec<u8>)>,
@@ -145,11 +150,13 @@ impl Recipe {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors));
-        if let Some((user, group)) = self.owner {
-            // Together they also leave every other group.
-            command.uid(user).gid(group);
-        }
-        sys::alone(&mut command, kept.numbers(), terminal);
+        let alone = sys::Alone {
+            keep: kept.numbers(),
+            terminal,
+            owner: self.owner,
+            carried: self.carried.clone(),
+        };
+        alone.applied(&mut command);
         Running::new(command.spawn()?, news, block)
     }
 

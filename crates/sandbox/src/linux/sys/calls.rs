@@ -430,6 +430,12 @@ pub(super) fn unshare_user() -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER) }).map(drop)
 }
 
+/// Enters a mount namespace of its own.
+pub(super) fn unshare_mounts() -> Result<()> {
+    // SAFETY: names no memory, and descriptors stay as they are.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }).map(drop)
+}
+
 /// Memory of a file, read-only, for as long as the process lives.
 pub(super) fn map_file(file: BorrowedFd<'_>, bytes: usize) -> Result<&'static [u8]> {
     // SAFETY: a new mapping at an address the kernel chooses disturbs none.

@@ -29,7 +29,7 @@ fn announce(kernel: &Kernel, output: &mut Output) {
 
 /// The same for a command that says itself whether the workspace is trusted.
 pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
-    let kernel = opened(global)?;
+    let kernel = opened(global, None)?;
     tell(&kernel, output);
     warn_of_break(&kernel, HEALTH_PATIENCE, output);
     Ok(kernel)
@@ -42,15 +42,19 @@ pub(super) fn hurried(
     sandboxes: Sandboxes,
     output: &mut Output,
 ) -> Result<Kernel, Failure> {
-    let kernel = opened(global)?.with_sandboxes(sandboxes);
+    let kernel = opened(global, Some(&sandboxes))?.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
     Ok(kernel)
 }
 
-fn opened(global: &Global) -> Result<Kernel, Failure> {
+fn opened(global: &Global, sandboxes: Option<&Sandboxes>) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
-    let config = configuration(global, &place)?;
+    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
+    let config = configured(global, &place, workspace.as_ref())?;
+    if let (Some(sandboxes), Some(workspace)) = (sandboxes, workspace) {
+        sandboxes.dress(place.machine(), workspace);
+    }
     apply_color(&config);
     let kernel = Kernel::open(KernelConfig {
         workspace: place.workspace.clone(),
@@ -68,8 +72,16 @@ fn opened(global: &Global) -> Result<Kernel, Failure> {
 
 /// The settings in force; the workspace's file counts only while it is trusted.
 pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
-    let trusted = Workspace::open(&place.workspace, &place.state_home)
-        .ok()
+    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
+    configured(global, place, workspace.as_ref())
+}
+
+fn configured(
+    global: &Global,
+    place: &Place,
+    workspace: Option<&Workspace>,
+) -> Result<Config, Failure> {
+    let trusted = workspace
         .and_then(|workspace| workspace.trust().ok())
         .and_then(|trust| trust.config().map(<[u8]>::to_vec));
     let color = global.color.map(|color| match color {

@@ -1,7 +1,9 @@
 //! Platforms without sandboxes: there is nothing to make ahead.
 
+use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::plan::Planned;
+use super::surround::{Around, Machine};
 use crate::workspace::Workspace;
 use std::sync::Arc;
 
@@ -23,6 +25,17 @@ impl Sandboxes {
     /// Nothing.
     pub fn by(_: Arc<dyn Ladder>) -> Self {
         Self
+    }
+
+    /// Nothing.
+    pub fn dress(&self, _: Machine, _: Workspace) {}
+
+    pub(super) fn around(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Around, ProcessFailure> {
+        Around::look(machine, workspace)
     }
 
     pub(crate) const fn has_reserve(&self) -> bool {

@@ -1,6 +1,7 @@
 //! From what is asked to what is granted: template, policy, decision and contract, each of which
 //! can only take away.
 
+use super::Sandboxes;
 use super::checks;
 use super::denials;
 use super::failure::{CheckId, ProcessFailure};
@@ -20,6 +21,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) policy: &'a PolicyInForce,
     pub(crate) workspace: &'a Workspace,
     pub(crate) machine: Option<&'a Machine>,
+    pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) request: &'a Request,
     pub(crate) decision: &'a Decision,
 }
@@ -48,7 +50,7 @@ impl Planned {
         if job.listing == Listing::Policy {
             checks::listed(&document.commands, job.program())?;
         }
-        let around = Around::look(machine, grounds.workspace)?;
+        let around = grounds.sandboxes.around(machine, grounds.workspace)?;
         let plan = build(
             job,
             document,

@@ -6,12 +6,16 @@
 //! Guarantee: a stage is not given to the next command before the last one's sandbox is gone, and
 //! none is left when the kernel is.
 
+use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::reserve::{Reserve, Then};
+use super::surround::{Around, Machine};
+use crate::workspace::Workspace;
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
 use airlock_sandbox::{Prepared, Sandbox, prepare};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -30,7 +34,16 @@ struct Inner {
     /// Whether the process ends with the command.
     ends: bool,
     ladder: Option<Arc<dyn Ladder>>,
+    dressing: Mutex<Option<JoinHandle<Dressed>>>,
+    dressed: Mutex<Option<Made>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What was looked up ahead, and a sandbox that sees it.
+struct Dressed {
+    state: PathBuf,
+    around: Result<Around, ProcessFailure>,
+    made: Made,
 }
 
 impl Sandboxes {
@@ -50,6 +63,8 @@ impl Sandboxes {
             reserve: None,
             ends: false,
             ladder: Some(ladder),
+            dressing: Mutex::default(),
+            dressed: Mutex::default(),
             leaving: Mutex::default(),
         }))
     }
@@ -59,8 +74,50 @@ impl Sandboxes {
             reserve: Some(Reserve::new(prepare, AGE, then)),
             ends: then == Then::End,
             ladder,
+            dressing: Mutex::default(),
+            dressed: Mutex::default(),
             leaving: Mutex::default(),
         }))
+    }
+
+    /// Looks at `machine` for `workspace` beside whatever else is done, and shows it to the sandbox
+    /// that is made ahead.
+    pub fn dress(&self, machine: Machine, workspace: Workspace) {
+        let own = self.clone();
+        let thread = Builder::new().name("dressing".to_owned());
+        let thread = thread.spawn(move || {
+            let around = Around::look(&machine, &workspace);
+            let mut made = own.undressed();
+            if let (Ok(prepared), Ok(around)) = (&mut made, &around)
+                && let Err(error) = prepared.show(around.outfit.base())
+            {
+                made = Err(error);
+            }
+            let state = workspace.state().path().to_owned();
+            Dressed {
+                state,
+                around,
+                made,
+            }
+        });
+        // Where there is no thread for it, it is looked at when it is needed.
+        *locked(&self.0.dressing) = thread.ok();
+    }
+
+    /// What is around the sandboxes of `workspace`.
+    pub(super) fn around(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Around, ProcessFailure> {
+        let dressing = locked(&self.0.dressing).take();
+        match dressing.and_then(|thread| thread.join().ok()) {
+            Some(dressed) if dressed.state == workspace.state().path() => {
+                *locked(&self.0.dressed) = Some(dressed.made);
+                dressed.around
+            }
+            Some(_) | None => Around::look(machine, workspace),
+        }
     }
 
     /// Whether there is a reserve.
@@ -74,6 +131,11 @@ impl Sandboxes {
 
     /// One of Airlock's own launcher.
     pub(super) fn take(&self) -> Made {
+        let dressed = locked(&self.0.dressed).take();
+        dressed.unwrap_or_else(|| self.undressed())
+    }
+
+    fn undressed(&self) -> Made {
         match &self.0.reserve {
             Some(reserve) => reserve.take(),
             None => prepare(),
@@ -94,7 +156,7 @@ impl Sandboxes {
         });
         // Where there is no thread, both were let go of at once.
         if let Ok(thread) = thread {
-            self.0.locked().push(thread);
+            locked(&self.0.leaving).push(thread);
         }
     }
 
@@ -104,14 +166,14 @@ impl Sandboxes {
     }
 }
 
-impl Inner {
-    fn locked(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
+impl Inner {
     fn settle(&self) {
         // Whoever else wants to know waits as well.
-        for thread in self.locked().drain(..) {
+        for thread in locked(&self.leaving).drain(..) {
             let _ended = thread.join();
         }
     }

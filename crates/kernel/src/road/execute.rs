@@ -35,6 +35,7 @@ impl Kernel {
                     policy,
                     workspace: self.workspace(),
                     machine: self.machine(),
+                    sandboxes: self.sandboxes(),
                     request: &valid.request,
                     decision: &ruling.decision,
                 };

@@ -1,14 +1,14 @@
 //! From a plan to the steps of its child.
 //!
 //! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps. They come in
-//! three parts, each of which can be carried out while the next is made: what every sandbox has
-//! ([`Steps::beginning`]), what its plan gives it ([`Steps::view`]), and what then holds it
-//! ([`Steps::ending`]).
+//! parts, each of which can be carried out while the next is made: what every sandbox has
+//! ([`Steps::beginning`]) and sees ([`Steps::system`]), what its plan gives it ([`Steps::view`]), and
+//! what then holds it ([`Steps::ending`]).
 
 use super::landlock::{self, Right};
 use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Owner, RuleList, Source, Writer, attribute, filter_bytes};
-use super::resolve::{Granted, Ground, Kind, Resolved};
+use super::resolve::{Granted, Ground, Kind, Resolved, Seen};
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Launch, LayersKind};
 use crate::plan::{Access, HostPath};
@@ -150,7 +150,6 @@ impl Steps {
     /// What its plan lets it see.
     pub(super) fn view(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         self.memory(ingredients)?;
-        self.system(ingredients)?;
         self.scratch(ingredients)?;
         for granted in &ingredients.resolved.granted {
             self.grant(granted, ingredients)?;
@@ -247,8 +246,9 @@ impl Steps {
         Ok(())
     }
 
-    fn system(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
-        for (entry, kind) in &ingredients.resolved.system {
+    /// What every sandbox sees of the system.
+    pub(super) fn system(&mut self, seen: &Seen) -> Result<(), Unfit> {
+        for (entry, kind) in &seen.system {
             match entry {
                 SystemEntry::Existing(path) => {
                     let path = bytes(path);
@@ -260,10 +260,10 @@ impl Steps {
                 SystemEntry::Link { path, target } => self.link(bytes(path), target)?,
             }
         }
-        for (mask, empty) in &ingredients.resolved.masks {
+        for (mask, empty) in &seen.masks {
             self.hide(mask, *empty)?;
         }
-        for (name, place, content) in &ingredients.resolved.texts {
+        for (name, place, content) in &seen.texts {
             let op = Op::Text {
                 name,
                 text: content,

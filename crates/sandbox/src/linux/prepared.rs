@@ -15,11 +15,11 @@ use super::compile::{Ingredients, Steps, Walls};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
-use super::resolve::{Ground, Resolved};
+use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{DESCRIPTORS, Notice, Order};
-use crate::launch::{Launch, Layers, LayersKind, StartError};
+use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::Denial;
 use crate::seccomp::Instruction;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -38,6 +38,8 @@ pub struct Prepared {
     init: Init,
     identity: Identity,
     steps: Steps,
+    /// What it sees of the system already.
+    seen: Option<Base>,
 }
 
 /// Makes what every sandbox begins with.
@@ -57,14 +59,33 @@ pub fn prepare() -> Result<Prepared, StartError> {
         init,
         identity,
         steps,
+        seen: None,
     };
     prepared.hand_over()?;
     Ok(prepared)
 }
 
 impl Prepared {
+    /// Shows it what every sandbox on this machine sees, ahead of its plan too.
+    pub fn show(&mut self, base: &Base) -> Result<(), StartError> {
+        if self.seen.is_some() {
+            return Ok(());
+        }
+        let made = self.steps.system(&Seen::of(base)?);
+        made.map_err(|unfit| failed("look at the machine", io::Error::other(unfit)))?;
+        self.hand_over()?;
+        self.seen = Some(base.clone());
+        Ok(())
+    }
+
     /// Raises the walls `launch` asks for.
     pub fn start(mut self, launch: Launch) -> Result<Sandbox, StartError> {
+        self.show(&launch.base)?;
+        if self.seen.as_ref() != Some(&launch.base) {
+            // It sees something else, and cannot unsee it.
+            drop(self);
+            return prepare()?.start(launch);
+        }
         let id = new_id();
         let unfit = |unfit| failed("read the plan", io::Error::other(unfit));
         let mut maps = Maps::default();

@@ -8,7 +8,7 @@ use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, Layers, LayersKind, StartError};
+use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
@@ -65,13 +65,28 @@ impl Ground {
     }
 }
 
-/// What a launch means on this machine.
+/// What every sandbox sees of the system.
 #[derive(Debug)]
-pub(super) struct Resolved {
+pub(super) struct Seen {
     pub(super) system: Vec<(SystemEntry, Kind)>,
     /// What of the system is hidden, and whether it then reads as empty.
     pub(super) masks: Vec<(Mask, bool)>,
     pub(super) texts: Vec<Text>,
+}
+
+impl Seen {
+    pub(super) fn of(base: &Base) -> Result<Self, StartError> {
+        Ok(Self {
+            system: system(&base.system)?,
+            masks: base.masks.iter().map(masked).collect(),
+            texts: texts(base),
+        })
+    }
+}
+
+/// What a launch means on this machine.
+#[derive(Debug)]
+pub(super) struct Resolved {
     pub(super) granted: Vec<Granted>,
     /// Denied paths that exist.
     pub(super) hidden: Vec<Mask>,
@@ -108,9 +123,6 @@ impl Resolved {
         let granted = granted(launch, identity, maps)?;
         let denied = Denied::of(launch);
         Ok(Self {
-            system: system(&launch.base.system)?,
-            masks: launch.base.masks.iter().map(masked).collect(),
-            texts: texts(launch),
             granted,
             hidden: denied.hidden,
             frozen: denied.frozen,
@@ -144,8 +156,8 @@ fn masked(mask: &Mask) -> (Mask, bool) {
 }
 
 /// Who the sandbox's user is, for programs that ask.
-fn texts(launch: &Launch) -> Vec<Text> {
-    let files = identity_files(&launch.base.home);
+fn texts(base: &Base) -> Vec<Text> {
+    let files = identity_files(&base.home);
     let all = [
         (c"/passwd", "/etc/passwd", files.passwd),
         (c"/group", "/etc/group", files.group),

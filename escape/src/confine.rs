@@ -147,25 +147,16 @@ fn launch(scene: &Scene) -> Result<Launch, String> {
         kind: scene.layers,
         upper: scene.path("stage/upper"),
         work: scene.path("stage/work"),
+        without: Vec::new(),
     };
     Ok(Launch {
         minimum: Minimum::of(&plan),
         plan,
         base: airlock_sandbox::base::detect(Path::new("/"), &home),
         home: Vec::new(),
-        layers: Some(scene.stage.as_ref().and_then(kept).unwrap_or(usual)),
+        layers: Some(scene.stage.as_ref().map_or(usual, Stage::layers)),
         registry: scene.path("run"),
     })
-}
-
-/// The layers of a stage of Airlock's own.
-fn kept(stage: &Stage) -> Option<Layers> {
-    let copied = stage.copied_tree().map(|upper| Layers {
-        kind: LayersKind::Copy,
-        work: upper.with_file_name("work"),
-        upper,
-    });
-    stage.layers().or(copied)
 }
 
 fn limits(most: Limits, scene: &Scene) -> Limits {

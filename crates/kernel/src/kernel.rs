@@ -11,7 +11,7 @@ use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local};
 use crate::hold::StateHold;
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, StageHold, Warm};
+use crate::process::{self, Machine, Sandboxes, StageHold, Warm};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
@@ -118,6 +118,8 @@ pub struct Kernel {
     turns: Arc<Turns>,
     warm: Arc<Warm>,
     sanitisers: Sessions,
+    // Last: waits for what is still being taken down.
+    sandboxes: Sandboxes,
 }
 
 impl Kernel {
@@ -170,6 +172,7 @@ impl Kernel {
             turns: Arc::default(),
             warm,
             sanitisers: Sessions::default(),
+            sandboxes: Sandboxes::default(),
         })
     }
 
@@ -177,6 +180,16 @@ impl Kernel {
     #[must_use]
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = Some(machine);
+        if self.lifetime == Lifetime::Long && !self.sandboxes.has_reserve() {
+            self.sandboxes = Sandboxes::in_reserve(None);
+        }
+        self
+    }
+
+    /// Lets it use sandboxes that were made ahead.
+    #[must_use]
+    pub fn with_sandboxes(mut self, sandboxes: Sandboxes) -> Self {
+        self.sandboxes = sandboxes;
         self
     }
 
@@ -324,6 +337,10 @@ impl Kernel {
     /// Where sandboxes are kept for the next command, if this kernel lives long enough for one.
     pub(crate) fn warm(&self) -> Option<&Arc<Warm>> {
         (self.lifetime == Lifetime::Long).then_some(&self.warm)
+    }
+
+    pub(crate) fn sandboxes(&self) -> &Sandboxes {
+        &self.sandboxes
     }
 
     pub(crate) fn search_threads(&self) -> usize {

@@ -45,8 +45,8 @@ pub use person::{Person, PersonError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
-    Attached, CheckId, FileRefusal, Job, LimitHit, Machine, ProcessFailure, PutBack, Ran,
-    StageHold, Steering, serve_files,
+    Attached, CheckId, FileRefusal, Job, Ladder, LimitHit, Machine, ProcessFailure, PutBack, Ran,
+    Rung, Sandboxes, StageHold, Steering, serve_files,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{

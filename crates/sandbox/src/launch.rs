@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// A sandbox to be started.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Launch {
     /// What it is granted.
     pub plan: Plan,
@@ -35,7 +35,7 @@ pub struct Launch {
 }
 
 /// What every sandbox on this machine sees, whatever its plan.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// System directories and links, a directory before what lies in it.
     pub system: Vec<SystemEntry>,
@@ -65,6 +65,8 @@ pub struct Layers {
     pub upper: PathBuf,
     /// Scratch space overlayfs needs.
     pub work: PathBuf,
+    /// Denials, in their own words, of which nothing is in a copy because it was left out.
+    pub without: Vec<String>,
 }
 
 /// One command to run in a sandbox.

@@ -11,10 +11,13 @@
 
 pub mod base;
 pub mod generate;
+mod kept;
 pub mod launch;
 pub mod lifecycle;
 #[cfg(target_os = "linux")]
 mod linux;
+mod looked;
+mod outfit;
 pub mod plan;
 pub mod presets;
 mod report;
@@ -27,9 +30,10 @@ mod template;
 pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Collected, Control, RegistryError, Sandbox, Trouble, collect, confine, stage_owner, start,
-    start_with,
+    Collected, Control, Prepared, RegistryError, Sandbox, Trouble, collect, confine, prepare,
+    stage_owner, start, start_with,
 };
+pub use outfit::Outfit;
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

@@ -18,8 +18,8 @@
 )]
 mod support;
 
-use airlock_sandbox::Sandbox;
 use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::{Prepared, Sandbox, prepare};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -183,6 +183,25 @@ fn a_thousand_sandboxes_in_a_row_leave_nothing() {
     counted("a_thousand_in_a_row");
 }
 
+#[test]
+fn two_hundred_unused() {
+    if within().is_none() {
+        return;
+    }
+    drop(prepare().unwrap());
+    let before = Holdings::now();
+    for _ in 0..50 {
+        let some: Vec<Prepared> = (0..4).map(|_| prepare().unwrap()).collect();
+        drop(some);
+    }
+    settled(&before);
+}
+
+#[test]
+fn two_hundred_sandboxes_made_ahead_and_never_used_leave_nothing() {
+    counted("two_hundred_unused");
+}
+
 /// The threads of a scope end a moment after they are waited for.
 fn settled(before: &Holdings) {
     eventually("threads end", || Holdings::now().threads == before.threads);
@@ -228,6 +247,9 @@ fn fifty_sandboxes_at_once_keep_apart_and_leave_nothing() {
 /// How many sandboxes the supervisor has that is killed.
 const LIVE: usize = 10;
 
+/// Where that supervisor notes the processes of those it made ahead.
+const AHEAD: &str = "ahead";
+
 /// A command line no other run of this test has.
 fn mark(directory: &Path) -> String {
     let name = directory.file_name().unwrap().to_string_lossy();
@@ -241,6 +263,11 @@ fn mark(directory: &Path) -> String {
 fn a_supervisor_of_ten() {
     let Some(directory) = within() else { return };
     let mark = mark(&directory);
+    let _ahead: Vec<Prepared> = (0..3).map(|_| prepare().unwrap()).collect();
+    let own = std::process::id();
+    let ahead = processes(|pid| parent(pid) == Some(own));
+    let ahead: Vec<String> = ahead.iter().map(u32::to_string).collect();
+    fs::write(directory.join(AHEAD), ahead.join(" ")).unwrap();
     let script = format!("trap '' TERM HUP; setsid sh -c 'sleep 4742; :' {mark} & sleep 4742; :");
     std::thread::scope(|scope| {
         for number in 0..LIVE {
@@ -278,6 +305,11 @@ fn ten_sandboxes_whose_supervisor_is_killed_leave_nothing_once_collected() {
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
     eventually("all ended", || marked(&mark).is_empty());
+    let ahead = fs::read_to_string(root.join(AHEAD)).unwrap();
+    let ahead: Vec<&str> = ahead.split(' ').collect();
+    assert_eq!(ahead.len(), 3);
+    let gone = |pid: &&str| !Path::new("/proc").join(pid).exists();
+    eventually("those made ahead ended", || ahead.iter().all(gone));
     let noted = names(&registry).len();
     let groups = cgroups(supervisor.id()).len();
     assert!(noted == 0 || noted == LIVE, "{noted}");

@@ -60,7 +60,7 @@ impl Place {
             plan,
             base: airlock_sandbox::base::detect(Path::new("/"), &home),
             home: Vec::new(),
-            layers: self.stage.layers(),
+            layers: Some(self.stage.layers()),
             registry: self.registry.clone(),
         })
     }

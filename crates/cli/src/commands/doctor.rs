@@ -3,12 +3,17 @@
 #[cfg(target_os = "linux")]
 mod here;
 #[cfg(target_os = "linux")]
+mod ladder;
+#[cfg(target_os = "linux")]
 mod table;
 
 use crate::args::Global;
 use crate::failure::Ending;
 use crate::output::Output;
+use crate::place::Place;
+use airlock_kernel::Ladder;
 use clap::Args;
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Arguments {
@@ -18,6 +23,17 @@ pub(crate) struct Arguments {
     /// Act inside a sandbox that is being tried
     #[arg(long, hide = true)]
     inside: bool,
+}
+
+/// What raises the walls here, as far as this program found out before or can find out.
+#[cfg(target_os = "linux")]
+pub(super) fn ladder(place: &Place) -> Option<Arc<dyn Ladder>> {
+    Some(Arc::new(ladder::Probed::of(place)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn ladder(_: &Place) -> Option<Arc<dyn Ladder>> {
+    None
 }
 
 #[cfg(target_os = "linux")]

@@ -7,7 +7,8 @@ use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
 use airlock_kernel::{
-    Clock, Kernel, KernelConfig, Lifetime, OwnDefinitions, PolicyOrigin, StartError, Workspace,
+    Clock, Kernel, KernelConfig, Lifetime, OwnDefinitions, PolicyOrigin, Sandboxes, StartError,
+    Workspace,
 };
 use std::time::Duration;
 
@@ -37,8 +38,12 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
 
 /// The same for a command that has something better to do while the log is looked at; it warns of
 /// a break at its end.
-pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
-    let kernel = opened(global)?;
+pub(super) fn hurried(
+    global: &Global,
+    sandboxes: Sandboxes,
+    output: &mut Output,
+) -> Result<Kernel, Failure> {
+    let kernel = opened_with(global, Some(&sandboxes))?.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
     Ok(kernel)
@@ -46,8 +51,16 @@ pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Fa
 
 /// The same for a command that only looks, and says nothing of its own.
 pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
+    opened_with(global, None)
+}
+
+fn opened_with(global: &Global, sandboxes: Option<&Sandboxes>) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
-    let config = configuration(global, &place)?;
+    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
+    let config = configured(global, &place, workspace.as_ref())?;
+    if let (Some(sandboxes), Some(workspace)) = (sandboxes, workspace) {
+        sandboxes.dress(place.machine(), workspace);
+    }
     apply_color(&config);
     let kernel = Kernel::open(KernelConfig {
         workspace: place.workspace.clone(),
@@ -76,8 +89,16 @@ pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
 
 /// The settings in force; the workspace's file counts only while it is trusted.
 pub(super) fn configuration(global: &Global, place: &Place) -> Result<Config, Failure> {
-    let trusted = Workspace::open(&place.workspace, &place.state_home)
-        .ok()
+    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
+    configured(global, place, workspace.as_ref())
+}
+
+fn configured(
+    global: &Global,
+    place: &Place,
+    workspace: Option<&Workspace>,
+) -> Result<Config, Failure> {
+    let trusted = workspace
         .and_then(|workspace| workspace.trust().ok())
         .and_then(|trust| trust.config().map(<[u8]>::to_vec));
     let color = global.color.map(|color| match color {

@@ -98,11 +98,17 @@ impl<'a> Changes<'a> {
         self.judge(&request).is_none()
     }
 
-    /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
-    pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
+    /// Judges a run that was never judged, if there is one.
+    pub(super) fn settle(&self, stage: &Stage) -> Result<(), ProcessFailure> {
         if let Some(left) = stage.unsettled()? {
             self.of_note(left.note())?.end(stage, left)?;
         }
+        Ok(())
+    }
+
+    /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
+    pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
+        self.settle(stage)?;
         let denied = self.denied(&stage.touched(MOST)?)?;
         let paths: Vec<TreePath> = denied.into_keys().collect();
         let note = json!({ "caller": self.caller, "template": self.template });

@@ -59,6 +59,12 @@ pub enum ProcessFailure {
     /// There is no launcher for this platform.
     #[error("there is no sandbox for this platform")]
     Unsupported,
+    /// No launcher can raise the walls on this machine.
+    #[error("nothing on this machine can raise a sandbox's walls: {why}")]
+    NoLauncher {
+        /// Why not.
+        why: String,
+    },
     /// The kernel was opened without what it needs to know of the machine.
     #[error("this kernel was not told what it needs to run programs")]
     NoMachine,
@@ -143,7 +149,7 @@ impl ProcessFailure {
             Self::NothingReadable { .. } | Self::ReadsByExtension { .. } => "reads_denied",
             Self::Plan(_) => "plan_refused",
             Self::Limit(_) | Self::TierTooLow => "limit_not_enforceable",
-            Self::NotEnforced(_) | Self::Unsupported => "not_enforceable",
+            Self::NotEnforced(_) | Self::Unsupported | Self::NoLauncher { .. } => "not_enforceable",
             Self::NoMachine | Self::NoWorker => "tier_unavailable",
             Self::Files(refusal) => refusal.code(),
             Self::Unavailable { .. } => "tool_unavailable",
@@ -176,7 +182,7 @@ impl ProcessFailure {
             }
             Self::Plan(error) => return plan_hint(error),
             Self::Limit(_) => "raise the limit in the policy: memory from 64MiB, output from 1KiB",
-            Self::NotEnforced(_) => {
+            Self::NotEnforced(_) | Self::NoLauncher { .. } => {
                 "`airlock doctor` says what this machine lacks and how to get it"
             }
             Self::Unsupported => "Airlock runs programs on Linux only, for now",

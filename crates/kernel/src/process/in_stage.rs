@@ -1,84 +1,118 @@
 //! One command in the sandbox of a stage: claimed, run, judged, and kept for the next or ended.
 
-use super::check::Changes;
 use super::failure::ProcessFailure;
+use super::job::Staging;
+use super::plan::Planned;
 use super::ran::Ran;
-use super::run::{one_command, start};
+use super::run::{Ground, one_command};
 use super::stages;
 use super::streams::Attached;
-use super::warm::{Kept, Warm};
-use crate::workspace::Workspace;
+use super::warm::Kept;
 use airlock_core::Digest;
-use airlock_sandbox::launch::{Command, Launch};
+use airlock_sandbox::Sandbox;
+use airlock_sandbox::launch::Command;
 use airlock_sandbox::lifecycle::{Outcome, State};
-use std::sync::Arc;
+use airlock_sandbox::stage::{Claim, Stage};
 
 /// Where a command runs.
-pub(super) struct InStage<'a, 'p> {
-    pub(super) workspace: &'a Workspace,
-    pub(super) name: &'a str,
-    pub(super) changes: &'a Changes<'p>,
-    /// Where its sandbox may be kept.
-    pub(super) warm: Option<&'a Arc<Warm>>,
+pub(super) struct InStage<'a, 'g, 'p>(pub(super) &'a Ground<'g, 'p>);
+
+/// A sandbox that stands in its stage. In this order: what is given up gives up its claim last.
+struct Standing {
+    sandbox: Sandbox,
+    stage: Stage,
+    claim: Claim,
 }
 
-impl InStage<'_, '_> {
+/// How often a stage is found with a run in it that nobody judged, before it is given up.
+const TRIES: usize = 3;
+
+impl InStage<'_, '_, '_> {
     pub(super) fn run(
         &self,
-        mut launch: Launch,
+        planned: &mut Planned,
         command: &Command,
         attached: Attached<'_>,
     ) -> Result<Ran, ProcessFailure> {
+        let Ground {
+            sandboxes,
+            changes,
+            warm,
+            ..
+        } = *self.0;
+        let name = match &planned.job.staging {
+            Staging::Stage(name) => name.clone(),
+            Staging::Session | Staging::None => return Err(ProcessFailure::NoMachine),
+        };
         // What was granted, and to whom: nobody finds what another left in the temporary directory.
-        let granted = format!("{:?} {:?}", launch.plan, self.changes.caller());
+        let granted = format!("{:?} {:?}", planned.plan, changes.caller());
         let granted = Digest::of(granted.as_bytes());
-        let kept = self.warm.and_then(|warm| warm.take(self.name, granted));
+        let kept = warm.and_then(|warm| warm.take(&name, granted));
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
-        // In this order: what is given up by a failure gives up its claim last.
-        let (claim, stage, sandbox) = match kept {
-            Some(kept) => (kept.claim, kept.stage, Some(kept.sandbox)),
-            None => {
-                let mut stage = stages::open(self.workspace, self.name)?;
-                // Held until the sandbox is gone: two overlays on one layer would corrupt it.
-                let claim = stages::claim(&mut stage)?;
-                (claim, stage, None)
-            }
+        let standing = match kept {
+            Some(kept) => Standing {
+                sandbox: kept.sandbox,
+                stage: kept.stage,
+                claim: kept.claim,
+            },
+            None => self.raised(planned)?,
         };
-        let aside = self.changes.begin(&stage)?;
-        let sandbox = match sandbox {
-            Some(sandbox) => Ok(sandbox),
-            None => stages::layers(&stage).and_then(|layers| {
-                launch.layers = Some(layers);
-                start(launch)
-            }),
-        };
-        let lasts = self.warm.is_some() && attached.terminal.is_none();
-        let (mut sandbox, ran) = match sandbox {
-            Ok(mut sandbox) => {
-                let ran = one_command(&mut sandbox, command, attached);
-                let keep = lasts && ran.as_ref().is_ok_and(ended_by_itself);
-                (keep.then_some(sandbox), ran)
-            }
-            Err(failure) => (None, Err(failure)),
-        };
+        let aside = changes.begin(&standing.stage)?;
+        let Standing {
+            mut sandbox,
+            stage,
+            claim,
+        } = standing;
+        let lasts = warm.is_some() && attached.terminal.is_none();
+        let ran = one_command(&mut sandbox, command, attached);
+        // One that was ended by force is gone before what it left is looked at.
+        let as_good = ran.as_ref().is_ok_and(ended_by_itself);
+        let mut sandbox = as_good.then_some(sandbox);
         // Whatever came of it: nothing runs in the stage any more, and nobody else has it yet.
-        let put_back = self
-            .changes
-            .end_with(&stage, aside, || drop(sandbox.take()))?;
+        let put_back = changes.end_with(&stage, aside, || drop(sandbox.take()))?;
         let mut ran = ran?;
         ran.put_back = put_back;
         ran.stage = Some(stage.name().to_string());
         ran.changes = stages::changes(&stage);
-        if let (Some(sandbox), Some(warm)) = (sandbox, self.warm) {
-            let kept = Kept {
-                granted,
-                sandbox,
-                stage,
-                claim,
-            };
-            warm.keep(self.name, kept);
+        match (sandbox, warm) {
+            (Some(sandbox), Some(warm)) if lasts => {
+                let kept = Kept {
+                    granted,
+                    sandbox,
+                    stage,
+                    claim,
+                };
+                warm.keep(&name, kept);
+            }
+            (Some(sandbox), _) => sandboxes.leave(sandbox, Some(claim)),
+            (None, _) => drop(claim),
         }
         Ok(ran)
+    }
+
+    /// A sandbox in its stage, in which every run so far was judged.
+    fn raised(&self, planned: &mut Planned) -> Result<Standing, ProcessFailure> {
+        for _ in 0..TRIES {
+            let started = planned.standing(self.0.workspace, self.0.sandboxes)?;
+            let (Some(stage), Some(claim)) = (started.stage, started.claim) else {
+                return Err(ProcessFailure::NoMachine);
+            };
+            if stage.unsettled()?.is_none() {
+                return Ok(Standing {
+                    sandbox: started.sandbox,
+                    stage,
+                    claim,
+                });
+            }
+            // What is put back must not be mounted.
+            drop(started.sandbox);
+            self.0.changes.settle(&stage)?;
+            drop(claim);
+        }
+        Err(ProcessFailure::Stage {
+            what: "runs in the stage end faster than they can be judged".to_owned(),
+            busy: true,
+        })
     }
 }
 

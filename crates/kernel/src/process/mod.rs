@@ -21,12 +21,21 @@ mod files;
 mod git;
 mod in_stage;
 mod job;
+mod ladder;
+#[cfg(not(target_os = "linux"))]
+mod no_sandboxes;
 mod own;
 mod plan;
 mod ran;
+#[cfg(target_os = "linux")]
+mod reserve;
 mod run;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 mod shell_run;
 mod stages;
+#[cfg(target_os = "linux")]
+mod start;
 mod streams;
 mod surround;
 mod testing;
@@ -41,8 +50,13 @@ pub(crate) use files::{Delete, Move, Patch, Write};
 pub use files::{Refusal as FileRefusal, serve_files};
 pub(crate) use git::{Commit, GitDiff, Log, Status};
 pub use job::Job;
+pub use ladder::{Ladder, Rung};
+#[cfg(not(target_os = "linux"))]
+pub use no_sandboxes::Sandboxes;
 pub(crate) use plan::{Grounds, Planned};
 pub use ran::{LimitHit, PutBack, Ran};
+#[cfg(target_os = "linux")]
+pub use sandboxes::Sandboxes;
 pub(crate) use shell_run::ShellRun;
 pub use stages::StageHold;
 pub(crate) use stages::view;

@@ -1,6 +1,7 @@
 //! From what is asked to what is granted: template, policy, decision and contract, each of which
 //! can only take away.
 
+use super::Sandboxes;
 use super::checks;
 use super::denials;
 use super::failure::{CheckId, ProcessFailure};
@@ -27,6 +28,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) lasting: bool,
     /// The stage of the call's session.
     pub(crate) stage: &'a str,
+    pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) request: &'a Request,
     pub(crate) decision: &'a Decision,
 }
@@ -37,6 +39,9 @@ pub(crate) struct Planned {
     pub(super) plan: Plan,
     pub(super) around: Around,
     pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+    /// The sandbox, once it is begun.
+    #[cfg(target_os = "linux")]
+    pub(super) starting: Option<super::start::Starting>,
 }
 
 impl Planned {
@@ -61,7 +66,7 @@ impl Planned {
             job.command.extend(git::excludes(&denied, root));
         }
         let job = &job;
-        let around = Around::look(machine, grounds.workspace)?;
+        let around = grounds.sandboxes.around(machine, grounds.workspace)?;
         let plan = build(
             job,
             document,
@@ -76,6 +81,8 @@ impl Planned {
             plan,
             around,
             environment,
+            #[cfg(target_os = "linux")]
+            starting: None,
         })
     }
 

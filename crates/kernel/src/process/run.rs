@@ -1,9 +1,11 @@
-//! Starts a sandbox for what was planned, runs its one command, and says how that ended.
+//! Runs the one command of what was planned in its sandbox, and says how that ended.
 
+use super::Sandboxes;
 use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
 use super::git;
+#[cfg(target_os = "linux")]
 use super::in_stage::InStage;
 use super::job::{Staging, Work};
 use super::plan::Planned;
@@ -13,12 +15,11 @@ use super::streams::{Attached, Kept};
 use super::testing;
 use super::warm::Warm;
 use crate::workspace::Workspace;
-use airlock_sandbox::launch::{Command, Launch, Stdin, Streams};
-use airlock_sandbox::{Minimum, Sandbox};
+use airlock_sandbox::Sandbox;
+use airlock_sandbox::launch::{Command, Stdin, Streams};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 
 /// The most a caller is given of each stream, where it is kept for them.
@@ -31,29 +32,40 @@ pub(crate) struct Finished {
     pub(crate) ran: Ran,
 }
 
+/// What a command runs on, and who judges what it changes.
+pub(super) struct Ground<'a, 'p> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) sandboxes: &'a Sandboxes,
+    pub(super) changes: &'a Changes<'p>,
+    /// Where its sandbox may be kept.
+    pub(super) warm: Option<&'a Arc<Warm>>,
+}
+
 impl Planned {
     /// Runs it. The attempt is recorded; this is the effect.
     pub(crate) fn run(
         self,
         workspace: &Workspace,
+        sandboxes: &Sandboxes,
         attached: Option<Attached<'_>>,
         changes: &Changes<'_>,
         warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
-        let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
-            return self.captured(workspace, changes, warm);
+        let ground = Ground {
+            workspace,
+            sandboxes,
+            changes,
+            warm,
         };
-        let ran = self.within(workspace, attached, changes, warm)?;
+        let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
+            return self.captured(&ground);
+        };
+        let ran = self.within(&ground, attached)?;
         let value = told(&ran);
         Ok(Finished { value, ran })
     }
 
-    fn captured(
-        self,
-        workspace: &Workspace,
-        changes: &Changes<'_>,
-        warm: Option<&Arc<Warm>>,
-    ) -> Result<Finished, ProcessFailure> {
+    fn captured(self, ground: &Ground<'_, '_>) -> Result<Finished, ProcessFailure> {
         let work = self.job.work.clone();
         let begun = std::time::SystemTime::now();
         let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
@@ -65,7 +77,7 @@ impl Planned {
             terminal: None,
             started: &|_| {},
         };
-        let ran = self.within(workspace, attached, changes, warm)?;
+        let ran = self.within(ground, attached)?;
         let mut value = told(&ran);
         let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
         match work {
@@ -79,7 +91,7 @@ impl Planned {
                 return Err(ProcessFailure::Output(what.to_owned()));
             }
             Work::Git(reading) => {
-                let value = git::answer(reading, &stdout, &stderr, &ran, changes)?;
+                let value = git::answer(reading, &stdout, &stderr, &ran, ground.changes)?;
                 return Ok(Finished { value, ran });
             }
             Work::Tests(reading) => {
@@ -87,7 +99,7 @@ impl Planned {
                 let counts = testing::counted(reading.framework, &printed);
                 let coverage = reading.coverage.then(|| {
                     let stage = ran.stage.as_deref().unwrap_or_default();
-                    let root = stages::view(workspace, stage).ok()?;
+                    let root = stages::view(ground.workspace, stage).ok()?;
                     testing::coverage(&root, begun)
                 });
                 if let Some(object) = value.as_object_mut() {
@@ -110,65 +122,31 @@ impl Planned {
 
     #[cfg(target_os = "linux")]
     fn within(
-        self,
-        workspace: &Workspace,
+        mut self,
+        ground: &Ground<'_, '_>,
         attached: Attached<'_>,
-        changes: &Changes<'_>,
-        warm: Option<&Arc<Warm>>,
     ) -> Result<Ran, ProcessFailure> {
-        let registry = workspace.state().path().join("sandboxes");
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&registry)
-            .map_err(|error| ProcessFailure::Sandbox(format!("cannot note sandboxes: {error}")))?;
         let command = Command {
             arguments: self.job.command.iter().map(Into::into).collect(),
-            environment: self.environment,
+            environment: std::mem::take(&mut self.environment),
             directory: None,
             lasting: false,
         };
-        let launch = Launch {
-            minimum: Minimum::of(&self.plan),
-            plan: self.plan,
-            base: self.around.base,
-            home: self.around.home,
-            layers: None,
-            registry,
-        };
-        match &self.job.staging {
-            Staging::Stage(name) => InStage {
-                workspace,
-                name,
-                changes,
-                warm,
-            }
-            .run(launch, &command, attached),
+        match self.job.staging {
+            Staging::Stage(_) => InStage(ground).run(&mut self, &command, attached),
             Staging::Session | Staging::None => {
-                let mut sandbox = start(launch)?;
-                one_command(&mut sandbox, &command, attached)
+                let mut started = self.standing(ground.workspace, ground.sandboxes)?;
+                let ran = one_command(&mut started.sandbox, &command, attached)?;
+                ground.sandboxes.leave(started.sandbox, started.claim);
+                Ok(ran)
             }
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn within(
-        self,
-        _: &Workspace,
-        _: Attached<'_>,
-        _: &Changes<'_>,
-        _: Option<&Arc<Warm>>,
-    ) -> Result<Ran, ProcessFailure> {
+    fn within(self, _: &Ground<'_, '_>, _: Attached<'_>) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
-}
-
-/// Starts a sandbox. What killed supervisors left goes before; what cannot go yet is tried again
-/// by the next command.
-#[cfg(target_os = "linux")]
-pub(super) fn start(launch: Launch) -> Result<Sandbox, ProcessFailure> {
-    let _collected = airlock_sandbox::collect(&launch.registry);
-    Ok(airlock_sandbox::start(launch)?)
 }
 
 /// Runs one command in a sandbox. Whatever it started ends with it.

@@ -9,8 +9,11 @@ use crate::tools::{
 };
 use crate::workspace::Workspace;
 use airlock_core::{RequestPath, Tier};
-use airlock_sandbox::launch::Layers;
-use airlock_sandbox::stage::{Claim, Diff, DiffOptions, Stage, StageError, StageSummary, Stages};
+use airlock_sandbox::launch::LayersKind;
+use airlock_sandbox::plan::Denial;
+use airlock_sandbox::stage::{
+    Claim, Diff, DiffOptions, Stage, StageError, StageKind, StageSummary, Stages,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,24 +35,44 @@ fn all(workspace: &Workspace) -> Result<Stages, StageError> {
     Stages::open(&workspace.state().path().join("stages"))
 }
 
-/// The stage `name`, made if it is not there.
-pub(super) fn open(workspace: &Workspace, name: &str) -> Result<Stage, ProcessFailure> {
-    let root = Path::new(workspace.root().path());
-    Ok(all(workspace)?.open_or_create(name, root, airlock_sandbox::stage_owner())?)
+/// The stage `name` of the workspace at `root`, made if it is not there.
+pub(super) fn open(state: &Path, root: &Path, name: &str) -> Result<Stage, ProcessFailure> {
+    let stages = Stages::open(&state.join("stages"))?;
+    let owner = airlock_sandbox::stage_owner();
+    let found = stages.open_or_create(name, root, owner)?;
+    // A copy without changes is of the tree as it was; what is over the tree is of it as it is.
+    if found.kind() == StageKind::Copy && changes(&found) == Some(0) {
+        drop(found);
+        stages.drop_stage(name)?;
+        return Ok(stages.open_or_create(name, root, owner)?);
+    }
+    Ok(found)
+}
+
+/// The same as a copy without what `denials` let nobody read, for a launcher that mounts no overlay.
+pub(super) fn open_copy(
+    state: &Path,
+    root: &Path,
+    name: &str,
+    denials: &[Denial],
+) -> Result<Stage, ProcessFailure> {
+    let stages = Stages::open(&state.join("stages"))?;
+    if let Some(stage) = stages.find(name)? {
+        // What holds no change is made anew, of the tree as it is now.
+        if changes(&stage) == Some(0) {
+            stages.drop_stage(name)?;
+        } else if stage.kind() == StageKind::Overlay {
+            let what = format!(
+                "stage `{name}` has changes over the real tree, which bubblewrap cannot show"
+            );
+            return Err(ProcessFailure::Stage { what, busy: false });
+        }
+    }
+    Ok(stages.open_or_copy_without(name, root, airlock_sandbox::stage_owner(), denials)?)
 }
 
 pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {
     Ok(stage.claim()?)
-}
-
-pub(super) fn layers(stage: &Stage) -> Result<Layers, ProcessFailure> {
-    stage.layers().ok_or_else(|| ProcessFailure::Stage {
-        what: format!(
-            "stage `{}` is a copy, which cannot be run in yet",
-            stage.name()
-        ),
-        busy: false,
-    })
 }
 
 /// The workspace as the stage `name` shows it; the real tree if there is no such stage.
@@ -63,10 +86,10 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     let Some(stage) = all(workspace)?.find(name)? else {
         return Ok(root.clone());
     };
-    let staged = match (stage.layers(), stage.copied_tree()) {
-        (Some(layers), _) => Staged::Over(layers.upper, stage.marks()),
-        (None, Some(copy)) => Staged::Instead(copy),
-        (None, None) => return Ok(root.clone()),
+    let layers = stage.layers();
+    let staged = match layers.kind {
+        LayersKind::Copy => Staged::Instead(layers.upper),
+        LayersKind::Overlay => Staged::Over(layers.upper, stage.marks()),
     };
     root.through(&staged)
         .map_err(|error| ProcessFailure::Stage {

@@ -6,10 +6,9 @@
 use super::failure::ProcessFailure;
 use crate::workspace::Workspace;
 use airlock_core::limits::PATH_BYTES;
-use airlock_sandbox::launch::Base;
 use airlock_sandbox::plan::OwnVariable;
-use airlock_sandbox::presets::{self, HomeEntry, Preset};
-use airlock_sandbox::{HostPath, PlanBuilder, Reach, Surroundings, base};
+use airlock_sandbox::presets::Facts;
+use airlock_sandbox::{HostPath, Outfit, PlanBuilder, Reach, Surroundings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -40,11 +39,9 @@ const TERMINAL: &[&str] = &["TERM", "COLORTERM", "NO_COLOR"];
 /// What is around one sandbox.
 pub(super) struct Around {
     pub(super) surroundings: Surroundings,
-    pub(super) base: Base,
-    pub(super) home: Vec<HomeEntry>,
+    pub(super) outfit: Outfit,
     /// Whether the workspace is a repository, whose hooks and settings git obeys.
     pub(super) repository: bool,
-    presets: Vec<Preset>,
     inside: HostPath,
 }
 
@@ -69,18 +66,16 @@ impl Around {
             own,
             home: Some(home.clone()),
         };
-        let facts = presets::Facts {
+        let facts = Facts {
             surroundings: &surroundings,
             environment: &machine.environment,
             workspace: &named(Path::new(root))?,
             network: Reach::None,
         };
-        let presets = presets::detect(&facts);
+        let record = workspace.state().path().join("outfit.json");
         Ok(Self {
-            base: base::detect(Path::new("/"), &home),
-            home: presets::home_entries(&presets, &home),
+            outfit: Outfit::remembered(&record, &facts, &home),
             repository: Path::new(root).join(".git").is_dir(),
-            presets,
             inside: home,
             surroundings,
         })
@@ -88,7 +83,9 @@ impl Around {
 
     /// Gives a plan the toolchains, the usual variables and the directories every program has.
     pub(super) fn apply(&self, builder: PlanBuilder) -> PlanBuilder {
-        let builder = presets::apply(builder, &self.presets)
+        let builder = self
+            .outfit
+            .apply(builder)
             .own(OwnVariable::Home, self.inside.as_os_str())
             .own(OwnVariable::TemporaryDirectory, "/tmp");
         USUAL

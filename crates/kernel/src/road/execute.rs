@@ -41,10 +41,15 @@ impl Kernel {
                     worker: self.file_worker(),
                     lasting: self.warm().is_some(),
                     stage: &valid.stage,
+                    sandboxes: self.sandboxes(),
                     request: &valid.request,
                     decision: &ruling.decision,
                 };
-                Ok(Some(Planned::new(job, &grounds)?))
+                let mut planned = Planned::new(job, &grounds)?;
+                if self.sandboxes().starts_early() {
+                    planned.begin(self.workspace(), self.sandboxes());
+                }
+                Ok(Some(planned))
             }
             // There is no fallback to a weaker tier: what has no host does not run.
             (tier @ (Tier::Kernel | Tier::Wasm | Tier::Process | Tier::Container), _) => {
@@ -85,7 +90,13 @@ impl Kernel {
         );
         let mut speaker = valid.prepared.speaker();
         let run = |attached: Option<Attached<'_>>| {
-            planned.run(self.workspace(), attached, &changes, self.warm())
+            planned.run(
+                self.workspace(),
+                self.sandboxes(),
+                attached,
+                &changes,
+                self.warm(),
+            )
         };
         let finished = match &mut speaker {
             Some(speaker) => run(Some(speaker.attach()?)),

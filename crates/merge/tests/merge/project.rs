@@ -63,7 +63,7 @@ impl Project {
 
     /// Where the stage's files are.
     pub(crate) fn staged(&self) -> PathBuf {
-        self.stage().copied_tree().unwrap()
+        self.stage().layers().upper
     }
 
     pub(crate) fn merges(&self) -> Merges {

@@ -1,6 +1,7 @@
 //! A file system seen from a root of its own, so that every distribution can be tried anywhere.
 
 use super::secret::file_holds_secret;
+use crate::looked;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -64,7 +65,7 @@ impl Tree {
     /// Whether `/etc`, if it can be listed, lists `path`.
     fn is_setting(&self, path: &Path) -> bool {
         let names = self.settings.get_or_init(|| {
-            let entries = fs::read_dir(self.on_host(Path::new(SETTINGS))).ok()?;
+            let entries = looked::read_dir(&self.on_host(Path::new(SETTINGS))).ok()?;
             entries.map(|entry| Some(entry.ok()?.file_name())).collect()
         });
         let name = path.file_name().unwrap_or_default();
@@ -73,7 +74,7 @@ impl Tree {
 
     fn look(&self, path: &Path) -> Option<Kind> {
         let host = self.on_host(path);
-        let kind = fs::symlink_metadata(&host).ok()?.file_type();
+        let kind = looked::there(&host).ok()?.file_type();
         if kind.is_symlink() {
             Some(Kind::Link(fs::read_link(&host).ok()?.into_os_string()))
         } else if kind.is_dir() {
@@ -130,7 +131,7 @@ impl Tree {
         let Some(real) = self.resolve(directory) else {
             return Vec::new();
         };
-        let Ok(entries) = fs::read_dir(self.on_host(&real)) else {
+        let Ok(entries) = looked::read_dir(&self.on_host(&real)) else {
             return Vec::new();
         };
         let fits = |name: &OsStr| {

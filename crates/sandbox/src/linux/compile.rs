@@ -1,11 +1,14 @@
 //! From a plan to the steps of its child.
 //!
-//! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps.
+//! Pure but for what [`Resolved`] has looked up: the same launch gives the same steps. They come in
+//! parts, each of which can be carried out while the next is made: what every sandbox has
+//! ([`Steps::beginning`]) and sees ([`Steps::system`]), what its plan gives it ([`Steps::view`]), and
+//! what then holds it ([`Steps::ending`]).
 
 use super::landlock::{self, Right};
 use super::limits::Rlimit;
-use super::program::{Entry, INSIDE, Op, Source, Step, attribute};
-use super::resolve::{Granted, Kind, Resolved};
+use super::program::{Entry, INSIDE, Op, Owner, RuleList, Source, Writer, attribute, filter_bytes};
+use super::resolve::{Granted, Ground, Kind, Resolved, Seen};
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Launch, LayersKind};
 use crate::plan::{Access, HostPath};
@@ -13,19 +16,30 @@ use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-/// Everything the steps are made from.
+/// What a sandbox sees.
 pub(super) struct Ingredients<'a> {
     pub(super) launch: &'a Launch,
     pub(super) resolved: &'a Resolved,
     /// Host user and group to become, where the supervisor is root.
-    pub(super) owner: Option<(u32, u32)>,
+    pub(super) owner: Option<Owner>,
+}
+
+/// What holds a sandbox once it sees what it may.
+pub(super) struct Walls<'a> {
+    /// Lists of tasks of its cgroups, which it joins by itself.
+    pub(super) groups: Vec<PathBuf>,
     pub(super) limits: &'a [Rlimit],
     pub(super) landlock: u32,
     pub(super) filter: Vec<Instruction>,
     /// The filter that asks the supervisor, with its flags, where a denial needs it.
     pub(super) asking: Option<(Vec<Instruction>, u32)>,
+    /// Whether it is still the host's root.
+    pub(super) as_root: bool,
 }
 
 const SEEN: u64 = attribute::READ_ONLY | attribute::NO_SETUID | attribute::NO_DEVICES;
@@ -68,21 +82,6 @@ pub(super) const PROC_HIDDEN: &[&str] = &[
     "timer_list",
 ];
 
-/// The steps, in order.
-pub(super) fn steps(ingredients: Ingredients<'_>) -> Result<Vec<Step>, Unfit> {
-    let mut steps = Steps::default();
-    steps.beginning(&ingredients)?;
-    steps.system(&ingredients)?;
-    steps.kernel_files(&ingredients)?;
-    steps.scratch(&ingredients)?;
-    for granted in &ingredients.resolved.granted {
-        steps.grant(granted, &ingredients)?;
-    }
-    steps.denials(&ingredients)?;
-    steps.ending(ingredients);
-    Ok(steps.all)
-}
-
 /// Something a plan or a machine has that cannot be said to the kernel.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unfit {
@@ -92,9 +91,13 @@ pub(super) enum Unfit {
     Layers,
 }
 
-#[derive(Default)]
-struct Steps {
-    all: Vec<Step>,
+/// The steps of one child.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// Those that were not handed over yet.
+    writer: Writer,
+    /// What each is for, in the words people are told when it fails.
+    words: Vec<String>,
     made: BTreeSet<Vec<u8>>,
     rights: Vec<(CString, Right, Kind)>,
 }
@@ -117,24 +120,54 @@ fn bytes(path: &HostPath) -> &[u8] {
 }
 
 impl Steps {
-    fn add(&mut self, op: Op, what: impl Into<String>) {
-        let what = what.into();
-        self.all.push(Step { op, what });
+    fn add(&mut self, op: Op<'_>, words: impl Into<String>) {
+        self.writer.add(op);
+        self.words.push(words.into());
     }
 
-    fn beginning(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+    /// Hands over the steps that were added since this was last asked.
+    pub(super) fn take(&mut self) -> io::Result<OwnedFd> {
+        std::mem::take(&mut self.writer).seal()
+    }
+
+    /// What the step of this number was for.
+    pub(super) fn words(&self, step: u32) -> &str {
+        let step = usize::try_from(step).unwrap_or(usize::MAX);
+        self.words.get(step).map_or("", String::as_str)
+    }
+
+    /// What every sandbox has: a root in the making, the kernel's own files and harmless devices.
+    pub(super) fn beginning(&mut self, ground: &Ground) -> Result<(), Unfit> {
         self.add(Op::Hostname, "name the machine");
         self.add(Op::Private, "keep mounts private");
-        let on = text(ingredients.resolved.base.as_os_str().as_bytes())?;
-        self.add(Op::Base { on }, "make a base to work from");
-        let options = text("mode=0755,size=1m,nr_inodes=4096")?;
+        let on = text(ground.base.as_os_str().as_bytes())?;
+        self.add(Op::Base { on: &on }, "make a base to work from");
+        let options = c"mode=0755,size=1m,nr_inodes=4096";
         self.add(Op::NewRoot { options }, "make a root");
+        self.kernel_files(ground)
+    }
+
+    /// What its plan lets it see.
+    pub(super) fn view(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+        self.memory(ingredients)?;
+        self.scratch(ingredients)?;
+        for granted in &ingredients.resolved.granted {
+            self.grant(granted, ingredients)?;
+        }
+        self.denials(ingredients)
+    }
+
+    fn memory(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         let memory = ingredients.launch.plan.limits().memory.as_bytes();
         let (size, files) = (memory / SCRATCH_PART, memory / SCRATCH_FILE);
         let files = files.min(SCRATCH_FILES);
         let options = text(format!("mode=0755,size={size},nr_inodes={files}"))?;
         let owner = ingredients.owner;
-        self.add(Op::Scratch { options, owner }, "make memory for files");
+        let op = Op::Scratch {
+            options: &options,
+            owner,
+        };
+        self.add(op, "make memory for files");
         Ok(())
     }
 
@@ -149,7 +182,8 @@ impl Steps {
         Ok(())
     }
 
-    fn entry(path: &[u8]) -> Result<Entry, Unfit> {
+    /// The directory a path lies in, and its name there.
+    fn split(path: &[u8]) -> Result<(CString, CString), Unfit> {
         let path = relative(path);
         let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => (
@@ -158,16 +192,13 @@ impl Steps {
             ),
             None => (b".".as_slice(), path),
         };
-        Ok(Entry {
-            parent: text(parent)?,
-            name: text(name)?,
-            owner: None,
-        })
+        Ok((text(parent)?, text(name)?))
     }
 
     fn directory(&mut self, path: &[u8]) -> Result<(), Unfit> {
         if relative(path) != b"." && self.made.insert(relative(path).to_vec()) {
-            let entry = Self::entry(path)?;
+            let (parent, name) = Self::split(path)?;
+            let entry = entry(&parent, &name, None);
             self.add(Op::Directory { entry }, made("directory", path));
         }
         Ok(())
@@ -179,9 +210,9 @@ impl Steps {
             Kind::Directory => self.directory(path),
             Kind::Other => {
                 if self.made.insert(relative(path).to_vec()) {
-                    let entry = Self::entry(path)?;
-                    let text = Vec::new();
-                    self.add(Op::File { entry, text }, made("file", path));
+                    let (parent, name) = Self::split(path)?;
+                    let entry = entry(&parent, &name, None);
+                    self.add(Op::File { entry, text: &[] }, made("file", path));
                 }
                 Ok(())
             }
@@ -190,17 +221,19 @@ impl Steps {
 
     fn link(&mut self, path: &[u8], target: &OsStr) -> Result<(), Unfit> {
         self.parents(path)?;
-        let entry = Self::entry(path)?;
-        let target = text(target.as_bytes())?;
-        self.add(Op::Link { entry, target }, made("link", path));
+        let (parent, name) = Self::split(path)?;
+        let op = Op::Link {
+            entry: entry(&parent, &name, None),
+            target: &text(target.as_bytes())?,
+        };
+        self.add(op, made("link", path));
         Ok(())
     }
 
-    fn bind(&mut self, source: Source, path: &[u8], attributes: u64) -> Result<(), Unfit> {
-        let place = text(relative(path))?;
+    fn bind(&mut self, source: Source<'_>, path: &[u8], attributes: u64) -> Result<(), Unfit> {
         let op = Op::Bind {
             source,
-            place,
+            place: &text(relative(path))?,
             attributes,
             map: None,
         };
@@ -213,25 +246,29 @@ impl Steps {
         Ok(())
     }
 
-    fn system(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
-        for (entry, kind) in &ingredients.resolved.system {
+    /// What every sandbox sees of the system.
+    pub(super) fn system(&mut self, seen: &Seen) -> Result<(), Unfit> {
+        for (entry, kind) in &seen.system {
             match entry {
                 SystemEntry::Existing(path) => {
                     let path = bytes(path);
                     self.mount_point(path, *kind)?;
-                    let source = Source::Host(text(relative(path))?);
-                    self.bind(source, path, SEEN)?;
+                    let source = text(relative(path))?;
+                    self.bind(Source::Host(&source), path, SEEN)?;
                     self.right(path, Right::Read, *kind)?;
                 }
                 SystemEntry::Link { path, target } => self.link(bytes(path), target)?,
             }
         }
-        for (mask, empty) in &ingredients.resolved.masks {
+        for (mask, empty) in &seen.masks {
             self.hide(mask, *empty)?;
         }
-        for (name, place, content) in &ingredients.resolved.texts {
-            let text = content.clone();
-            self.add(Op::Text { name, text }, made("file", place.as_bytes()));
+        for (name, place, content) in &seen.texts {
+            let op = Op::Text {
+                name,
+                text: content,
+            };
+            self.add(op, made("file", place.as_bytes()));
             self.bind(Source::Base(name), place.as_bytes(), SEEN)?;
         }
         Ok(())
@@ -246,11 +283,11 @@ impl Steps {
         self.bind(Source::Base(source), bytes(path), SEEN)
     }
 
-    fn kernel_files(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
+    fn kernel_files(&mut self, ground: &Ground) -> Result<(), Unfit> {
         self.directory(b"/proc")?;
         let flags = READ_ONLY | NO_SETUID | NO_DEVICES | NO_EXEC;
         self.mount(c"proc", b"/proc", flags, None)?;
-        for name in &ingredients.resolved.proc_hidden {
+        for name in &ground.proc_hidden {
             let path = [b"/proc/", name.as_bytes()].concat();
             self.bind(Source::Base(c"/nothing"), &path, SEEN)?;
         }
@@ -259,8 +296,8 @@ impl Steps {
         for name in DEVICES {
             let path = [b"/dev/", name.as_bytes()].concat();
             self.mount_point(&path, Kind::Other)?;
-            let source = Source::Host(text(relative(&path))?);
-            self.bind(source, &path, DEVICE)?;
+            let source = text(relative(&path))?;
+            self.bind(Source::Host(&source), &path, DEVICE)?;
         }
         for (name, target) in DEVICE_LINKS {
             self.link(&[b"/dev/", name.as_bytes()].concat(), OsStr::new(target))?;
@@ -273,18 +310,17 @@ impl Steps {
 
     fn mount(
         &mut self,
-        kind: &'static CStr,
+        kind: &CStr,
         path: &[u8],
         flags: u32,
         options: Option<&str>,
     ) -> Result<(), Unfit> {
-        let place = text(relative(path))?;
         let options = options.map(text).transpose()?;
         let op = Op::Mount {
             kind,
-            place,
+            place: &text(relative(path))?,
             flags,
-            options,
+            options: options.as_deref(),
         };
         let what = format!("mount {} at", kind.to_string_lossy());
         self.add(op, made(&what, path));
@@ -303,8 +339,8 @@ impl Steps {
             self.bind(Source::Base(source), path, WRITABLE)?;
             self.right(path, Right::Write, Kind::Directory)?;
         }
-        for entry in &ingredients.launch.home {
-            self.at_home(entry, home, ingredients.owner)?;
+        for one in &ingredients.launch.home {
+            self.at_home(one, home, ingredients.owner)?;
         }
         Ok(())
     }
@@ -312,34 +348,34 @@ impl Steps {
     /// Puts something into the home, with the directories above it, as the sandbox's own.
     fn at_home(
         &mut self,
-        entry: &HomeEntry,
+        wanted: &HomeEntry,
         home: &[u8],
-        owner: Option<(u32, u32)>,
+        owner: Option<Owner>,
     ) -> Result<(), Unfit> {
         let mut at = home.to_vec();
-        let names: Vec<&OsStr> = entry.at.iter().collect();
+        let names: Vec<&OsStr> = wanted.at.iter().collect();
         for (index, name) in names.iter().enumerate() {
             at.push(b'/');
             at.extend(name.as_bytes());
-            let mut own = Self::entry(&at)?;
-            own.owner = owner;
+            let (parent, name) = Self::split(&at)?;
+            let own = entry(&parent, &name, owner);
             if index + 1 < names.len() {
                 if self.made.insert(relative(&at).to_vec()) {
                     self.add(Op::Directory { entry: own }, made("directory", &at));
                 }
                 continue;
             }
-            let op = match &entry.content {
-                Content::Link(target) => Op::Link {
-                    entry: own,
-                    target: text(bytes(target))?,
-                },
-                Content::File(content) => Op::File {
-                    entry: own,
-                    text: content.clone().into_bytes(),
-                },
-            };
-            self.add(op, made("entry", &at));
+            let words = made("entry", &at);
+            match &wanted.content {
+                Content::Link(target) => {
+                    let target = &text(bytes(target))?;
+                    self.add(Op::Link { entry: own, target }, words);
+                }
+                Content::File(content) => {
+                    let text = content.as_bytes();
+                    self.add(Op::File { entry: own, text }, words);
+                }
+            }
         }
         Ok(())
     }
@@ -351,18 +387,18 @@ impl Steps {
         let (attributes, right) = match granted.access {
             Access::Read if granted.kind == Kind::Directory => {
                 self.right(path, Right::Read, Kind::Directory)?;
-                return self.seen(path, source, granted, ingredients);
+                return self.seen(path, &source, granted, ingredients);
             }
             Access::Read => (SEEN, Right::Read),
             Access::Write => (WRITABLE, Right::Write),
             Access::Stage => {
                 self.right(path, Right::Write, Kind::Directory)?;
-                return self.stage(path, source, granted, ingredients);
+                return self.stage(path, &source, granted, ingredients);
             }
         };
         let op = Op::Bind {
-            source: Source::Host(source),
-            place: text(relative(path))?,
+            source: Source::Host(&source),
+            place: &text(relative(path))?,
             attributes,
             map: granted.map,
         };
@@ -375,14 +411,14 @@ impl Steps {
     fn seen(
         &mut self,
         path: &[u8],
-        source: CString,
+        source: &CStr,
         granted: &Granted,
         ingredients: &Ingredients<'_>,
     ) -> Result<(), Unfit> {
-        let number = self.all.len();
+        let number = self.words.len();
         let keep = Op::Keep {
             source,
-            at: text(format!("/seen{number}"))?,
+            at: &text(format!("/seen{number}"))?,
             attributes: SEEN,
             map: granted.map,
         };
@@ -401,15 +437,15 @@ impl Steps {
     fn stage(
         &mut self,
         path: &[u8],
-        source: CString,
+        source: &CStr,
         granted: &Granted,
         ingredients: &Ingredients<'_>,
     ) -> Result<(), Unfit> {
         let layers = ingredients.launch.layers.as_ref().ok_or(Unfit::Layers)?;
         let (upper, work) = (&layers.upper, &layers.work);
         if layers.kind == LayersKind::Copy {
-            let source = Source::Host(text(relative(upper.as_os_str().as_bytes()))?);
-            return self.bind(source, path, WRITABLE);
+            let source = text(relative(upper.as_os_str().as_bytes()))?;
+            return self.bind(Source::Host(&source), path, WRITABLE);
         }
         let beside = upper
             .parent()
@@ -426,14 +462,14 @@ impl Steps {
         };
         let lower = Op::Keep {
             source,
-            at: c"/lower".to_owned(),
+            at: c"/lower",
             attributes: SEEN,
             map: granted.map,
         };
         self.add(lower, made("find the workspace for", path));
         let layer = Op::Keep {
-            source: text(relative(parent.as_os_str().as_bytes()))?,
-            at: c"/layer".to_owned(),
+            source: &text(relative(parent.as_os_str().as_bytes()))?,
+            at: c"/layer",
             attributes: WRITABLE,
             map: None,
         };
@@ -442,14 +478,16 @@ impl Steps {
         let own = if ingredients.owner.is_some() {
             "redirect_dir=nofollow,metacopy=off,index=off,xino=off"
         } else {
-            "userxattr"
+            "userxattr,index=off"
         };
         let mut lower = "/lower";
         for name in &ingredients.resolved.ghosts {
             lower = "/ghost:/lower";
-            let name = text(name.as_bytes())?;
-            let owner = ingredients.owner;
-            self.add(Op::Ghost { name, owner }, "hold a denied place");
+            let op = Op::Ghost {
+                name: &text(name.as_bytes())?,
+                owner: ingredients.owner,
+            };
+            self.add(op, "hold a denied place");
         }
         let options = format!(
             "lowerdir={lower},upperdir=/layer/{upper},workdir=/layer/{work},volatile,{own}"
@@ -463,50 +501,75 @@ impl Steps {
         }
         for path in &ingredients.resolved.frozen {
             let path = bytes(path);
-            let source = Source::New(text(relative(path))?);
-            self.bind(source, path, SEEN)?;
+            let source = text(relative(path))?;
+            self.bind(Source::New(&source), path, SEEN)?;
         }
         Ok(())
     }
 
-    fn ending(&mut self, ingredients: Ingredients<'_>) {
-        self.add(Op::Enter, "enter the new root");
-        self.rights
-            .push((c"/".to_owned(), Right::List, Kind::Directory));
-        if ingredients.owner.is_some() {
-            let what = format!("become user {INSIDE} of a user namespace");
-            self.add(Op::Become, what);
+    /// What then holds it, to the last wall.
+    pub(super) fn ending(&mut self, walls: &Walls<'_>) -> Result<(), Unfit> {
+        for tasks in &walls.groups {
+            let tasks = text(relative(tasks.as_os_str().as_bytes()))?;
+            self.add(Op::Join { tasks: &tasks }, "join the sandbox's cgroup");
         }
-        for limit in ingredients.limits {
+        self.add(Op::Enter, "enter the new root");
+        if walls.as_root {
+            let words = format!("become user {INSIDE} of a user namespace");
+            self.add(Op::Become, words);
+        }
+        for limit in walls.limits {
             let (resource, soft, hard) = (limit.number(), limit.soft, limit.hard);
-            let what = format!("set resource limit {resource} to {soft}");
-            self.add(
-                Op::Limit {
-                    resource,
-                    soft,
-                    hard,
-                },
-                what,
-            );
+            let words = format!("set resource limit {resource} to {soft}");
+            let op = Op::Limit {
+                resource,
+                soft,
+                hard,
+            };
+            self.add(op, words);
         }
         self.add(Op::Powerless, "give up capabilities");
-        if ingredients.landlock > 0 {
-            let ruleset = landlock::ruleset(ingredients.landlock);
-            let rights = std::mem::take(&mut self.rights);
-            let rules = rights
-                .into_iter()
-                .map(|(path, right, kind)| {
-                    (path, landlock::access(right, kind, ingredients.landlock))
-                })
-                .collect();
-            self.add(Op::Landlock { ruleset, rules }, "raise Landlock rules");
-        }
+        self.landlock(walls.landlock);
         // The first filter lets no further ones be installed, so it comes last.
-        if let Some((program, flags)) = ingredients.asking {
-            self.add(Op::Ask { program, flags }, "install the filter for denials");
+        if let Some((program, flags)) = &walls.asking {
+            let op = Op::Ask {
+                program: &filter_bytes(program),
+                flags: *flags,
+            };
+            self.add(op, "install the filter for denials");
         }
-        let program = ingredients.filter;
+        let program = &filter_bytes(&walls.filter);
         self.add(Op::Filter { program }, "install the seccomp filter");
+        self.add(Op::Serve, "begin to take commands");
+        Ok(())
+    }
+
+    fn landlock(&mut self, version: u32) {
+        if version == 0 {
+            return;
+        }
+        let mut list = RuleList::default();
+        for (path, right, kind) in std::mem::take(&mut self.rights) {
+            list.allow(&path, landlock::access(right, kind, version));
+        }
+        list.allow(
+            c"/",
+            landlock::access(Right::List, Kind::Directory, version),
+        );
+        let op = Op::Landlock {
+            ruleset: landlock::ruleset(version),
+            known: landlock::ruleset_bytes(version),
+            rules: list.rules(),
+        };
+        self.add(op, "raise Landlock rules");
+    }
+}
+
+const fn entry<'a>(parent: &'a CStr, name: &'a CStr, owner: Option<Owner>) -> Entry<'a> {
+    Entry {
+        parent,
+        name,
+        owner,
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -90,6 +90,23 @@ impl Hold {
         })
     }
 
+    /// Lists of tasks by which the sandbox's first process joins the group by itself.
+    pub(super) fn own_lists(&self) -> Vec<PathBuf> {
+        let lists = self.group.as_ref().map(Group::own_lists);
+        lists.unwrap_or_default()
+    }
+
+    /// Takes the process into those parts of the group that it cannot join by itself.
+    pub(super) fn take_in_rest(&self, pid: i32) -> Result<(), StartError> {
+        let Some(group) = &self.group else {
+            return Ok(());
+        };
+        let pid = u32::try_from(pid).unwrap_or(0);
+        group
+            .add_unified(pid)
+            .map_err(|error| failed("put the sandbox into its cgroup", error))
+    }
+
     /// Takes the process and what it starts into the group.
     pub(super) fn take_in(&self, pid: i32) -> Result<(), StartError> {
         let Some(group) = &self.group else {
@@ -99,6 +116,11 @@ impl Hold {
         group
             .add(pid)
             .map_err(|error| failed("put the sandbox into its cgroup", error))
+    }
+
+    /// Whether there is more than processes: a cgroup, which nobody else would remove.
+    pub(super) const fn leaves_something(&self) -> bool {
+        self.group.is_some() || self.noted.is_some()
     }
 
     /// What every process inherits.

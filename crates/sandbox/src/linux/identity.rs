@@ -6,7 +6,7 @@
 
 use super::program::INSIDE;
 use super::sys;
-use rustix::fd::{AsRawFd, OwnedFd, RawFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, WaitIdOptions, getegid, geteuid, pidfd_send_signal, waitid};
 use std::collections::BTreeMap;
@@ -71,23 +71,34 @@ impl Identity {
 
 /// User namespaces that make the owner of a tree the sandbox's user, one for each owner.
 #[derive(Debug, Default)]
-pub(super) struct Maps(BTreeMap<(u32, u32), OwnedFd>);
+pub(super) struct Maps {
+    numbers: BTreeMap<(u32, u32), u32>,
+    namespaces: Vec<OwnedFd>,
+}
+
+/// The most of them that one sandbox can have.
+pub(super) const MOST_MAPS: usize = 64;
 
 impl Maps {
-    /// The namespace for trees of this owner; none where the owner needs no change.
-    pub(super) fn of(&mut self, user: u32, group: u32) -> io::Result<Option<RawFd>> {
-        if let Some(found) = self.0.get(&(user, group)) {
-            return Ok(Some(found.as_raw_fd()));
+    /// The number of the namespace for trees of this owner.
+    pub(super) fn of(&mut self, user: u32, group: u32) -> io::Result<u32> {
+        if let Some(number) = self.numbers.get(&(user, group)) {
+            return Ok(*number);
         }
-        let made = namespace(user, group)?;
-        let number = made.as_raw_fd();
-        self.0.insert((user, group), made);
-        Ok(Some(number))
+        let number = self.namespaces.len();
+        if number >= MOST_MAPS {
+            let why = format!("what is granted has more than {MOST_MAPS} owners");
+            return Err(io::Error::other(why));
+        }
+        let number = u32::try_from(number).map_err(io::Error::other)?;
+        self.namespaces.push(namespace(user, group)?);
+        self.numbers.insert((user, group), number);
+        Ok(number)
     }
 
-    /// The descriptors the child needs.
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.0.values().map(AsRawFd::as_raw_fd)
+    /// All of them, by their numbers.
+    pub(super) fn namespaces(&self) -> &[OwnedFd] {
+        &self.namespaces
     }
 }
 

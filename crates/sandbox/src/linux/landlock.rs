@@ -52,7 +52,7 @@ pub(super) const fn ruleset(version: u32) -> Ruleset {
 }
 
 /// How many bytes of a [`Ruleset`] `version` knows.
-pub(super) const fn ruleset_bytes(version: u32) -> usize {
+pub(super) const fn ruleset_bytes(version: u32) -> u32 {
     match version {
         0..=3 => 8,
         4 | 5 => 16,

@@ -1,8 +1,8 @@
 //! The launchers for Linux: the native one, and [`bwrap`], which shares its supervisor's side.
 //!
-//! [`resolve`] looks up what a launch means on this machine, [`compile`] makes a program of it,
-//! [`sys`] carries it out in a child that ends up as init of a sandbox, and [`sandbox`] and
-//! [`supervise`] are its supervisor's side.
+//! [`prepared`] makes a child in namespaces of its own, [`resolve`] looks up what a launch means on
+//! this machine, [`compile`] makes steps of it, [`sys`] carries them out in the child, which ends up
+//! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side.
 
 mod broker;
 mod bwrap;
@@ -13,6 +13,8 @@ mod hold;
 mod identity;
 mod landlock;
 mod limits;
+mod outlet;
+mod prepared;
 pub mod probe;
 mod program;
 mod pump;
@@ -25,6 +27,7 @@ mod wire;
 
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
+pub use prepared::{Prepared, prepare};
 pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.

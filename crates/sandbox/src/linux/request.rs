@@ -1,9 +1,9 @@
 //! A command as init reads it: counts and texts in a sealed memory file.
 
+use super::program::sealed;
 use crate::launch::{Command, RunError};
 use crate::plan::HostPath;
 use rustix::fd::OwnedFd;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,17 +18,8 @@ pub(super) fn write(command: &Command, directory: &HostPath) -> Result<OwnedFd, 
         what: "cannot hand over the command",
         source,
     };
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = memfd_create(c"command", flags).map_err(|errno| io(errno.into()))?;
-    let mut left = bytes.as_slice();
-    while !left.is_empty() {
-        let written = rustix::io::write(&file, left).map_err(|errno| io(errno.into()))?;
-        left = left.get(written..).unwrap_or_default();
-    }
     // Init maps it: nobody may shorten it under its feet.
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    fcntl_add_seals(&file, seals).map_err(|errno| io(errno.into()))?;
-    Ok(file)
+    sealed(c"command", &bytes).map_err(io)
 }
 
 fn encode(command: &Command, directory: &HostPath) -> Result<Vec<u8>, RunError> {

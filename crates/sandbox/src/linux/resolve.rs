@@ -8,12 +8,11 @@ use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, Layers, LayersKind, StartError};
+use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::RawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -33,23 +32,61 @@ pub(super) struct Granted {
     pub(super) source: PathBuf,
     pub(super) kind: Kind,
     pub(super) access: Access,
-    /// The user namespace by which its owner becomes the sandbox's, where the supervisor is root.
-    pub(super) map: Option<RawFd>,
+    /// Which of the user namespaces makes its owner the sandbox's, where the supervisor is root.
+    pub(super) map: Option<u32>,
 }
 
 /// A file made for the sandbox: its name in the base, its place, its content.
 pub(super) type Text = (&'static CStr, &'static str, Vec<u8>);
 
-/// What a launch means on this machine.
+/// What every sandbox on this machine is built on.
 #[derive(Debug)]
-pub(super) struct Resolved {
+pub(super) struct Ground {
     /// A directory the base can be made on.
     pub(super) base: &'static Path,
+    /// Files of the kernel's that nobody inside needs.
+    pub(super) proc_hidden: Vec<&'static str>,
+}
+
+impl Ground {
+    pub(super) fn find() -> Result<Self, StartError> {
+        let base = BASES.iter().map(Path::new).find(|path| path.is_dir());
+        let nowhere = || {
+            step(
+                "find a directory to work on".into(),
+                io::ErrorKind::NotFound.into(),
+            )
+        };
+        let there = |name: &&&str| Path::new("/proc").join(name).exists();
+        Ok(Self {
+            base: base.ok_or_else(nowhere)?,
+            proc_hidden: PROC_HIDDEN.iter().filter(there).copied().collect(),
+        })
+    }
+}
+
+/// What every sandbox sees of the system.
+#[derive(Debug)]
+pub(super) struct Seen {
     pub(super) system: Vec<(SystemEntry, Kind)>,
     /// What of the system is hidden, and whether it then reads as empty.
     pub(super) masks: Vec<(Mask, bool)>,
     pub(super) texts: Vec<Text>,
-    pub(super) proc_hidden: Vec<&'static str>,
+}
+
+impl Seen {
+    pub(super) fn of(base: &Base) -> Result<Self, StartError> {
+        Ok(Self {
+            system: system(&base.system)?,
+            masks: base.masks.iter().map(masked).collect(),
+            texts: texts(base),
+        })
+    }
+}
+
+/// What a launch means on this machine.
+#[derive(Debug)]
+pub(super) struct Resolved {
     pub(super) granted: Vec<Granted>,
     /// Denied paths that exist.
     pub(super) hidden: Vec<Mask>,
@@ -83,22 +120,9 @@ impl Resolved {
         identity: Identity,
         maps: &mut Maps,
     ) -> Result<Self, StartError> {
-        let base = BASES.iter().map(Path::new).find(|path| path.is_dir());
-        let nowhere = || {
-            step(
-                "find a directory to work on".into(),
-                io::ErrorKind::NotFound.into(),
-            )
-        };
         let granted = granted(launch, identity, maps)?;
         let denied = Denied::of(launch);
-        let there = |name: &&&str| Path::new("/proc").join(name).exists();
         Ok(Self {
-            base: base.ok_or_else(nowhere)?,
-            system: system(&launch.base.system)?,
-            masks: launch.base.masks.iter().map(masked).collect(),
-            texts: texts(launch),
-            proc_hidden: PROC_HIDDEN.iter().filter(there).copied().collect(),
             granted,
             hidden: denied.hidden,
             frozen: denied.frozen,
@@ -132,8 +156,8 @@ fn masked(mask: &Mask) -> (Mask, bool) {
 }
 
 /// Who the sandbox's user is, for programs that ask.
-fn texts(launch: &Launch) -> Vec<Text> {
-    let files = identity_files(&launch.base.home);
+fn texts(base: &Base) -> Vec<Text> {
+    let files = identity_files(&base.home);
     let all = [
         (c"/passwd", "/etc/passwd", files.passwd),
         (c"/group", "/etc/group", files.group),
@@ -160,9 +184,11 @@ fn granted(
             return Err(step(shown(), why));
         }
         let map = match identity {
-            Identity::Root { .. } => maps
-                .of(metadata.uid(), metadata.gid())
-                .map_err(|source| step("make a user namespace for a mount".into(), source))?,
+            Identity::Root { .. } => {
+                let made = maps.of(metadata.uid(), metadata.gid());
+                let what = "make a user namespace for a mount";
+                Some(made.map_err(|source| step(what.into(), source))?)
+            }
             Identity::User { .. } => None,
         };
         Ok(Granted {

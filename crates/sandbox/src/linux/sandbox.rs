@@ -4,32 +4,24 @@
 //! it is. Non-guarantee: a supervisor that is killed cleans nothing up; what it leaves - a note, a
 //! cgroup - is for the collector. Processes end by themselves, since init ends with the socket.
 
-use super::broker::{Broker, Guarded, notify_filter};
+use super::broker::Broker;
 use super::bwrap::{Attendant, Tried};
-use super::compile::{Ingredients, steps};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
-use super::identity::{Identity, Maps};
-use super::landlock;
-use super::program::Step;
-use super::resolve::Resolved;
-use super::sys::{self, notify::WAIT_KILLABLE_RECV};
-use super::wire::{Notice, Order};
-use crate::launch::{Launch, Layers, LayersKind, StartError};
+use super::identity::Identity;
+use super::prepared::prepare;
+use super::sys;
+use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
-use crate::plan::{Class, Denial, Plan};
+use crate::plan::{Class, Plan};
 use crate::report::{Enforced, Launcher, Raised, Report, Wall};
 use crate::seccomp::{Architecture, Instruction, Profile, compile};
 use crate::stage::Owner;
-use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::io;
-use std::time::Duration;
-
-/// How long raising the walls may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+use std::mem::ManuallyDrop;
 
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
@@ -86,192 +78,69 @@ fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
 
 /// Raises the walls `launch` asks for.
 pub fn start(launch: Launch) -> Result<Sandbox, StartError> {
-    let id = new_id();
-    let identity = Identity::own();
-    let mut maps = Maps::default();
-    let resolved = Resolved::of(&launch, identity, &mut maps)?;
-    let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
-    let version = sys::landlock_version();
-    let ingredients = Ingredients {
-        launch: &launch,
-        resolved: &resolved,
-        owner: identity.other(),
-        limits: &hold.rlimits(launch.plan.limits()),
-        landlock: version,
-        filter: filter_for(launch.plan.profile())?,
-        asking: asking(&resolved)?,
-    };
-    let steps =
-        steps(ingredients).map_err(|unfit| failed("read the plan", io::Error::other(unfit)))?;
-    forget_volatile(&launch);
-    let (ours, init) = give_birth(steps, identity, &maps, landlock::ruleset_bytes(version))?;
-    let control = Control::new(ours).map_err(|source| failed("make a wake-up call", source))?;
-    let mut descriptors = init.raise(control.channel(), identity, &hold)?.into_iter();
-    let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
-    let root = descriptors.next().ok_or_else(lost)?;
-    let broker = descriptors
-        .next()
-        .map(|listener| guard(listener, &root, resolved.brokered, identity))
-        .transpose()?;
-    let raised = hold.report(raised(&launch.plan, version));
-    let enforced = raised.finish(launch.plan, &launch.minimum)?;
-    // A sandbox in the making can always become one that stands.
-    let _running = control.event(Event::Enforced);
-    Ok(Sandbox {
-        id,
-        enforced,
-        control,
-        keeper: Keeper::Native {
-            init: init.process,
-            root,
-        },
-        broker,
-        hold,
-    })
+    prepare()?.start(launch)
 }
 
-/// The filter that asks the broker, where there is something only it can deny.
-fn asking(resolved: &Resolved) -> Result<Option<(Vec<Instruction>, u32)>, StartError> {
-    if resolved.brokered.is_empty() {
-        return Ok(None);
-    }
-    let architecture = own_architecture().map_err(|source| failed("find a filter", source))?;
-    let flags = u32::try_from(WAIT_KILLABLE_RECV).unwrap_or_default();
-    Ok(Some((notify_filter(architecture), flags)))
-}
-
-fn guard(
-    listener: OwnedFd,
-    root: &OwnedFd,
-    denials: Vec<Denial>,
-    identity: Identity,
-) -> Result<Broker, StartError> {
-    let started = root.try_clone().and_then(|root| {
-        Broker::start(Guarded {
-            listener,
+impl Sandbox {
+    /// A sandbox of which every wall stands.
+    pub(super) fn standing(
+        launch: Launch,
+        standing: Standing,
+        landlock: u32,
+    ) -> Result<Self, StartError> {
+        let Standing {
+            id,
+            control,
+            init,
             root,
-            denials,
-            identity: identity.other(),
+            broker,
+            hold,
+        } = standing;
+        let raised = hold.report(raised(&launch.plan, landlock));
+        let enforced = raised.finish(launch.plan, &launch.minimum)?;
+        // A sandbox in the making can always become one that stands.
+        let _running = control.event(Event::Enforced);
+        Ok(Self {
+            id,
+            enforced,
+            control,
+            keeper: Keeper::Native { init, root },
+            broker,
+            hold,
         })
-    });
-    started.map_err(|source| failed("start the broker of denials", source))
+    }
 }
 
-fn failed(step: impl Into<String>, source: io::Error) -> StartError {
+/// What is left when the native launcher has raised its walls.
+pub(super) struct Standing {
+    pub(super) id: String,
+    pub(super) control: Control,
+    pub(super) init: Init,
+    pub(super) root: OwnedFd,
+    pub(super) broker: Option<Broker>,
+    pub(super) hold: Hold,
+}
+
+pub(super) fn failed(step: impl Into<String>, source: io::Error) -> StartError {
     StartError::Step {
         step: step.into(),
         source,
     }
 }
 
-/// A child that has not yet raised its walls.
-struct Newborn {
-    process: Init,
-    steps: Vec<Step>,
-}
-
 /// The supervisor's end and init's of what they talk over.
-fn sockets() -> Result<(OwnedFd, OwnedFd), StartError> {
+pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd), StartError> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     socketpair(AddressFamily::UNIX, kind, flags, None)
         .map_err(|errno| failed("make a socket", errno.into()))
 }
 
-/// Makes the process that becomes init.
-fn give_birth(
-    steps: Vec<Step>,
-    identity: Identity,
-    maps: &Maps,
-    ruleset_bytes: usize,
-) -> Result<(Channel, Newborn), StartError> {
-    let (ours, theirs) = sockets()?;
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())
-        .map_err(|errno| failed("open /dev/null", errno.into()))?;
-    let mut keep: Vec<RawFd> = maps.descriptors().chain([theirs.as_raw_fd()]).collect();
-    keep.sort_unstable();
-    let program = sys::Start {
-        steps,
-        control: theirs.as_raw_fd(),
-        null: null.as_raw_fd(),
-        keep,
-        ruleset_bytes,
-    };
-    let child = sys::clone_process(namespaces(identity), || program.run())
-        .map_err(|source| failed("make namespaces", source))?;
-    let newborn = Newborn {
-        process: Init(child),
-        steps: program.steps,
-    };
-    Ok((Channel::new(ours), newborn))
-}
-
-/// Root enters a user namespace last: until then it mounts as the host's root, and what it mounted
-/// is then out of its own reach.
-const fn namespaces(identity: Identity) -> i32 {
-    let all = libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWNET
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWCGROUP;
-    match identity {
-        Identity::User { .. } => all | libc::CLONE_NEWUSER,
-        Identity::Root { .. } => all,
-    }
-}
-
-impl Newborn {
-    /// Leads the child through its program. Gives the descriptors it hands over at the end.
-    fn raise(
-        &self,
-        channel: &Channel,
-        identity: Identity,
-        hold: &Hold,
-    ) -> Result<Vec<OwnedFd>, StartError> {
-        let go = || channel.send(Order::Go, &[]);
-        let map = || {
-            identity
-                .map(self.process.pid())
-                .map_err(|source| failed("map the user", source))
-        };
-        if matches!(identity, Identity::User { .. }) {
-            map()?;
-        }
-        go().map_err(|source| failed("reach the child", source))?;
-        // While it mounts: the kernel can take its time over this.
-        hold.take_in(self.process.pid())?;
-        loop {
-            let waited = channel.wait(PATIENCE);
-            if !waited.map_err(|source| failed("wait for the child", source))? {
-                return Err(failed("raise the walls", io::ErrorKind::TimedOut.into()));
-            }
-            let notice = channel.receive();
-            match notice.map_err(|source| failed("hear from the child", source))? {
-                Some((Notice::Unmapped, _)) => {
-                    map()?;
-                    go().map_err(|source| failed("reach the child", source))?;
-                }
-                Some((Notice::Ready, descriptors)) => return Ok(descriptors),
-                Some((Notice::Failed { step, errno }, _)) => {
-                    let step = usize::try_from(step).unwrap_or(usize::MAX);
-                    let what = self.steps.get(step).map_or("", |step| &step.what);
-                    return Err(failed(what, io::Error::from_raw_os_error(errno)));
-                }
-                Some((Notice::NotStarted { .. } | Notice::Ended { .. }, _)) | None => {
-                    return Err(failed("raise the walls", io::ErrorKind::BrokenPipe.into()));
-                }
-            }
-        }
-    }
-}
-
 /// The init of a sandbox. When it ends, so does everything in the sandbox.
 #[derive(Debug)]
-pub(super) struct Init(sys::ClonedChild);
+pub(super) struct Init(pub(super) sys::ClonedChild);
 
 impl Init {
-    const fn pid(&self) -> i32 {
+    pub(super) const fn pid(&self) -> i32 {
         self.0.pid
     }
 
@@ -358,6 +227,21 @@ impl Sandbox {
     pub fn stop(self) {
         drop(self);
     }
+
+    /// Ends everything in it without waiting until it is gone, where nothing but processes would be
+    /// left, and they end by themselves; else as [`Sandbox::stop`]. For a supervisor that is about to
+    /// end: what it held of the sandbox is held until then.
+    pub fn abandon(self) {
+        let _stopping = self.control.event(Event::Stop);
+        self.kill();
+        let leaves_nothing = match &self.keeper {
+            Keeper::Native { .. } => !self.hold.leaves_something(),
+            Keeper::Bwrap(_) => false,
+        };
+        if leaves_nothing {
+            let _left_to_the_end = ManuallyDrop::new(self);
+        }
+    }
 }
 
 impl Drop for Sandbox {
@@ -368,25 +252,6 @@ impl Drop for Sandbox {
         let _stopped = self.control.event(Event::Stopped);
         let _cleaned = self.control.event(Event::Cleaned);
     }
-}
-
-/// An overlay mounted without syncing marks its work directory, so that one left by a crash of the
-/// machine is noticed. Whether it crashed is for the stage to know; here the mark is in the way.
-/// What cannot be removed makes the mount fail, and is reported there.
-fn forget_volatile(launch: &Launch) {
-    let overlay = |layers: &&Layers| layers.kind == LayersKind::Overlay;
-    let Some(layers) = launch.layers.as_ref().filter(overlay) else {
-        return;
-    };
-    let marks = ["work", "work/incompat", "work/incompat/volatile"];
-    let marks = marks.map(|mark| layers.work.join(mark));
-    for mark in &marks {
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        let _opened = std::fs::set_permissions(mark, open);
-    }
-    let [_, _, volatile] = marks;
-    let _removed = std::fs::remove_file(volatile.join("dirty"));
-    let _removed = std::fs::remove_dir(volatile);
 }
 
 pub(super) fn filter_for(profile: Profile) -> Result<Vec<Instruction>, StartError> {
@@ -432,7 +297,7 @@ fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
     compile(profile, own_architecture()?).map_err(io::Error::other)
 }
 
-fn own_architecture() -> io::Result<Architecture> {
+pub(super) fn own_architecture() -> io::Result<Architecture> {
     let found = Architecture::find(std::env::consts::ARCH);
     found.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }

@@ -5,12 +5,14 @@ use super::bwrap::{self, Screen};
 use super::control::{Control, timespec, winsize};
 use super::hold::Lookout;
 use super::identity::Identity;
+use super::outlet::{Outlet, Stream};
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
 use super::wire::{Notice, Order, Stage};
 use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, TerminalSize};
 use crate::lifecycle::{Event, Outcome, Refused, State};
+use airlock_core::ByteSize;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fcntl_setfl, openat2};
@@ -54,16 +56,20 @@ impl Sandbox {
         let (mut stdout, mut stderr) = (Screen::new(stdout, open), Screen::new(stderr, open));
         let (to_stdout, to_stderr) = (&mut stdout, &mut stderr);
         let result = thread::scope(|scope| {
-            let over = || control.wake();
-            let outputs = [
-                wires.output.map(|from| {
-                    let (most, flow) = (limits.stdout.as_bytes(), &out);
-                    scope.spawn(move || pump::drain(from, to_stdout, most, flow, over))
-                }),
-                wires.errors.map(|from| {
-                    let (most, flow) = (limits.stderr.as_bytes(), &err);
-                    scope.spawn(move || pump::drain(from, to_stderr, most, flow, over))
-                }),
+            let stream = |from, to, most: ByteSize, flow| Stream {
+                from,
+                to,
+                most: most.as_bytes(),
+                flow,
+                control,
+            };
+            let output = wires.output;
+            let output = output.map(|from| stream(from, to_stdout, limits.stdout, &out));
+            let errors = wires.errors;
+            let errors = errors.map(|from| stream(from, to_stderr, limits.stderr, &err));
+            let mut outlets = [
+                Outlet::new(scope, &out, output),
+                Outlet::new(scope, &err, errors),
             ];
             if let (Stdin::From(from), Some(to)) = (stdin, wires.input) {
                 let stop = stop.as_fd();
@@ -86,7 +92,7 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(allowed, [&out, &err], &mut lookout));
+                .and_then(|()| self.watch(allowed, &mut outlets, &mut lookout));
             let watched = watched.or_else(|error| {
                 self.kill();
                 let _broke = control.event(Event::Broke);
@@ -102,17 +108,14 @@ impl Sandbox {
             if let Some(broker) = self.broker() {
                 broker.set_terminal(None);
             }
-            let passed = outputs
-                .into_iter()
-                .flatten()
-                .map(thread::ScopedJoinHandle::join);
-            let passed: Vec<_> = passed.collect();
-            watched.map(|ended| (ended, passed))
+            outlets.into_iter().for_each(Outlet::finish);
+            watched
         });
         control.set_terminal(None);
         let refusals = self.broker().map(Broker::take_refusals);
-        let ended = result.map(|(ended, _passed)| ended);
-        let (outcome, not_started) = settle(ended, [stdout, stderr])?;
+        let (outcome, not_started) = settle(result, [stdout, stderr])?;
+        let over = [&out, &err].map(|flow| flow.over.load(Ordering::SeqCst));
+        let outcome = cut_short(outcome, over.contains(&true));
         Ok(Ended {
             outcome,
             not_started,
@@ -161,7 +164,7 @@ impl Sandbox {
     fn watch(
         &self,
         allowed: Option<Duration>,
-        flows: [&Flow; 2],
+        outlets: &mut [Outlet<'_, '_>; 2],
         lookout: &mut Lookout,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
@@ -191,12 +194,13 @@ impl Sandbox {
             }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
             let until = lookout.next().map_or(until, |next| until.min(next));
-            let (ended, woken) = wait(control, until.saturating_duration_since(now))?;
+            let patience = until.saturating_duration_since(now);
+            let (ended, woken) = wait(control, outlets, patience)?;
             if woken {
                 control.take_wake();
                 if control.take_cancelled() {
                     watch.end(Outcome::Cancelled);
-                } else if flows.iter().any(|flow| flow.over.load(Ordering::SeqCst)) {
+                } else if outlets.iter().any(Outlet::is_over) {
                     watch.end(Outcome::TooMuchOutput);
                 }
             }
@@ -261,6 +265,14 @@ type End = (Outcome, Option<NotStarted>);
 
 const KILL: u8 = 9;
 
+/// A command that ended by itself before its output could end it: what is cut is over its limit.
+const fn cut_short(outcome: Outcome, over: bool) -> Outcome {
+    if over && matches!(outcome, Outcome::Exited(_) | Outcome::Signalled(_)) {
+        return Outcome::TooMuchOutput;
+    }
+    outcome
+}
+
 /// All writable places of a native sandbox are one.
 fn scratch(root: &OwnedFd) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -283,19 +295,44 @@ fn settle(ended: Result<End, RunError>, streams: [Screen<'_>; 2]) -> Result<End,
     Ok((Outcome::Exited(bwrap::exit_code(why)), Some(why)))
 }
 
-/// Waits for news of init or a wake-up call, no longer than `patience`.
-fn wait(control: &Control, patience: Duration) -> Result<(bool, bool), RunError> {
+/// Waits for news of init, a wake-up call or the first output, no longer than `patience`.
+fn wait(
+    control: &Control,
+    outlets: &mut [Outlet<'_, '_>; 2],
+    patience: Duration,
+) -> Result<(bool, bool), RunError> {
     let (channel, wake) = (control.channel().as_fd(), control.wake_descriptor());
-    let mut waiting = [
-        PollFd::new(&channel, PollFlags::IN),
-        PollFd::new(&wake, PollFlags::IN),
+    let [output, errors] = outlets.each_ref().map(Outlet::as_fd);
+    // What nobody waits for any more is asked of the channel a second time.
+    let all = [
+        channel,
+        wake,
+        output.unwrap_or(channel),
+        errors.unwrap_or(channel),
     ];
+    let mut waiting = all
+        .each_ref()
+        .map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
     match poll(&mut waiting, Some(&timespec(patience))) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => return Err(io("cannot watch the command")(errno)),
     }
-    let [channel, wake] = waiting;
-    Ok((!channel.revents().is_empty(), !wake.revents().is_empty()))
+    let [channel, wake, output, errors] = waiting.map(|one| one.revents());
+    let news = !channel.is_empty();
+    for (outlet, ready) in outlets.iter_mut().zip([output, errors]) {
+        if news || ready.is_empty() {
+            continue;
+        }
+        if ready.contains(PollFlags::IN) {
+            outlet.carry().map_err(|source| RunError::Io {
+                what: "cannot pass on output",
+                source,
+            })?;
+        } else {
+            outlet.close();
+        }
+    }
+    Ok((news, !wake.is_empty()))
 }
 
 fn io(what: &'static str) -> impl Fn(Errno) -> RunError {

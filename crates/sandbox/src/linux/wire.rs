@@ -6,12 +6,18 @@
 
 /// Bytes of one message.
 pub(super) const BYTES: usize = 12;
+/// The most descriptors that come with one.
+pub(super) const DESCRIPTORS: usize = 4;
 
 /// What the supervisor tells init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Go on with raising the walls.
     Go,
+    /// Carry out the steps in the memory file that comes with it.
+    Steps,
+    /// Keep the user namespaces that come with it, for mounts.
+    Maps,
     /// Run the command in the memory file that comes with it; three descriptors follow.
     Run {
         /// Make its standard input its controlling terminal.
@@ -89,6 +95,8 @@ impl Order {
             Self::Go => message(1, 0, 0),
             Self::Run { terminal } => message(2, u32::from(terminal), 0),
             Self::Signal(number) => message(3, number, 0),
+            Self::Steps => message(4, 0, 0),
+            Self::Maps => message(5, 0, 0),
         }
     }
 
@@ -99,6 +107,8 @@ impl Order {
                 terminal: terminal == 1,
             }),
             (3, number, 0) => Some(Self::Signal(number)),
+            (4, 0, 0) => Some(Self::Steps),
+            (5, 0, 0) => Some(Self::Maps),
             _ => None,
         }
     }
@@ -148,6 +158,8 @@ mod tests {
     fn every_message_arrives_as_it_was_sent() {
         for order in [
             Order::Go,
+            Order::Steps,
+            Order::Maps,
             Order::Run { terminal: true },
             Order::Run { terminal: false },
             Order::Signal(15),

@@ -3,6 +3,7 @@
 
 use super::credentials::{CREDENTIALS, NAMES};
 use super::{Content, Facts, Found, HomeEntry, Preset};
+use crate::looked;
 use crate::plan::{HostPath, Plan};
 use crate::template::{Reach, TEMPLATES};
 use std::cell::RefCell;
@@ -133,7 +134,9 @@ impl<'a> Gate<'a> {
 
     /// The directory a variable of the person names, if it is one a toolchain can be in.
     pub(super) fn variable(&mut self, name: &str) -> Option<HostPath> {
-        let value = self.facts.environment.get(OsStr::new(name))?;
+        let value = self.facts.environment.get(OsStr::new(name));
+        looked::variable(name, value.map(OsString::as_os_str));
+        let value = value?;
         if value.is_empty() {
             return None;
         }
@@ -152,7 +155,7 @@ impl<'a> Gate<'a> {
             self.note(format!("{name} is ignored: `{path}` {reason}"));
             return None;
         }
-        path.as_path().is_dir().then_some(path)
+        looked::is_dir(path.as_path()).then_some(path)
     }
 
     /// The directory a variable names, or a usual place at home; with how it was found.
@@ -167,14 +170,16 @@ impl<'a> Gate<'a> {
         usual
             .iter()
             .filter_map(|relative| self.at_home(relative))
-            .find(|path| path.as_path().is_dir())
+            .find(|path| looked::is_dir(path.as_path()))
             .map(|path| (path, "usual place"))
     }
 
     /// The directories of `PATH`, without those of the workspace: whoever writes there must not
     /// say where a toolchain is.
     pub(super) fn path_entries(&self) -> Vec<HostPath> {
-        let Some(path) = self.facts.environment.get(OsStr::new("PATH")) else {
+        let path = self.facts.environment.get(OsStr::new("PATH"));
+        looked::variable("PATH", path.map(OsString::as_os_str));
+        let Some(path) = path else {
             return Vec::new();
         };
         std::env::split_paths(path)
@@ -188,7 +193,7 @@ impl<'a> Gate<'a> {
         self.path_entries()
             .into_iter()
             .filter_map(|entry| real(&entry.join(OsStr::new(name))))
-            .find(|program| program.as_path().is_file() && !self.in_workspace(program))
+            .find(|program| looked::is_file(program.as_path()) && !self.in_workspace(program))
     }
 
     fn in_workspace(&self, path: &HostPath) -> bool {
@@ -269,7 +274,7 @@ impl<'a> Gate<'a> {
         if let Some(reason) = self.judge_place(path) {
             return Some(reason);
         }
-        let there = |path: &Path| path.symlink_metadata().is_ok();
+        let there = |path: &Path| looked::there(path).is_ok();
         let mut credentials = self.credentials();
         let row = credentials.find(|(secret, _)| path.holds(secret) && there(secret.as_path()));
         if let Some((secret, owner)) = row {
@@ -341,7 +346,7 @@ fn follow(path: &Path, links: &mut u32) -> Option<PathBuf> {
 /// Where one name in a directory that is no link leads.
 fn step(parent: &Path, name: &OsStr, links: &mut u32) -> Option<PathBuf> {
     let path = parent.join(name);
-    match fs::read_link(&path) {
+    match looked::read_link(&path) {
         Ok(target) => {
             *links = links.checked_sub(1)?;
             let mut whole = PathBuf::from("/");
@@ -370,13 +375,13 @@ pub(super) fn is_system(path: &HostPath) -> bool {
 
 /// Every name in a directory.
 fn all_names_in(directory: &HostPath) -> io::Result<HashSet<OsString>> {
-    let entries = fs::read_dir(directory.as_path())?;
+    let entries = looked::read_dir(directory.as_path())?;
     entries.map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// The names in a directory, sorted, bounded.
 pub(super) fn names_in(directory: &HostPath) -> Vec<OsString> {
-    let Ok(entries) = fs::read_dir(directory.as_path()) else {
+    let Ok(entries) = looked::read_dir(directory.as_path()) else {
         return Vec::new();
     };
     let mut names: Vec<OsString> = entries
@@ -389,6 +394,7 @@ pub(super) fn names_in(directory: &HostPath) -> Vec<OsString> {
 
 /// The beginning of a small regular file as text; none for anything else.
 pub(super) fn text(path: &Path) -> Option<String> {
+    looked::whole(path);
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }

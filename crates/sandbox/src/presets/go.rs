@@ -5,6 +5,7 @@
 
 use super::Content;
 use super::gate::{Gate, above, is_system, names_in, setting, text};
+use crate::looked;
 use crate::plan::HostPath;
 use std::ffi::OsStr;
 
@@ -57,7 +58,7 @@ fn toolchain(gate: &mut Gate<'_>) -> Option<HostPath> {
 }
 
 fn is_toolchain(root: &HostPath) -> bool {
-    let has = |name: &str| root.as_path().join(name).exists();
+    let has = |name: &str| looked::exists(&root.as_path().join(name));
     has("bin/go") && has("src/runtime") && has("VERSION")
 }
 
@@ -80,7 +81,7 @@ fn modules(gate: &mut Gate<'_>) -> bool {
         return false;
     };
     let download = cache.join(OsStr::new("cache/download"));
-    if !download.as_path().is_dir() || !gate.grant(&download) {
+    if !looked::is_dir(download.as_path()) || !gate.grant(&download) {
         return false;
     }
     gate.found("module cache", &cache, "go");

@@ -7,6 +7,7 @@
 
 use super::Content;
 use super::gate::{Gate, above, is_system, names_in, real};
+use crate::looked;
 use crate::plan::HostPath;
 use std::ffi::OsStr;
 
@@ -74,7 +75,7 @@ fn jdk(gate: &mut Gate<'_>) -> bool {
 }
 
 fn is_jdk(home: &HostPath) -> bool {
-    let has = |name: &str| home.as_path().join(name).exists();
+    let has = |name: &str| looked::exists(&home.as_path().join(name));
     has("bin/java") && (has("lib/modules") || has("release") || has("jre/lib/rt.jar"))
 }
 
@@ -107,7 +108,9 @@ fn maven(gate: &mut Gate<'_>) -> bool {
 }
 
 fn is_maven(home: &HostPath) -> bool {
-    home.as_path().join("bin/mvn").exists() && home.as_path().join("boot").exists()
+    ["bin/mvn", "boot"]
+        .iter()
+        .all(|name| looked::exists(&home.as_path().join(name)))
 }
 
 /// What `mvnw` has downloaded: `wrapper/dists/NAME/HASH`, with the distribution in it or beneath.

@@ -6,6 +6,7 @@
 use super::Content;
 use super::gate::{Gate, above, is_system, names_in, real, text};
 use super::managers::{self, is_plain, numbers};
+use crate::looked;
 use crate::plan::HostPath;
 use std::ffi::OsStr;
 
@@ -19,7 +20,7 @@ pub(super) fn detect(gate: &mut Gate<'_>) {
     let installations = installations(gate);
     let mut any = false;
     for (home, how) in installations {
-        if !home.as_path().join("bin/node").exists() {
+        if !looked::exists(&home.as_path().join("bin/node")) {
             continue;
         }
         // The first is the one that is used; the others are not even shown.
@@ -46,8 +47,9 @@ fn installations(gate: &mut Gate<'_>) -> Vec<(HostPath, &'static str)> {
     let mut found = Vec::new();
     let on_path = gate.program("node").and_then(|program| above(&program, 2));
     // A stand-in of a manager is no installation, and falls out for having no libraries beside it.
-    let installed =
-        |home: &HostPath| is_system(home) || home.as_path().join("lib/node_modules").exists();
+    let installed = |home: &HostPath| {
+        is_system(home) || looked::exists(&home.as_path().join("lib/node_modules"))
+    };
     found.extend(on_path.filter(installed).map(|home| (home, "PATH")));
     found.extend(volta(gate).map(|home| (home, "Volta")));
     let managed = managers::chosen(gate, &["nodejs", "node"]);
@@ -118,7 +120,7 @@ fn others(gate: &mut Gate<'_>) -> bool {
             continue;
         };
         let program = directory.join(OsStr::new(program));
-        if program.as_path().is_file() && gate.grant(&program) {
+        if looked::is_file(program.as_path()) && gate.grant(&program) {
             gate.found(what, &program, "usual place");
             gate.search(&directory);
             any = true;

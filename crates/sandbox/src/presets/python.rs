@@ -6,6 +6,7 @@
 
 use super::Content;
 use super::gate::{Gate, above, is_system, names_in, real, setting, text};
+use crate::looked;
 use crate::plan::HostPath;
 use std::ffi::OsStr;
 
@@ -186,7 +187,7 @@ fn personal(gate: &mut Gate<'_>) -> bool {
     };
     for name in TOOLS {
         let program = programs.join(OsStr::new(name));
-        if program.as_path().is_file() && tool(gate, &program) {
+        if looked::is_file(program.as_path()) && tool(gate, &program) {
             gate.found("tool", &program, "usual place");
             gate.search(&programs);
             any = true;

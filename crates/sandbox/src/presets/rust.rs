@@ -6,6 +6,7 @@
 
 use super::gate::{Gate, names_in, real, setting, text};
 use crate::base::file_holds_secret;
+use crate::looked;
 use crate::plan::HostPath;
 use std::ffi::OsStr;
 
@@ -21,7 +22,7 @@ fn cargo(gate: &mut Gate<'_>) {
     let Some((home, how)) = gate.directory("CARGO_HOME", &[".cargo"]) else {
         return;
     };
-    let has = |name: &str| home.as_path().join(name).exists();
+    let has = |name: &str| looked::exists(&home.as_path().join(name));
     if !has("bin") && !has("registry") && !has("git") {
         return;
     }
@@ -71,11 +72,11 @@ fn cloned_with_login(repository: &HostPath) -> bool {
     ["FETCH_HEAD", "config", ".git/FETCH_HEAD", ".git/config"]
         .iter()
         .map(|name| repository.as_path().join(name))
-        .any(|file| file.exists() && file_holds_secret(&file))
+        .any(|file| looked::exists(&file) && file_holds_secret(&file))
 }
 
 fn settings(gate: &mut Gate<'_>, file: &HostPath) {
-    if !file.as_path().exists() {
+    if !looked::exists(file.as_path()) {
         return;
     }
     if file_holds_secret(file.as_path()) {
@@ -97,7 +98,7 @@ fn rustup(gate: &mut Gate<'_>) {
     for name in names_in(&toolchains) {
         let toolchain = toolchains.join(&name);
         let linked = real(&toolchain).filter(|real| !toolchains.holds(real));
-        if linked.is_some_and(|real| real.as_path().join("bin/rustc").exists()) {
+        if linked.is_some_and(|real| looked::exists(&real.as_path().join("bin/rustc"))) {
             gate.grant(&toolchain);
         }
     }

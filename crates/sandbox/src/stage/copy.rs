@@ -184,20 +184,29 @@ fn within(path: &TreePath, directory: &TreePath) -> bool {
     path.as_path().starts_with(directory.as_path())
 }
 
+/// How a workspace is copied.
+pub(super) struct Copying<'a> {
+    pub(super) owner: Owner,
+    pub(super) limits: CopyLimits,
+    /// Whether something, with all that is in it, is not copied.
+    pub(super) leave_out: &'a dyn Fn(&TreePath) -> bool,
+}
+
 /// Copies the workspace into `upper` and writes down what was copied.
 pub(super) fn copy_workspace(
     real: &Tree,
     upper: &Tree,
     stage: &Tree,
-    owner: Owner,
-    limits: CopyLimits,
+    copying: &Copying<'_>,
     place: &Path,
 ) -> Result<(), StageError> {
+    let root = rustix::process::geteuid().is_root();
     let mut copy = Copy {
         real,
         upper,
-        owner: rustix::process::geteuid().is_root().then_some(owner),
-        limits,
+        owner: root.then_some(copying.owner),
+        limits: copying.limits,
+        leave_out: copying.leave_out,
         files: 0,
         bytes: 0,
         done: Vec::new(),
@@ -218,6 +227,7 @@ struct Copy<'a> {
     upper: &'a Tree,
     owner: Option<Owner>,
     limits: CopyLimits,
+    leave_out: &'a dyn Fn(&TreePath) -> bool,
     files: u64,
     bytes: u64,
     done: Vec<(TreePath, Node)>,
@@ -230,6 +240,9 @@ impl Copy<'_> {
             let names = self.real.names(directory.as_path());
             for name in names.map_err(|errno| not_copied(&directory, errno))? {
                 let path = directory.join(&name);
+                if (self.leave_out)(&path) {
+                    continue;
+                }
                 let node = match self.real.node(path.as_path()) {
                     Ok(Some(node)) => node,
                     Ok(None) => continue,

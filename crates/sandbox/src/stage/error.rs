@@ -27,7 +27,7 @@ pub enum StageError {
     InUse {
         /// The stage.
         name: StageName,
-        /// The process that claimed it, where it said so.
+        /// The process that claimed it, where that is known.
         pid: Option<u32>,
     },
     /// It was dropped after it had been opened.

@@ -61,6 +61,9 @@ pub(super) struct Record {
     pub(super) kind: StageKind,
     pub(super) marks: Marks,
     pub(super) base: BaseMarker,
+    /// Denials of which nothing was copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) without: Vec<String>,
 }
 
 #[derive(Deserialize)]

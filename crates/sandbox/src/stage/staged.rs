@@ -11,7 +11,6 @@ use airlock_core::Timestamp;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,18 +77,17 @@ impl Stage {
         self.record.marks
     }
 
-    /// The layers an overlay is mounted with; none for a copy.
-    pub fn layers(&self) -> Option<Layers> {
-        (self.record.kind == StageKind::Overlay).then(|| Layers {
-            kind: LayersKind::Overlay,
+    /// What takes the workspace's place in a sandbox.
+    pub fn layers(&self) -> Layers {
+        Layers {
+            kind: match self.record.kind {
+                StageKind::Overlay => LayersKind::Overlay,
+                StageKind::Copy => LayersKind::Copy,
+            },
             upper: self.place.join(UPPER),
             work: self.place.join(WORK),
-        })
-    }
-
-    /// The copied tree, which takes the workspace's place in a sandbox; none for an overlay.
-    pub fn copied_tree(&self) -> Option<PathBuf> {
-        (self.record.kind == StageKind::Copy).then(|| self.place.join(UPPER))
+            without: self.record.without.clone(),
+        }
     }
 
     /// Takes the stage for one sandbox.
@@ -180,7 +178,7 @@ pub(super) fn open_directory(place: &Path) -> Result<Option<OwnedFd>, StageError
     }
 }
 
-/// Takes the lock of the stage in `directory` and notes who has it.
+/// Takes the lock of the stage in `directory`.
 pub(super) fn lock(
     directory: &OwnedFd,
     place: &Path,
@@ -190,19 +188,14 @@ pub(super) fn lock(
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
     let fd = rustix::fs::openat(directory, LOCK, flags, mode).map_err(fail)?;
-    let mut lock = File::from(fd);
+    let lock = File::from(fd);
     if !try_lock(&lock).map_err(fail)? {
         return Err(StageError::InUse {
             name: name.clone(),
-            pid: noted_pid(&mut lock),
+            pid: holder(&lock),
         });
     }
     still_there(directory, place, name)?;
-    note_pid(&mut lock).map_err(|source| StageError::Io {
-        what: "lock",
-        path: place.join(LOCK),
-        source,
-    })?;
     Ok(Claim { _lock: lock })
 }
 
@@ -230,14 +223,20 @@ fn try_lock(lock: &File) -> rustix::io::Result<bool> {
     Ok(false)
 }
 
-fn note_pid(lock: &mut File) -> std::io::Result<()> {
-    lock.set_len(0)?;
-    lock.rewind()?;
-    writeln!(lock, "{}", std::process::id())
-}
-
-fn noted_pid(lock: &mut File) -> Option<u32> {
-    let mut text = String::new();
-    lock.take(16).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+/// Who holds a lock, by the kernel's own list: noting it in the file would cost every start a write.
+fn holder(lock: &File) -> Option<u32> {
+    let about = rustix::fs::fstat(lock).ok()?;
+    let (major, minor) = (
+        rustix::fs::major(about.st_dev),
+        rustix::fs::minor(about.st_dev),
+    );
+    let file = format!("{major:02x}:{minor:02x}:{}", about.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, place, ..] = words.as_slice() else {
+            return None;
+        };
+        (*place == file).then(|| pid.parse().ok())?
+    })
 }

@@ -4,13 +4,15 @@
 //! half made or half removed has a name that begins with a dot and goes at the next opening.
 
 use super::beneath::{Tree, node_of};
-use super::copy::{CopyLimits, copy_workspace};
+use super::copy::{CopyLimits, Copying, copy_workspace};
 use super::error::{StageError, failed};
 use super::name::StageName;
+use super::path::TreePath;
 use super::record::{FORMAT, Marks, Record, StageKind, take_marker};
 use super::remove::remove_tree;
 use super::staged::{LOCK, Stage, UPPER, WORK, lock, open_directory};
 use super::summary::{StageSummary, summarise};
+use crate::plan::{Denial, Extent, HostPath};
 use airlock_core::Timestamp;
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -117,6 +119,28 @@ impl Stages {
         owner: Owner,
         setup: Setup,
     ) -> Result<Stage, StageError> {
+        self.open_or_make(name, workspace, owner, (setup, &[]))
+    }
+
+    /// The stage `name` of `workspace`, made as a copy without what `denials` let nobody read if it
+    /// is not there. [`Layers::without`](crate::launch::Layers::without) says what that was.
+    pub fn open_or_copy_without(
+        &self,
+        name: &str,
+        workspace: &Path,
+        owner: Owner,
+        denials: &[Denial],
+    ) -> Result<Stage, StageError> {
+        self.open_or_make(name, workspace, owner, (Setup::COPY, denials))
+    }
+
+    fn open_or_make(
+        &self,
+        name: &str,
+        workspace: &Path,
+        owner: Owner,
+        making: (Setup, &[Denial]),
+    ) -> Result<Stage, StageError> {
         let name = StageName::new(name)?;
         let workspace = workspace.canonicalize().map_err(|source| StageError::Io {
             what: "open",
@@ -126,7 +150,7 @@ impl Stages {
         self.refuse_overlap(&workspace)?;
         let stage = match Stage::open(&self.place, &name)? {
             Some(stage) => stage,
-            None => self.create(&name, &workspace, owner, setup)?,
+            None => self.create(&name, &workspace, owner, making)?,
         };
         if stage.workspace() != workspace {
             return Err(StageError::OtherWorkspace {
@@ -197,13 +221,13 @@ impl Stages {
         name: &StageName,
         workspace: &Path,
         owner: Owner,
-        setup: Setup,
+        making: (Setup, &[Denial]),
     ) -> Result<Stage, StageError> {
         // Held while a draft exists, so that nobody takes it for a leftover.
         let _making = self.making(FlockOperation::LockShared)?;
         let draft = format!("{DRAFT}{name}-{}", unique());
         let made = self
-            .fill(&draft, workspace, owner, setup)
+            .fill(&draft, workspace, owner, making)
             .and_then(|()| self.publish(&draft, name));
         if made.is_err() {
             // The reason it failed is worth more than that its remains could not be removed; the
@@ -219,7 +243,7 @@ impl Stages {
         draft: &str,
         workspace: &Path,
         owner: Owner,
-        setup: Setup,
+        (setup, denials): (Setup, &[Denial]),
     ) -> Result<(), StageError> {
         let place = self.place.join(draft);
         let fail = |errno| failed("create", &*place)(errno);
@@ -238,7 +262,13 @@ impl Stages {
         };
         let base = take_marker(workspace, &place)?;
         if setup.kind == StageKind::Copy {
-            copy_workspace(&real, &upper, &stage, owner, setup.limits, &place)?;
+            let leave_out = |path: &TreePath| is_denied(&workspace.join(path.as_path()), denials);
+            let copying = Copying {
+                owner,
+                limits: setup.limits,
+                leave_out: &leave_out,
+            };
+            copy_workspace(&real, &upper, &stage, &copying, &place)?;
         }
         let mode = node_of(&real).map_err(failed("open", workspace))?.mode;
         adopt(&upper, mode, owner).map_err(fail)?;
@@ -249,6 +279,9 @@ impl Stages {
             kind: setup.kind,
             marks,
             base,
+            without: unreadable(denials)
+                .map(|one| one.target.to_string())
+                .collect(),
         }
         .write(&stage, &place, true)
     }
@@ -306,6 +339,24 @@ impl Stages {
             .and_then(|tree| tree.names(Path::new("")))
             .map_err(failed("read", &*self.place))
     }
+}
+
+/// The denials that keep from reading, too.
+fn unreadable(denials: &[Denial]) -> impl Iterator<Item = &Denial> {
+    let everything = |denial: &&Denial| denial.extent == Extent::Everything;
+    denials.iter().filter(everything)
+}
+
+/// Whether nobody may read what is at `path`. A path that no denial can speak of is not copied.
+fn is_denied(path: &Path, denials: &[Denial]) -> bool {
+    let mut denials = unreadable(denials).peekable();
+    if denials.peek().is_none() {
+        return false;
+    }
+    let path = HostPath::new(path);
+    path.map_or(true, |path| {
+        denials.any(|denial| denial.target.covers(&path))
+    })
 }
 
 /// Which attributes this process could mount an overlay with: only root of the machine may touch

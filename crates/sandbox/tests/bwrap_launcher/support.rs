@@ -98,6 +98,7 @@ impl Place {
                 kind: LayersKind::Copy,
                 upper: self.path("stage/copy"),
                 work: self.path("stage/work"),
+                without: Vec::new(),
             }),
             registry: self.path("run"),
         }

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, and starts itself anew to be killed"
 )]
 
+mod ahead;
 mod cpu;
 mod denials;
 mod ends;

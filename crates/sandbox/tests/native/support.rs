@@ -83,6 +83,7 @@ impl Place {
                 kind: LayersKind::Overlay,
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),
+                without: Vec::new(),
             }),
             registry: self.path("run"),
         }

@@ -1,5 +1,6 @@
 //! A workspace, a stage of it, and scripts that run where a sandboxed process would.
 
+use airlock_sandbox::launch::LayersKind;
 use airlock_sandbox::stage::{
     ChangeKind, Diff, DiffOptions, Marks, Owner, Setup, Stage, StageError, Stages,
 };
@@ -106,10 +107,11 @@ impl Bench {
 
     /// Runs a script in the merged view, or in the copy.
     pub(crate) fn inside(&self, script: &str) {
-        let Some(layers) = self.stage.layers() else {
-            shell(&self.stage.copied_tree().unwrap(), script);
+        let layers = self.stage.layers();
+        if layers.kind == LayersKind::Copy {
+            shell(&layers.upper, script);
             return;
-        };
+        }
         let (namespaces, option): (&[&str], _) = match self.marks {
             Marks::User => (&["-Ur", "-m"], ",userxattr"),
             Marks::Trusted => (&["-m"], ""),

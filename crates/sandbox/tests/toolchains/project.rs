@@ -178,6 +178,7 @@ impl Project {
                 kind: airlock_sandbox::launch::LayersKind::Overlay,
                 upper: self.root.join("stage/upper"),
                 work: self.root.join("stage/work"),
+                without: Vec::new(),
             }),
             registry: self.root.join("run"),
         };

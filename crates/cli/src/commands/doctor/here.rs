@@ -21,7 +21,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Where what was found out is kept, below the state home.
-const RECORD: &str = "doctor.json";
+pub(super) const RECORD: &str = "doctor.json";
 /// Where live sandboxes are noted, below the state home.
 const REGISTRY: &str = "sandboxes";
 
@@ -98,17 +98,17 @@ fn verdict(findings: &Findings, lacking: Vec<String>, output: &mut Output) -> En
 }
 
 /// What a probe needs to know of where it stands.
-struct Site {
-    state: PathBuf,
+pub(super) struct Site {
+    pub(super) state: PathBuf,
     workspace: PathBuf,
     /// The program that is to act inside: this one.
-    program: PathBuf,
+    pub(super) program: PathBuf,
     arguments: [OsString; 2],
     environment: BTreeMap<OsString, OsString>,
 }
 
 impl Site {
-    fn of(place: &Place) -> Result<Self, Failure> {
+    pub(super) fn of(place: &Place) -> Result<Self, Failure> {
         let program = std::env::current_exe().and_then(|path| path.canonicalize());
         let program = program.map_err(|error| {
             Failure::new(Kind::Failed, "cannot find this program's own file")
@@ -138,7 +138,7 @@ impl Site {
     }
 }
 
-fn probed(site: &Site) -> Result<Findings, Failure> {
+pub(super) fn probed(site: &Site) -> Result<Findings, Failure> {
     let state = site.state.as_path();
     // A state directory that cannot be made is a finding; the rest is tried elsewhere.
     let _made = DirBuilder::new().recursive(true).mode(0o700).create(state);

@@ -6,19 +6,19 @@
 mod report;
 mod sinks;
 
-use super::{open, outcome};
+use super::{doctor, open, outcome};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
-use crate::place::current_directory;
+use crate::place::{Place, current_directory};
 use crate::review;
 use crate::terminal::{Level, Raw, Watch, size};
-use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
+use airlock_kernel::{Attached, Call, Front, Kernel, Outcome, Sandboxes};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
 use serde_json::{Map, Value, json};
 use sinks::{Captured, Passed};
 use std::io::{self, IsTerminal as _, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,9 +50,12 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
+    // Made while the policy and the log are opened.
+    let place = Place::find(global.workspace.as_deref())?;
+    let sandboxes = Sandboxes::ahead(doctor::ladder(&place));
     let watch = Watch::begin()
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
-    let kernel = open::hurried(global, output)?;
+    let kernel = open::hurried(global, sandboxes, output)?;
     let call = Call::new("exec.own", arguments(args, &kernel)?);
     let session = Session {
         args,
@@ -152,6 +155,9 @@ impl Session<'_> {
         if io::stdin().is_terminal() && !self.args.stdin && !self.args.tty {
             return Ok(Stdin::Empty);
         }
+        if is_null_device(io::stdin().as_fd()) {
+            return Ok(Stdin::Empty);
+        }
         let copy = io::stdin().as_fd().try_clone_to_owned();
         copy.map(Stdin::From).map_err(|error| {
             Failure::new(Kind::Failed, "cannot pass stdin on")
@@ -209,6 +215,17 @@ fn arguments(args: &ExecArgs, kernel: &Kernel) -> Result<Value, Failure> {
         json!(start(Path::new(kernel.workspace().root().path()))),
     );
     Ok(Value::Object(object))
+}
+
+/// Whether there is nothing to be read, now or ever.
+fn is_null_device(descriptor: BorrowedFd<'_>) -> bool {
+    let facts = |about: rustix::fs::Stat| {
+        let kind = rustix::fs::FileType::from_raw_mode(about.st_mode);
+        (kind == rustix::fs::FileType::CharacterDevice).then_some(about.st_rdev)
+    };
+    let ours = rustix::fs::fstat(descriptor).ok().and_then(facts);
+    let null = rustix::fs::stat("/dev/null").ok().and_then(facts);
+    ours.is_some() && ours == null
 }
 
 /// Granted paths, from where the person stands.

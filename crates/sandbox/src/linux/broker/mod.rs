@@ -57,7 +57,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use target::Request;
@@ -83,7 +83,6 @@ pub(crate) struct Guarded {
 /// Answers the calls of a sandbox until it is dropped or the sandbox ends.
 pub(crate) struct Broker {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 /// How a call is answered.
@@ -133,14 +132,12 @@ struct Shared {
     turn: Turn,
     stopping: AtomicBool,
     stop: OwnedFd,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Broker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let threads = self.threads.len();
-        f.debug_struct("Broker")
-            .field("threads", &threads)
-            .finish_non_exhaustive()
+        f.debug_struct("Broker").finish_non_exhaustive()
     }
 }
 
@@ -166,44 +163,21 @@ impl Broker {
             turn: Turn::default(),
             stopping: AtomicBool::new(false),
             stop: eventfd(0, EventfdFlags::CLOEXEC)?,
+            threads: Mutex::default(),
         });
-        let mut broker = Self {
-            shared,
-            threads: Vec::new(),
-        };
-        let mut begun = Vec::with_capacity(THREADS + 1);
-        for _ in 0..THREADS {
-            begun.push(broker.spawn(guarded.identity, serve)?);
-        }
-        begun.push(broker.spawn(guarded.identity, |shared, _| Fifos::serve(shared))?);
-        for is_ready in begun {
-            is_ready.recv().map_err(io::Error::other)??;
-        }
-        Ok(broker)
-    }
-
-    fn spawn(
-        &mut self,
-        identity: Option<(u32, u32)>,
-        work: fn(&Shared, &Powers),
-    ) -> io::Result<mpsc::Receiver<Result<(), Errno>>> {
-        let shared = Arc::clone(&self.shared);
-        let (ready, is_ready) = mpsc::sync_channel(1);
-        let body = move || match Powers::take(identity) {
-            Ok(powers) => {
-                let told = ready.send(Ok(()));
-                drop(ready);
-                if told.is_ok() {
-                    work(&shared, &powers);
-                }
+        let broker = Self { shared };
+        let identity = guarded.identity;
+        let first = Shared::spawn(&broker.shared, identity, serve)?;
+        // The others come while the first already answers.
+        Shared::spawn_with(&broker.shared, identity, serve, move |shared| {
+            for _ in 2..THREADS {
+                Shared::spawn(shared, identity, serve)?;
             }
-            Err(error) => drop(ready.send(Err(error))),
-        };
-        let thread = thread::Builder::new()
-            .name("broker".to_owned())
-            .spawn(body)?;
-        self.threads.push(thread);
-        Ok(is_ready)
+            Shared::spawn(shared, identity, |shared, _| Fifos::serve(shared)).map(drop)
+        })?;
+        // What one of them may become the others may.
+        first.recv().map_err(io::Error::other)??;
+        Ok(broker)
     }
 
     /// What was refused since this was last asked, each once.
@@ -220,14 +194,11 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        self.shared.turn.stop();
-        self.shared.fifos.stop();
-        // Cannot fail: the count is far from its limit.
-        let _written = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
+        self.shared.stop();
         let end = Instant::now() + STOPPING;
         let mut pause = Duration::from_micros(20);
-        for thread in self.threads.drain(..) {
+        // Whoever starts others has noted them before it ends.
+        while let Some(thread) = self.shared.next_thread() {
             while !thread.is_finished() && Instant::now() < end {
                 thread::sleep(pause);
                 pause = (pause * 2).min(Duration::from_millis(1));
@@ -240,7 +211,61 @@ impl Drop for Broker {
     }
 }
 
+type Began = mpsc::Receiver<Result<(), Errno>>;
+type Work = fn(&Shared, &Powers);
+
 impl Shared {
+    fn spawn(shared: &Arc<Self>, identity: Option<(u32, u32)>, work: Work) -> io::Result<Began> {
+        Self::spawn_with(shared, identity, work, |_| Ok(()))
+    }
+
+    /// Starts a thread that does `first` with the supervisor's own rights, and then `work`.
+    fn spawn_with(
+        shared: &Arc<Self>,
+        identity: Option<(u32, u32)>,
+        work: Work,
+        first: impl FnOnce(&Arc<Self>) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Began> {
+        let own = Arc::clone(shared);
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let body = move || {
+            if first(&own).is_err() {
+                // With too few of them a process could wait for good. Then nobody answers.
+                own.stop();
+                return;
+            }
+            let powers = Powers::take(identity);
+            // Nobody may wait to hear it.
+            let _told = ready.send(powers.as_ref().map(drop).map_err(|errno| *errno));
+            drop(ready);
+            if let Ok(powers) = powers {
+                work(&own, &powers);
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("broker".to_owned())
+            .spawn(body)?;
+        shared.threads().push(thread);
+        Ok(is_ready)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_thread(&self) -> Option<JoinHandle<()>> {
+        self.threads().pop()
+    }
+
+    /// Has every thread end.
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.turn.stop();
+        self.fifos.stop();
+        // Cannot fail: the count is far from its limit.
+        let _written = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+    }
+
     fn stops(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }

@@ -147,6 +147,8 @@ impl Service {
                 }
             }
             Order::Signal(number) => self.signal(number.cast_signed()),
+            // Those are for a child of our own.
+            Order::Steps | Order::Maps => {}
         }
     }
 

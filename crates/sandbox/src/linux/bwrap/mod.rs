@@ -31,19 +31,22 @@ pub(super) use message::{Screen, exit_code, reason};
 use super::compile::PROC_HIDDEN;
 use super::hold::Hold;
 use super::identity::Identity;
+use super::program::filter_bytes;
 use super::sandbox::filter_for;
 use crate::base::identity_files;
 use crate::launch::{Launch, LayersKind, NotStarted, StartError};
-use crate::plan::{Access, Class, Denial, HostPath, Plan};
+use crate::plan::{Access, Class, Denial, Extent, HostPath, Plan};
 use crate::report::{Launcher, Raised, Wall};
 use asked::Asked;
 use denials::Placeholders;
-use recipe::{Recipe, filter_bytes};
+use recipe::{Carried, Recipe};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -73,7 +76,7 @@ impl Tried {
     /// Looks everything up and has bubblewrap raise the walls once.
     pub(super) fn new(launch: &Launch, hold: &Hold) -> Result<Self, StartError> {
         let owner = Identity::own().other();
-        let stage = stage_of(launch)?;
+        let stage = stage_of(launch, owner)?;
         no_sockets(&launch.plan)?;
         let program = program()?;
         let filter = filter_for(launch.plan.profile())?;
@@ -85,7 +88,8 @@ impl Tried {
             plan: launch.plan.clone(),
             base: launch.base.clone(),
             at_home: launch.home.clone(),
-            stage,
+            stage: stage.as_ref().map(|stage| stage.seen.clone()),
+            carried: stage.and_then(|stage| stage.carried),
             masks: found.masks,
             kernel_files: PROC_HIDDEN.iter().filter(there).copied().collect(),
             texts: texts(launch),
@@ -93,9 +97,10 @@ impl Tried {
             limits: hold.rlimits(launch.plan.limits()),
             owner,
         };
-        let uncovered = recipe
+        let mut uncovered = recipe
             .uncovered()
             .map_err(|source| failed("read the plan", source))?;
+        uncovered.retain(|denial| !left_out(denial, launch));
         // A sandbox that will not be allowed to start need not be tried.
         if uncovered.is_empty() {
             attempt(&recipe)?;
@@ -132,7 +137,17 @@ impl Tried {
 }
 
 /// The copy that takes the place of a staged workspace.
-fn stage_of(launch: &Launch) -> Result<Option<HostPath>, StartError> {
+struct Copied {
+    /// Where bubblewrap finds it.
+    seen: HostPath,
+    /// Where it has to be carried from and to, so that another user finds it.
+    carried: Option<Carried>,
+}
+
+/// Directories that a copy can be carried to: everybody finds them, and few use them.
+const CARRIED_TO: &[&str] = &["/mnt", "/media", "/srv", "/home", "/run", "/tmp"];
+
+fn stage_of(launch: &Launch, owner: Option<(u32, u32)>) -> Result<Option<Copied>, StartError> {
     let staged = |access| access == Access::Stage;
     if !launch.plan.mounts().into_values().any(staged) {
         return Ok(None);
@@ -148,8 +163,48 @@ fn stage_of(launch: &Launch) -> Result<Option<HostPath>, StartError> {
     }
     let upper = fs::canonicalize(&layers.upper)
         .map_err(|source| failed("find the copy of the workspace", source))?;
-    let upper = HostPath::new(upper).map_err(|problem| refused(&problem.to_string()))?;
-    Ok(Some(upper))
+    if owner.is_none() {
+        let seen = HostPath::new(upper).map_err(|problem| refused(&problem.to_string()))?;
+        return Ok(Some(Copied {
+            seen,
+            carried: None,
+        }));
+    }
+    // It lies in a directory of root's that nobody else can enter.
+    let mounts = launch.plan.mounts();
+    let unused = |place: &HostPath| {
+        let met = |mount: &&HostPath| mount.holds(place) || place.holds(mount);
+        place.as_path().is_dir() && !mounts.keys().any(met)
+    };
+    let places = CARRIED_TO
+        .iter()
+        .filter_map(|place| HostPath::new(place).ok());
+    let seen = places.into_iter().find(unused);
+    let seen = seen.ok_or_else(|| refused("there is no directory to show the copy at"))?;
+    let text = |path: &OsStr| CString::new(path.as_bytes());
+    let carried = text(upper.as_os_str()).and_then(|from| Ok((from, text(seen.as_os_str())?)));
+    let carried = carried.map_err(|_| refused("a path contains a NUL byte"))?;
+    Ok(Some(Copied {
+        seen,
+        carried: Some(carried),
+    }))
+}
+
+/// Whether a denial speaks of nothing but a copy that was made without what it denies: of that
+/// nothing is inside, whatever a command makes under the same names.
+fn left_out(denial: &Denial, launch: &Launch) -> bool {
+    let root = denial.target.root();
+    let elsewhere = |(mount, access): (&HostPath, Access)| {
+        access != Access::Stage && (mount.holds(&root) || root.holds(mount))
+    };
+    let mounts = launch.plan.mounts();
+    let words = denial.target.to_string();
+    denial.extent == Extent::Everything
+        && !mounts.into_iter().any(elsewhere)
+        && launch
+            .layers
+            .as_ref()
+            .is_some_and(|layers| layers.without.contains(&words))
 }
 
 /// A socket that is granted could be connected to: whoever listens on it is outside.
@@ -251,7 +306,7 @@ fn raised(plan: &Plan) -> Raised {
         (Wall::UtsNamespace, "named airlock"),
         (Wall::CgroupNamespace, "own root"),
         (Wall::Root, "built from nothing, read-only"),
-        (Wall::Denials, "mounts"),
+        (Wall::Denials, "mounts, and left out of copies"),
         (Wall::Capabilities, "none, and none to be had"),
         (Wall::NoNewPrivileges, "set"),
         (Wall::HostUser, "not root"),

@@ -8,15 +8,17 @@ use crate::generate::{AtHome, BwrapFacts, Handed, Mask, bwrap};
 use crate::launch::Base;
 use crate::plan::{Denial, HostPath, Plan};
 use crate::presets::{Content, HomeEntry};
-use crate::seccomp::Instruction;
 use rustix::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// A directory that is shown at another, in a mount namespace of its own: from where, and where.
+pub(super) type Carried = (CString, CString);
 
 /// What every bubblewrap of a sandbox is told.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Recipe {
     pub(super) at_home: Vec<HomeEntry>,
     /// The copy of the workspace, if the plan stages it.
     pub(super) stage: Option<HostPath>,
+    /// Where it has to be carried first.
+    pub(super) carried: Option<Carried>,
     pub(super) masks: Vec<Mask>,
     pub(super) kernel_files: Vec<&'static str>,
     pub(super) texts: Vec<(HostPath, Vec<u8>)>,
@@ -34,17 +38,6 @@ pub(super) struct Recipe {
     pub(super) limits: Vec<Rlimit>,
     /// The host user and group to become, where the supervisor is root.
     pub(super) owner: Option<(u32, u32)>,
-}
-
-/// A filter as the kernel reads it.
-pub(super) fn filter_bytes(program: &[Instruction]) -> Vec<u8> {
-    let bytes = program.iter().flat_map(|instruction| {
-        let [code, more] = instruction.code.to_ne_bytes();
-        let [a, b, c, d] = instruction.operand.to_ne_bytes();
-        let (yes, no) = (instruction.jump_true, instruction.jump_false);
-        [code, more, yes, no, a, b, c, d]
-    });
-    bytes.collect()
 }
 
 /// Descriptors bubblewrap is started with, and the numbers it knows them by.
@@ -157,11 +150,13 @@ impl Recipe {
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors));
-        if let Some((user, group)) = self.owner {
-            // Together they also leave every other group.
-            command.uid(user).gid(group);
-        }
-        sys::alone(&mut command, kept.numbers(), terminal);
+        let alone = sys::Alone {
+            keep: kept.numbers(),
+            terminal,
+            owner: self.owner,
+            carried: self.carried.clone(),
+        };
+        alone.applied(&mut command);
         Running::new(command.spawn()?, news, block)
     }
 

@@ -5,11 +5,11 @@
 //! then probed again.
 
 use super::feature::Findings;
-use rustix::fs::{Mode, OFlags};
+use crate::kept;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What a record holds for.
@@ -32,9 +32,6 @@ struct RecordOf<'a> {
     key: &'a CacheKey,
     findings: &'a Findings,
 }
-
-/// More than any record is.
-const MOST: u64 = 1 << 20;
 
 impl CacheKey {
     /// That of now, for `program`.
@@ -61,16 +58,7 @@ impl CacheKey {
 
 /// What the record in `file` says, if it holds for `key`.
 pub fn cached(file: &Path, key: &CacheKey) -> Option<Findings> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let opened = rustix::fs::open(file, flags, Mode::empty()).ok()?;
-    let opened = fs::File::from(opened);
-    let metadata = opened.metadata().ok()?;
-    let own = metadata.uid() == key.user && metadata.mode() & 0o022 == 0;
-    if !metadata.is_file() || !own || metadata.len() > MOST {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    opened.take(MOST).read_to_end(&mut bytes).ok()?;
+    let bytes = kept::read(file, key.user)?;
     let record: Record = serde_json::from_slice(&bytes).ok()?;
     (record.key == *key).then_some(record.findings)
 }
@@ -78,24 +66,13 @@ pub fn cached(file: &Path, key: &CacheKey) -> Option<Findings> {
 /// Keeps `findings` in `file`, whole or not at all.
 pub fn remember(file: &Path, key: &CacheKey, findings: &Findings) -> io::Result<()> {
     let bytes = serde_json::to_vec(&RecordOf { key, findings })?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let new = file.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = fs::File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)
-        .and_then(|mut made| made.write_all(&bytes))
-        .and_then(|()| fs::rename(&new, file));
-    if written.is_err() {
-        let _removed = fs::remove_file(new);
-    }
-    written
+    kept::write(file, &bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::MOST;
     use crate::linux::probe::feature::{Feature, Finding, Rung, State, Step};
     use std::os::unix::fs::PermissionsExt;
 

@@ -153,6 +153,7 @@ impl Place {
                 kind,
                 upper: self.path("stage/upper"),
                 work: self.path("stage/work"),
+                without: Vec::new(),
             }),
             registry: self.registry.clone(),
         })

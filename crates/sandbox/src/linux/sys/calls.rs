@@ -211,7 +211,8 @@ pub(crate) fn landlock_version() -> u32 {
 }
 
 /// Makes a Landlock ruleset. `bytes` is how much of it this kernel knows.
-pub(crate) fn landlock_ruleset(ruleset: &Ruleset, bytes: usize) -> Result<OwnedFd> {
+pub(crate) fn landlock_ruleset(ruleset: &Ruleset, bytes: u32) -> Result<OwnedFd> {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     // SAFETY: the structure outlives the call and is at least `bytes` long.
     let result = unsafe {
         libc::syscall(
@@ -268,10 +269,27 @@ const _: () = {
 };
 
 fn install(program: &[Instruction], flags: u32) -> Result<c_long> {
-    let length = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: what is handed over has that many instructions.
+    unsafe { install_raw(program.as_ptr().cast(), program.len(), flags) }
+}
+
+/// As [`install`], of a filter that is bytes; the kernel copies it, so that they need no alignment.
+fn install_bytes(program: &[u8], flags: u32) -> Result<c_long> {
+    let (instructions, rest) = program.as_chunks::<{ size_of::<Instruction>() }>();
+    if !rest.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: what is handed over has that many instructions.
+    unsafe { install_raw(program.as_ptr(), instructions.len(), flags) }
+}
+
+/// # Safety
+/// `program` must point at `count` instructions.
+unsafe fn install_raw(program: *const u8, count: usize, flags: u32) -> Result<c_long> {
+    let length = libc::c_ushort::try_from(count).map_err(|_| Errno::INVAL)?;
     let program = libc::sock_fprog {
         len: length,
-        filter: program.as_ptr().cast_mut().cast(),
+        filter: program.cast_mut().cast(),
     };
     // SAFETY: the program outlives the call, is only read, and has the layout the kernel expects.
     let result = unsafe {
@@ -286,15 +304,21 @@ fn install(program: &[Instruction], flags: u32) -> Result<c_long> {
 }
 
 /// Holds this thread and its children to a filter.
-pub(super) fn install_filter(program: &[Instruction]) -> Result<()> {
-    install(program, 0).map(drop)
+pub(super) fn install_filter(program: &[u8]) -> Result<()> {
+    install_bytes(program, 0).map(drop)
 }
 
 /// Holds this thread and its children to a filter that asks whoever has the descriptor.
 pub(crate) fn install_listener(program: &[Instruction], flags: u32) -> Result<OwnedFd> {
-    const NEW_LISTENER: u32 = 1 << 3;
     to_descriptor(install(program, flags | NEW_LISTENER)?)
 }
+
+/// The same of a filter that is bytes.
+pub(super) fn install_listener_bytes(program: &[u8], flags: u32) -> Result<OwnedFd> {
+    to_descriptor(install_bytes(program, flags | NEW_LISTENER)?)
+}
+
+const NEW_LISTENER: u32 = 1 << 3;
 
 /// Confines the whole process, every thread of it, for good: for workers of our own that do so once
 /// they are loaded.
@@ -404,6 +428,12 @@ pub(super) fn kept<'fd>(number: RawFd) -> BorrowedFd<'fd> {
 pub(super) fn unshare_user() -> Result<()> {
     // SAFETY: names no memory, and descriptors stay as they are.
     checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER) }).map(drop)
+}
+
+/// Enters a mount namespace of its own.
+pub(super) fn unshare_mounts() -> Result<()> {
+    // SAFETY: names no memory, and descriptors stay as they are.
+    checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }).map(drop)
 }
 
 /// Memory of a file, read-only, for as long as the process lives.

@@ -1,10 +1,13 @@
-//! The child before it becomes init: carries out the program, step by step.
+//! The child before it becomes init: carries out steps as they are handed over.
 //!
-//! Guarantee: after a failed step nothing else happens; the supervisor is told which and why.
+//! Guarantee: after a failed step nothing else happens; the supervisor is told which and why. A
+//! supervisor that is gone ends it, whether or not there were steps yet. It keeps nothing of the
+//! supervisor's but the socket between them.
 //! Invariant: nothing here allocates, locks, panics or returns.
 
-use super::super::program::{Entry, INSIDE, Op, Ruleset, Source, Step};
-use super::super::wire::{BYTES, Notice, Order};
+use super::super::identity::MOST_MAPS;
+use super::super::program::{Entry, INSIDE, Op, Owner, Reader, Rules, Ruleset, Source};
+use super::super::wire::{BYTES, DESCRIPTORS, Notice, Order};
 use super::calls::{self, kept};
 use super::init;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -28,54 +31,66 @@ type Result<T> = std::result::Result<T, Errno>;
 
 /// What the child starts with.
 pub(crate) struct Start {
-    /// The steps.
-    pub(crate) steps: Vec<Step>,
     /// The socket to the supervisor.
     pub(crate) control: RawFd,
     /// The null device, for the standard streams.
     pub(crate) null: RawFd,
-    /// Every descriptor to keep, in order.
-    pub(crate) keep: Vec<RawFd>,
-    /// How much of a Landlock ruleset this kernel knows, in bytes.
-    pub(crate) ruleset_bytes: usize,
 }
 
+/// Descriptors that come with an order.
+pub(super) type Descriptors = [Option<OwnedFd>; DESCRIPTORS];
+
 impl Start {
-    /// Raises the walls, then runs what the supervisor orders until there is none. Gives the code
-    /// to end with.
+    /// Raises the walls as it is told to, then runs what the supervisor orders until there is none.
+    /// Gives the code to end with.
     pub(crate) fn run(&self) -> i32 {
         calls::forget_signals();
         let control = kept(self.control);
-        let prepared = self.close_others().and_then(|()| wait_for_go(control));
-        if prepared.is_err() {
+        if self.close_others().is_err() {
             return 1;
         }
         let mut state = State::default();
-        for (index, step) in self.steps.iter().enumerate() {
-            if let Err(errno) = state.carry_out(&step.op, self) {
-                let step = u32::try_from(index).unwrap_or(u32::MAX);
-                let errno = errno.raw_os_error();
-                tell(control, Notice::Failed { step, errno });
-                return 1;
+        let mut done = 0;
+        loop {
+            let mut descriptors = Descriptors::default();
+            let followed = match next_order(control, &mut descriptors) {
+                Some(Order::Steps) => state.carry_out_all(descriptors, control, &mut done),
+                Some(Order::Maps) => state.keep_maps(descriptors).map(|()| Then::Wait),
+                Some(Order::Go | Order::Run { .. } | Order::Signal(_)) | None => return 1,
+            };
+            match followed {
+                Ok(Then::Wait) => {}
+                Ok(Then::Serve) => {
+                    state.maps = [const { None }; MOST_MAPS];
+                    return init::serve(control, state.listener.as_ref().map(OwnedFd::as_fd));
+                }
+                Err(errno) => {
+                    let (step, errno) = (done, errno.raw_os_error());
+                    tell(control, Notice::Failed { step, errno });
+                    return 1;
+                }
             }
         }
-        init::serve(control, state.listener.as_ref().map(OwnedFd::as_fd))
     }
 
     fn close_others(&self) -> Result<()> {
         for stream in 0..3 {
             calls::place(self.null, stream)?;
         }
-        let mut next: u32 = 3;
-        for number in &self.keep {
-            let number = number.cast_unsigned();
-            if number > next {
-                calls::close_range(next, number - 1)?;
-            }
-            next = number + 1;
+        let control = self.control.cast_unsigned();
+        if control > 3 {
+            calls::close_range(3, control - 1)?;
         }
-        calls::close_range(next, u32::MAX)
+        calls::close_range(control + 1, u32::MAX)
     }
+}
+
+/// What follows on steps that were carried out.
+enum Then {
+    /// There will be more.
+    Wait,
+    /// These were the last.
+    Serve,
 }
 
 /// Tells the supervisor something. If it is gone, there is nobody to tell.
@@ -99,11 +114,8 @@ pub(super) fn tell_with(control: BorrowedFd<'_>, notice: Notice, descriptors: &[
     );
 }
 
-/// The next order, with at most four descriptors. None when the supervisor is gone.
-pub(super) fn next_order(
-    control: BorrowedFd<'_>,
-    descriptors: &mut [Option<OwnedFd>; 4],
-) -> Option<Order> {
+/// The next order, with the descriptors that come with it. None when the supervisor is gone.
+pub(super) fn next_order(control: BorrowedFd<'_>, descriptors: &mut Descriptors) -> Option<Order> {
     let mut bytes = [0; BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -135,18 +147,32 @@ pub(super) fn next_order(
 }
 
 fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
-    match next_order(control, &mut [const { None }; 4]) {
+    match next_order(control, &mut Descriptors::default()) {
         Some(Order::Go) => Ok(()),
-        Some(Order::Run { .. } | Order::Signal(_)) | None => Err(Errno::PIPE),
+        Some(Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_)) | None => {
+            Err(Errno::PIPE)
+        }
     }
 }
 
 /// What the steps leave for later ones.
-#[derive(Default)]
 struct State {
     old: Option<OwnedFd>,
     new: Option<OwnedFd>,
     listener: Option<OwnedFd>,
+    /// User namespaces that say as whom files appear.
+    maps: [Option<OwnedFd>; MOST_MAPS],
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            old: None,
+            new: None,
+            listener: None,
+            maps: [const { None }; MOST_MAPS],
+        }
+    }
 }
 
 const TMPFS: &CStr = c"tmpfs";
@@ -154,7 +180,46 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 const ANYTHING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 impl State {
-    fn carry_out(&mut self, op: &Op, start: &Start) -> Result<()> {
+    /// Carries out the steps in a file, and counts them.
+    fn carry_out_all(
+        &mut self,
+        [file, ..]: Descriptors,
+        control: BorrowedFd<'_>,
+        done: &mut u32,
+    ) -> Result<Then> {
+        let file = file.ok_or(Errno::BADF)?;
+        let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(|_| Errno::FBIG)?;
+        let mut steps = Reader::new(calls::map_file(file.as_fd(), bytes)?);
+        drop(file);
+        while !steps.is_empty() {
+            let op = steps.next()?;
+            if op == Op::Serve {
+                return Ok(Then::Serve);
+            }
+            self.carry_out(op, control)?;
+            *done = done.saturating_add(1);
+        }
+        Ok(Then::Wait)
+    }
+
+    fn keep_maps(&mut self, maps: Descriptors) -> Result<()> {
+        let mut free = self.maps.iter_mut().filter(|slot| slot.is_none());
+        for map in maps.into_iter().flatten() {
+            *free.next().ok_or(Errno::MFILE)? = Some(map);
+        }
+        Ok(())
+    }
+
+    fn map(&self, number: Option<u32>) -> Result<Option<BorrowedFd<'_>>> {
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let number = usize::try_from(number).map_err(|_| Errno::BADF)?;
+        let found = self.maps.get(number).and_then(Option::as_ref);
+        found.map(|map| Some(map.as_fd())).ok_or(Errno::BADF)
+    }
+
+    fn carry_out(&mut self, op: Op<'_>, control: BorrowedFd<'_>) -> Result<()> {
         match op {
             Op::Hostname => rustix::system::sethostname(b"airlock"),
             Op::Private => mount_change(
@@ -163,18 +228,18 @@ impl State {
             ),
             Op::Base { on } => self.base(on),
             Op::NewRoot { options } => self.new_root(options),
-            Op::Scratch { options, owner } => scratch(options, *owner),
-            Op::Directory { entry } => self.make(entry, |parent, name| {
+            Op::Scratch { options, owner } => scratch(options, owner),
+            Op::Directory { entry } => self.make(&entry, |parent, name| {
                 mkdirat(parent, name, Mode::from_raw_mode(0o755))
             }),
             Op::File { entry, text } => {
-                self.make(entry, |parent, name| write_new(parent, name, text))
+                self.make(&entry, |parent, name| write_new(parent, name, text))
             }
-            Op::Link { entry, target } => self.make(entry, |parent, name| {
-                symlinkat(target.as_c_str(), parent, name)
-            }),
+            Op::Link { entry, target } => {
+                self.make(&entry, |parent, name| symlinkat(target, parent, name))
+            }
             Op::Text { name, text } => write_new(CWD, name, text),
-            Op::Ghost { name, owner } => ghost(name, *owner),
+            Op::Ghost { name, owner } => ghost(name, owner),
             Op::Bind {
                 source,
                 place,
@@ -183,7 +248,7 @@ impl State {
             } => {
                 let from = self.open_source(source)?;
                 let to = self.place(place, ANYTHING)?;
-                let tree = cloned(from.as_fd(), *attributes, *map)?;
+                let tree = cloned(from.as_fd(), attributes, self.map(map)?)?;
                 attach(&tree, to.as_fd())
             }
             Op::Keep {
@@ -193,9 +258,9 @@ impl State {
                 map,
             } => {
                 let from = self.open_host(source)?;
-                mkdirat(CWD, at.as_c_str(), Mode::from_raw_mode(0o755))?;
-                let to = openat(CWD, at.as_c_str(), DIRECTORY, Mode::empty())?;
-                let tree = cloned(from.as_fd(), *attributes, *map)?;
+                mkdirat(CWD, at, Mode::from_raw_mode(0o755))?;
+                let to = openat(CWD, at, DIRECTORY, Mode::empty())?;
+                let tree = cloned(from.as_fd(), attributes, self.map(map)?)?;
                 attach(&tree, to.as_fd())
             }
             Op::Mount {
@@ -203,21 +268,27 @@ impl State {
                 place,
                 flags,
                 options,
-            } => self.mount(kind, place, *flags, options.as_deref()),
+            } => self.mount(kind, place, flags, options),
+            Op::Join { tasks } => self.join(tasks),
             Op::Enter => self.enter(),
-            Op::Become => become_user(kept(start.control)),
+            Op::Become => become_user(control),
             Op::Limit {
                 resource,
                 soft,
                 hard,
-            } => calls::set_limit(*resource, *soft, *hard),
+            } => calls::set_limit(resource, soft, hard),
             Op::Powerless => powerless(),
-            Op::Landlock { ruleset, rules } => landlock(ruleset, start.ruleset_bytes, rules),
+            Op::Landlock {
+                ruleset,
+                known,
+                rules,
+            } => landlock(&ruleset, known, rules),
             Op::Filter { program } => calls::install_filter(program),
             Op::Ask { program, flags } => {
-                self.listener = Some(calls::install_listener(program, *flags)?);
+                self.listener = Some(calls::install_listener_bytes(program, flags)?);
                 Ok(())
             }
+            Op::Serve => Err(Errno::INVAL),
         }
     }
 
@@ -262,19 +333,19 @@ impl State {
     /// Makes something in the new root. What is there already stays.
     fn make(
         &self,
-        entry: &Entry,
+        entry: &Entry<'_>,
         make: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<()>,
     ) -> Result<()> {
-        let parent = self.place(&entry.parent, DIRECTORY)?;
-        match make(parent.as_fd(), &entry.name) {
+        let parent = self.place(entry.parent, DIRECTORY)?;
+        match make(parent.as_fd(), entry.name) {
             Ok(()) => entry
                 .owner
-                .map_or(Ok(()), |owner| give(parent.as_fd(), &entry.name, owner)),
+                .map_or(Ok(()), |owner| give(parent.as_fd(), entry.name, owner)),
             Err(Errno::EXIST) => Ok(()),
             // The parent is seen read-only: what is wanted must be there.
             Err(Errno::ROFS | Errno::ACCESS) => {
                 let flags = ANYTHING.union(OFlags::NOFOLLOW);
-                beneath(parent.as_fd(), &entry.name, flags, ResolveFlags::IN_ROOT).map(drop)
+                beneath(parent.as_fd(), entry.name, flags, ResolveFlags::IN_ROOT).map(drop)
             }
             Err(errno) => Err(errno),
         }
@@ -287,10 +358,20 @@ impl State {
         beneath(old.as_fd(), path, ANYTHING, resolve)
     }
 
-    fn open_source(&self, source: &Source) -> Result<OwnedFd> {
+    /// Joins a cgroup by itself. A task that moves itself alone waits for nobody, whereas moving
+    /// another waits until every processor has taken notice.
+    fn join(&self, tasks: &CStr) -> Result<()> {
+        let old = self.old.as_ref().ok_or(Errno::BADF)?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let list = beneath(old.as_fd(), tasks, flags, resolve)?;
+        rustix::io::write(&list, b"0").map(drop)
+    }
+
+    fn open_source(&self, source: Source<'_>) -> Result<OwnedFd> {
         match source {
             Source::Host(path) => self.open_host(path),
-            Source::Base(path) => openat(CWD, *path, ANYTHING, Mode::empty()),
+            Source::Base(path) => openat(CWD, path, ANYTHING, Mode::empty()),
             Source::New(path) => self.place(path, ANYTHING),
         }
     }
@@ -340,13 +421,13 @@ fn beneath(
 }
 
 /// A detached copy of a tree of mounts.
-fn cloned(from: BorrowedFd<'_>, attributes: u64, map: Option<RawFd>) -> Result<OwnedFd> {
+fn cloned(from: BorrowedFd<'_>, attributes: u64, map: Option<BorrowedFd<'_>>) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(from, c"", flags)?;
-    calls::set_mount_attributes(tree.as_fd(), attributes, map.map(kept), true)?;
+    calls::set_mount_attributes(tree.as_fd(), attributes, map, true)?;
     Ok(tree)
 }
 
@@ -356,7 +437,7 @@ fn attach(tree: &OwnedFd, to: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// The memory that the writable places share.
-fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
+fn scratch(options: &CStr, owner: Option<Owner>) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount(TMPFS, c"/scratch", TMPFS, flags, options)?;
     for (name, mode) in [
@@ -373,7 +454,7 @@ fn scratch(options: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
 }
 
 /// An empty directory in a layer of its own.
-fn ghost(name: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
+fn ghost(name: &CStr, owner: Option<Owner>) -> Result<()> {
     match mkdirat(CWD, c"/ghost", Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),
@@ -383,7 +464,7 @@ fn ghost(name: &CStr, owner: Option<(u32, u32)>) -> Result<()> {
     owner.map_or(Ok(()), |owner| give(layer.as_fd(), name, owner))
 }
 
-fn give(parent: BorrowedFd<'_>, name: &CStr, (user, group): (u32, u32)) -> Result<()> {
+fn give(parent: BorrowedFd<'_>, name: &CStr, (user, group): Owner) -> Result<()> {
     let (user, group) = (own::Uid::from_raw(user), own::Gid::from_raw(group));
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     rustix::fs::chownat(parent, name, Some(user), Some(group), flags)
@@ -433,11 +514,12 @@ fn powerless() -> Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-fn landlock(ruleset: &Ruleset, bytes: usize, rules: &[(std::ffi::CString, u64)]) -> Result<()> {
-    let held = calls::landlock_ruleset(ruleset, bytes)?;
-    for (path, access) in rules {
-        let path = openat(CWD, path.as_c_str(), ANYTHING, Mode::empty())?;
-        calls::landlock_allow(held.as_fd(), path.as_fd(), *access)?;
+fn landlock(ruleset: &Ruleset, known: u32, mut rules: Rules<'_>) -> Result<()> {
+    let held = calls::landlock_ruleset(ruleset, known)?;
+    while !rules.is_empty() {
+        let (path, access) = rules.next()?;
+        let path = openat(CWD, path, ANYTHING, Mode::empty())?;
+        calls::landlock_allow(held.as_fd(), path.as_fd(), access)?;
     }
     calls::landlock_restrict(held.as_fd())
 }

@@ -7,7 +7,7 @@
 
 use super::super::wire::{Notice, Order, Stage};
 use super::calls::{self, exit_now};
-use super::child::{next_order, tell, tell_with};
+use super::child::{Descriptors, next_order, tell, tell_with};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -60,13 +60,13 @@ impl Init<'_> {
             self.reap();
         }
         if !orders.is_empty() {
-            let mut descriptors = [const { None }; 4];
+            let mut descriptors = Descriptors::default();
             match next_order(self.control, &mut descriptors)? {
                 Order::Run { terminal } => self.run(descriptors, terminal),
                 Order::Signal(number) => {
                     let _sent = calls::signal_everyone(number.cast_signed());
                 }
-                Order::Go => {}
+                Order::Go | Order::Steps | Order::Maps => {}
             }
         }
         Some(())
@@ -92,7 +92,7 @@ impl Init<'_> {
         tell(self.control, Notice::Ended { status, left });
     }
 
-    fn run(&mut self, descriptors: [Option<OwnedFd>; 4], terminal: bool) {
+    fn run(&mut self, descriptors: Descriptors, terminal: bool) {
         let not_started = |errno: Errno| {
             let errno = errno.raw_os_error();
             let stage = Stage::Process;

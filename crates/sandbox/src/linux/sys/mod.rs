@@ -15,4 +15,4 @@ pub(super) use calls::{
     landlock_ruleset, landlock_version, set_mount_attributes, sleeper_in_user_namespace,
 };
 pub(super) use child::Start;
-pub(super) use spawn::{alone, limit};
+pub(super) use spawn::{Alone, limit};

@@ -8,41 +8,67 @@ use super::super::limits::Rlimit;
 use super::calls;
 use rustix::fd::{AsFd, RawFd};
 use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
 use rustix::process::{
     Pid, Rlimit as Bounds, Signal, WaitId, WaitIdOptions, getpid, getppid, prlimit,
     set_parent_process_death_signal, setsid, waitid,
 };
+use std::ffi::CString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Lets `command` start in a session of its own, with usual signals, with `keep` as its only
-/// descriptors besides its streams, and end when the thread that started it does. With `terminal`
-/// its standard input becomes its controlling terminal.
-pub(crate) fn alone(command: &mut Command, keep: Vec<RawFd>, terminal: bool) {
-    let parent = getpid();
-    let prepare = move || prepare(parent, &keep, terminal).map_err(Into::into);
-    // SAFETY: runs in a child that may have lost other threads' locks; it makes system calls only.
-    unsafe { command.pre_exec(prepare) };
+/// How a program is started that helps to confine others: in a session of its own, with usual
+/// signals, and to end when the thread that started it does.
+pub(crate) struct Alone {
+    /// Its only descriptors besides its streams.
+    pub(crate) keep: Vec<RawFd>,
+    /// Makes its standard input its controlling terminal.
+    pub(crate) terminal: bool,
+    /// The user and group it becomes, with no other group.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// A directory it sees at another, in a mount namespace of its own. For root alone.
+    pub(crate) carried: Option<(CString, CString)>,
 }
 
-fn prepare(parent: Pid, keep: &[RawFd], terminal: bool) -> Result<(), Errno> {
-    let _session = setsid()?;
-    if terminal {
-        calls::control_terminal(calls::kept(0))?;
+impl Alone {
+    /// Has `command` start like this.
+    pub(crate) fn applied(self, command: &mut Command) {
+        let parent = getpid();
+        let prepare = move || self.prepare(parent).map_err(Into::into);
+        // SAFETY: runs in a child that may have lost other threads' locks; it makes system calls
+        // only.
+        unsafe { command.pre_exec(prepare) };
     }
-    calls::forget_signals();
-    calls::unblock_signals();
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // Had it died before, the signal would never come.
-    if getppid() != Some(parent) {
-        return Err(Errno::SRCH);
+
+    fn prepare(&self, parent: Pid) -> Result<(), Errno> {
+        let _session = setsid()?;
+        if self.terminal {
+            calls::control_terminal(calls::kept(0))?;
+        }
+        if let Some((from, to)) = &self.carried {
+            calls::unshare_mounts()?;
+            let alone = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+            mount_change(c"/", alone)?;
+            mount_bind(from.as_c_str(), to.as_c_str())?;
+        }
+        if let Some((user, group)) = self.owner {
+            calls::become_user(user, group)?;
+        }
+        calls::forget_signals();
+        calls::unblock_signals();
+        // Forgotten with every change of user.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // Had it died before, the signal would never come.
+        if getppid() != Some(parent) {
+            return Err(Errno::SRCH);
+        }
+        calls::close_range_at_exec(3, u32::MAX)?;
+        for number in &self.keep {
+            rustix::io::fcntl_setfd(calls::kept(*number), rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
     }
-    calls::close_range_at_exec(3, u32::MAX)?;
-    for number in keep {
-        rustix::io::fcntl_setfd(calls::kept(*number), rustix::io::FdFlags::empty())?;
-    }
-    Ok(())
 }
 
 /// Sets the limits of another process, which belongs to `owner` where that is not who we are.

@@ -208,6 +208,22 @@ impl Group {
         parts.try_for_each(|part| files::write(&part.directory.join("cgroup.procs"), &pid))
     }
 
+    /// The same for a process of one thread that joins the rest through [`Group::own_lists`].
+    pub(crate) fn add_unified(&self, pid: u32) -> io::Result<()> {
+        let pid = pid.to_string();
+        let two = |part: &&Part| part.version == Version::Two;
+        let mut parts = self.parts.iter().filter(two);
+        parts.try_for_each(|part| files::write(&part.directory.join("cgroup.procs"), &pid))
+    }
+
+    /// Where a process of one thread joins by writing `0`, which waits for nothing. Version 2 has no
+    /// such file.
+    pub(crate) fn own_lists(&self) -> Vec<PathBuf> {
+        let one = |part: &&Part| part.version == Version::One;
+        let parts = self.parts.iter().filter(one);
+        parts.map(|part| part.directory.join("tasks")).collect()
+    }
+
     /// Stops everything in it, or lets it go on; false where there is nothing to do it with.
     pub(crate) fn freeze(&self, frozen: bool) -> io::Result<bool> {
         let two = |part: &&Part| part.version == Version::Two;

@@ -1,97 +1,99 @@
 //! What the child does between its birth and the first command, as a list of steps.
 //!
-//! Made by the supervisor, where memory may be had; carried out by the child, which only follows
-//! pointers. A step that fails ends the sandbox, and its words say what was being done.
+//! Written by the supervisor, where memory may be had, into a sealed memory file that the child
+//! maps: [`Writer`] writes steps one after the other, [`Reader`] gives them back without allocating.
+//! A child made ahead of its plan gets its steps in several such files, in order. A step that fails
+//! ends the sandbox, and its words, which stay with the supervisor, say what was being done.
 //!
 //! The child sees three trees while it works: `/old`, the host's root; `/new`, the root in the
 //! making; and between them a base of its own, with `/empty`, `/null`, `/scratch` and the layers of
 //! the stage. Every place in the new root is found beneath it and never outside, whatever links a
 //! hostile tree holds.
 
-use crate::seccomp::Instruction;
-use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
+mod read;
+mod write;
 
-/// One step.
-#[derive(Debug)]
-pub(super) struct Step {
-    /// What is done.
-    pub(super) op: Op,
-    /// The same for people.
-    pub(super) what: String,
-}
+pub(super) use read::{Reader, Rules};
+pub(super) use write::{RuleList, Writer, filter_bytes, sealed};
+
+use std::ffi::CStr;
 
 /// Where a bound tree comes from.
-#[derive(Debug)]
-pub(super) enum Source {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source<'a> {
     /// From the host, by a path without links from its root.
-    Host(CString),
+    Host(&'a CStr),
     /// From the base.
-    Base(&'static CStr),
+    Base(&'a CStr),
     /// From the new root itself.
-    New(CString),
+    New(&'a CStr),
 }
 
+/// A user and a group of the host.
+pub(super) type Owner = (u32, u32);
+
 /// Something in the new root: a directory and a name in it.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) parent: CString,
-    pub(super) name: CString,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry<'a> {
+    pub(super) parent: &'a CStr,
+    pub(super) name: &'a CStr,
     /// Whom it is given to.
-    pub(super) owner: Option<(u32, u32)>,
+    pub(super) owner: Option<Owner>,
 }
 
 /// What a step does.
-#[derive(Debug)]
-pub(super) enum Op {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op<'a> {
     /// Names the machine.
     Hostname,
     /// Keeps mounts from reaching the host and back.
     Private,
     /// Makes the base on some directory of the host and turns it into the root.
-    Base { on: CString },
+    Base { on: &'a CStr },
     /// Makes the new root.
-    NewRoot { options: CString },
+    NewRoot { options: &'a CStr },
     /// Makes the memory that home, `/tmp` and the like share.
     Scratch {
-        options: CString,
-        owner: Option<(u32, u32)>,
+        options: &'a CStr,
+        owner: Option<Owner>,
     },
     /// Makes a directory in the new root.
-    Directory { entry: Entry },
+    Directory { entry: Entry<'a> },
     /// Makes a file in the new root.
-    File { entry: Entry, text: Vec<u8> },
+    File { entry: Entry<'a>, text: &'a [u8] },
     /// Makes a link in the new root.
-    Link { entry: Entry, target: CString },
+    Link { entry: Entry<'a>, target: &'a CStr },
     /// Makes a file in the base.
-    Text { name: &'static CStr, text: Vec<u8> },
+    Text { name: &'a CStr, text: &'a [u8] },
     /// Makes an empty directory that the workspace then seems to have, so that nobody can make it.
     Ghost {
-        name: CString,
-        owner: Option<(u32, u32)>,
+        name: &'a CStr,
+        owner: Option<Owner>,
     },
     /// Binds a tree to a place of the new root.
     Bind {
-        source: Source,
-        place: CString,
+        source: Source<'a>,
+        place: &'a CStr,
         attributes: u64,
-        /// A user namespace that says as whom files appear.
-        map: Option<RawFd>,
+        /// Which of the user namespaces that were handed over says as whom files appear.
+        map: Option<u32>,
     },
     /// Binds a tree into the base.
     Keep {
-        source: CString,
-        at: CString,
+        source: &'a CStr,
+        at: &'a CStr,
         attributes: u64,
-        map: Option<RawFd>,
+        map: Option<u32>,
     },
     /// Mounts a file system of the kernel at a place of the new root.
     Mount {
-        kind: &'static CStr,
-        place: CString,
+        kind: &'a CStr,
+        place: &'a CStr,
         flags: u32,
-        options: Option<CString>,
+        options: Option<&'a CStr>,
     },
+    /// Joins the cgroup whose list of tasks this is, by a path without links from the host's root.
+    Join { tasks: &'a CStr },
     /// Makes the new root the root and lets go of everything else.
     Enter,
     /// Enters a user namespace and becomes its user.
@@ -103,19 +105,20 @@ pub(super) enum Op {
     /// Allows paths by Landlock, and nothing else.
     Landlock {
         ruleset: Ruleset,
-        rules: Vec<(CString, u64)>,
+        /// How much of a ruleset this kernel knows, in bytes.
+        known: u32,
+        rules: Rules<'a>,
     },
     /// Installs a seccomp filter.
-    Filter { program: Vec<Instruction> },
+    Filter { program: &'a [u8] },
     /// Installs the filter that asks the supervisor, and keeps its listener.
-    Ask {
-        program: Vec<Instruction>,
-        flags: u32,
-    },
+    Ask { program: &'a [u8], flags: u32 },
+    /// Says that every wall stands, and begins to take commands.
+    Serve,
 }
 
 /// What Landlock governs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Ruleset {
     pub(super) files: u64,
@@ -133,3 +136,6 @@ pub(super) mod attribute {
     pub(in super::super) const NO_DEVICES: u64 = 4;
     pub(in super::super) const NO_EXEC: u64 = 8;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The ladder as `airlock doctor` found it, for whoever runs programs.
+
+use super::here::{RECORD, Site, probed};
+use crate::place::Place;
+use airlock_kernel::{Ladder, Rung};
+use airlock_sandbox::Launcher;
+use airlock_sandbox::probe::{self, CacheKey, Findings};
+use std::sync::OnceLock;
+
+/// What was found out, read at most once.
+pub(super) struct Probed {
+    site: Site,
+    known: OnceLock<Option<Rung>>,
+}
+
+impl Probed {
+    pub(super) fn of(place: &Place) -> Option<Self> {
+        Some(Self {
+            site: Site::of(place).ok()?,
+            known: OnceLock::new(),
+        })
+    }
+
+    fn remembered(&self) -> Option<Rung> {
+        let key = CacheKey::now(&self.site.program).ok()?;
+        let findings = probe::cached(&self.site.state.join(RECORD), &key)?;
+        Some(rung(&findings))
+    }
+}
+
+impl Ladder for Probed {
+    fn known(&self) -> Option<Rung> {
+        self.known.get_or_init(|| self.remembered()).clone()
+    }
+
+    fn find_out(&self) -> Rung {
+        let Ok(findings) = probed(&self.site) else {
+            return Rung::Nothing {
+                why: "there is nowhere to try a sandbox".to_owned(),
+            };
+        };
+        if let Ok(key) = CacheKey::now(&self.site.program) {
+            // Without a record the next command finds out again.
+            let _kept = probe::remember(&self.site.state.join(RECORD), &key, &findings);
+        }
+        rung(&findings)
+    }
+}
+
+/// The best rung that holds.
+fn rung(findings: &Findings) -> Rung {
+    match findings.launcher() {
+        Some(Launcher::Native) => Rung::Native,
+        Some(Launcher::Bwrap) => Rung::Bwrap,
+        Some(Launcher::Seatbelt) | None => {
+            let each = findings.ladder.iter();
+            let each = each.map(|rung| format!("{}: {}", rung.launcher.name(), rung.reason));
+            let why = each.collect::<Vec<_>>().join("; ");
+            Rung::Nothing { why }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_sandbox::probe::{Rung as Found, State, Step};
+
+    fn findings(native: State, bwrap: State) -> Findings {
+        let found = |launcher, state| Found {
+            launcher,
+            state,
+            reason: "tried".to_owned(),
+        };
+        Findings {
+            findings: Vec::new(),
+            rung: None,
+            ladder: vec![
+                found(Step::Native, native),
+                found(Step::Bwrap, bwrap),
+                found(Step::Container, State::Missing),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_best_rung_that_holds_is_taken_and_none_below_what_there_is() {
+        let why = "native: tried; bwrap: tried; container: tried".to_owned();
+        for (native, bwrap, want) in [
+            (State::Works, State::Works, Rung::Native),
+            (State::Limited, State::Works, Rung::Native),
+            (State::Missing, State::Works, Rung::Bwrap),
+            (State::Missing, State::Missing, Rung::Nothing { why }),
+        ] {
+            assert_eq!(rung(&findings(native, bwrap)), want, "{native:?} {bwrap:?}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Platforms without sandboxes: there is nothing to make ahead.
+
+use super::failure::ProcessFailure;
+use super::ladder::Ladder;
+use super::plan::Planned;
+use super::surround::{Around, Machine};
+use crate::workspace::Workspace;
+use std::sync::Arc;
+
+/// The sandboxes of one kernel: none.
+#[derive(Debug, Clone, Default)]
+pub struct Sandboxes;
+
+impl Sandboxes {
+    /// Nothing.
+    pub fn ahead(_: Option<Arc<dyn Ladder>>) -> Self {
+        Self
+    }
+
+    /// Nothing.
+    pub fn in_reserve(_: Option<Arc<dyn Ladder>>) -> Self {
+        Self
+    }
+
+    /// Nothing.
+    pub fn by(_: Arc<dyn Ladder>) -> Self {
+        Self
+    }
+
+    /// Nothing.
+    pub fn dress(&self, _: Machine, _: Workspace) {}
+
+    pub(super) fn around(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Around, ProcessFailure> {
+        Around::look(machine, workspace)
+    }
+
+    pub(crate) const fn has_reserve(&self) -> bool {
+        false
+    }
+}
+
+impl Planned {
+    pub(crate) const fn begin(&mut self, _: &Workspace, _: &Sandboxes) {}
+}

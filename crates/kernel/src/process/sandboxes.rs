@@ -1,0 +1,200 @@
+//! The sandboxes of one kernel: those made ahead of their plans, and those that leave.
+//!
+//! A sandbox takes longer to be gone than its command's result takes to be handed over, and longer to
+//! be made than a policy takes to be read: both are done beside what else there is to do.
+//!
+//! Guarantee: a stage is not given to the next command before the last one's sandbox is gone, and
+//! none is left when the kernel is.
+
+use super::failure::ProcessFailure;
+use super::ladder::Ladder;
+use super::reserve::{Reserve, Then};
+use super::surround::{Around, Machine};
+use crate::workspace::Workspace;
+use airlock_sandbox::launch::StartError;
+use airlock_sandbox::stage::Claim;
+use airlock_sandbox::{Prepared, Sandbox, prepare};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// How long one that was made ahead is used: mounts of the machine's that came later are not seen.
+const AGE: Duration = Duration::from_mins(1);
+
+type Made = Result<Prepared, StartError>;
+
+/// The sandboxes of one kernel. Copies are of the same ones.
+#[derive(Clone, Default)]
+pub struct Sandboxes(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    reserve: Option<Reserve<Made>>,
+    /// Whether the process ends with the command.
+    ends: bool,
+    ladder: Option<Arc<dyn Ladder>>,
+    dressing: Mutex<Option<JoinHandle<Dressed>>>,
+    dressed: Mutex<Option<Made>>,
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What was looked up ahead, and a sandbox that sees it.
+struct Dressed {
+    state: PathBuf,
+    around: Result<Around, ProcessFailure>,
+    made: Made,
+}
+
+impl Sandboxes {
+    /// Begins to make one at once, for a command with which this process ends.
+    pub fn ahead(ladder: Option<Arc<dyn Ladder>>) -> Self {
+        Self::with(Then::End, ladder)
+    }
+
+    /// Keeps one in reserve, always.
+    pub fn in_reserve(ladder: Option<Arc<dyn Ladder>>) -> Self {
+        Self::with(Then::Refill, ladder)
+    }
+
+    /// Makes each when it is needed.
+    pub fn by(ladder: Arc<dyn Ladder>) -> Self {
+        Self(Arc::new(Inner {
+            reserve: None,
+            ends: false,
+            ladder: Some(ladder),
+            dressing: Mutex::default(),
+            dressed: Mutex::default(),
+            leaving: Mutex::default(),
+        }))
+    }
+
+    fn with(then: Then, ladder: Option<Arc<dyn Ladder>>) -> Self {
+        Self(Arc::new(Inner {
+            reserve: Some(Reserve::new(prepare, AGE, then)),
+            ends: then == Then::End,
+            ladder,
+            dressing: Mutex::default(),
+            dressed: Mutex::default(),
+            leaving: Mutex::default(),
+        }))
+    }
+
+    /// Looks at `machine` for `workspace` beside whatever else is done, and shows it to the sandbox
+    /// that is made ahead.
+    pub fn dress(&self, machine: Machine, workspace: Workspace) {
+        let own = self.clone();
+        let thread = Builder::new().name("dressing".to_owned());
+        let thread = thread.spawn(move || {
+            let around = Around::look(&machine, &workspace);
+            let mut made = own.undressed();
+            if let (Ok(prepared), Ok(around)) = (&mut made, &around)
+                && let Err(error) = prepared.show(around.outfit.base())
+            {
+                made = Err(error);
+            }
+            let state = workspace.state().path().to_owned();
+            Dressed {
+                state,
+                around,
+                made,
+            }
+        });
+        // Where there is no thread for it, it is looked at when it is needed.
+        *locked(&self.0.dressing) = thread.ok();
+    }
+
+    /// What is around the sandboxes of `workspace`.
+    pub(super) fn around(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Around, ProcessFailure> {
+        let dressing = locked(&self.0.dressing).take();
+        match dressing.and_then(|thread| thread.join().ok()) {
+            Some(dressed) if dressed.state == workspace.state().path() => {
+                *locked(&self.0.dressed) = Some(dressed.made);
+                dressed.around
+            }
+            Some(_) | None => Around::look(machine, workspace),
+        }
+    }
+
+    /// Whether a sandbox is raised before the attempt is on disk. Only where no other call of this
+    /// process can want the stage.
+    pub(crate) fn starts_early(&self) -> bool {
+        self.0.ends
+    }
+
+    /// Whether there is a reserve.
+    pub(crate) fn has_reserve(&self) -> bool {
+        self.0.reserve.is_some()
+    }
+
+    pub(super) fn ladder(&self) -> Option<&dyn Ladder> {
+        self.0.ladder.as_deref()
+    }
+
+    /// One of Airlock's own launcher.
+    pub(super) fn take(&self) -> Made {
+        let dressed = locked(&self.0.dressed).take();
+        dressed.unwrap_or_else(|| self.undressed())
+    }
+
+    fn undressed(&self) -> Made {
+        match &self.0.reserve {
+            Some(reserve) => reserve.take(),
+            None => prepare(),
+        }
+    }
+
+    /// Lets a sandbox go, and with it the stage it had.
+    pub(super) fn leave(&self, sandbox: Sandbox, claim: Option<Claim>) {
+        if self.0.ends {
+            // No process of the command's is left, so that nothing is written to the stage any more.
+            sandbox.abandon();
+            return drop(claim);
+        }
+        let thread = Builder::new().name("leaving".to_owned());
+        let thread = thread.spawn(move || {
+            sandbox.stop();
+            drop(claim);
+        });
+        // Where there is no thread, both were let go of at once.
+        if let Ok(thread) = thread {
+            locked(&self.0.leaving).push(thread);
+        }
+    }
+
+    /// Waits until those that leave are gone.
+    pub(super) fn settle(&self) {
+        self.0.settle();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    fn settle(&self) {
+        // Whoever else wants to know waits as well.
+        for thread in locked(&self.leaving).drain(..) {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl std::fmt::Debug for Sandboxes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandboxes")
+            .field("reserve", &self.has_reserve())
+            .finish_non_exhaustive()
+    }
+}

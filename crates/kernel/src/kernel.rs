@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::control;
 use crate::extensions::WorkerProgram;
-use crate::fronts::{Front, Local};
+use crate::fronts::{Front, Local, Origin};
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, StageHold};
 use crate::road::Call;
@@ -233,12 +233,18 @@ impl Kernel {
     pub(crate) fn identify(
         &self,
         front: Front,
+        origin: &Origin,
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
         let tags = policy.tags(front.as_str(), self.local.user());
-        self.local
-            .caller(front, self.workspace().id(), call.session.clone(), tags)
+        self.local.caller(
+            front,
+            origin,
+            self.workspace().id(),
+            call.session.clone(),
+            tags,
+        )
     }
 }
 

@@ -2,10 +2,10 @@
 
 use airlock_sandbox::launch::{Ended, NotStarted, Refusal};
 use airlock_sandbox::lifecycle::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A limit a command went over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitHit {
     /// Its time.
@@ -34,7 +34,7 @@ impl LimitHit {
 }
 
 /// How a command ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ran {
     /// How.
     pub outcome: Outcome,

@@ -3,6 +3,7 @@
 //! Invariant 2 lives here: the attempt is in the log before anything happens - on disk, where the
 //! effect is more than reading - and if the log cannot take it, nothing happens.
 
+mod crossing;
 mod decide;
 mod execute;
 mod outcome;
@@ -11,7 +12,7 @@ mod validate;
 
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
 
-use crate::fronts::Front;
+use crate::fronts::{Front, Origin};
 use crate::kernel::Kernel;
 use crate::process::Attached;
 use airlock_core::SessionId;
@@ -54,8 +55,19 @@ impl Kernel {
         call: &Call,
         attached: Option<Attached<'_>>,
     ) -> Outcome {
+        self.submit_from(front, &Origin::default(), call, attached)
+    }
+
+    /// The same for a call that another process makes.
+    pub fn submit_from(
+        &self,
+        front: Front,
+        origin: &Origin,
+        call: &Call,
+        attached: Option<Attached<'_>>,
+    ) -> Outcome {
         let mut trail = Trail::begin(self, call);
-        match self.travel(front, call, attached, &mut trail) {
+        match self.travel(front, origin, call, attached, &mut trail) {
             Ok(outcome) | Err(outcome) => outcome,
         }
     }
@@ -63,13 +75,14 @@ impl Kernel {
     fn travel(
         &self,
         front: Front,
+        origin: &Origin,
         call: &Call,
         attached: Option<Attached<'_>>,
         trail: &mut Trail<'_>,
     ) -> Result<Outcome, Outcome> {
         let policy = self.policy();
         let caller = self
-            .identify(front, call, &policy)
+            .identify(front, origin, call, &policy)
             .map_err(|error| trail.fail(error))?;
         trail.identified(&caller);
         let valid = self

@@ -64,12 +64,17 @@ impl Place {
             home: home
                 .filter(|home| home.is_absolute())
                 .unwrap_or_else(|| PathBuf::from("/home/user")),
-            own: vec![
-                self.state_home.join("airlock"),
-                self.config_home.join("airlock"),
-            ],
+            own: self.own(),
             environment: environment(),
         }
+    }
+
+    /// Airlock's own directories.
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        vec![
+            self.state_home.join("airlock"),
+            self.config_home.join("airlock"),
+        ]
     }
 
     /// The user's own configuration file.

@@ -79,6 +79,10 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
 }
 
 /// The program of the call this thread is on has started.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is handed over like any other hook's"
+)]
 pub(crate) fn started(program: Arc<dyn Steering>) {
     COVERING.with_borrow(|covering| {
         let Some(cancel) = covering else {

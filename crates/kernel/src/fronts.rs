@@ -4,6 +4,7 @@
 //! only a person may do - change policy, trust files, answer approvals - is granted to the command
 //! line alone.
 
+use crate::process::Machine;
 use airlock_core::SandboxId;
 use airlock_core::{
     Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
@@ -81,6 +82,8 @@ pub struct Origin {
     pub peer: Option<Peer>,
     /// The sandbox it asks from.
     pub sandbox: Option<SandboxId>,
+    /// The home and the environment of the person who asks; absent: the kernel's own.
+    pub machine: Option<Machine>,
 }
 
 /// What the operating system says of this process, taken once at start.

@@ -46,6 +46,12 @@ pub enum PeerError {
         /// Whose it is.
         uid: u32,
     },
+    /// It is in a sandbox, and this is not its socket.
+    #[error("process {pid} is in a sandbox, whose own socket it must use")]
+    Inside {
+        /// Its id.
+        pid: u32,
+    },
     /// It is outside the sandbox whose socket it uses.
     #[error("process {pid} is in no sandbox")]
     Outside {
@@ -85,12 +91,20 @@ pub(crate) fn identify(pid: Option<i32>, uid: u32, allowed: &[u32]) -> Result<Pe
     })
 }
 
-/// Checks that `peer` is in a process namespace below ours, as whatever runs in a sandbox is.
-pub(crate) fn is_sandboxed(peer: Peer) -> Result<(), PeerError> {
-    let outside = PeerError::Outside { pid: peer.pid };
-    match (depth(&peer.pid.to_string()), depth("self")) {
-        (Some(theirs), Some(ours)) if theirs > ours => Ok(()),
-        _ => Err(outside),
+/// Checks that `peer` is where whoever comes through `via` must be: in a process namespace below
+/// ours, as everything in a sandbox is, or in none. A sandbox that got hold of the main socket, or
+/// somebody else who got hold of a sandbox's, is refused.
+pub(crate) fn is_in_place(peer: Peer, via: &Via) -> Result<(), PeerError> {
+    let pid = peer.pid;
+    let below = match (depth(&pid.to_string()), depth("self")) {
+        (Some(theirs), Some(ours)) => theirs > ours,
+        // What cannot be told is refused.
+        _ => return Err(PeerError::Unnamed),
+    };
+    match via {
+        Via::Main if below => Err(PeerError::Inside { pid }),
+        Via::Sandbox(_) if !below => Err(PeerError::Outside { pid }),
+        Via::Main | Via::Sandbox(_) => Ok(()),
     }
 }
 
@@ -152,6 +166,11 @@ mod tests {
     fn a_process_beside_us_is_in_no_sandbox() {
         let (pid, uid) = me();
         let peer = identify(pid, uid, &[uid]).unwrap();
-        assert!(matches!(is_sandboxed(peer), Err(PeerError::Outside { .. })));
+        assert!(is_in_place(peer, &Via::Main).is_ok());
+        let via = Via::Sandbox(SandboxId::new("box").unwrap());
+        assert!(matches!(
+            is_in_place(peer, &via),
+            Err(PeerError::Outside { .. })
+        ));
     }
 }

@@ -4,7 +4,7 @@ use super::{open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
-use airlock_core::closest;
+use airlock_core::{Tier, closest};
 use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use serde_json::{Value, json};
@@ -132,9 +132,15 @@ fn call(
 ) -> Ending {
     let front = parse_front(front)?;
     let arguments = parse_arguments(arguments)?;
-    let kernel = open::kernel(global, output)?;
-    let limited = LIMITS.iter().any(|name| arguments.get(name).is_some());
-    let outcome = kernel.submit(front, &Call::new(name, arguments));
+    let call = Call::new(name, arguments);
+    let mut door = if runs_program(&call.name) {
+        // A program gets the environment of whoever calls it, which only this process has.
+        open::own_door(global, output)?
+    } else {
+        open::door(global, front, output)?
+    };
+    let limited = LIMITS.iter().any(|name| call.arguments.get(name).is_some());
+    let outcome = open::submit(&mut door, front, &call, output)?;
     let done = outcome::done(outcome)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);
@@ -142,6 +148,13 @@ fn call(
         output.note("the result was cut; ask for a narrower part to see the rest");
     }
     Ok(0)
+}
+
+/// Whether calling `name` starts a program.
+fn runs_program(name: &str) -> bool {
+    let registry = Registry::built_in();
+    let runs = |tool: &dyn Tool| tool.spec().tier != Tier::Kernel;
+    registry.get(name).is_ok_and(runs)
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

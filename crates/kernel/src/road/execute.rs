@@ -34,7 +34,7 @@ impl Kernel {
                 let grounds = Grounds {
                     policy,
                     workspace: self.workspace(),
-                    machine: self.machine(),
+                    machine: valid.machine.as_ref().or(self.machine()),
                     request: &valid.request,
                     decision: &ruling.decision,
                 };

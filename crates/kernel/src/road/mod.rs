@@ -85,9 +85,10 @@ impl Kernel {
             .identify(front, origin, call, &policy)
             .map_err(|error| trail.fail(error))?;
         trail.identified(&caller);
-        let valid = self
+        let mut valid = self
             .validate(front, call, caller)
             .map_err(|invalid| trail.refuse(&invalid))?;
+        valid.machine.clone_from(&origin.machine);
         let ruling = self.decide(&policy, &valid.request, trail);
         match ruling.decision.verdict {
             Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),

@@ -4,6 +4,7 @@ use super::Call;
 use super::outcome::Invalid;
 use crate::fronts::Front;
 use crate::kernel::Kernel;
+use crate::process::Machine;
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, Syscall};
 
@@ -12,6 +13,8 @@ pub(super) struct Valid {
     pub(super) request: Request,
     pub(super) prepared: Box<dyn Prepared>,
     pub(super) spec: &'static ToolSpec,
+    /// The machine of whoever asks, where it is not the kernel's own.
+    pub(super) machine: Option<Machine>,
 }
 
 impl Kernel {
@@ -63,6 +66,7 @@ impl Kernel {
             request,
             prepared,
             spec,
+            machine: None,
         })
     }
 }

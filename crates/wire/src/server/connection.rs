@@ -9,7 +9,7 @@ use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
 use crate::handshake::{Supported, negotiate};
 use crate::message::{Message, Request, parse};
-use crate::peer::{PeerError, Via, Visitor, identify, is_sandboxed};
+use crate::peer::{PeerError, Visitor, identify, is_in_place};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -100,10 +100,7 @@ fn visitor(place: &Place, stream: &UnixStream) -> Result<Visitor, PeerError> {
     let share = place.share();
     let told = stream.peer_cred().map_err(|_| PeerError::Unnamed)?;
     let peer = identify(told.pid(), told.uid(), &share.users)?;
-    match &share.via {
-        Via::Main => {}
-        Via::Sandbox(_) => is_sandboxed(peer)?,
-    }
+    is_in_place(peer, &share.via)?;
     Ok(Visitor {
         peer,
         via: share.via.clone(),
@@ -378,8 +375,13 @@ async fn answer<H: Handler>(
         Arc::clone(connection),
         token.clone(),
     );
+    // What was done may be an event to somebody.
+    let noticing = Arc::clone(inner);
     let ran = tokio::task::spawn_blocking(move || {
         let answer = handler.call(&asking.identity, incoming, &token);
+        noticing
+            .news
+            .send_modify(|count| *count = count.wrapping_add(1));
         let frame = outgoing::reply(id, answer, asking.frame_bytes());
         asking.outgoing.send_now(frame)
     });

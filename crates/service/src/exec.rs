@@ -1,8 +1,8 @@
 //! `exec`: a command the person typed, run by the kernel with the streams of their own process.
 //!
-//! Every stream is a pipe whose other end the client holds: what a terminal must not see is filtered
-//! there, nothing of the kernel's ever reads or writes a file of the client's choosing, and a client
-//! that goes away or does not read holds up its own command and nothing else.
+//! Output goes to pipes whose other ends the client holds: what a terminal must not see is filtered
+//! there, nothing of the kernel's writes a file of the client's choosing, and a client that goes away
+//! or does not read holds up its own command and nothing else. Input is read only while it runs.
 
 use crate::caller::Identity;
 use crate::methods::{ExecParams, Size, SteerParams};
@@ -167,10 +167,10 @@ fn streams(stdin: bool, descriptors: Vec<OwnedFd>) -> Result<(Stdin, OwnedFd, Ow
         let told = format!("{count} descriptors came along, and not one for each stream");
         return Err(wrong(&told));
     };
-    for end in input.iter().chain([&stdout, &stderr]) {
+    for end in [&stdout, &stderr] {
         let kind = rustix::fs::fstat(end).map(|found| FileType::from_raw_mode(found.st_mode));
         if kind != Ok(FileType::Fifo) {
-            return Err(wrong("every stream must be a pipe"));
+            return Err(wrong("standard output and standard error must be pipes"));
         }
     }
     let input = input.map_or(Stdin::Empty, Stdin::From);

@@ -48,7 +48,7 @@ pub struct CallResult {
 }
 
 /// Parameters of `exec`, besides its descriptors: standard input if there is one, then standard
-/// output and standard error, all pipes.
+/// output and standard error, both pipes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExecParams {

@@ -24,7 +24,7 @@ pub struct Remote {
 /// The streams of a command the person typed: the kernel's ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
-    /// A pipe from which it reads, if it does.
+    /// What it reads, if anything.
     pub stdin: Option<BorrowedFd<'a>>,
     /// A pipe that takes its standard output.
     pub stdout: BorrowedFd<'a>,
@@ -61,6 +61,16 @@ impl Remote {
     /// What it says of itself.
     pub fn status(&mut self) -> Result<Value, ClientError> {
         self.client.call("status", Value::Null)
+    }
+
+    /// Has it write what it has kept back of the log, so that others see it.
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        self.client.call("log.flush", Value::Null).map(drop)
+    }
+
+    /// The workspace's root.
+    pub fn root(&self) -> Option<&str> {
+        self.client.greeting().get("about")?.get("root")?.as_str()
     }
 
     /// Ends it.

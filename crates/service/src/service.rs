@@ -4,7 +4,7 @@ use crate::caller::Identity;
 use crate::events;
 use crate::exec::Runs;
 use crate::methods::{CallParams, CallResult, Person, ShowParams, none, params};
-use airlock_audit::Health;
+use airlock_audit::{AppendError, Health};
 use airlock_kernel::tools::{Tool, ToolSpec};
 use airlock_kernel::{Call, Cancel, Front, Kernel, Machine, Outcome, PolicyOrigin};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
@@ -220,13 +220,19 @@ impl Handler for Service {
             "call" => Service::call(self, identity, front, params(given)?, cancel),
             "exec" => self.exec(client, params(given)?, descriptors, cancel),
             "exec.steer" => self.steer(client, &params(given)?),
+            "log.flush" if identity.is_person() => {
+                none(&given)?;
+                let failed = |error: AppendError| WireError::new(code::INTERNAL, error.to_string());
+                let flushed = self.kernel.log().flush().map_err(failed);
+                flushed.map(|()| Value::Null)
+            }
             "kernel.stop" if identity.is_person() => {
                 none(&given)?;
                 self.stop.notify_one();
                 Ok(Value::Null)
             }
-            "kernel.stop" => {
-                let told = "only the command line ends a kernel";
+            "kernel.stop" | "log.flush" => {
+                let told = "only the command line asks for that";
                 Err(WireError::new(code::REFUSED, told))
             }
             _ => {

@@ -175,9 +175,24 @@ impl Client {
         params: Value,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<u64, ClientError> {
-        let id = self.sender.send(method, params, descriptors)?;
-        self.wanted.insert(id);
-        Ok(id)
+        match self.sender.send(method, params, descriptors) {
+            Ok(id) => {
+                self.wanted.insert(id);
+                Ok(id)
+            }
+            Err(error) => Err(self.reason(error)),
+        }
+    }
+
+    /// Why nothing can be sent: what the other end said before it closed, where it said something.
+    fn reason(&mut self, error: ClientError) -> ClientError {
+        loop {
+            match self.read() {
+                Ok(_) => {}
+                Err(closed @ ClientError::Closed(_)) => return closed,
+                Err(_) => return error,
+            }
+        }
     }
 
     /// Waits for the answer to the request `id`.

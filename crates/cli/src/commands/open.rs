@@ -98,6 +98,18 @@ pub(super) fn running(place: &Place, config: &Config, front: Front) -> Option<Re
     Remote::find(&state, &id, front, &settings(config)?)
 }
 
+/// Has the kernel that runs for this workspace write what it kept back of the log, if one runs.
+pub(super) fn flush_running(global: &Global) {
+    let remote = Place::find(global.workspace.as_deref())
+        .and_then(|place| state(&place))
+        .ok()
+        .and_then(|(state, _)| Remote::any(&state, Front::Cli));
+    if let Some(mut remote) = remote {
+        // It does so by itself within half a second.
+        let _ = remote.flush();
+    }
+}
+
 /// The kernel of this workspace, to act as `front`: the one that runs, or one of this command's own.
 pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result<Door, Failure> {
     let place = Place::find(global.workspace.as_deref())?;

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -25,9 +24,19 @@ pub(super) struct Connection<I> {
     pub(super) outgoing: Outgoing,
     place: Place,
     running: Semaphore,
-    in_flight: std::sync::Mutex<HashMap<u64, CancelToken>>,
-    bytes: AtomicUsize,
+    in_flight: std::sync::Mutex<InFlight>,
     settled: Notify,
+}
+
+/// What is under way on a connection.
+#[derive(Default)]
+struct InFlight {
+    /// Requests without an answer, by number.
+    tokens: HashMap<u64, CancelToken>,
+    /// Those, and the ones whose answers are not yet taken.
+    count: usize,
+    /// Bytes of all of them.
+    bytes: usize,
 }
 
 impl<I> Connection<I> {
@@ -41,20 +50,39 @@ impl<I> Connection<I> {
     }
 
     fn cancel(&self, id: u64) -> bool {
-        let token = lock(&self.in_flight).get(&id).cloned();
+        let token = lock(&self.in_flight).tokens.get(&id).cloned();
         token.inspect(CancelToken::cancel).is_some()
     }
 
     fn cancel_all(&self) {
-        let tokens: Vec<CancelToken> = lock(&self.in_flight).values().cloned().collect();
+        let tokens: Vec<CancelToken> = lock(&self.in_flight).tokens.values().cloned().collect();
         tokens.iter().for_each(CancelToken::cancel);
+    }
+
+    /// The answer to `id` is there: the number is free, though the answer is not yet taken.
+    fn answered(&self, id: u64) {
+        lock(&self.in_flight).tokens.remove(&id);
+    }
+
+    /// A request of `bytes` and its answer are gone. Its number may be another's by now.
+    fn landed(&self, bytes: usize) {
+        {
+            let mut in_flight = lock(&self.in_flight);
+            in_flight.count -= 1;
+            in_flight.bytes -= bytes;
+        }
+        self.settled.notify_waiters();
+    }
+
+    fn is_settled(&self) -> bool {
+        lock(&self.in_flight).count == 0
     }
 
     /// Waits until nothing is under way.
     async fn settle(&self) {
         loop {
             let settled = self.settled.notified();
-            if lock(&self.in_flight).is_empty() {
+            if self.is_settled() {
                 return;
             }
             settled.await;
@@ -83,7 +111,6 @@ pub(super) async fn converse<H: Handler>(inner: &Arc<Inner<H>>, place: Place, st
         outgoing: Outgoing::new(stream, limits.frame),
         running: Semaphore::new(limits.running),
         in_flight: std::sync::Mutex::default(),
-        bytes: AtomicUsize::new(0),
         settled: Notify::new(),
         place,
     });
@@ -175,7 +202,7 @@ async fn listen<H: Handler>(
         };
         let taken = match frame {
             Err(end) => return end,
-            Ok(None) if !lock(&connection.in_flight).is_empty() || subscription.is_some() => Ok(()),
+            Ok(None) if !connection.is_settled() || subscription.is_some() => Ok(()),
             Ok(None) => {
                 let told = "the connection was quiet for too long";
                 return End::Told(WireError::new(code::IDLE, told).retryable());
@@ -318,16 +345,17 @@ async fn begin<H: Handler>(
     let token = CancelToken::new();
     let refused = {
         let mut in_flight = lock(&connection.in_flight);
-        let bytes = connection.bytes.load(Ordering::SeqCst) + size;
-        if in_flight.contains_key(&id) {
+        let bytes = in_flight.bytes + size;
+        if in_flight.tokens.contains_key(&id) {
             let told = format!("request {id} is still under way");
             Some(WireError::new(code::DUPLICATE_ID, told))
-        } else if in_flight.len() >= limits.in_flight || bytes > limits.in_flight_bytes {
+        } else if in_flight.count >= limits.in_flight || bytes > limits.in_flight_bytes {
             let told = "too many requests are under way on this connection";
             Some(WireError::new(code::BUSY, told).retryable())
         } else {
-            in_flight.insert(id, token.clone());
-            connection.bytes.store(bytes, Ordering::SeqCst);
+            in_flight.tokens.insert(id, token.clone());
+            in_flight.count += 1;
+            in_flight.bytes = bytes;
             None
         }
     };
@@ -337,9 +365,7 @@ async fn begin<H: Handler>(
     let (inner, connection) = (Arc::clone(inner), Arc::clone(connection));
     tokio::spawn(async move {
         answer(&inner, &connection, id, incoming, &token).await;
-        lock(&connection.in_flight).remove(&id);
-        connection.bytes.fetch_sub(size, Ordering::SeqCst);
-        connection.settled.notify_waiters();
+        connection.landed(size);
         drop(room);
     });
     Ok(())
@@ -364,6 +390,7 @@ async fn answer<H: Handler>(
     let _turn = tokio::select! {
         biased;
         () = taken_back.notified() => {
+            connection.answered(id);
             let error = WireError::new(code::CANCELLED, "the request was taken back");
             let _ = connection.reply(id, Err(error)).await;
             return;
@@ -383,6 +410,7 @@ async fn answer<H: Handler>(
             .news
             .send_modify(|count| *count = count.wrapping_add(1));
         let frame = outgoing::reply(id, answer, asking.frame_bytes());
+        asking.answered(id);
         asking.outgoing.send_now(frame)
     });
     match ran.await {
@@ -391,6 +419,7 @@ async fn answer<H: Handler>(
             let _ = connection.outgoing.finish(rest).await;
         }
         Err(_) => {
+            connection.answered(id);
             let _ = connection.reply(id, Err(failed())).await;
         }
     }

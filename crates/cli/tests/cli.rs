@@ -14,6 +14,7 @@ mod support;
 
 mod cases {
     mod audit;
+    mod both_ways;
     mod color;
     mod config;
     mod doctor;
@@ -22,6 +23,8 @@ mod cases {
     mod help;
     mod hostile;
     mod init;
+    mod kernel;
+    mod kernel_load;
     mod machine;
     mod policy;
     mod review;

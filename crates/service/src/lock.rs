@@ -10,9 +10,14 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Most bytes of a note that are read.
 const NOTE_BYTES: u64 = 16 * 1024;
+
+/// How long what a killed kernel leaves may hold its lock, and how often that is looked at.
+const AFTERMATH: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// What a running kernel says of itself, for those who look for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,13 +94,19 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file, path }),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let pid = read(&file).ok().map(|note| note.pid);
-                Err(LockError::Taken { pid })
+        let begun = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { file, path }),
+                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                Err(error) => return Err(failed(error.into())),
             }
-            Err(error) => Err(failed(error.into())),
+            let pid = read(&file).ok().map(|note| note.pid);
+            // A killed kernel's sandboxes follow it, and hold what they inherited until then.
+            if pid.is_none_or(is_alive) || begun.elapsed() > AFTERMATH {
+                return Err(LockError::Taken { pid });
+            }
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -119,6 +130,16 @@ impl Drop for Lock {
         // Nobody is found by a note of one who is gone. The file stays: another may wait for it.
         let _ = self.file.set_len(0);
     }
+}
+
+/// Whether a process runs. One that has ended and was not buried does not.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| {
+        // The name before it is in parentheses and may contain anything.
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+        state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+    })
 }
 
 fn read(mut file: &File) -> io::Result<Notice> {
@@ -168,13 +189,16 @@ mod tests {
             Err(LockError::Taken { pid: None })
         ));
         let notice = Notice {
-            pid: 4711,
+            pid: std::process::id(),
             version: "1".to_owned(),
             socket: PathBuf::from("/s"),
         };
         lock.publish(&notice).unwrap();
         let second = Lock::take(state.path()).unwrap_err();
-        assert!(second.to_string().contains("4711"), "{second}");
+        assert!(
+            second.to_string().contains(&notice.pid.to_string()),
+            "{second}"
+        );
         assert_eq!(running(state.path()), Some(notice.clone()));
         drop(lock);
         assert_eq!(running(state.path()), None);

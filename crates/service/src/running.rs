@@ -63,8 +63,8 @@ pub enum ServeError {
 
 /// Threads that wait for sockets. Requests run on others.
 const LISTENERS: usize = 2;
-/// Threads for requests, over those every socket has as its share.
-const SPARE_THREADS: usize = 64;
+/// Threads besides those for requests on the main socket: for sandboxes, events and the log.
+const SPARE_THREADS: usize = 16;
 /// How often an idle kernel looks whether it has been so for long enough.
 const GLANCE: Duration = Duration::from_millis(200);
 /// How long what is taken back may take to end before it is left behind.

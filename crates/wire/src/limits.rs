@@ -40,7 +40,7 @@ impl Limits {
         in_flight: 128,
         in_flight_bytes: 2 * DEFAULT_FRAME_BYTES,
         running: 16,
-        workers: 128,
+        workers: 64,
         long_bytes: 16 * DEFAULT_FRAME_BYTES,
         handshake: Duration::from_secs(5),
         frame: Duration::from_secs(30),

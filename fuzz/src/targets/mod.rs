@@ -9,6 +9,7 @@ mod record_decoding;
 mod request;
 mod token;
 mod units;
+mod wire_frames;
 mod workspace_path;
 
 /// One parser under test.
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     record_decoding::TARGET,
     token::TARGET,
     units::TARGET,
+    wire_frames::TARGET,
     workspace_path::TARGET,
 ];
 

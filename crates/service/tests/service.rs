@@ -329,3 +329,52 @@ fn a_stream_that_is_no_pipe_is_not_written_to() {
         assert_eq!(error.code, code::INVALID_PARAMS);
     }
 }
+
+/// Every front over the wire, every tool there is: with nothing allowed nothing is done, and each
+/// attempt is in the log.
+#[test]
+fn with_nothing_allowed_no_tool_does_anything_and_every_try_is_recorded() {
+    let place = Place::denying();
+    let mut served = place.serve();
+    let names: Vec<String> = {
+        let kernel = place.kernel(Lifetime::Command);
+        let tools = kernel.registry().list();
+        tools.map(|tool| tool.spec().name.to_owned()).collect()
+    };
+    assert!(names.len() > 10, "{names:?}");
+    let mut actions = Vec::new();
+    for front in Front::ALL {
+        let mut client = served.client(front.as_str());
+        for name in &names {
+            let shown = client.call("tools.show", json!({ "name": name })).ok();
+            // A tool is tried as its own examples say; one that is not open to the front, anyhow.
+            let example = shown
+                .as_ref()
+                .and_then(|shown| shown["examples"][0].as_str());
+            let arguments = example.map_or(json!({}), |text| serde_json::from_str(text).unwrap());
+            let answer = client.call("call", call(name, &arguments)).unwrap();
+            let outcome = answer["outcome"].as_object().unwrap();
+            let (kind, told) = outcome.iter().next().unwrap();
+            // Steering Airlock is the person's own, whatever rules say.
+            let own = front == Front::Cli;
+            let invalid = told["code"] == "unknown_tool" || told["code"] == "invalid_arguments";
+            assert!(
+                kind == "denied" || own || invalid,
+                "{front} {name}: {answer}"
+            );
+            actions.push(told["action"].as_str().unwrap().to_owned());
+        }
+    }
+    served.end();
+    let kernel = place.kernel(Lifetime::Command);
+    let recorded: std::collections::HashSet<String> = kernel
+        .log()
+        .read(Filter::default())
+        .unwrap()
+        .filter_map(|record| record.unwrap().entry.action)
+        .map(|action| action.to_string())
+        .collect();
+    for action in &actions {
+        assert!(recorded.contains(action), "{action} is not in the log");
+    }
+}

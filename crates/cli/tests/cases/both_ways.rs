@@ -89,14 +89,15 @@ fn run(world: &World, line: &Line) -> Ran {
     }
 }
 
+/// The directory everything of a world is in.
+fn root(world: &World) -> std::path::PathBuf {
+    world.workspace().parent().unwrap().to_owned()
+}
+
 /// What was said, without what differs from run to run.
 fn said(world: &World, ran: &Ran) -> (Option<i32>, String, String) {
     let text = |text: &str| {
-        let mut text = normalised(text, &world.path(""));
-        text = normalised(
-            &text,
-            std::path::Path::new(world.path("").to_str().unwrap().trim_end_matches('/')),
-        );
+        let text = normalised(text, &root(world));
         match serde_json::from_str::<Value>(&text) {
             Ok(mut value) => {
                 forget(&mut value);
@@ -134,15 +135,15 @@ fn kept(world: &World) -> Vec<String> {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let records = ran.stdout.lines().map(|line| {
         let record: Value = serde_json::from_str(line).unwrap();
-        let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let told = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let (caller, request) = (&record["caller"], &record["request"]);
         [
-            word(&record["event"]),
-            word(&record["stage"]),
-            word(&record["syscall"]),
-            word(&caller["plugin"]),
-            word(&record["decision"]["verdict"]),
-            normalised(&request["paths"].to_string(), &world.path("")),
+            told(&record["event"]),
+            told(&record["stage"]),
+            told(&record["syscall"]),
+            told(&caller["plugin"]),
+            told(&record["decision"]["verdict"]),
+            normalised(&request["paths"].to_string(), &root(world)),
         ]
         .join(" ")
     });

@@ -49,6 +49,15 @@ pub(crate) struct Place {
 impl Place {
     /// A workspace with `READS` in force.
     pub(crate) fn new() -> Self {
+        Self::governed(READS)
+    }
+
+    /// A workspace in which nothing is allowed.
+    pub(crate) fn denying() -> Self {
+        Self::governed("version: 1\nrules: []\n")
+    }
+
+    fn governed(policy: &str) -> Self {
         let place = Self {
             outer: tempfile::tempdir().unwrap(),
         };
@@ -56,7 +65,7 @@ impl Place {
             ("README.md", "hello\n"),
             ("private/key", "secret\n"),
             ("review/plan", "maybe\n"),
-            (".airlock/policy.yaml", READS),
+            (".airlock/policy.yaml", policy),
         ] {
             let path = place.root().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -61,6 +61,11 @@ pub(crate) const ALL: &[Case] = &[
         run: kernel::read,
     },
     Case {
+        name: "wire",
+        about: "a kernel in a process of its own: fs.read over its socket, its start, its memory",
+        run: kernel::wire,
+    },
+    Case {
         name: "search",
         about: "search.grep and search.glob on the whole road against rg",
         run: kernel::search,

@@ -180,6 +180,13 @@ Files that were changed since stay as they are.")]
   airlock tool call fs.read path=README.md"
     )]
     Tool(ToolCommand),
+    /// Serve this workspace to other processes, until nobody needs it
+    #[command(after_help = "Examples:
+  airlock kernel           start one in the background
+  airlock kernel --foreground --idle 1h
+  airlock kernel status
+  airlock kernel stop")]
+    Kernel(crate::commands::kernel::Arguments),
     /// Show and change configuration
     #[command(
         subcommand,

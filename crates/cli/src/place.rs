@@ -4,6 +4,7 @@
 
 use crate::failure::{Failure, Kind};
 use airlock_kernel::Machine;
+use airlock_service::Person;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -64,12 +65,31 @@ impl Place {
             home: home
                 .filter(|home| home.is_absolute())
                 .unwrap_or_else(|| PathBuf::from("/home/user")),
-            own: vec![
-                self.state_home.join("airlock"),
-                self.config_home.join("airlock"),
-            ],
+            own: self.own(),
             environment: environment(),
         }
+    }
+
+    /// The person's home and environment, for a kernel in another process; none where they are not
+    /// text.
+    pub(crate) fn person(&self) -> Option<Person> {
+        let machine = self.machine();
+        let text = |word: OsString| word.into_string().ok();
+        let pair = |(name, value)| Some((text(name)?, text(value)?));
+        let environment: Option<BTreeMap<String, String>> =
+            machine.environment.into_iter().map(pair).collect();
+        Some(Person {
+            home: machine.home,
+            environment: environment?,
+        })
+    }
+
+    /// Airlock's own directories.
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        vec![
+            self.state_home.join("airlock"),
+            self.config_home.join("airlock"),
+        ]
     }
 
     /// The user's own configuration file.

@@ -15,6 +15,7 @@ mod support;
 mod cases {
     mod approvals;
     mod audit;
+    mod both_ways;
     mod color;
     mod config;
     mod definitions;
@@ -24,6 +25,8 @@ mod cases {
     mod help;
     mod hostile;
     mod init;
+    mod kernel;
+    mod kernel_load;
     mod machine;
     mod merge;
     mod policy;

@@ -41,6 +41,7 @@ const PAGES: &[&str] = &[
     "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
+    "docs/protocol.md",
     "docs/sessions.md",
     "docs/troubleshooting.md",
     "docs/workflows.md",

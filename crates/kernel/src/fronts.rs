@@ -4,6 +4,8 @@
 //! only a person may do - change policy, trust files, answer approvals - is granted to the command
 //! line alone.
 
+use crate::process::Machine;
+use airlock_core::SandboxId;
 use airlock_core::{
     Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
 };
@@ -72,6 +74,18 @@ impl fmt::Display for Front {
     }
 }
 
+/// Where a call comes from, as somebody who checked it says: a front fills this in from what the
+/// operating system told it, never from what the caller said.
+#[derive(Debug, Clone, Default)]
+pub struct Whence {
+    /// The process that asks; absent: this one.
+    pub peer: Option<Peer>,
+    /// The sandbox it asks from.
+    pub sandbox: Option<SandboxId>,
+    /// The home and the environment of the person who asks; absent: the kernel's own.
+    pub machine: Option<Machine>,
+}
+
 /// What the operating system says of this process, taken once at start.
 #[derive(Debug, Clone)]
 pub(crate) struct Local {
@@ -112,6 +126,7 @@ impl Local {
     pub(crate) fn caller(
         &self,
         front: Front,
+        whence: &Whence,
         workspace: &WorkspaceId,
         session: Option<SessionId>,
         tags: Vec<TagName>,
@@ -123,8 +138,8 @@ impl Local {
             session,
             plugin: PluginName::new(front.as_str())?,
             tags,
-            peer: Some(self.peer),
-            sandbox: None,
+            peer: Some(whence.peer.unwrap_or(self.peer)),
+            sandbox: whence.sandbox.clone(),
             mode: None,
             phase: None,
         })

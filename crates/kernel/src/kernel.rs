@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::control;
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
-use crate::fronts::{Front, Local};
+use crate::fronts::{Front, Local, Whence};
 use crate::hold::StateHold;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Sandboxes, StageHold, Warm};
@@ -350,12 +350,18 @@ impl Kernel {
     pub(crate) fn identify(
         &self,
         front: Front,
+        whence: &Whence,
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
         let tags = policy.tags(front.as_str(), self.local.user());
-        self.local
-            .caller(front, self.workspace().id(), call.session.clone(), tags)
+        self.local.caller(
+            front,
+            whence,
+            self.workspace().id(),
+            call.session.clone(),
+            tags,
+        )
     }
 }
 

@@ -9,6 +9,7 @@ mod adapters;
 mod approvals;
 mod asking;
 mod beneath;
+mod cancel;
 mod clock;
 mod control;
 mod definitions;
@@ -34,12 +35,13 @@ pub use approvals::{AnswerFailure, Answering};
 #[cfg(target_os = "linux")]
 pub use beneath::Staged;
 pub use beneath::{OpenError, Root, RootError};
+pub use cancel::Cancel;
 pub use clock::Clock;
 pub use definitions::{
     AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
 };
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
-pub use fronts::Front;
+pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};

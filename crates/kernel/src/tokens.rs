@@ -77,7 +77,7 @@ impl Kernel {
         let mut call = Call::new("token", serde_json::Value::Null);
         call.session = session.cloned();
         let mut caller = self
-            .identify(front, &call, &policy)
+            .identify(front, &crate::fronts::Whence::default(), &call, &policy)
             .map_err(TokenFailure::Identity)?;
         self.enter(&call, &mut caller)
             .map_err(|problem| TokenFailure::Holder(problem.to_string()))?;

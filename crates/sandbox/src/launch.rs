@@ -9,7 +9,7 @@ use crate::lifecycle::{self, Outcome};
 use crate::plan::{HostPath, Plan, PlanError};
 use crate::presets::HomeEntry;
 use crate::report::{Minimum, NotEnforced};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -113,7 +113,7 @@ pub struct Streams<'a> {
 }
 
 /// Something a command wanted to open and a denial kept from it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refusal {
     /// What it wanted, as seen inside.
     pub path: PathBuf,
@@ -122,7 +122,7 @@ pub struct Refusal {
 }
 
 /// Why a program was not started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotStarted {
     /// There is no such program: exit code 127.

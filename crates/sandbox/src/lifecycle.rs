@@ -12,7 +12,7 @@
 //! again, since each of its steps is idempotent and a crash can interrupt any. A sandbox that runs
 //! several commands stays in `running` between them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Where a sandbox stands.
@@ -148,7 +148,7 @@ impl fmt::Display for Event {
 }
 
 /// How a command in a sandbox ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome", content = "value")]
 pub enum Outcome {
     /// By itself, with a code.

@@ -171,8 +171,8 @@ impl Written {
             line += memchr::memchr_iter(b'\n', between).count();
             counted = counted.max(before);
             let flag = Flag {
-                rule: flagged.meaning.rule,
-                reason: flagged.meaning.reason,
+                rule: flagged.meaning.rule.into(),
+                reason: flagged.meaning.reason.into(),
                 field: String::new(),
                 at: begin..begin,
                 line,
@@ -233,8 +233,14 @@ impl Written {
     /// The flags in the order of their places, each once.
     pub(crate) fn take_flags(&mut self) -> Vec<Flag> {
         let mut flags = std::mem::take(&mut self.flags);
-        flags.sort_by_key(|flag| (flag.at.start, flag.rule, std::cmp::Reverse(flag.at.end)));
-        flags.dedup_by_key(|flag| (flag.at.start, flag.rule));
+        flags.sort_by_key(|flag| {
+            (
+                flag.at.start,
+                flag.rule.clone(),
+                std::cmp::Reverse(flag.at.end),
+            )
+        });
+        flags.dedup_by_key(|flag| (flag.at.start, flag.rule.clone()));
         flags
     }
 }

@@ -10,7 +10,8 @@ const BOUNDARY: &str = "airlock-data";
 const SHOWN: usize = 300;
 
 /// Where text comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Origin {
     /// The person.
     User,
@@ -31,6 +32,31 @@ impl fmt::Display for Origin {
             Self::Web(name) => ("web", name),
         };
         write!(formatter, "{sort}:{name}")
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.to_string()
+    }
+}
+
+/// Text that names no origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an origin is `user`, `tool:NAME`, `file:PATH` or `web:HOST`")]
+pub struct NoOrigin;
+
+impl TryFrom<String> for Origin {
+    type Error = NoOrigin;
+
+    fn try_from(text: String) -> Result<Self, NoOrigin> {
+        match text.split_once(':') {
+            None if text == "user" => Ok(Self::User),
+            Some(("tool", name)) => Ok(Self::Tool(name.to_owned())),
+            Some(("file", name)) => Ok(Self::File(name.to_owned())),
+            Some(("web", name)) => Ok(Self::Web(name.to_owned())),
+            Some(_) | None => Err(NoOrigin),
+        }
     }
 }
 

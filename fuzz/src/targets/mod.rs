@@ -10,6 +10,7 @@ mod request;
 mod sanitise;
 mod token;
 mod units;
+mod wire_frames;
 mod workspace_path;
 
 /// One parser under test.
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     sanitise::TARGET,
     token::TARGET,
     units::TARGET,
+    wire_frames::TARGET,
     workspace_path::TARGET,
 ];
 

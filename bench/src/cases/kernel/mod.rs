@@ -5,11 +5,13 @@ mod read;
 mod sanitise;
 mod search;
 mod start;
+mod wire;
 
 pub(super) use read::run as read;
 pub(super) use sanitise::run as sanitise;
 pub(super) use search::run as search;
 pub(super) use start::run as start;
+pub(super) use wire::run as wire;
 
 use crate::failure::Failure;
 use airlock_kernel::{Call, Clock, Done, Front, Kernel, KernelConfig, Lifetime, Outcome};

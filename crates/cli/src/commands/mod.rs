@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 mod exec;
 mod file_worker;
 mod init;
+pub(crate) mod kernel;
 pub(crate) mod merge;
 mod open;
 mod outcome;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Session(command) => session::run(global, &command, output),
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
+        Command::Kernel(arguments) => kernel::run(global, &arguments, output),
         Command::Config(command) => config::run(global, command, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -6,10 +6,13 @@ use crate::failure::{Failure, Kind};
 use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
+use airlock_core::WorkspaceId;
 use airlock_kernel::{
-    Clock, Kernel, KernelConfig, Lifetime, OwnDefinitions, PolicyOrigin, Sandboxes, StartError,
-    Workspace,
+    Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
+    Sandboxes, StartError, Workspace, WorkspaceError,
 };
+use airlock_service::{Door, Remote, Settings, Standing};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Opens the kernel of the workspace this command stands in.
@@ -21,10 +24,7 @@ pub(super) fn kernel(global: &Global, output: &mut Output) -> Result<Kernel, Fai
 
 fn announce(kernel: &Kernel, output: &mut Output) {
     if let PolicyOrigin::Untrusted = kernel.policy().origin() {
-        output.warning(
-            "this workspace's .airlock/ is not approved, so built-in defaults hold; \
-             review it with `airlock trust`",
-        );
+        output.warning(UNTRUSTED);
     }
 }
 
@@ -62,11 +62,20 @@ fn opened_with(global: &Global, sandboxes: Option<&Sandboxes>) -> Result<Kernel,
         sandboxes.dress(place.machine(), workspace);
     }
     apply_color(&config);
+    embedded(&place, &config, Lifetime::Command)
+}
+
+/// A kernel in this process.
+pub(super) fn embedded(
+    place: &Place,
+    config: &Config,
+    lifetime: Lifetime,
+) -> Result<Kernel, Failure> {
     let kernel = Kernel::open(KernelConfig {
         workspace: place.workspace.clone(),
         state_home: place.state_home.clone(),
         clock: Clock::system(),
-        lifetime: Lifetime::Command,
+        lifetime,
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
         worker: super::script_worker::program(),
@@ -85,6 +94,95 @@ pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
     if let Some(notice) = kernel.late_notice() {
         output.warning(&notice);
     }
+}
+
+/// What shows in a kernel's results besides policy.
+pub(super) fn settings(config: &Config) -> Option<Settings> {
+    Some(Settings {
+        output_bytes: config.output_bytes(),
+        search_threads: config.search_threads(),
+        program: std::env::current_exe().ok()?,
+    })
+}
+
+/// Where the state of this workspace is, and what it is called.
+pub(super) fn state(place: &Place) -> Result<(PathBuf, WorkspaceId), Failure> {
+    let failed = |error: WorkspaceError| Failure::of(Kind::Failed, &error).fix(error.hint());
+    let state = Workspace::state_path(&place.workspace, &place.state_home).map_err(failed)?;
+    let id = state.file_name().and_then(|name| name.to_str());
+    let id = id.and_then(|name| WorkspaceId::new(name).ok());
+    id.map(|id| (state.clone(), id))
+        .ok_or_else(|| Failure::new(Kind::Failed, "cannot name the workspace"))
+}
+
+/// The kernel that runs for this workspace, to act as `front`, if it is as one of this command's own
+/// would be.
+pub(super) fn running(place: &Place, config: &Config, front: Front) -> Option<Remote> {
+    let (state, id) = state(place).ok()?;
+    Remote::find(&state, &id, front, &settings(config)?)
+}
+
+/// Has the kernel that runs for this workspace write what it kept back of the log, if one runs.
+pub(super) fn flush_running(global: &Global) {
+    let remote = Place::find(global.workspace.as_deref())
+        .and_then(|place| state(&place))
+        .ok()
+        .and_then(|(state, _)| Remote::any(&state, Front::Cli));
+    if let Some(mut remote) = remote {
+        // It does so by itself within half a second.
+        let _ = remote.flush();
+    }
+}
+
+/// The kernel of this workspace, to act as `front`: the one that runs, or one of this command's own.
+pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result<Door, Failure> {
+    let place = Place::find(global.workspace.as_deref())?;
+    let config = configuration(global, &place)?;
+    apply_color(&config);
+    if let Some(remote) = running(&place, &config, front) {
+        return Ok(Door::Running(Box::new(remote)));
+    }
+    let kernel = embedded(&place, &config, Lifetime::Command)?;
+    tell(&kernel, output);
+    Ok(Door::Embedded(Box::new(kernel)))
+}
+
+/// A kernel of this command's own, whichever runs.
+pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Failure> {
+    let kernel = opened(global)?;
+    tell(&kernel, output);
+    Ok(Door::Embedded(Box::new(kernel)))
+}
+
+/// Takes `call` through `door` and says what the person should know about the kernel behind it.
+pub(super) fn submit(
+    door: &mut Door,
+    front: Front,
+    call: &Call,
+    output: &mut Output,
+) -> Result<Outcome, Failure> {
+    let (outcome, standing) = door
+        .submit(front, call, None, HEALTH_PATIENCE)
+        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
+    told(&standing, output);
+    Ok(outcome)
+}
+
+/// Says how a kernel stands.
+pub(super) fn told(standing: &Standing, output: &mut Output) {
+    if standing.untrusted {
+        output.warning(UNTRUSTED);
+    }
+    if let Some(detail) = &standing.broken {
+        output.warning(&broken(detail));
+    }
+}
+
+const UNTRUSTED: &str = "this workspace's .airlock/ is not approved, so built-in defaults hold; \
+                         review it with `airlock trust`";
+
+fn broken(detail: &str) -> String {
+    format!("the audit log is broken: {detail}; `airlock audit verify` shows where")
 }
 
 /// The settings in force; the workspace's file counts only while it is trusted.
@@ -109,7 +207,7 @@ fn configured(
     Config::gather(place, trusted.as_deref(), color)
 }
 
-fn apply_color(config: &Config) {
+pub(super) fn apply_color(config: &Config) {
     match config.color() {
         "always" => anstream::ColorChoice::Always.write_global(),
         "never" => anstream::ColorChoice::Never.write_global(),
@@ -153,9 +251,7 @@ const NAMED_ATTEMPTS: usize = 5;
 /// Warns if the newest part of the log does not hold, as far as that is known by then.
 pub(super) fn warn_of_break(kernel: &Kernel, patience: Duration, output: &mut Output) {
     if let Health::Broken { detail, .. } = kernel.log().wait_for_health(patience) {
-        output.warning(&format!(
-            "the audit log is broken: {detail}; `airlock audit verify` shows where"
-        ));
+        output.warning(&broken(&detail));
     }
 }
 

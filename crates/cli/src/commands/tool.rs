@@ -4,9 +4,10 @@ use super::{adapter, open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
-use airlock_core::{SessionId, closest};
+use airlock_core::{SessionId, Tier, closest};
 use airlock_kernel::tools::{Registry, Tool, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
+use airlock_service::Door;
 use serde_json::{Value, json};
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
@@ -147,13 +148,20 @@ fn call(
     output: &mut Output,
 ) -> Ending {
     let arguments = parse_arguments(arguments)?;
-    let kernel = open::kernel(global, output)?;
-    let limited = LIMITS.iter().any(|name| arguments.get(name).is_some());
     let mut call = Call::new(name, arguments);
     call.session = setting.session;
     call.unattended = setting.unattended;
-    let outcome = kernel.submit(setting.front, &call);
-    open::tell_late(&kernel, output);
+    let mut door = if runs_program(&call.name) {
+        // A program gets the environment of whoever calls it, which only this process has.
+        open::own_door(global, output)?
+    } else {
+        open::door(global, setting.front, output)?
+    };
+    let limited = LIMITS.iter().any(|name| call.arguments.get(name).is_some());
+    let outcome = open::submit(&mut door, setting.front, &call, output)?;
+    if let Door::Embedded(kernel) = &door {
+        open::tell_late(kernel, output);
+    }
     let done = outcome::done(outcome)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);
@@ -176,6 +184,13 @@ fn parse_session(text: &str) -> Result<SessionId, Failure> {
         Failure::new(Kind::Usage, format!("`{text}` is no session"))
             .fix("`airlock session list` shows what there is")
     })
+}
+
+/// Whether calling `name` starts a program.
+fn runs_program(name: &str) -> bool {
+    let registry = Registry::built_in();
+    let runs = |tool: &dyn Tool| tool.spec().tier != Tier::Kernel;
+    registry.get(name).is_ok_and(runs)
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

@@ -5,10 +5,12 @@
 
 mod confined;
 mod normal;
+mod served;
 mod terminal;
 
 pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
 pub(crate) use normal::normalised;
+pub(crate) use served::{PATIENCE, Served};
 pub(crate) use terminal::{Typed, answering, at_terminal};
 
 use std::ffi::OsStr;

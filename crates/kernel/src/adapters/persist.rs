@@ -1,6 +1,6 @@
 //! Trying again, and falling back. Every attempt is a whole call, decided and recorded anew.
 
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
 use crate::tools::Next;
@@ -10,7 +10,13 @@ const ATTEMPTS: u32 = 25;
 
 impl Kernel {
     /// What finally comes of `call`, of which `outcome` came first.
-    pub(crate) fn persist(&self, front: Front, call: &Call, outcome: Outcome) -> Outcome {
+    pub(crate) fn persist(
+        &self,
+        front: Front,
+        whence: &Whence,
+        call: &Call,
+        outcome: Outcome,
+    ) -> Outcome {
         let (mut call, mut outcome) = (call.clone(), outcome);
         let mut attempt = 1;
         for _ in 0..ATTEMPTS {
@@ -32,7 +38,7 @@ impl Kernel {
                     attempt = 1;
                 }
             }
-            outcome = self.once(front, &call, None);
+            outcome = self.once(front, whence, &call, None);
         }
         outcome
     }

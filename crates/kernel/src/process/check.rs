@@ -468,7 +468,7 @@ fn objection(change: &'static str, decision: &Decision) -> Objection {
 fn put_back(path: &TreePath, change: &'static str, reason: String) -> PutBack {
     PutBack {
         path: sanitise_path(&path.as_path().to_string_lossy()),
-        change,
+        change: change.into(),
         reason,
     }
 }

@@ -2,10 +2,11 @@
 
 use airlock_sandbox::launch::{Ended, NotStarted, Refusal};
 use airlock_sandbox::lifecycle::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A limit a command went over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitHit {
     /// Its time.
@@ -34,18 +35,18 @@ impl LimitHit {
 }
 
 /// A change to a stage that policy does not let stand.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PutBack {
     /// Where, relative to the workspace.
     pub path: String,
     /// What it would have been: `fs.write`, `fs.delete` or `fs.move`.
-    pub change: &'static str,
+    pub change: Cow<'static, str>,
     /// Why not.
     pub reason: String,
 }
 
 /// How a command ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ran {
     /// How.
     pub outcome: Outcome,

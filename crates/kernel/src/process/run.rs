@@ -75,7 +75,7 @@ impl Planned {
             stdout: &mut stdout,
             stderr: &mut stderr,
             terminal: None,
-            started: &|_| {},
+            started: &crate::cancel::started,
         };
         let ran = self.within(ground, attached)?;
         let mut value = told(&ran);

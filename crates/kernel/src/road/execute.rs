@@ -37,7 +37,7 @@ impl Kernel {
                 let grounds = Grounds {
                     policy,
                     workspace: self.workspace(),
-                    machine: self.machine(),
+                    machine: valid.machine.as_ref().or(self.machine()),
                     worker: self.file_worker(),
                     lasting: self.warm().is_some(),
                     stage: &valid.stage,
@@ -128,7 +128,7 @@ impl Kernel {
         let root = self.workspace().root().path();
         let now = self.clock().now();
         let filter = SearchFilter::new(policy, &ruling.enforcer, &valid.request, root, now);
-        let cancelled = AtomicBool::new(false);
+        let cancelled = crate::cancel::flag();
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,

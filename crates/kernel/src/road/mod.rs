@@ -3,6 +3,7 @@
 //! Invariant 2 lives here: the attempt is in the log before anything happens - on disk, where the
 //! effect is more than reading - and if the log cannot take it, nothing happens.
 
+mod crossing;
 mod decide;
 mod execute;
 mod outcome;
@@ -13,7 +14,7 @@ mod validate;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
 pub(crate) use turns::Turns;
 
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::Attached;
@@ -79,23 +80,35 @@ impl Kernel {
         call: &Call,
         attached: Option<Attached<'_>>,
     ) -> Outcome {
+        self.submit_from(front, &Whence::default(), call, attached)
+    }
+
+    /// The same for a call that another process makes.
+    pub fn submit_from(
+        &self,
+        front: Front,
+        whence: &Whence,
+        call: &Call,
+        attached: Option<Attached<'_>>,
+    ) -> Outcome {
         let attended = attached.is_some();
-        let outcome = self.once(front, call, attached);
+        let outcome = self.once(front, whence, call, attached);
         if attended {
             return outcome;
         }
-        self.persist(front, call, outcome)
+        self.persist(front, whence, call, outcome)
     }
 
     /// Takes `call` down the road once.
     pub(crate) fn once(
         &self,
         front: Front,
+        whence: &Whence,
         call: &Call,
         attached: Option<Attached<'_>>,
     ) -> Outcome {
         let mut trail = Trail::begin(self, call);
-        match self.travel(front, call, attached, &mut trail) {
+        match self.travel(front, whence, call, attached, &mut trail) {
             Ok(outcome) | Err(outcome) => outcome,
         }
     }
@@ -103,22 +116,24 @@ impl Kernel {
     fn travel(
         &self,
         front: Front,
+        whence: &Whence,
         call: &Call,
         attached: Option<Attached<'_>>,
         trail: &mut Trail<'_>,
     ) -> Result<Outcome, Outcome> {
         let policy = self.policy();
         let mut caller = self
-            .identify(front, call, &policy)
+            .identify(front, whence, call, &policy)
             .map_err(|error| trail.fail(error))?;
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
-        let valid = self
+        let mut valid = self
             .validate(front, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
+        valid.machine.clone_from(&whence.machine);
         let scene = Scene {
             front,
             policy: &policy,

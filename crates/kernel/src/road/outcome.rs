@@ -7,9 +7,14 @@ use crate::tools::{InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
 use airlock_policy::approval::ApprovalRequest;
 use airlock_policy::{Decision, Explanation};
+use serde::{Deserialize, Serialize};
 
 /// The end of the road for one call.
-#[derive(Debug)]
+///
+/// Serialised it is everything but the arguments of a request, which may hold contents and secrets
+/// and which whoever asked has: [`Outcome::asked`] puts them back.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It happened.
     Done(Done),
@@ -21,8 +26,21 @@ pub enum Outcome {
     Failed(Failed),
 }
 
+impl Outcome {
+    /// With the arguments of the call it is the outcome of, after it was serialised without them.
+    #[must_use]
+    pub fn asked(mut self, arguments: &serde_json::Value) -> Self {
+        match &mut self {
+            Self::Denied(denied) => denied.request.arguments = arguments.clone(),
+            Self::NeedsReview(review) => review.request.arguments = arguments.clone(),
+            Self::Done(_) | Self::Failed(_) => {}
+        }
+        self
+    }
+}
+
 /// A result.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Done {
     /// Joins this answer with the log.
     pub action: ActionId,
@@ -43,7 +61,7 @@ pub struct Done {
 }
 
 /// A denial that explains itself.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Denied {
     /// Joins this answer with the log.
     pub action: ActionId,
@@ -52,11 +70,12 @@ pub struct Denied {
     /// The decision with every contribution.
     pub decision: Decision,
     /// What would make it pass.
+    #[serde(with = "super::crossing::explanation")]
     pub explanation: Explanation,
 }
 
 /// A question for a person.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Review {
     /// Joins this answer with the log.
     pub action: ActionId,
@@ -74,14 +93,17 @@ impl Review {
         format!("airlock approvals approve {}", self.approval.id)
     }
 }
+/// A name for the type, so that serde does not take it for text it could borrow.
+type Word = &'static str;
 
 /// A failure, told without Rust words.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Failed {
     /// Joins this answer with the log.
     pub action: ActionId,
     /// A stable word for the kind of failure.
-    pub code: &'static str,
+    #[serde(with = "super::crossing::code")]
+    pub code: Word,
     /// What failed and why.
     pub what: String,
     /// How to mend it.

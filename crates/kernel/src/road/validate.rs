@@ -5,7 +5,7 @@ use super::outcome::Invalid;
 use super::turns::{Access, Touches, Turn};
 use crate::fronts::Front;
 use crate::kernel::Kernel;
-use crate::process::{Job, view};
+use crate::process::{Job, Machine, view};
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, RequestPath, Syscall};
 
@@ -18,6 +18,8 @@ pub(super) struct Valid {
     pub(super) stage: String,
     /// Its place among calls that touch the same.
     pub(super) turn: Turn,
+    /// The machine of whoever asks, where it is not the kernel's own.
+    pub(super) machine: Option<Machine>,
 }
 
 impl Kernel {
@@ -75,6 +77,7 @@ impl Kernel {
             prepared,
             spec,
             stage: stage.to_owned(),
+            machine: None,
         })
     }
 }

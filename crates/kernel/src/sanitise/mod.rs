@@ -82,7 +82,7 @@ impl Clean {
 
 /// The rules of flags, each once.
 pub(crate) fn rules(flags: &[Flag]) -> String {
-    let rules: BTreeSet<&str> = flags.iter().map(|flag| flag.rule).collect();
+    let rules: BTreeSet<&str> = flags.iter().map(|flag| &*flag.rule).collect();
     rules.into_iter().collect::<Vec<_>>().join(", ")
 }
 

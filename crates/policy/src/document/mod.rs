@@ -29,7 +29,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A place in the policy file: 1-based line and column (in characters).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct Place {
     /// Line.
     pub line: u32,

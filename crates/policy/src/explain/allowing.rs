@@ -79,7 +79,7 @@ fn extend(policy: &Policy, request: &Request, nearest: &Nearest) -> Option<Fix> 
     );
     let remedy = Remedy::AddValues {
         rule: Arc::clone(&nearest.rule),
-        field: field.as_str(),
+        field: field.as_str().into(),
         values,
     };
     Some(Fix::new(remedy, text))

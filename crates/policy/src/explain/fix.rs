@@ -1,10 +1,11 @@
 //! What would make a refused request pass: as data, and in words.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// One step towards an allow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
     /// What to do, as data.
     #[serde(flatten)]
@@ -14,7 +15,7 @@ pub struct Fix {
 }
 
 /// What a fix does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Remedy {
     /// Add values to a field of a rule's `match`; a `!` glob narrows a denial.
@@ -22,7 +23,7 @@ pub enum Remedy {
         /// The rule.
         rule: Arc<str>,
         /// The field.
-        field: &'static str,
+        field: Cow<'static, str>,
         /// The values, as they stand in the file.
         values: Vec<String>,
     },
@@ -31,7 +32,7 @@ pub enum Remedy {
         /// The rule.
         rule: Arc<str>,
         /// The field.
-        field: &'static str,
+        field: Cow<'static, str>,
         /// The values, as they stand in the file.
         values: Vec<String>,
     },
@@ -50,7 +51,7 @@ pub enum Remedy {
         /// The rule.
         rule: Arc<str>,
         /// The constraint.
-        constraint: &'static str,
+        constraint: Cow<'static, str>,
         /// The value it would need; none: remove it.
         value: Option<String>,
     },

@@ -56,7 +56,7 @@ pub(super) fn narrow(policy: &Policy, request: &Request, id: usize) -> Option<Fi
         );
         let remedy = Remedy::RemoveValues {
             rule: Arc::clone(&rule.name),
-            field: field.as_str(),
+            field: field.as_str().into(),
             values: vec![value],
         };
         return Some(Fix::new(remedy, text));
@@ -67,7 +67,7 @@ pub(super) fn narrow(policy: &Policy, request: &Request, id: usize) -> Option<Fi
 fn add(rule: &Rule, field: Field, values: Vec<String>) -> Remedy {
     Remedy::AddValues {
         rule: Arc::clone(&rule.name),
-        field: field.as_str(),
+        field: field.as_str().into(),
         values,
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn constraints(policy: &Policy, request: &Request, id: usize) -> Vec<
         let rule = Arc::clone(&rule.name);
         let remedy = Remedy::SetConstraint {
             rule,
-            constraint,
+            constraint: constraint.into(),
             value,
         };
         Fix::new(remedy, text)

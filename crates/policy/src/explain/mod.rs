@@ -33,13 +33,13 @@ use crate::document::Place;
 use crate::engine::Engine;
 use crate::rules::Policy;
 use airlock_core::Request;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use steps::Ids;
 
 /// Why a request was decided as it was, and what would make it pass.
 ///
 /// Serialised it is the `--json` form.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     verdict: Verdict,
     headline: String,
@@ -56,7 +56,7 @@ pub struct Explanation {
 }
 
 /// One contribution, with where its rule stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Voice {
     layer: Layer,
     rule: String,
@@ -165,5 +165,12 @@ impl Explanation {
     /// The lines under the headline: every contribution, the places they point at, the fixes.
     pub fn body(&self) -> Vec<String> {
         self.body.clone()
+    }
+
+    /// The same with other lines under the headline: they are no part of what is serialised.
+    #[must_use]
+    pub fn with_body(mut self, body: Vec<String>) -> Self {
+        self.body = body;
+        self
     }
 }

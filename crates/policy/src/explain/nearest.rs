@@ -7,7 +7,7 @@ use crate::document::{Action, Conditions, Place};
 use crate::rules::conditions::{Asked, Coverage, Field, command_name};
 use crate::rules::{CompiledRule, Policy};
 use airlock_core::{Request, RequestPath};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const RANKED_PATHS: usize = 32;
 const SHOWN: usize = 8;
 
 /// The allow rule that comes closest, and why it does not apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nearest {
     /// Its name.
     pub rule: Arc<str>,
@@ -34,10 +34,11 @@ pub struct Nearest {
 }
 
 /// One field of a rule that a request fails.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Heard")]
 pub struct Mismatch {
     /// The field of `match`.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// What the rule asks for.
     pub wanted: Vec<String>,
     /// What the request has instead. Never arguments: they may hold contents and secrets.
@@ -47,6 +48,33 @@ pub struct Mismatch {
     pub place: Option<Place>,
     #[serde(skip)]
     pub(super) kind: Field,
+}
+
+/// A mismatch as it is written.
+#[derive(Deserialize)]
+struct Heard {
+    field: String,
+    wanted: Vec<String>,
+    found: Vec<String>,
+    place: Option<Place>,
+}
+
+impl TryFrom<Heard> for Mismatch {
+    type Error = String;
+
+    fn try_from(heard: Heard) -> Result<Self, String> {
+        let mut fields = Field::ALL.into_iter();
+        let kind = fields
+            .find(|field| field.as_str() == heard.field)
+            .ok_or_else(|| format!("`{}` is no field of a rule", heard.field))?;
+        Ok(Self {
+            field: kind.as_str().into(),
+            wanted: heard.wanted,
+            found: heard.found,
+            place: heard.place,
+            kind,
+        })
+    }
 }
 
 /// The allow rule with the fewest failing fields; of several, the first. Rules for this syscall
@@ -104,7 +132,7 @@ fn describe(policy: &Policy, id: usize, rule: &CompiledRule, request: &Request) 
     let asked = Asked::new(request);
     let spots = Spots::of(policy, id);
     let mismatch = |kind: Field| Mismatch {
-        field: kind.as_str(),
+        field: kind.as_str().into(),
         wanted: when.map_or_else(Vec::new, |when| wanted(when, kind)),
         found: found(rule, kind, request),
         place: spots.field(kind.as_str()).map(|spot| spot.place),

@@ -93,7 +93,7 @@ fn places(policy: &Policy, ids: &Ids<'_>, explanation: &Explanation, lines: &mut
     };
     let spots = Spots::of(policy, nearest.id);
     for mismatch in nearest.mismatches.iter().take(SHOWN_PLACES) {
-        if let Some(spot) = spots.field(mismatch.field).or(spots.beginning()) {
+        if let Some(spot) = spots.field(&mismatch.field).or(spots.beginning()) {
             let note = match mismatch.place {
                 Some(_) => mismatch.contrast(),
                 None => format!("`{}` fails: {}", mismatch.field, mismatch.contrast()),

@@ -13,16 +13,17 @@ use crate::kinds::Step;
 use crate::prefilter::{Entry, Prefilter, Target};
 use crate::terminal::Hidden;
 use phrase::Phrase;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 /// A suspicious place in sanitised text.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Flag {
     /// The name of the rule.
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     /// Why the rule exists.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// Which string of a structured result, as a JSON pointer; empty for plain text.
     pub field: String,
     /// Which bytes of the sanitised text.

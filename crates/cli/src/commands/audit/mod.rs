@@ -51,6 +51,7 @@ pub(super) fn reader(
     purpose: &str,
     output: &mut Output,
 ) -> Result<Kernel, Failure> {
+    open::flush_running(global);
     let kernel = open::kernel(global, output)?;
     let call = Call::new("audit.read", json!({ "purpose": purpose }));
     outcome::done(kernel.submit(Front::Cli, &call))?;

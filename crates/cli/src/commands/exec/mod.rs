@@ -4,6 +4,7 @@
 //! itself has to say goes to stderr, after it.
 
 mod report;
+mod running;
 mod sinks;
 
 use super::{doctor, open, outcome};
@@ -50,13 +51,16 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
+    if let Some(exit) = running::execute(global, args, output)? {
+        return Ok(exit);
+    }
     // Made while the policy and the log are opened.
     let place = Place::find(global.workspace.as_deref())?;
     let sandboxes = Sandboxes::ahead(doctor::ladder(&place));
-    let watch = Watch::begin()
-        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let watch = watch()?;
     let kernel = open::hurried(global, sandboxes, output)?;
-    let call = Call::new("exec.own", arguments(args, &kernel)?);
+    let root = Path::new(kernel.workspace().root().path());
+    let call = Call::new("exec.own", arguments(args, root)?);
     let session = Session {
         args,
         watch: &watch,
@@ -84,6 +88,11 @@ fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
         report::notes(ran, args, output);
     }
     Ok(exit)
+}
+
+fn watch() -> Result<Watch, Failure> {
+    Watch::begin()
+        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))
 }
 
 /// One run, as the person asked for it.
@@ -182,7 +191,7 @@ impl Session<'_> {
 }
 
 /// The call's arguments.
-fn arguments(args: &ExecArgs, kernel: &Kernel) -> Result<Value, Failure> {
+fn arguments(args: &ExecArgs, root: &Path) -> Result<Value, Failure> {
     let mut object = Map::new();
     let mut put = |name: &str, value: Value| {
         if !value.is_null() {
@@ -210,10 +219,7 @@ fn arguments(args: &ExecArgs, kernel: &Kernel) -> Result<Value, Failure> {
     put("inherit", json!(inherit));
     put("allow_read", json!(grants(&args.allow_read)?));
     put("allow_write", json!(grants(&args.allow_write)?));
-    put(
-        "directory",
-        json!(start(Path::new(kernel.workspace().root().path()))),
-    );
+    put("directory", json!(start(root)));
     Ok(Value::Object(object))
 }
 

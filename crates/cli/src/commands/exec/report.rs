@@ -28,7 +28,7 @@ pub(super) fn notes(ran: &Ran, args: &ExecArgs, output: &mut Output) {
     }
     for back in ran.put_back.iter().take(NAMED) {
         let reason = sanitise_line(&back.reason, 200);
-        let (path, change) = (sanitise_line(&back.path, 200), back.change);
+        let (path, change) = (sanitise_line(&back.path, 200), &back.change);
         output.note(format!("put back: {path} ({change}: {reason})"));
     }
     if let Some(more @ 1..) = ran.put_back.len().checked_sub(NAMED) {

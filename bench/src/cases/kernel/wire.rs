@@ -1,0 +1,177 @@
+//! A kernel in a process of its own: `fs.read` over its socket against opening and reading the same
+//! file, its start, and what it keeps in memory while nobody asks.
+
+use crate::failure::Failure;
+use crate::measure;
+use crate::options::Options;
+use crate::table::Row;
+use airlock_wire::{Client, Hello};
+use serde_json::{Value, json};
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FILE: &str = "main.rs";
+const MEDIAN: f64 = 150_000.0;
+const TAIL: f64 = 500_000.0;
+const READY: f64 = 50e6;
+const MEMORY: u64 = 30 * 1024;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const READ: &str = "fs.read of 4 KiB over the socket, p50";
+const START: &str = "`airlock kernel` until it answers, p50";
+const IDLE: &str = "resident memory of an idle kernel";
+
+pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
+    let program = std::env::current_exe()?.with_file_name("airlock");
+    if !program.is_file() {
+        let why = "not built: cargo build --release --package airlock-cli";
+        let wanted = [
+            (READ, "under 150 us more"),
+            (START, "under 50 ms"),
+            (IDLE, "under 30 MiB"),
+        ];
+        let missing = wanted.map(|(what, wanted)| Row::missing(what, wanted, why));
+        return Ok(missing.into());
+    }
+    let place = Place::new(program)?;
+    let mut rows = vec![place.start(options.pick(20, 5))?];
+    rows.extend(place.reads(options.pick(5_000, 500))?);
+    rows.push(place.memory()?);
+    Ok(rows)
+}
+
+struct Place {
+    program: PathBuf,
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(program: PathBuf) -> Result<Self, Failure> {
+        let directory = tempfile::tempdir()?;
+        for name in ["work/.git", "state", "config"] {
+            fs::create_dir_all(directory.path().join(name))?;
+        }
+        let line = "    let frame_7 = buffer.decode(offset); // the frame of a buffer\n";
+        fs::write(
+            directory.path().join("work").join(FILE),
+            line.repeat(4096 / line.len()),
+        )?;
+        Ok(Self { program, directory })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the kernel measured is a process"
+    )]
+    fn airlock(&self, words: &[&str]) -> Result<Value, Failure> {
+        let output = Command::new(&self.program)
+            .args(words)
+            .arg("--json")
+            .current_dir(self.path("work"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env_remove("XDG_RUNTIME_DIR")
+            .stdin(Stdio::null())
+            .output()?;
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    /// A kernel that answers; its process and a connection to it.
+    fn kernel(&self) -> Result<(Kernel<'_>, Client), Failure> {
+        let told = self.airlock(&["kernel"])?;
+        let (Some(pid), Some(socket)) = (
+            told.get("pid").and_then(Value::as_u64),
+            told.get("socket").and_then(Value::as_str),
+        ) else {
+            return Err(Failure::new(format!("no kernel started: {told}")));
+        };
+        let kernel = Kernel { place: self, pid };
+        let hello = Hello::new("agent", "bench");
+        let client = Client::connect(Path::new(socket), &hello, PATIENCE)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        Ok((kernel, client))
+    }
+
+    fn start(&self, times: usize) -> Result<Row, Failure> {
+        drop(self.kernel()?);
+        let mut nanos = Vec::with_capacity(times);
+        for _ in 0..times {
+            let begun = Instant::now();
+            let running = self.kernel()?;
+            nanos.push(measure::nanos(begun.elapsed()));
+            drop(running);
+        }
+        let median = measure::Samples::new(nanos).median();
+        Ok(Row::new(START)
+            .measured(measure::time_text(median))
+            .against("a limit")
+            .wanted("under 50 ms", median < READY))
+    }
+
+    fn reads(&self, times: usize) -> Result<Vec<Row>, Failure> {
+        let (_kernel, mut client) = self.kernel()?;
+        let params =
+            json!({ "name": "fs.read", "arguments": { "path": FILE, "limit_lines": 100_000 } });
+        let mut failed = 0;
+        let mut road = || {
+            let answer = black_box(client.call("call", params.clone()));
+            let shown = answer
+                .ok()
+                .filter(|answer| answer.pointer("/outcome/done").is_some());
+            failed += usize::from(shown.is_none());
+        };
+        measure::each(times / 10, &mut road);
+        let ours = measure::each(times, &mut road);
+        let path = self.path("work").join(FILE);
+        let raw = measure::each(times, || drop(black_box(fs::read(&path))));
+        if failed > 0 {
+            return Err(Failure::new(format!("{failed} reads failed")));
+        }
+        let rows = [(50, MEDIAN), (99, TAIL)].map(|(percent, limit)| {
+            let (ours, raw) = (ours.at(percent), raw.at(percent));
+            Row::new(format!("fs.read of 4 KiB over the socket, p{percent}"))
+                .measured(measure::time_text(ours))
+                .against(format!("{} open and read(2)", measure::time_text(raw)))
+                .ratio(ours / raw)
+                .wanted(
+                    format!("under {} more", measure::time_text(limit)),
+                    ours - raw < limit,
+                )
+        });
+        Ok(rows.into())
+    }
+
+    fn memory(&self) -> Result<Row, Failure> {
+        let (kernel, mut client) = self.kernel()?;
+        client
+            .call("ping", Value::Null)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", kernel.pid))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        let resident: u64 = resident.ok_or_else(|| Failure::new("no memory is told"))?;
+        Ok(Row::new(IDLE)
+            .measured(format!("{resident} KiB"))
+            .against("a limit")
+            .wanted("under 30 MiB", resident < MEMORY))
+    }
+}
+
+/// A running kernel, ended with this value.
+struct Kernel<'a> {
+    place: &'a Place,
+    pid: u64,
+}
+
+impl Drop for Kernel<'_> {
+    fn drop(&mut self) {
+        let _ = self.place.airlock(&["kernel", "stop"]);
+    }
+}

@@ -1,0 +1,260 @@
+//! `airlock kernel`: a kernel that stays, for commands and other processes to use.
+
+use super::open;
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, shown};
+use crate::place::{Place, variable};
+use airlock_core::Span;
+use airlock_kernel::{Front, Lifetime, Sandboxes};
+use airlock_service::{
+    Lock, LockError, Options, Remote, ServeError, Stopper, socket_directory, start,
+};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// End after nobody was connected for this long; 0s to stay
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    idle: String,
+    /// Stay in this terminal instead of the background
+    #[arg(long)]
+    foreground: bool,
+    /// Leave the terminal once it serves
+    #[arg(long, hide = true)]
+    detach: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Say whether one runs, and how it is
+    #[command(after_help = "Example:
+  airlock kernel status --json")]
+    Status,
+    /// End the one that runs
+    #[command(after_help = "Example:
+  airlock kernel stop")]
+    Stop,
+}
+
+/// How long a kernel may take to serve, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often somebody who waits looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+pub(super) fn run(global: &Global, arguments: &Arguments, output: &mut Output) -> Ending {
+    let place = Place::find(global.workspace.as_deref())?;
+    match &arguments.action {
+        Some(Action::Status) => status(&place, output),
+        Some(Action::Stop) => stop(&place, output),
+        None if arguments.foreground || arguments.detach => {
+            serve(global, &place, arguments, output)
+        }
+        None => background(global, &place, arguments, output),
+    }
+}
+
+/// How long it may be idle; none: for ever.
+fn idle(text: &str) -> Result<Option<Duration>, Failure> {
+    let span: Span = text.parse().map_err(|error| {
+        Failure::of(Kind::Usage, &error)
+            .headed("`--idle` is no time")
+            .fix("write it as 90s, 10m or 2h; 0s to stay")
+    })?;
+    let idle = Duration::from_millis(span.as_millis());
+    Ok(Some(idle).filter(|idle| !idle.is_zero()))
+}
+
+fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Output) -> Ending {
+    let idle = idle(&arguments.idle)?;
+    let config = open::configuration(global, place)?;
+    open::apply_color(&config);
+    let (state, id) = open::state(place)?;
+    // Signals from now on end it in order.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+        .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let lock = Lock::take(&state).map_err(|error| locked(&error))?;
+    let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
+    let kernel = open::embedded(place, &config, Lifetime::Long)?.with_sandboxes(sandboxes);
+    let settings = open::settings(&config)
+        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
+    let mut options = Options::new(directory, place.own(), settings);
+    options.idle = idle;
+    let running = start(kernel, lock, options).map_err(serve_failure)?;
+    let stopper: Stopper = running.stopper();
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            stopper.stop();
+        }
+    });
+    if arguments.detach {
+        leave_terminal()
+            .map_err(|error| Failure::new(Kind::Failed, "cannot leave the terminal").why(error))?;
+    } else {
+        ready(std::process::id(), running.socket(), output);
+    }
+    running.wait().map_err(serve_failure)?;
+    Ok(0)
+}
+
+/// The terminal, and whoever waits for its output, are no longer held.
+fn leave_terminal() -> io::Result<()> {
+    let nothing = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    // Fails only for the leader of a group, which has no terminal to lose by it.
+    let _ = rustix::process::setsid();
+    Ok(())
+}
+
+fn ready(pid: u32, socket: &Path, output: &mut Output) {
+    if output.is_json() {
+        output.json(&json!({ "pid": pid, "socket": shown(socket) }));
+    } else {
+        output.line(format!("kernel ready: process {pid}, {}", shown(socket)));
+    }
+}
+
+fn locked(error: &LockError) -> Failure {
+    let failure = Failure::of(Kind::Failed, error).fix(error.hint());
+    match error {
+        LockError::Taken { pid } => failure.json("pid", json!(pid)),
+        LockError::Io { .. } => failure,
+    }
+}
+
+fn serve_failure(error: ServeError) -> Failure {
+    match error {
+        ServeError::Socket(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
+        ServeError::Lock(error) => locked(&error),
+        error @ (ServeError::Server(_) | ServeError::Threads(_) | ServeError::Unrecorded(_)) => {
+            Failure::of(Kind::Failed, &error)
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program is this one, and it is what the person asked for"
+)]
+fn spawn(global: &Global, place: &Place, arguments: &Arguments) -> io::Result<Child> {
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    command
+        .args(["kernel", "--detach", "--idle", &arguments.idle])
+        .arg("--workspace")
+        .arg(&place.workspace)
+        .stdin(Stdio::null());
+    if global.json {
+        command.arg("--json");
+    }
+    command.spawn()
+}
+
+/// Starts one and waits until it serves. What keeps it from that it says itself.
+fn background(
+    global: &Global,
+    place: &Place,
+    arguments: &Arguments,
+    output: &mut Output,
+) -> Ending {
+    idle(&arguments.idle)?;
+    let (state, _) = open::state(place)?;
+    let mut child = spawn(global, place, arguments)
+        .map_err(|error| Failure::new(Kind::Failed, "cannot start a kernel").why(error))?;
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let notice = airlock_service::running(&state).filter(|found| found.pid == child.id());
+        if let Some(notice) = notice
+            && Remote::any(&state, Front::Cli).is_some()
+        {
+            ready(notice.pid, &notice.socket, output);
+            return Ok(0);
+        }
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(LOOK),
+            Ok(Some(ended)) => {
+                let code = ended.code().and_then(|code| u8::try_from(code).ok());
+                return Ok(code.unwrap_or(1));
+            }
+            Err(error) => {
+                return Err(Failure::new(Kind::Failed, "cannot watch the kernel").why(error));
+            }
+        }
+    }
+    let _ = child.kill();
+    Err(
+        Failure::new(Kind::Failed, "the kernel did not start in time")
+            .fix("run `airlock kernel --foreground` to see what it waits for"),
+    )
+}
+
+fn status(place: &Place, output: &mut Output) -> Ending {
+    let (state, _) = open::state(place)?;
+    let told = Remote::any(&state, Front::Cli).and_then(|mut remote| remote.status().ok());
+    let Some(mut told) = told else {
+        if output.is_json() {
+            output.json(&json!({ "running": false }));
+        } else {
+            output.note("no kernel runs for this workspace");
+        }
+        return Ok(1);
+    };
+    if output.is_json() {
+        if let Some(object) = told.as_object_mut() {
+            object.insert("running".to_owned(), Value::Bool(true));
+        }
+        output.json(&told);
+        return Ok(0);
+    }
+    let number = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
+    output.line(format!(
+        "kernel runs: process {}, up {} s, {} calls",
+        number("pid"),
+        number("up_ms") / 1000,
+        number("calls")
+    ));
+    Ok(0)
+}
+
+fn stop(place: &Place, output: &mut Output) -> Ending {
+    let (state, _) = open::state(place)?;
+    let Some(mut remote) = Remote::any(&state, Front::Cli) else {
+        output.note("no kernel runs for this workspace");
+        return Ok(0);
+    };
+    remote
+        .stop()
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
+    drop(remote);
+    // Gone is who no longer holds the lock.
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        match Lock::take(&state) {
+            Ok(_) => {
+                output.note("the kernel ended");
+                return Ok(0);
+            }
+            Err(LockError::Taken { .. }) => std::thread::sleep(LOOK),
+            Err(error @ LockError::Io { .. }) => return Err(locked(&error)),
+        }
+    }
+    Err(Failure::new(Kind::Failed, "the kernel does not end")
+        .fix("see what it does: airlock audit log"))
+}

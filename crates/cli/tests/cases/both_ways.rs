@@ -1,0 +1,219 @@
+//! A command says and does the same whether a kernel runs for its workspace or not.
+
+use crate::support::{Ran, World, fed, normalised};
+use serde_json::Value;
+
+/// What a command line runs in a world: words, and what it reads.
+struct Line {
+    words: &'static [&'static str],
+    input: Option<&'static str>,
+}
+
+const fn line(words: &'static [&'static str]) -> Line {
+    Line { words, input: None }
+}
+
+/// A line of every kind of command that reaches a kernel, and of every way it ends.
+const LINES: &[Line] = &[
+    line(&["tool", "call", "fs.read", "path=README.md"]),
+    line(&["tool", "call", "fs.read", "path=README.md", "--json"]),
+    line(&["tool", "call", "fs.list"]),
+    line(&["tool", "call", "fs.exists", "path=src", "--json"]),
+    line(&["tool", "call", "search.glob", "pattern=**/*.rs"]),
+    line(&["tool", "call", "search.grep", "pattern=TODO", "--json"]),
+    line(&["tool", "call", "fs.read", "path=long.txt"]),
+    line(&["tool", "call", "fs.read", "path=secret.txt"]),
+    line(&["tool", "call", "fs.read"]),
+    line(&["tool", "call", "fs.read", "path=missing.md"]),
+    line(&["tool", "call", "fs.read", "path=missing.md", "--json"]),
+    line(&["tool", "call", "fs.raed", "path=README.md"]),
+    line(&["tool", "call", "search.grep", "pattern=("]),
+    line(&["tool", "call", "fs.read", "path=.env", "--as", "agent"]),
+    line(&[
+        "tool",
+        "call",
+        "fs.read",
+        "path=.env",
+        "--as",
+        "agent",
+        "--json",
+    ]),
+    line(&["tool", "call", "fs.read", "path=/etc/hostname"]),
+    line(&["tool", "call", "fs.list", "--as", "mcp"]),
+    line(&["tool", "call", "trust.approve", "digest=x", "--as", "agent"]),
+    line(&[
+        "tool",
+        "call",
+        "exec.run",
+        "--as",
+        "agent",
+        "{\"command\": [\"curl\", \"x\"]}",
+    ]),
+    line(&["exec", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]),
+    line(&["exec", "--", "sh", "-c", "echo new > made; rm README.md"]),
+    line(&["diff", "--stat"]),
+    line(&["stage", "list", "--json"]),
+    Line {
+        words: &["exec", "--", "sort"],
+        input: Some("b\na\n"),
+    },
+    line(&["exec", "--", "no-such-program"]),
+    line(&["exec", "--", "sh", "-c", "kill -9 $$"]),
+    line(&["exec", "--timeout", "1s", "--", "sleep", "60"]),
+    line(&["exec", "--env", "A=1", "--", "sh", "-c", "echo $A$TZ$HOME"]),
+    line(&["exec", "--no-stage", "--", "sh", "-c", "echo x > made2"]),
+    line(&["exec", "--json", "--", "sh", "-c", "printf '\\377'; exit 5"]),
+    line(&["exec", "--template", "ai-provider", "--", "true"]),
+    line(&["exec", "--memory", "900GiB", "--", "true"]),
+    line(&["exec", "--", "cat", ".env"]),
+    line(&["exec", "--", "head", "-c", "3000000", "/dev/zero"]),
+    line(&["stage", "drop", "default"]),
+    line(&["policy", "explain", "fs.read", "--path", ".env"]),
+    line(&["trust", "show"]),
+    line(&["config", "show"]),
+];
+
+fn world() -> World {
+    let world = World::governed();
+    world.write("long.txt", "a line of text\n".repeat(3_000));
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    world.write("secret.txt", format!("token = {token}\n"));
+    world
+}
+
+fn run(world: &World, line: &Line) -> Ran {
+    let mut command = world.command(line.words);
+    match line.input {
+        Some(input) => fed(&mut command, input),
+        None => crate::support::finished(&mut command),
+    }
+}
+
+/// The directory everything of a world is in.
+fn root(world: &World) -> std::path::PathBuf {
+    world.workspace().parent().unwrap().to_owned()
+}
+
+/// What was said, without what differs from run to run.
+fn said(world: &World, ran: &Ran) -> (Option<i32>, String, String) {
+    let text = |text: &str| {
+        let text = normalised(text, &root(world));
+        match serde_json::from_str::<Value>(&text) {
+            Ok(mut value) => {
+                forget(&mut value);
+                value.to_string()
+            }
+            Err(_) => text,
+        }
+    };
+    (ran.code, text(&ran.stdout), text(&ran.stderr))
+}
+
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for name in [
+                "wall_ms",
+                "peak_memory",
+                "created",
+                "modified",
+                "peer",
+                "started",
+            ] {
+                fields.remove(name);
+            }
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(values) => values.iter_mut().for_each(forget),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// What the log keeps of everything, in a few words a record.
+fn kept(world: &World) -> Vec<String> {
+    let ran = world.quiet(&["audit", "log", "-n", "100000", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let records = ran.stdout.lines().map(|line| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let told = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let (caller, request) = (&record["caller"], &record["request"]);
+        [
+            told(&record["event"]),
+            told(&record["stage"]),
+            told(&record["syscall"]),
+            told(&caller["plugin"]),
+            told(&record["decision"]["verdict"]),
+            normalised(&request["paths"].to_string(), &root(world)),
+        ]
+        .join(" ")
+    });
+    // That there is a kernel that stays is the one difference.
+    records
+        .filter(|record| !record.starts_with("kernel_"))
+        .collect()
+}
+
+#[test]
+fn a_running_kernel_changes_nothing_anybody_sees() {
+    let (embedded, through) = (world(), world());
+    let served = through.serve();
+    for line in LINES {
+        let (here, there) = (run(&embedded, line), run(&through, line));
+        assert_eq!(
+            said(&embedded, &here),
+            said(&through, &there),
+            "airlock {:?}",
+            line.words
+        );
+    }
+    // In what order two processes write is another matter.
+    let (mut here, mut there) = (kept(&embedded), kept(&through));
+    here.sort_unstable();
+    there.sort_unstable();
+    for (number, pair) in here.iter().zip(&there).enumerate() {
+        assert_eq!(pair.0, pair.1, "record {number}");
+    }
+    assert_eq!(here.len(), there.len());
+    // Most of it was the kernel's work.
+    let status = through.quiet(&["kernel", "status", "--json"]).json();
+    assert!(status["calls"].as_u64().unwrap() > 20, "{status}");
+    drop(served);
+    for world in [&embedded, &through] {
+        let verified = world.quiet(&["audit", "verify"]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+}
+
+#[test]
+fn a_running_kernel_notices_what_is_trusted_and_revoked() {
+    let world = World::governed();
+    let served = world.serve();
+    let read = || world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert_eq!(read().stderr, "");
+    let policy = std::fs::read_to_string(world.workspace().join(".airlock/policy.yaml")).unwrap();
+    assert_eq!(world.quiet(&["trust", "revoke"]).code, Some(0));
+    let untrusted = read();
+    assert!(untrusted.stderr.contains("not approved"), "{untrusted:?}");
+    world.write(".airlock/policy.yaml", format!("{policy}# changed\n"));
+    assert!(read().stderr.contains("not approved"));
+    drop(served);
+}
+
+#[test]
+fn a_command_with_other_settings_has_a_kernel_of_its_own() {
+    let world = World::governed();
+    world.write("long.txt", "a line of text\n".repeat(3_000));
+    let served = world.serve();
+    let calls = || {
+        let status = world.quiet(&["kernel", "status", "--json"]).json();
+        status["calls"].as_u64().unwrap()
+    };
+    let mut command = world.command(&["tool", "call", "fs.read", "path=long.txt"]);
+    command.env("AIRLOCK_OUTPUT_MAX_TOKENS", "100");
+    let ran = crate::support::finished(&mut command);
+    assert!(ran.stdout.len() < 1_000, "{ran:?}");
+    assert_eq!(calls(), 0);
+    world.quiet(&["tool", "call", "fs.read", "path=long.txt"]);
+    assert_eq!(calls(), 1);
+    drop(served);
+}

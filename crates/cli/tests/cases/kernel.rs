@@ -1,0 +1,171 @@
+//! `airlock kernel`: one for a workspace, found by commands, gone when nobody needs it.
+
+use crate::support::{Served, World, finished};
+use rustix::process::Signal;
+use serde_json::json;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn it_starts_says_how_it_is_and_stops() {
+    let world = World::project();
+    let none = world.quiet(&["kernel", "status"]);
+    assert_eq!(none.code, Some(1), "{none:?}");
+    assert_eq!(
+        world.quiet(&["kernel", "status", "--json"]).json(),
+        json!({ "running": false })
+    );
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
+    let served = world.serve();
+    let status = world.quiet(&["kernel", "status", "--json"]).json();
+    assert_eq!(
+        (&status["pid"], &status["running"]),
+        (&json!(served.pid), &json!(true))
+    );
+    let shown = world.quiet(&["kernel", "status"]);
+    assert!(
+        shown.stdout.contains(&format!("process {}", served.pid)),
+        "{shown:?}"
+    );
+    assert_eq!(served.stop().code, Some(0));
+    served.wait_for_end();
+    assert!(!served.socket.exists());
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
+    // Its beginning and its end are in the log.
+    let log = world.quiet(&["audit", "log", "--json"]).stdout;
+    for event in ["kernel_start", "kernel_shutdown"] {
+        assert_eq!(log.matches(event).count(), 1, "{event}");
+    }
+}
+
+#[test]
+fn a_second_one_is_refused_and_told_of_the_first() {
+    let world = World::project();
+    let served = world.serve();
+    for args in [
+        &["kernel"][..],
+        &["kernel", "--foreground"],
+        &["kernel", "--json"],
+    ] {
+        let ran = world.quiet(args);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(&served.pid.to_string()), "{ran:?}");
+    }
+    assert!(served.is_alive());
+}
+
+#[test]
+fn it_ends_when_idle_and_not_before() {
+    let world = World::project();
+    let mut command = world.command(&["kernel", "--foreground", "--idle", "1s", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    loop {
+        // Somebody who keeps asking keeps it.
+        let ran = world.quiet(&["kernel", "status"]);
+        if begun.elapsed() > Duration::from_secs(3) {
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success());
+    for wrong in ["", "soon", "-1s"] {
+        let ran = world.quiet(&["kernel", &format!("--idle={wrong}")]);
+        assert_eq!(ran.code, Some(2), "{wrong}: {ran:?}");
+    }
+}
+
+#[test]
+fn signals_end_it_in_order() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let world = World::project();
+        let served = world.serve();
+        let mut client = served.client("cli");
+        client.call("ping", json!(null)).unwrap();
+        served.signal(signal);
+        served.wait_for_end();
+        assert!(!served.socket.exists());
+        let log = world.quiet(&["audit", "log", "--json"]).stdout;
+        assert!(log.contains("kernel_shutdown"), "{signal:?}");
+        assert!(!world.quiet(&["audit", "log"]).stderr.contains("died"));
+    }
+}
+
+#[test]
+fn a_killed_one_is_in_nobodys_way() {
+    let world = World::project();
+    let served = world.serve();
+    served.signal(Signal::KILL);
+    served.wait_for_end();
+    assert!(served.socket.exists(), "nobody cleaned up after it");
+    let ran = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
+    let next = world.serve();
+    assert_eq!(next.socket, served.socket);
+    let ran = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn its_socket_is_private_and_in_the_runtime_directory_where_that_is_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::project();
+    let runtime = world.path("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    let mode = |path: &std::path::Path| {
+        let found = std::fs::symlink_metadata(path).unwrap();
+        found.permissions().mode() & 0o777
+    };
+    for (open, inside) in [(0o755, false), (0o700, true)] {
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(open)).unwrap();
+        let mut command = world.command(&["kernel", "--json"]);
+        command.env("XDG_RUNTIME_DIR", &runtime);
+        let ran = finished(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let socket = std::path::PathBuf::from(ran.json()["socket"].as_str().unwrap());
+        assert_eq!(socket.starts_with(&runtime), inside, "{socket:?}");
+        assert_eq!(mode(&socket), 0o600);
+        assert_eq!(mode(socket.parent().unwrap()), 0o700);
+        // Found whatever the environment of whoever looks.
+        assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
+        assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
+    }
+}
+
+#[test]
+fn a_state_directory_with_a_very_long_name_serves_as_well() {
+    let world = World::project();
+    let long = world.path(&"x".repeat(150));
+    let mut command = world.command(&["kernel", "--json"]);
+    command.env("XDG_STATE_HOME", &long);
+    let ran = finished(&mut command);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for words in [
+        &["kernel", "status"][..],
+        &["tool", "call", "fs.list"],
+        &["kernel", "stop"],
+    ] {
+        let mut command = world.command(words);
+        command.env("XDG_STATE_HOME", &long);
+        let ran = finished(&mut command);
+        assert_eq!(ran.code, Some(0), "{words:?} {ran:?}");
+    }
+}
+
+/// A program in a sandbox finds neither the socket nor anything behind it.
+#[test]
+fn no_sandbox_reaches_the_socket() {
+    let world = World::governed();
+    let served: Served<'_> = world.serve();
+    let socket = served.socket.display().to_string();
+    let script = format!("test ! -e '{socket}' && test ! -e \"$(dirname '{socket}')\"");
+    let ran = world.quiet(&["exec", "--", "sh", "-c", &script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let directory = served.socket.parent().unwrap().display().to_string();
+    let ran = world.quiet(&["exec", "--allow-write", &directory, "--", "true"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+}

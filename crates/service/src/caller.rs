@@ -1,0 +1,132 @@
+//! Who a connection is: what its socket says, and within that what it calls itself.
+
+use airlock_core::{Peer, SandboxId};
+use airlock_kernel::{Front, Machine, Whence};
+use airlock_wire::{Hello, Via, Visitor, WireError, code};
+
+/// What a sandbox acts as: it can be no other front, whatever it says.
+pub const SANDBOX_FRONT: Front = Front::Agent;
+
+/// The name of a supervisor, which asks whether the kernel is alive and nothing else.
+const SUPERVISOR: &str = "bootstrap";
+
+/// Who a connection is.
+#[derive(Debug, Clone)]
+pub enum Identity {
+    /// A front, in a process of the kernel's user.
+    Front {
+        /// Which.
+        front: Front,
+        /// The process.
+        peer: Peer,
+    },
+    /// Whatever runs in a sandbox.
+    Sandbox {
+        /// Which.
+        sandbox: SandboxId,
+        /// The process.
+        peer: Peer,
+    },
+    /// Somebody who watches over the kernel.
+    Supervisor,
+}
+
+impl Identity {
+    /// Who `visitor` is that says `hello`.
+    pub(crate) fn of(visitor: &Visitor, hello: &Hello) -> Result<Self, WireError> {
+        let peer = visitor.peer;
+        let named = Front::ALL
+            .into_iter()
+            .find(|front| front.as_str() == hello.name);
+        match (&visitor.via, named) {
+            (Via::Main, Some(front)) => Ok(Self::Front { front, peer }),
+            (Via::Main, None) if hello.name == SUPERVISOR => Ok(Self::Supervisor),
+            (Via::Sandbox(sandbox), Some(SANDBOX_FRONT)) => Ok(Self::Sandbox {
+                sandbox: sandbox.clone(),
+                peer,
+            }),
+            (Via::Main, None) => {
+                let fronts = Front::ALL.map(Front::as_str).join(", ");
+                let told = format!("nobody is called `{}` here: {fronts} are", hello.name);
+                Err(WireError::new(code::REFUSED, told))
+            }
+            (Via::Sandbox(_), Some(_) | None) => {
+                let told = format!("a sandbox acts as `{SANDBOX_FRONT}` and as nobody else");
+                Err(WireError::new(code::REFUSED, told))
+            }
+        }
+    }
+
+    /// The front it acts as, if it may act.
+    pub(crate) const fn front(&self) -> Option<Front> {
+        match self {
+            Self::Front { front, .. } => Some(*front),
+            Self::Sandbox { .. } => Some(SANDBOX_FRONT),
+            Self::Supervisor => None,
+        }
+    }
+
+    /// Whether it is the person at the command line.
+    pub(crate) fn is_person(&self) -> bool {
+        matches!(
+            self,
+            Self::Front {
+                front: Front::Cli,
+                ..
+            }
+        )
+    }
+
+    /// Where its calls come from.
+    pub(crate) fn whence(&self, machine: Option<Machine>) -> Whence {
+        let (peer, sandbox) = match self {
+            Self::Front { peer, .. } => (Some(*peer), None),
+            Self::Sandbox { sandbox, peer } => (Some(*peer), Some(sandbox.clone())),
+            Self::Supervisor => (None, None),
+        };
+        Whence {
+            peer,
+            sandbox,
+            machine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_decides_who_somebody_can_be() {
+        let peer = Peer {
+            pid: 1,
+            uid: 2,
+            started: 3,
+        };
+        let sandbox = SandboxId::new("box").unwrap();
+        let who = |via: Via, name: &str| {
+            Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"))
+                .map(|identity| (identity.front(), identity.whence(None).sandbox))
+                .map_err(|error| error.code)
+        };
+        for front in Front::ALL {
+            let as_main = who(Via::Main, front.as_str());
+            assert_eq!(as_main, Ok((Some(front), None)));
+            let as_sandbox = who(Via::Sandbox(sandbox.clone()), front.as_str());
+            if front == Front::Agent {
+                assert_eq!(as_sandbox, Ok((Some(front), Some(sandbox.clone()))));
+            } else {
+                assert_eq!(as_sandbox, Err(code::REFUSED.into()), "{front}");
+            }
+        }
+        assert_eq!(who(Via::Main, "bootstrap"), Ok((None, None)));
+        for (via, name) in [
+            (Via::Sandbox(sandbox), "bootstrap"),
+            (Via::Main, "root"),
+            (Via::Main, "CLI"),
+            (Via::Main, "cli "),
+        ] {
+            assert_eq!(who(via, name), Err(code::REFUSED.into()), "{name}");
+        }
+    }
+}

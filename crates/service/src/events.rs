@@ -1,0 +1,93 @@
+//! Events: the records of the log, as they are written.
+//!
+//! Their ids are the records' own numbers, so they grow for as long as the log exists, whoever
+//! serves it, and a client that comes back after a restart misses nothing. Reading the log is a
+//! syscall, so subscribing is one.
+
+use crate::caller::Identity;
+use airlock_audit::{Filter, Log, ReadError, Record};
+use airlock_kernel::{Call, Kernel, Outcome};
+use airlock_wire::{Event, WireError, code};
+use serde_json::{Value, json};
+
+/// The method of every event.
+const RECORD: &str = "audit.record";
+
+/// Asks the road whether `identity` may follow the log, and says after which record it begins.
+pub(crate) fn subscribe(
+    kernel: &Kernel,
+    identity: &Identity,
+    after: Option<u64>,
+) -> Result<u64, WireError> {
+    let Some(front) = identity.front() else {
+        let told = "a supervisor follows nothing";
+        return Err(WireError::new(code::REFUSED, told));
+    };
+    let call = Call::new("audit.read", json!({ "purpose": "events" }));
+    match kernel.submit_from(front, &identity.whence(None), &call, None) {
+        Outcome::Done(_) => {}
+        refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+            let told = "the log may not be followed";
+            let details = serde_json::to_value(&refused).unwrap_or_default();
+            return Err(WireError::new(code::REFUSED, told).details(json!({ "outcome": details })));
+        }
+    }
+    match after {
+        Some(after) => Ok(after),
+        None => newest(kernel.log()),
+    }
+}
+
+fn newest(log: &Log) -> Result<u64, WireError> {
+    log.flush()
+        .map_err(|error| WireError::new(code::INTERNAL, error.to_string()))?;
+    let filter = Filter {
+        limit: Some(1),
+        newest_first: true,
+        ..Filter::default()
+    };
+    let mut records = log.read(filter).map_err(|error| unreadable(&error))?;
+    match records.next() {
+        None => Ok(0),
+        Some(record) => record
+            .map(|record| record.sealed.seq())
+            .map_err(|error| unreadable(&error)),
+    }
+}
+
+/// At most `most` records after `after`.
+pub(crate) fn after(log: &Log, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
+    let filter = Filter {
+        limit: Some(most as u64),
+        ..Filter::default()
+    };
+    let records = log
+        .follow(after, filter)
+        .map_err(|error| unreadable(&error))?;
+    records
+        .map(|record| record.map(|record| event(&record)))
+        .collect::<Result<_, _>>()
+        .map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &ReadError) -> WireError {
+    WireError::new(code::INTERNAL, format!("the log cannot be read: {error}")).retryable()
+}
+
+/// A record with its place in the chain.
+fn event(record: &Record) -> Event {
+    let mut params = json!({
+        "seq": record.sealed.seq(),
+        "digest": record.sealed.digest(),
+    });
+    if let (Some(object), Ok(Value::Object(entry))) =
+        (params.as_object_mut(), serde_json::to_value(&record.entry))
+    {
+        object.extend(entry);
+    }
+    Event {
+        id: record.sealed.seq(),
+        method: RECORD.to_owned(),
+        params,
+    }
+}

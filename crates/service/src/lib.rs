@@ -1,0 +1,26 @@
+//! A kernel on the wire, and the door through which commands reach one.
+//!
+//! [`start`] serves a kernel to other processes; [`Door`] is what a command talks to: a kernel of
+//! its own, or the one that runs for its workspace, with the same results.
+//!
+//! Guarantee: whatever comes over the wire takes the road, as the process the operating system named
+//! and as the front its socket lets it be. Non-guarantee: any process of the same user outside a
+//! sandbox can be the command line, as it can start the command line itself.
+
+mod caller;
+mod door;
+mod events;
+mod exec;
+mod lock;
+mod methods;
+mod remote;
+mod running;
+mod service;
+
+pub use caller::{Identity, SANDBOX_FRONT};
+pub use door::{Door, DoorError, Standing};
+pub use lock::{Lock, LockError, Notice, running, socket_directory};
+pub use methods::{CallParams, CallResult, Person};
+pub use remote::{Ends, Remote, Steer};
+pub use running::{Options, Running, ServeError, Stopper, start};
+pub use service::Settings;

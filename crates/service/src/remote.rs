@@ -1,0 +1,173 @@
+//! A running kernel, seen from a command.
+
+use crate::lock::running;
+use crate::methods::{CallParams, CallResult, ExecParams, Person, Size, SteerParams};
+use crate::service::Settings;
+use airlock_core::WorkspaceId;
+use airlock_kernel::{Call, Front};
+use airlock_sandbox::launch::TerminalSize;
+use airlock_wire::{Canceller, Client, ClientError, Hello};
+use serde_json::{Value, json};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a kernel may take to say hello before it counts as none.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A connection to a running kernel.
+#[derive(Debug)]
+pub struct Remote {
+    client: Client,
+}
+
+/// The streams of a command the person typed: the kernel's ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// What it reads, if anything.
+    pub stdin: Option<BorrowedFd<'a>>,
+    /// A pipe that takes its standard output.
+    pub stdout: BorrowedFd<'a>,
+    /// A pipe that takes its standard error.
+    pub stderr: BorrowedFd<'a>,
+    /// The size of its terminal, if it gets one.
+    pub terminal: Option<TerminalSize>,
+}
+
+impl Remote {
+    /// The kernel that runs for the workspace whose state is in `state`, if one answers, speaks this
+    /// version, serves `workspace` and was opened with `settings`.
+    pub fn find(
+        state: &Path,
+        workspace: &WorkspaceId,
+        front: Front,
+        settings: &Settings,
+    ) -> Option<Self> {
+        let remote = Self::any(state, front)?;
+        let about = remote.client.greeting().get("about")?;
+        let same = about.get("workspace") == Some(&json!(workspace))
+            && about.get("settings") == serde_json::to_value(settings).ok().as_ref();
+        same.then_some(remote)
+    }
+
+    /// The same whatever it serves, and however: to ask how it is, and to end it.
+    pub fn any(state: &Path, front: Front) -> Option<Self> {
+        let notice = running(state)?;
+        let hello = Hello::new(front.as_str(), env!("CARGO_PKG_VERSION"));
+        let client = Client::connect(&notice.socket, &hello, PATIENCE).ok()?;
+        Some(Self { client })
+    }
+
+    /// What it says of itself.
+    pub fn status(&mut self) -> Result<Value, ClientError> {
+        self.client.call("status", Value::Null)
+    }
+
+    /// Has it write what it has kept back of the log, so that others see it.
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        self.client.call("log.flush", Value::Null).map(drop)
+    }
+
+    /// The workspace's root.
+    pub fn root(&self) -> Option<&str> {
+        self.client.greeting().get("about")?.get("root")?.as_str()
+    }
+
+    /// Ends it.
+    pub fn stop(&mut self) -> Result<(), ClientError> {
+        self.client.call("kernel.stop", Value::Null).map(drop)
+    }
+
+    /// Takes `call` down its road.
+    pub fn call(&mut self, call: &Call, person: Option<Person>) -> Result<CallResult, ClientError> {
+        let params = CallParams {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            session: call.session.clone(),
+            unattended: call.unattended,
+            person,
+        };
+        let value = self.client.call("call", told(&params))?;
+        heard(value, &call.arguments)
+    }
+
+    /// Runs a command the person typed. `begun` is handed what steers it.
+    pub fn exec(
+        &mut self,
+        arguments: &Value,
+        person: Option<Person>,
+        ends: Ends<'_>,
+        begun: impl FnOnce(Steer),
+    ) -> Result<CallResult, ClientError> {
+        let run = 1;
+        let params = ExecParams {
+            arguments: arguments.clone(),
+            stdin: ends.stdin.is_some(),
+            terminal: ends.terminal.map(size),
+            person,
+            run,
+        };
+        let mut passed: Vec<BorrowedFd<'_>> = ends.stdin.iter().map(AsFd::as_fd).collect();
+        passed.extend([ends.stdout, ends.stderr]);
+        let id = self.client.send("exec", told(&params), &passed)?;
+        begun(Steer {
+            canceller: self.client.canceller(),
+            id,
+            run,
+        });
+        let value = self.client.answer(id)?;
+        heard(value, arguments)
+    }
+}
+
+/// Steers a command that a running kernel runs.
+#[derive(Debug, Clone)]
+pub struct Steer {
+    canceller: Canceller,
+    id: u64,
+    run: u64,
+}
+
+impl Steer {
+    fn tell(&self, signal: Option<u8>, size: Option<Size>) {
+        let run = self.run;
+        let params = told(&SteerParams { run, signal, size });
+        // If the kernel is gone so is the command.
+        let _ = self.canceller.tell("exec.steer", params);
+    }
+}
+
+impl airlock_kernel::Steering for Steer {
+    fn cancel(&self) {
+        let _ = self.canceller.cancel(self.id);
+    }
+
+    fn signal(&self, number: u8) {
+        self.tell(Some(number), None);
+    }
+
+    fn resize(&self, new: TerminalSize) {
+        self.tell(None, Some(size(new)));
+    }
+}
+
+const fn size(size: TerminalSize) -> Size {
+    Size {
+        rows: size.rows,
+        columns: size.columns,
+    }
+}
+
+fn told(params: &impl serde::Serialize) -> Value {
+    serde_json::to_value(params).unwrap_or_default()
+}
+
+/// A result as it was before it crossed.
+fn heard(value: Value, arguments: &Value) -> Result<CallResult, ClientError> {
+    let result: CallResult =
+        serde_json::from_value(value).map_err(|error| ClientError::Nonsense(error.to_string()))?;
+    Ok(CallResult {
+        outcome: result.outcome.asked(arguments),
+        ..result
+    })
+}

@@ -1,0 +1,200 @@
+//! Serving, from the first listener to the last record.
+
+use crate::lock::{Lock, LockError, Notice};
+use crate::service::{Service, Settings, Shared};
+use airlock_audit::AppendError;
+use airlock_core::SandboxId;
+use airlock_kernel::Kernel;
+use airlock_wire::{SandboxSocket, Server, ServerConfig, ServerError, Socket, SocketError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the socket goes.
+    pub directory: PathBuf,
+    /// Airlock's own directories.
+    pub own: Vec<PathBuf>,
+    /// What the kernel was opened with.
+    pub settings: Settings,
+    /// How long to stay with nobody connected; none: until told to stop.
+    pub idle: Option<Duration>,
+    /// Limits and patience of the wire.
+    pub wire: ServerConfig,
+}
+
+impl Options {
+    /// The usual ones.
+    pub fn new(directory: PathBuf, own: Vec<PathBuf>, settings: Settings) -> Self {
+        Self {
+            directory,
+            own,
+            settings,
+            idle: None,
+            wire: ServerConfig::new(env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+/// Why a kernel is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is no socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// It cannot be listened on.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// Nobody could find it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The machine has no threads left.
+    #[error("cannot start threads")]
+    Threads(#[source] io::Error),
+    /// The end could not be recorded.
+    #[error("the end of the kernel could not be recorded")]
+    Unrecorded(#[source] AppendError),
+}
+
+/// Threads that wait for sockets. Requests run on others.
+const LISTENERS: usize = 2;
+/// Threads besides those for requests on the main socket: for sandboxes, events and the log.
+const SPARE_THREADS: usize = 16;
+/// How often an idle kernel looks whether it has been so for long enough.
+const GLANCE: Duration = Duration::from_millis(200);
+/// How long what is taken back may take to end before it is left behind.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends a served kernel, from any thread.
+#[derive(Debug, Clone)]
+pub struct Stopper(Arc<Notify>);
+
+impl Stopper {
+    /// Ends it: no new requests; those under way get a little time.
+    pub fn stop(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A kernel that is served.
+pub struct Running {
+    runtime: Runtime,
+    service: Shared,
+    server: Server<Service>,
+    serving: tokio::task::JoinHandle<Result<(), ServerError>>,
+    stop: Arc<Notify>,
+    idle: Option<Duration>,
+    socket: PathBuf,
+    lock: Lock,
+}
+
+/// Serves `kernel`, whose workspace `lock` is for.
+pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running, ServeError> {
+    let threads = options.wire.limits.workers + SPARE_THREADS;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(LISTENERS)
+        .max_blocking_threads(threads)
+        .thread_name("airlock-kernel")
+        .enable_all()
+        .build()
+        .map_err(ServeError::Threads)?;
+    let service = Arc::new(Service::new(kernel, options.own, options.settings));
+    let server = Server::new(Arc::clone(&service), options.wire);
+    let socket = Socket::bind(&options.directory, "kernel.sock")?;
+    let path = socket.path().to_owned();
+    let accepting = server.clone();
+    let serving = runtime.spawn(async move { accepting.serve(socket).await });
+    lock.publish(&Notice {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        socket: path.clone(),
+    })?;
+    Ok(Running {
+        runtime,
+        service,
+        server,
+        serving,
+        stop: Arc::new(Notify::new()),
+        idle: options.idle,
+        socket: path,
+        lock,
+    })
+}
+
+impl Running {
+    /// Where its socket is.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// A socket for `sandbox` alone, whose processes run as `user`.
+    pub fn socket_for(&self, sandbox: &SandboxId, user: u32) -> Result<SandboxSocket, SocketError> {
+        let _entered = self.runtime.enter();
+        let directory = self.socket.parent().unwrap_or(Path::new("/"));
+        self.server
+            .socket_for(sandbox, &directory.join("sandboxes"), user)
+    }
+
+    /// Serves until it is told to stop or has been idle for long enough; then closes the kernel.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let Self {
+            runtime,
+            service,
+            server,
+            serving,
+            stop,
+            idle,
+            lock,
+            ..
+        } = self;
+        let served = runtime.block_on(async {
+            let mut serving = serving;
+            tokio::select! {
+                () = stop.notified() => {}
+                () = service.told_to_stop() => {}
+                () = idled(&server, idle) => {}
+                ended = &mut serving => return flat(ended),
+            }
+            server.shutdown();
+            let ended = tokio::time::timeout(LAST_PATIENCE, serving).await;
+            ended.map_or(Ok(()), flat)
+        });
+        drop(server);
+        runtime.shutdown_timeout(LAST_PATIENCE);
+        // Whatever still runs after all that patience keeps the kernel; its log is flushed anyway.
+        let closed = match Arc::into_inner(service) {
+            Some(service) => service.kernel.close().map_err(ServeError::Unrecorded),
+            None => Ok(()),
+        };
+        drop(lock);
+        served?;
+        closed
+    }
+}
+
+fn flat(ended: Result<Result<(), ServerError>, tokio::task::JoinError>) -> Result<(), ServeError> {
+    match ended {
+        Ok(ended) => Ok(ended?),
+        Err(error) => Err(ServeError::Threads(io::Error::other(error))),
+    }
+}
+
+/// Waits until nobody has been connected for `limit`.
+async fn idled(server: &Server<Service>, limit: Option<Duration>) {
+    let Some(limit) = limit else {
+        return std::future::pending().await;
+    };
+    while server.idle().is_none_or(|quiet| quiet < limit) {
+        tokio::time::sleep(GLANCE.min(limit)).await;
+    }
+}

@@ -1,0 +1,265 @@
+//! A kernel behind the wire: each method, and who may use it.
+
+use crate::caller::Identity;
+use crate::events;
+use crate::exec::Runs;
+use crate::methods::{CallParams, CallResult, Person, ShowParams, none, params};
+use airlock_audit::{AppendError, Health};
+use airlock_kernel::tools::{Tool, ToolSpec};
+use airlock_kernel::{Call, Cancel, Front, Kernel, Machine, Outcome, PolicyOrigin};
+use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// What a kernel was opened with that shows in results: a command that would open one otherwise
+/// does not use this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Bytes of text a result may hold.
+    pub output_bytes: usize,
+    /// Threads a search may use.
+    pub search_threads: usize,
+    /// The program that serves: another build may answer otherwise.
+    pub program: PathBuf,
+}
+
+/// Serves one kernel.
+pub(crate) struct Service {
+    pub(crate) kernel: Kernel,
+    /// Airlock's own directories, which no program may reach.
+    pub(crate) own: Vec<PathBuf>,
+    pub(crate) settings: Settings,
+    pub(crate) runs: Runs,
+    begun: Instant,
+    calls: AtomicU64,
+    stop: Notify,
+}
+
+impl Service {
+    pub(crate) fn new(kernel: Kernel, own: Vec<PathBuf>, settings: Settings) -> Self {
+        Self {
+            kernel,
+            own,
+            settings,
+            runs: Runs::default(),
+            begun: Instant::now(),
+            calls: AtomicU64::new(0),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Waits until somebody who may asks the kernel to end.
+    pub(crate) async fn told_to_stop(&self) {
+        self.stop.notified().await;
+    }
+
+    fn status(&self) -> Value {
+        let policy = self.kernel.policy();
+        json!({
+            "pid": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "workspace": self.kernel.workspace().id(),
+            "root": self.kernel.workspace().root().path(),
+            "policy": policy.generation().digest(),
+            "untrusted": policy.origin() == PolicyOrigin::Untrusted,
+            "broken": self.broken(),
+            "up_ms": u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "calls": self.calls.load(Ordering::Relaxed),
+        })
+    }
+
+    fn broken(&self) -> Option<String> {
+        match self.kernel.log().health() {
+            Health::Broken { detail, .. } => Some(detail),
+            Health::Verified { .. } | Health::Verifying | Health::Unknown { .. } => None,
+        }
+    }
+
+    /// What the person's own programs may be given of theirs; nobody else has a say in it.
+    pub(crate) fn machine(
+        &self,
+        identity: &Identity,
+        person: Option<Person>,
+    ) -> Result<Option<Machine>, WireError> {
+        let Some(Person { home, environment }) = person else {
+            return Ok(None);
+        };
+        if !identity.is_person() {
+            let told = "only the command line has a person's environment";
+            return Err(WireError::new(code::REFUSED, told));
+        }
+        let pair = |(name, value)| (OsString::from(name), OsString::from(value));
+        Ok(Some(Machine {
+            home,
+            own: self.own.clone(),
+            environment: environment
+                .into_iter()
+                .map(pair)
+                .collect::<std::collections::BTreeMap<OsString, OsString>>(),
+        }))
+    }
+
+    fn call(
+        &self,
+        identity: &Identity,
+        front: Front,
+        asked: CallParams,
+        cancel: &CancelToken,
+    ) -> Result<Value, WireError> {
+        let mut call = Call::new(asked.name, asked.arguments);
+        call.session = asked.session;
+        call.unattended = asked.unattended;
+        let origin = identity.whence(self.machine(identity, asked.person)?);
+        let covering = covering(cancel);
+        let outcome = covering.cover(|| self.kernel.submit_from(front, &origin, &call, None));
+        self.result(outcome)
+    }
+
+    /// An outcome, with what whoever asked should know besides.
+    pub(crate) fn result(&self, outcome: Outcome) -> Result<Value, WireError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let result = CallResult {
+            outcome,
+            untrusted: self.kernel.policy().origin() == PolicyOrigin::Untrusted,
+            broken: self.broken(),
+        };
+        serde_json::to_value(result).map_err(|error| {
+            WireError::new(
+                code::INTERNAL,
+                format!("the outcome cannot be told: {error}"),
+            )
+        })
+    }
+
+    fn tools(&self, front: Front) -> impl Iterator<Item = &'static ToolSpec> {
+        let open = self.kernel.registry().list();
+        open.filter(move |tool| tool.open_to(front)).map(Tool::spec)
+    }
+
+    fn show(&self, front: Front, name: &str) -> Result<Value, WireError> {
+        let spec = self.tools(front).find(|spec| spec.name == name);
+        let Some(spec) = spec else {
+            let names = self.tools(front).map(|spec| spec.name);
+            let near = airlock_core::closest(name, names.collect::<Vec<_>>());
+            return Err(
+                WireError::new(code::INVALID_PARAMS, "there is no such tool")
+                    .details(json!({ "suggestion": near })),
+            );
+        };
+        let mut value = describe(spec);
+        if let Some(object) = value.as_object_mut() {
+            object.insert("arguments".to_owned(), (spec.schema)());
+            object.insert("examples".to_owned(), json!(spec.examples));
+        }
+        Ok(value)
+    }
+}
+
+/// What takes a call on the road back when its request is.
+fn covering(token: &CancelToken) -> Cancel {
+    let cancel = Cancel::new();
+    let inner = cancel.clone();
+    token.on_cancel(move || inner.cancel());
+    cancel
+}
+
+fn describe(spec: &ToolSpec) -> Value {
+    json!({
+        "name": spec.name,
+        "summary": spec.summary,
+        "syscall": spec.syscall,
+        "tier": spec.tier,
+        "read_only": spec.read_only,
+    })
+}
+
+impl Handler for Service {
+    type Identity = Client;
+
+    fn greet(&self, visitor: &Visitor, hello: &Hello) -> Result<(Client, Value), WireError> {
+        let identity = Identity::of(visitor, hello)?;
+        let about = json!({
+            "pid": std::process::id(),
+            "workspace": self.kernel.workspace().id(),
+            "root": self.kernel.workspace().root().path(),
+            "settings": self.settings,
+        });
+        let number = self.runs.next_client();
+        Ok((Client { identity, number }, about))
+    }
+
+    fn call(
+        &self,
+        client: &Client,
+        request: Incoming,
+        cancel: &CancelToken,
+    ) -> Result<Value, WireError> {
+        let Incoming {
+            method,
+            params: given,
+            descriptors,
+        } = request;
+        let identity = &client.identity;
+        if method == "status" {
+            return none(&given).map(|()| self.status());
+        }
+        let front = identity.front().ok_or_else(|| {
+            WireError::new(code::REFUSED, "a supervisor asks for `ping` and `status`")
+        })?;
+        match method.as_str() {
+            "tools.list" => {
+                none(&given)?;
+                Ok(self.tools(front).map(describe).collect())
+            }
+            "tools.show" => self.show(front, &params::<ShowParams>(given)?.name),
+            "call" => Service::call(self, identity, front, params(given)?, cancel),
+            "exec" => self.exec(client, params(given)?, descriptors, cancel),
+            "exec.steer" => self.steer(client, &params(given)?),
+            "log.flush" if identity.is_person() => {
+                none(&given)?;
+                let failed = |error: AppendError| WireError::new(code::INTERNAL, error.to_string());
+                let flushed = self.kernel.log().flush().map_err(failed);
+                flushed.map(|()| Value::Null)
+            }
+            "kernel.stop" if identity.is_person() => {
+                none(&given)?;
+                self.stop.notify_one();
+                Ok(Value::Null)
+            }
+            "kernel.stop" | "log.flush" => {
+                let told = "only the command line asks for that";
+                Err(WireError::new(code::REFUSED, told))
+            }
+            _ => {
+                let told = format!("there is no method `{method}`");
+                Err(WireError::new(code::UNKNOWN_METHOD, told))
+            }
+        }
+    }
+
+    fn subscribe(&self, client: &Client, after: Option<u64>) -> Result<u64, WireError> {
+        events::subscribe(&self.kernel, &client.identity, after)
+    }
+
+    fn events(&self, _: &Client, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
+        // Buffered records count as soon as somebody looks.
+        let _ = self.kernel.log().flush();
+        events::after(self.kernel.log(), after, most)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) identity: Identity,
+    /// Tells the runs of connections apart.
+    pub(crate) number: u64,
+}
+
+pub(crate) type Shared = Arc<Service>;

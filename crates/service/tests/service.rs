@@ -1,0 +1,381 @@
+//! A kernel on the wire does what an embedded one does, for whoever may have it done.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use airlock_audit::{Filter, VerifyOptions, verify_database};
+use airlock_kernel::{Call, Front, Lifetime, Outcome};
+use airlock_service::{CallResult, Lock, LockError, running};
+use airlock_wire::{Arrived, Client, ClientError, code};
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use support::{Place, call};
+
+fn heard(value: Value) -> Outcome {
+    let result: CallResult = serde_json::from_value(value).unwrap();
+    result.outcome
+}
+
+/// What an outcome says, whatever it is called in the log.
+fn said(outcome: &Outcome) -> Value {
+    let mut value = serde_json::to_value(outcome).unwrap();
+    forget(&mut value);
+    value
+}
+
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for name in ["action", "id", "created", "expires", "peer", "binding"] {
+                fields.remove(name);
+            }
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(values) => values.iter_mut().for_each(forget),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+const CALLS: &[(&str, &str, &str)] = &[
+    ("fs.read", r#"{"path": "README.md"}"#, "done"),
+    ("search.grep", r#"{"pattern": "hello"}"#, "done"),
+    ("fs.read", r#"{"path": "private/key"}"#, "denied"),
+    ("fs.read", r#"{"path": "/etc/hostname"}"#, "denied"),
+    ("fs.read", r#"{"path": "review/plan"}"#, "needs_review"),
+    ("fs.read", r#"{"path": "missing"}"#, "failed"),
+    ("fs.read", r#"{"pth": 1}"#, "failed"),
+    ("fs.raed", "{}", "failed"),
+];
+
+#[test]
+fn every_outcome_is_the_same_through_the_wire() {
+    let place = Place::new();
+    let served = place.serve();
+    let embedded = place.kernel(Lifetime::Command);
+    for front in [Front::Agent, Front::Cli] {
+        let mut client = served.client(front.as_str());
+        for (name, arguments, want) in CALLS {
+            let arguments: Value = serde_json::from_str(arguments).unwrap();
+            let there = client.call("call", call(name, &arguments)).unwrap();
+            assert!(there["outcome"][want].is_object(), "{name}: {there}");
+            let there = heard(there).asked(&arguments);
+            let here = embedded.submit(front, &Call::new(*name, arguments.clone()));
+            assert_eq!(said(&there), said(&here), "{name} {arguments}");
+            // What is not serialised crosses as well.
+            match (there, here) {
+                (Outcome::Denied(there), Outcome::Denied(here)) => {
+                    let lines = |denied: &airlock_kernel::Denied| {
+                        let told = &denied.explanation;
+                        let mut lines = told.body();
+                        lines.extend(told.reasons().chain(told.fixes()));
+                        (told.headline().to_owned(), lines)
+                    };
+                    assert_eq!(lines(&there), lines(&here));
+                    assert_eq!(there.request.arguments, here.request.arguments);
+                }
+                (Outcome::NeedsReview(there), Outcome::NeedsReview(here)) => {
+                    assert_eq!(there.request.arguments, here.request.arguments);
+                }
+                (Outcome::Failed(there), Outcome::Failed(here)) => {
+                    assert_eq!(there.code, here.code);
+                }
+                (Outcome::Done(_), Outcome::Done(_)) => {}
+                (there, here) => panic!("{there:?} and {here:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_log_names_the_process_that_asked_and_holds() {
+    let place = Place::new();
+    let mut served = place.serve();
+    let mut client = served.client("mcp");
+    let answer = client
+        .call("call", call("fs.read", &json!({ "path": "private/key" })))
+        .unwrap();
+    let action = answer["outcome"]["denied"]["action"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    drop(client);
+    served.end();
+    let kernel = place.kernel(Lifetime::Command);
+    let filter = Filter {
+        action: Some(action),
+        ..Filter::default()
+    };
+    let entries: Vec<_> = kernel
+        .log()
+        .read(filter)
+        .unwrap()
+        .map(|record| record.unwrap().entry)
+        .collect();
+    assert!(!entries.is_empty());
+    for entry in &entries {
+        let caller = entry.caller.as_ref().unwrap();
+        assert_eq!(caller.plugin.as_str(), "mcp");
+        assert_eq!(caller.peer.unwrap().pid, std::process::id());
+        assert_ne!(caller.peer.unwrap().started, 0);
+        assert_eq!(caller.sandbox, None);
+    }
+    let state = kernel.workspace().state();
+    let report = verify_database(state.path(), &state.keys(), &VerifyOptions::default()).unwrap();
+    assert!(report.is_intact(), "{report:?}");
+}
+
+fn refused(client: &mut Client, method: &str, params: Value) -> String {
+    match client.call(method, params) {
+        Err(ClientError::Answer(error)) => error.code.into_owned(),
+        other => panic!("{method}: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_the_persons_is_refused_to_every_other_front() {
+    let place = Place::new();
+    let served = place.serve();
+    let person = json!({ "home": "/root", "environment": {} });
+    for front in ["agent", "mcp", "server"] {
+        let mut client = served.client(front);
+        for method in ["kernel.stop", "log.flush", "events.subscribe"] {
+            assert_eq!(refused(&mut client, method, Value::Null), code::REFUSED);
+        }
+        let exec = json!({ "arguments": { "command": ["true"] }, "stdin": false, "run": 1 });
+        assert_eq!(refused(&mut client, "exec", exec), code::REFUSED);
+        let steer = json!({ "run": 1, "signal": 9 });
+        assert_eq!(refused(&mut client, "exec.steer", steer), code::REFUSED);
+        let mut dressed = call("fs.read", &json!({ "path": "README.md" }));
+        dressed["person"] = person.clone();
+        assert_eq!(refused(&mut client, "call", dressed), code::REFUSED);
+        // Nor is there a tool for it.
+        for tool in ["exec.own", "trust.approve", "policy.update", "audit.read"] {
+            let answer = client.call("call", call(tool, &json!({}))).unwrap();
+            assert!(
+                answer["outcome"]["done"].is_null(),
+                "{front} {tool}: {answer}"
+            );
+        }
+        let tools = client.call("tools.list", Value::Null).unwrap();
+        assert!(!tools.to_string().contains("exec.own"), "{tools}");
+        assert!(tools.to_string().contains("fs.read"), "{tools}");
+    }
+    let mut watching = served.client("bootstrap");
+    assert_eq!(watching.call("ping", Value::Null).unwrap(), json!("pong"));
+    assert!(watching.call("status", Value::Null).is_ok());
+    for method in ["call", "tools.list", "kernel.stop", "events.subscribe"] {
+        assert_eq!(refused(&mut watching, method, Value::Null), code::REFUSED);
+    }
+}
+
+#[test]
+fn a_person_follows_the_log_over_a_restart() {
+    let place = Place::new();
+    let mut served = place.serve();
+    let mut client = served.client("cli");
+    let after = client.call("events.subscribe", Value::Null).unwrap()["after"]
+        .as_u64()
+        .unwrap();
+    client
+        .call("call", call("fs.exists", &json!({ "path": "README.md" })))
+        .unwrap();
+    let mut last = after;
+    let mut next = |client: &mut Client| loop {
+        if let Arrived::Event(event) = client.receive().unwrap() {
+            assert_eq!(event.method, "audit.record");
+            assert_eq!(event.id, last + 1, "events come one by one");
+            last = event.id;
+            return (event.id, event.params);
+        }
+    };
+    while next(&mut client).1["stage"] != "outcome" {}
+    let (seen, _) = next_or(&mut client, after);
+    drop(client);
+    served.end();
+    let served = place.serve();
+    let mut client = served.client("cli");
+    client
+        .call("events.subscribe", json!({ "after": seen }))
+        .unwrap();
+    // The end of the first kernel, at least, happened meanwhile.
+    let (first, params) = next_or(&mut client, seen);
+    assert_eq!(first, seen + 1, "{params}");
+}
+
+/// The next event, or the last one seen if none is due.
+fn next_or(client: &mut Client, seen: u64) -> (u64, Value) {
+    client
+        .wait_up_to(Some(std::time::Duration::from_secs(2)))
+        .unwrap();
+    match client.receive() {
+        Ok(Arrived::Event(event)) => (event.id, event.params),
+        Ok(Arrived::Reply(_)) | Err(_) => (seen, Value::Null),
+    }
+}
+
+#[test]
+fn a_stopped_kernel_leaves_neither_socket_nor_lock() {
+    let place = Place::new();
+    let mut served = place.serve();
+    assert!(matches!(
+        Lock::take(&served.state),
+        Err(LockError::Taken { pid: Some(pid) }) if pid == std::process::id()
+    ));
+    assert_eq!(running(&served.state).unwrap().socket, served.socket);
+    served.wait();
+    let mut client = served.client("cli");
+    client.call("kernel.stop", Value::Null).unwrap();
+    served.end();
+    assert!(std::fs::symlink_metadata(&served.socket).is_err());
+    assert_eq!(running(&served.state), None);
+    assert!(Lock::take(&served.state).is_ok());
+}
+
+/// Runs a command over the wire; its output and its outcome.
+fn exec(client: &mut Client, command: &[&str]) -> (u64, std::io::PipeReader) {
+    let (reader, stdout) = std::io::pipe().unwrap();
+    let (_, stderr) = std::io::pipe().unwrap();
+    let params = json!({
+        "arguments": { "command": command, "no_stage": true },
+        "stdin": false,
+        "run": 1,
+    });
+    let id = client
+        .send("exec", params, &[stdout.as_fd(), stderr.as_fd()])
+        .unwrap();
+    (id, reader)
+}
+
+#[test]
+fn a_persons_command_runs_with_their_streams_and_is_steered() {
+    let place = Place::new();
+    let served = place.serve();
+    let mut client = served.client("cli");
+    let (id, mut output) = exec(&mut client, &["sh", "-c", "echo out; exit 7"]);
+    let answer = client.answer(id).unwrap();
+    let ran = &answer["outcome"]["done"]["ran"];
+    assert_eq!(
+        ran["outcome"],
+        json!({ "outcome": "exited", "value": 7 }),
+        "{answer}"
+    );
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "out\n");
+    let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.05; done";
+    let (id, mut output) = exec(&mut client, &["sh", "-c", script]);
+    let mut ready = [0; 6];
+    output.read_exact(&mut ready).unwrap();
+    let steered = client
+        .call("exec.steer", json!({ "run": 1, "signal": 10 }))
+        .unwrap();
+    assert_eq!(steered, json!({ "steered": true }));
+    let answer = client.answer(id).unwrap();
+    assert_eq!(
+        answer["outcome"]["done"]["ran"]["outcome"]["value"], 9,
+        "{answer}"
+    );
+}
+
+#[test]
+fn the_command_of_a_client_that_goes_away_or_takes_it_back_ends() {
+    let place = Place::new();
+    let mut served = place.serve();
+    for leaves in [false, true] {
+        let mut client = served.client("cli");
+        let (id, mut output) = exec(&mut client, &["sh", "-c", "echo on; sleep 1000"]);
+        let mut first = [0; 3];
+        output.read_exact(&mut first).unwrap();
+        if leaves {
+            drop(client);
+        } else {
+            client.call("cancel", json!({ "id": id })).unwrap();
+            let answer = client.answer(id).unwrap();
+            let ended = &answer["outcome"]["done"]["ran"]["outcome"]["outcome"];
+            assert_eq!(ended, "cancelled", "{answer}");
+        }
+        // Its end is the end of its output, whichever way it went.
+        let mut rest = Vec::new();
+        output.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"");
+    }
+    served.end();
+}
+
+#[test]
+fn a_stream_that_is_no_pipe_is_not_written_to() {
+    let place = Place::new();
+    let served = place.serve();
+    let mut client = served.client("cli");
+    let file = tempfile::tempfile().unwrap();
+    let (_reader, pipe) = std::io::pipe().unwrap();
+    let params = json!({ "arguments": { "command": ["true"] }, "stdin": false, "run": 1 });
+    for passed in [
+        &[file.as_fd(), pipe.as_fd()][..],
+        &[pipe.as_fd(), file.as_fd()],
+        &[pipe.as_fd()],
+        &[],
+    ] {
+        let id = client.send("exec", params.clone(), passed).unwrap();
+        let Err(ClientError::Answer(error)) = client.answer(id) else {
+            panic!("it ran");
+        };
+        assert_eq!(error.code, code::INVALID_PARAMS);
+    }
+}
+
+/// Every front over the wire, every tool there is: with nothing allowed nothing is done, and each
+/// attempt is in the log.
+#[test]
+fn with_nothing_allowed_no_tool_does_anything_and_every_try_is_recorded() {
+    let place = Place::denying();
+    let mut served = place.serve();
+    let names: Vec<String> = {
+        let kernel = place.kernel(Lifetime::Command);
+        let tools = kernel.registry().list();
+        tools.map(|tool| tool.spec().name.to_owned()).collect()
+    };
+    assert!(names.len() > 10, "{names:?}");
+    let mut actions = Vec::new();
+    // The person last: they may revoke the policy.
+    for front in Front::ALL.into_iter().rev() {
+        let mut client = served.client(front.as_str());
+        for name in &names {
+            let shown = client.call("tools.show", json!({ "name": name })).ok();
+            // A tool is tried as its own examples say; one that is not open to the front, anyhow.
+            let example = shown
+                .as_ref()
+                .and_then(|shown| shown["examples"][0].as_str());
+            let arguments = example.map_or(json!({}), |text| serde_json::from_str(text).unwrap());
+            let answer = client.call("call", call(name, &arguments)).unwrap();
+            let outcome = answer["outcome"].as_object().unwrap();
+            let (kind, told) = outcome.iter().next().unwrap();
+            // Steering Airlock is the person's own, whatever rules say.
+            let own = front == Front::Cli;
+            let invalid = told["code"] == "unknown_tool" || told["code"] == "invalid_arguments";
+            assert!(
+                kind == "denied" || own || invalid,
+                "{front} {name}: {answer}"
+            );
+            actions.push(told["action"].as_str().unwrap().to_owned());
+        }
+    }
+    served.end();
+    let kernel = place.kernel(Lifetime::Command);
+    let recorded: std::collections::HashSet<String> = kernel
+        .log()
+        .read(Filter::default())
+        .unwrap()
+        .filter_map(|record| record.unwrap().entry.action)
+        .map(|action| action.to_string())
+        .collect();
+    for action in &actions {
+        assert!(recorded.contains(action), "{action} is not in the log");
+    }
+}

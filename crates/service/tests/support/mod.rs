@@ -1,0 +1,212 @@
+//! A served kernel in this process, on a workspace of its own.
+
+#![expect(dead_code, reason = "no test file needs all of it")]
+
+use airlock_core::SandboxId;
+use airlock_kernel::{
+    Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Machine, Outcome,
+};
+use airlock_service::{Lock, Options, Running, Settings, Stopper, start};
+use airlock_wire::{Client, Hello, SandboxSocket};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Reads are allowed, `private/` is not, and nothing else.
+pub(crate) const READS: &str = "\
+version: 1
+rules:
+  - name: read-all
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+    reason: reading is harmless
+  - name: keep-private
+    match: { effect: read, path_glob: [\"private/**\", \"private\"] }
+    action: deny
+    reason: private stays private
+  - name: look-first
+    match: { effect: read, path_glob: \"review/**\" }
+    action: require_review
+    reason: somebody should look
+  - name: follow
+    match: { syscall: audit.read }
+    action: allow
+    reason: the person reads the log
+  - name: run
+    match: { syscall: exec.run, plugin: cli }
+    action: allow
+    reason: the person runs commands
+";
+
+pub(crate) struct Place {
+    pub(crate) outer: TempDir,
+}
+
+impl Place {
+    /// A workspace with `READS` in force.
+    pub(crate) fn new() -> Self {
+        Self::governed(READS)
+    }
+
+    /// A workspace in which nothing is allowed.
+    pub(crate) fn denying() -> Self {
+        Self::governed("version: 1\nrules: []\n")
+    }
+
+    fn governed(policy: &str) -> Self {
+        let place = Self {
+            outer: tempfile::tempdir().unwrap(),
+        };
+        for (name, text) in [
+            ("README.md", "hello\n"),
+            ("private/key", "secret\n"),
+            ("review/plan", "maybe\n"),
+            (".airlock/policy.yaml", policy),
+        ] {
+            let path = place.root().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let kernel = place.kernel(Lifetime::Command);
+        let digest = kernel.workspace().trust().unwrap().digest();
+        let call = Call::new("trust.approve", json!({ "digest": digest }));
+        let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
+            panic!("trust needs no review");
+        };
+        kernel.answer(&mut asked, true).unwrap();
+        assert!(matches!(kernel.submit(Front::Cli, &call), Outcome::Done(_)));
+        kernel.close().unwrap();
+        place
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.outer.path().join("w")
+    }
+
+    pub(crate) fn kernel(&self, lifetime: Lifetime) -> Kernel {
+        let kernel = Kernel::open(KernelConfig {
+            workspace: self.root(),
+            state_home: self.outer.path().join("state"),
+            clock: Clock::system(),
+            lifetime,
+            output_bytes: DEFAULT_OUTPUT_BYTES,
+            search_threads: 2,
+            worker: None,
+        })
+        .unwrap();
+        kernel.on(Machine {
+            home: PathBuf::from("/home/user"),
+            own: vec![self.outer.path().join("state")],
+            environment: std::iter::once(("PATH".into(), "/usr/bin:/bin".into())).collect(),
+        })
+    }
+
+    /// Serves it.
+    pub(crate) fn serve(&self) -> Served {
+        let kernel = self.kernel(Lifetime::Long);
+        let state = kernel.workspace().state().path().to_owned();
+        let lock = Lock::take(&state).unwrap();
+        let settings = Settings {
+            output_bytes: DEFAULT_OUTPUT_BYTES,
+            search_threads: 2,
+            program: PathBuf::from("/test"),
+        };
+        let options = Options::new(state.join("run"), Vec::new(), settings);
+        let running = start(kernel, lock, options).unwrap();
+        Served {
+            socket: running.socket().to_owned(),
+            stopper: running.stopper(),
+            state,
+            running: Some(running),
+            waiting: None,
+        }
+    }
+}
+
+/// A kernel that is served until dropped.
+pub(crate) struct Served {
+    pub(crate) socket: PathBuf,
+    pub(crate) state: PathBuf,
+    pub(crate) stopper: Stopper,
+    running: Option<Running>,
+    waiting: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Served {
+    pub(crate) fn client(&self, name: &str) -> Client {
+        let hello = Hello::new(name, "test");
+        let mut client = Client::connect(&self.socket, &hello, PATIENCE).unwrap();
+        client.wait_up_to(Some(PATIENCE)).unwrap();
+        client
+    }
+
+    pub(crate) fn socket_for(&self, sandbox: &str) -> SandboxSocket {
+        let user = rustix::process::geteuid().as_raw();
+        let sandbox = SandboxId::new(sandbox).unwrap();
+        let running = self.running.as_ref().unwrap();
+        running.socket_for(&sandbox, user).unwrap()
+    }
+
+    /// Lets it serve until it ends by itself.
+    pub(crate) fn wait(&mut self) {
+        let running = self.running.take().unwrap();
+        self.waiting = Some(std::thread::spawn(move || running.wait().unwrap()));
+    }
+
+    /// Ends it and waits until it has.
+    pub(crate) fn end(&mut self) {
+        if self.running.is_some() {
+            self.wait();
+        }
+        self.stopper.stop();
+        if let Some(waiting) = self.waiting.take() {
+            waiting.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}
+
+pub(crate) fn call(name: &str, arguments: &Value) -> Value {
+    json!({ "name": name, "arguments": arguments })
+}
+
+/// `program ARGUMENTS`, or the command that installs it.
+#[expect(clippy::disallowed_methods, reason = "a client is another program")]
+pub(crate) fn program(name: &str) -> Command {
+    let found = Path::new("/usr/bin").join(name).exists();
+    assert!(
+        found,
+        "this test needs `{name}`: apt-get install python3 util-linux"
+    );
+    Command::new(name)
+}
+
+/// Has the Python client play a scenario; what it printed, or how it failed.
+pub(crate) fn python(wrapper: &[&str], arguments: &[&str]) -> Result<Value, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/wire/client.py");
+    let mut command = match wrapper {
+        [] => program("python3"),
+        [first, rest @ ..] => {
+            let mut command = program(first);
+            command.args(rest).arg("python3");
+            command
+        }
+    };
+    let output = command.arg(script).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(error);
+    }
+    serde_json::from_slice(&output.stdout).map_err(|failed| format!("{failed}: {error}"))
+}

@@ -1,0 +1,279 @@
+//! A small blocking client.
+
+use crate::error::WireError;
+use crate::frame::{Decoder, encode};
+use crate::handshake::Hello;
+use crate::limits::DEFAULT_FRAME_BYTES;
+use crate::message::{Event, Message, Reply, Request, parse, text};
+use crate::socket::connect;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSlice, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Events kept while an answer is waited for; older ones are asked for again by number.
+const KEPT_EVENTS: usize = 1024;
+/// Most descriptors a request passes along.
+const MOST_DESCRIPTORS: usize = 8;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("no kernel answers")]
+    Connect(#[source] io::Error),
+    /// Whoever listens there runs as somebody else.
+    #[error("the kernel there is user {uid}'s, not yours")]
+    Foreign {
+        /// Whose it is.
+        uid: u32,
+    },
+    /// The connection was refused, or ended by the other side with a reason.
+    #[error("the kernel ended the connection: {0}")]
+    Closed(WireError),
+    /// The connection broke.
+    #[error("the connection to the kernel broke")]
+    Lost(#[source] io::Error),
+    /// What came is no message.
+    #[error("the kernel said something that is no message: {0}")]
+    Nonsense(String),
+    /// The request was answered with an error.
+    #[error(transparent)]
+    Answer(WireError),
+}
+
+/// What came from the other end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrived {
+    /// An answer.
+    Reply(Reply),
+    /// An event.
+    Event(Event),
+}
+
+#[derive(Debug)]
+struct Sender {
+    stream: Mutex<UnixStream>,
+    next: AtomicU64,
+}
+
+impl Sender {
+    fn send(
+        &self,
+        method: &str,
+        params: Value,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<u64, ClientError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let request = Message::Request(Request {
+            id,
+            method: method.to_owned(),
+            params,
+            descriptors: descriptors.len(),
+        });
+        let frame = encode(&text(&request), DEFAULT_FRAME_BYTES)
+            .map_err(|error| ClientError::Lost(io::Error::other(error)))?;
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = pass(&stream, &frame, descriptors).map_err(ClientError::Lost)?;
+        stream
+            .write_all(frame.get(first..).unwrap_or_default())
+            .map_err(ClientError::Lost)?;
+        Ok(id)
+    }
+}
+
+/// Writes the beginning of `frame` with `descriptors`, if there are any.
+fn pass(stream: &UnixStream, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    if descriptors.is_empty() {
+        return Ok(0);
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let slices = [IoSlice::new(frame)];
+    Ok(sendmsg(stream, &slices, &mut control, SendFlags::NOSIGNAL)?)
+}
+
+/// A connection to a kernel.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    sender: Arc<Sender>,
+    decoder: Decoder,
+    greeting: Value,
+    replies: HashMap<u64, Reply>,
+    events: VecDeque<Event>,
+    /// Requests of this client whose answers are wanted.
+    wanted: std::collections::HashSet<u64>,
+}
+
+impl Client {
+    /// Connects to the socket at `path` and says `hello`. Whoever listens must be this user; silence
+    /// for longer than `patience` counts as nobody.
+    pub fn connect(path: &Path, hello: &Hello, patience: Duration) -> Result<Self, ClientError> {
+        let stream = connect(path).map_err(ClientError::Connect)?;
+        let told = rustix::net::sockopt::socket_peercred(&stream)
+            .map_err(|error| ClientError::Connect(error.into()))?;
+        if told.uid != rustix::process::geteuid() {
+            let uid = told.uid.as_raw();
+            return Err(ClientError::Foreign { uid });
+        }
+        let timed = stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)));
+        let writing = timed
+            .and_then(|()| stream.try_clone())
+            .map_err(ClientError::Connect)?;
+        let mut client = Self {
+            stream,
+            sender: Arc::new(Sender {
+                stream: Mutex::new(writing),
+                next: AtomicU64::new(1),
+            }),
+            decoder: Decoder::new(DEFAULT_FRAME_BYTES),
+            greeting: Value::Null,
+            replies: HashMap::new(),
+            events: VecDeque::new(),
+            wanted: std::collections::HashSet::new(),
+        };
+        let params = serde_json::to_value(hello).unwrap_or_default();
+        client.greeting = client.call("handshake", params)?;
+        client.wait_up_to(None).map_err(ClientError::Lost)?;
+        Ok(client)
+    }
+
+    /// What the kernel said of itself.
+    pub fn greeting(&self) -> &Value {
+        &self.greeting
+    }
+
+    /// How long to wait for an answer; none: as long as it takes.
+    pub fn wait_up_to(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(patience)?;
+        self.stream.set_write_timeout(patience)
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn call(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
+        let id = self.send(method, params, &[])?;
+        self.answer(id)
+    }
+
+    /// Asks, and passes descriptors along.
+    pub fn send(
+        &mut self,
+        method: &str,
+        params: Value,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<u64, ClientError> {
+        match self.sender.send(method, params, descriptors) {
+            Ok(id) => {
+                self.wanted.insert(id);
+                Ok(id)
+            }
+            Err(error) => Err(self.reason(error)),
+        }
+    }
+
+    /// Why nothing can be sent: what the other end said before it closed, where it said something.
+    fn reason(&mut self, error: ClientError) -> ClientError {
+        loop {
+            match self.read() {
+                Ok(_) => {}
+                Err(closed @ ClientError::Closed(_)) => return closed,
+                Err(_) => return error,
+            }
+        }
+    }
+
+    /// Waits for the answer to the request `id`.
+    pub fn answer(&mut self, id: u64) -> Result<Value, ClientError> {
+        loop {
+            if let Some(reply) = self.replies.remove(&id) {
+                return reply.answer.map_err(ClientError::Answer);
+            }
+            match self.read()? {
+                Arrived::Reply(reply) => {
+                    self.replies.insert(reply.id, reply);
+                }
+                Arrived::Event(event) => self.keep(event),
+            }
+        }
+    }
+
+    /// The next answer or event, whichever comes first.
+    pub fn receive(&mut self) -> Result<Arrived, ClientError> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Arrived::Event(event));
+        }
+        let kept = self.replies.keys().next().copied();
+        if let Some(reply) = kept.and_then(|id| self.replies.remove(&id)) {
+            return Ok(Arrived::Reply(reply));
+        }
+        self.read()
+    }
+
+    /// Takes requests back, and sends small ones, from any thread.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.sender))
+    }
+
+    fn keep(&mut self, event: Event) {
+        if self.events.len() == KEPT_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// The next message somebody here waits for.
+    fn read(&mut self) -> Result<Arrived, ClientError> {
+        loop {
+            let frame = self.decoder.read_from(&mut self.stream);
+            let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+            let frame = frame.and_then(|frame| frame.ok_or_else(ended));
+            let message = parse(&frame.map_err(ClientError::Lost)?)
+                .map_err(|error| ClientError::Nonsense(error.to_string()))?;
+            match message {
+                Message::Event(event) => return Ok(Arrived::Event(event)),
+                Message::Response(Reply {
+                    id: 0,
+                    answer: Err(error),
+                }) => return Err(ClientError::Closed(error)),
+                // An answer nobody waits for is that of a request taken back or only sent.
+                Message::Response(reply) if self.wanted.remove(&reply.id) => {
+                    return Ok(Arrived::Reply(reply));
+                }
+                Message::Response(_) => {}
+                Message::Request(request) => {
+                    let told = format!("it asked for `{}`", request.method);
+                    return Err(ClientError::Nonsense(told));
+                }
+            }
+        }
+    }
+}
+
+/// Sends what needs no answer, beside a [`Client`] that waits for one.
+#[derive(Debug, Clone)]
+pub struct Canceller(Arc<Sender>);
+
+impl Canceller {
+    /// Takes the request `id` back.
+    pub fn cancel(&self, id: u64) -> Result<(), ClientError> {
+        self.tell("cancel", json!({ "id": id }))
+    }
+
+    /// Sends a request whose answer nobody waits for.
+    pub fn tell(&self, method: &str, params: Value) -> Result<(), ClientError> {
+        self.0.send(method, params, &[]).map(drop)
+    }
+}

@@ -1,0 +1,276 @@
+//! The serving end: sockets, and what every connection shares.
+
+mod connection;
+mod inlet;
+mod outgoing;
+mod pump;
+mod share;
+
+use crate::cancel::CancelToken;
+use crate::error::{WireError, code};
+use crate::handshake::Hello;
+use crate::limits::Limits;
+use crate::message::Event;
+use crate::peer::{Via, Visitor};
+use crate::socket::{Socket, SocketError};
+use airlock_core::SandboxId;
+use serde_json::Value;
+use share::Share;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+
+/// What is done with requests. Calls run on threads of their own and may block.
+pub trait Handler: Send + Sync + 'static {
+    /// Who a connection is, once it has said hello.
+    type Identity: Send + Sync + 'static;
+
+    /// Decides whom `visitor` may be, and says what they want to know first. Must not block.
+    fn greet(&self, visitor: &Visitor, hello: &Hello)
+    -> Result<(Self::Identity, Value), WireError>;
+
+    /// Answers a request.
+    fn call(
+        &self,
+        identity: &Self::Identity,
+        request: Incoming,
+        cancel: &CancelToken,
+    ) -> Result<Value, WireError>;
+
+    /// Lets `identity` have events, and says after which one they begin.
+    fn subscribe(&self, identity: &Self::Identity, after: Option<u64>) -> Result<u64, WireError>;
+
+    /// At most `most` events after `after`, oldest first.
+    fn events(
+        &self,
+        identity: &Self::Identity,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Event>, WireError>;
+}
+
+/// A request, taken from its connection.
+#[derive(Debug)]
+pub struct Incoming {
+    /// What is wanted.
+    pub method: String,
+    /// With which parameters.
+    pub params: Value,
+    /// Descriptors that came along.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// How to serve.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// The kernel's own version, told at the handshake.
+    pub version: String,
+    /// Limits of the main socket.
+    pub limits: Limits,
+    /// Limits of each sandbox's socket.
+    pub sandbox_limits: Limits,
+    /// Who may use the main socket.
+    pub users: Vec<u32>,
+    /// How often subscribers look for events nobody announced.
+    pub poll: Duration,
+    /// How long requests under way may go on when the server ends.
+    pub grace: Duration,
+}
+
+impl ServerConfig {
+    /// For the user who runs this process, and nobody else.
+    pub fn new(version: &str) -> Self {
+        Self {
+            version: version.to_owned(),
+            limits: Limits::MAIN,
+            sandbox_limits: Limits::SANDBOX,
+            users: vec![rustix::process::geteuid().as_raw()],
+            poll: Duration::from_millis(250),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why serving ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The socket cannot be listened on.
+    #[error("cannot listen")]
+    Listen(#[source] io::Error),
+}
+
+/// What every connection of a server shares.
+pub(crate) struct Inner<H> {
+    handler: Arc<H>,
+    config: ServerConfig,
+    ending: watch::Sender<bool>,
+    news: watch::Sender<u64>,
+    main: Arc<Share>,
+    quiet_since: std::sync::Mutex<Instant>,
+}
+
+/// Serves a handler. Clones are one server.
+pub struct Server<H> {
+    inner: Arc<Inner<H>>,
+}
+
+impl<H> Clone for Server<H> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// A server that does not listen yet.
+    pub fn new(handler: Arc<H>, config: ServerConfig) -> Self {
+        let main = Share::new(config.limits, config.users.clone(), Via::Main);
+        Self {
+            inner: Arc::new(Inner {
+                handler,
+                config,
+                ending: watch::Sender::new(false),
+                news: watch::Sender::new(0),
+                main: Arc::new(main),
+                quiet_since: std::sync::Mutex::new(Instant::now()),
+            }),
+        }
+    }
+
+    /// Serves `socket` until [`Server::shutdown`], and then until every connection is closed.
+    pub async fn serve(&self, mut socket: Socket) -> Result<(), ServerError> {
+        let listener = listening(&mut socket).map_err(ServerError::Listen)?;
+        let share = Arc::clone(&self.inner.main);
+        accept(Arc::clone(&self.inner), Arc::clone(&share), listener).await;
+        // Nobody new is let in; the file goes first, so that clients stop trying.
+        drop(socket);
+        share.emptied().await;
+        Ok(())
+    }
+
+    /// A socket for `sandbox` alone, in `directory`, whose processes run as `user`. Whoever comes
+    /// through it is that sandbox, whatever they say.
+    pub fn socket_for(
+        &self,
+        sandbox: &SandboxId,
+        directory: &Path,
+        user: u32,
+    ) -> Result<SandboxSocket, SocketError> {
+        let mut socket = Socket::bind(directory, &format!("{sandbox}.sock"))?;
+        let path = socket.path().to_owned();
+        let listener = listening(&mut socket).map_err(|source| SocketError::Io { path, source })?;
+        let via = Via::Sandbox(sandbox.clone());
+        let share = Arc::new(Share::new(
+            self.inner.config.sandbox_limits,
+            vec![user],
+            via,
+        ));
+        let accepting = tokio::spawn(accept(
+            Arc::clone(&self.inner),
+            Arc::clone(&share),
+            listener,
+        ));
+        Ok(SandboxSocket {
+            socket,
+            share,
+            accepting,
+        })
+    }
+
+    /// Tells subscribers that there may be events.
+    pub fn announce(&self) {
+        self.inner
+            .news
+            .send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Ends: no new connections or requests; those under way get their grace.
+    pub fn shutdown(&self) {
+        self.inner.ending.send_replace(true);
+    }
+
+    /// How long nobody has been connected; none while somebody is.
+    pub fn idle(&self) -> Option<Duration> {
+        let since = *lock(&self.inner.quiet_since);
+        (self.inner.main.connections() == 0).then(|| since.elapsed())
+    }
+
+    /// How many are connected to the main socket.
+    pub fn connections(&self) -> usize {
+        self.inner.main.connections()
+    }
+}
+
+impl<H> Inner<H> {
+    /// Somebody came or went.
+    fn stir(&self) {
+        *lock(&self.quiet_since) = Instant::now();
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A sandbox's socket. Dropping it closes the socket and every connection through it.
+#[derive(Debug)]
+pub struct SandboxSocket {
+    socket: Socket,
+    share: Arc<Share>,
+    accepting: tokio::task::JoinHandle<()>,
+}
+
+impl SandboxSocket {
+    /// Where it is, outside the sandbox.
+    pub fn path(&self) -> &Path {
+        self.socket.path()
+    }
+}
+
+impl Drop for SandboxSocket {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.share.close();
+    }
+}
+
+fn listening(socket: &mut Socket) -> io::Result<UnixListener> {
+    let listener = socket.listener()?;
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+/// How long to wait when the system has no descriptor left for another connection.
+const BREATHER: Duration = Duration::from_millis(50);
+
+async fn accept<H: Handler>(inner: Arc<Inner<H>>, share: Arc<Share>, listener: UnixListener) {
+    let mut ending = inner.ending.subscribe();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = ending.wait_for(|ends| *ends) => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(BREATHER).await;
+            continue;
+        };
+        inner.stir();
+        let Some(place) = share.enter() else {
+            let error = WireError::new(code::OVERLOADED, "there are too many connections");
+            outgoing::refuse(&stream, &error.retryable());
+            continue;
+        };
+        let inner = Arc::clone(&inner);
+        tokio::spawn(async move {
+            connection::converse(&inner, place, stream).await;
+            inner.stir();
+        });
+    }
+}

@@ -1,0 +1,150 @@
+//! Writing to a connection: whole frames, one after the other, and no queue.
+//!
+//! Whoever has an answer waits for their turn and for the other end to take it. A peer that does not
+//! read keeps its own requests waiting, in places that are counted, and after a while is dropped.
+
+use crate::error::{WireError, code};
+use crate::frame::{FrameError, encode};
+use crate::message::{Message, Reply, text};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// The connection is of no more use.
+#[derive(Debug)]
+pub(crate) struct Broken;
+
+/// The writing side of a connection.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    stream: Arc<UnixStream>,
+    turn: Arc<Mutex<()>>,
+    broken: AtomicBool,
+    patience: Duration,
+}
+
+/// A frame that is not yet written whole, and the turn to write it.
+pub(crate) struct Rest {
+    turn: Option<OwnedMutexGuard<()>>,
+    frame: Vec<u8>,
+    written: usize,
+}
+
+impl Outgoing {
+    pub(crate) fn new(stream: Arc<UnixStream>, patience: Duration) -> Self {
+        Self {
+            stream,
+            turn: Arc::new(Mutex::new(())),
+            broken: AtomicBool::new(false),
+            patience,
+        }
+    }
+
+    pub(crate) async fn send(&self, frame: Vec<u8>) -> Result<(), Broken> {
+        let rest = Rest {
+            turn: None,
+            frame,
+            written: 0,
+        };
+        self.finish(rest).await
+    }
+
+    /// Writes what goes without waiting, from any thread; none is left if that was all.
+    pub(crate) fn send_now(&self, frame: Vec<u8>) -> Option<Rest> {
+        let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else {
+            let (turn, written) = (None, 0);
+            return Some(Rest {
+                turn,
+                frame,
+                written,
+            });
+        };
+        // What went wrong shows again in `finish`.
+        let written = self.stream.try_write(&frame).unwrap_or(0);
+        (written < frame.len()).then_some(Rest {
+            turn: Some(turn),
+            frame,
+            written,
+        })
+    }
+
+    /// Writes the rest.
+    pub(crate) async fn finish(&self, rest: Rest) -> Result<(), Broken> {
+        let _turn = match rest.turn {
+            Some(turn) => turn,
+            None => Arc::clone(&self.turn).lock_owned().await,
+        };
+        if self.is_broken() {
+            return Err(Broken);
+        }
+        let bytes = rest.frame.get(rest.written..).unwrap_or_default();
+        let written = tokio::time::timeout(self.patience, write(&self.stream, bytes)).await;
+        if let Ok(Ok(())) = written {
+            return Ok(());
+        }
+        self.give_up();
+        Err(Broken)
+    }
+
+    /// The turn to write, with nobody in the middle of a frame.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    /// Ends the connection for both sides: whoever waits for it is woken.
+    pub(crate) fn give_up(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+    }
+}
+
+async fn write(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The frame of a reply; of an error, where the answer is too long for one.
+pub(crate) fn reply(
+    id: u64,
+    answer: Result<serde_json::Value, WireError>,
+    limit: usize,
+) -> Vec<u8> {
+    let message = Message::Response(Reply { id, answer });
+    match encode(&text(&message), limit) {
+        Ok(frame) => frame,
+        Err(error) => {
+            let told = match error {
+                FrameError::TooLong { length, limit } => {
+                    format!("the answer has {length} bytes, and a frame at most {limit}")
+                }
+                FrameError::Truncated { .. } | FrameError::NotUtf8 => error.to_string(),
+            };
+            let answer = Err(WireError::new(code::ANSWER_TOO_LONG, told));
+            // Some hundred bytes: any limit has room for them.
+            encode(&text(&Message::Response(Reply { id, answer })), usize::MAX).unwrap_or_default()
+        }
+    }
+}
+
+/// Tells somebody who is not let in why, if they can be told at once.
+pub(crate) fn refuse(stream: &UnixStream, error: &WireError) {
+    let frame = reply(0, Err(error.clone()), usize::MAX);
+    // A fresh socket has room for a short frame, though the runtime may not have looked yet.
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(stream, &frame, flags);
+}

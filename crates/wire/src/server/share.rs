@@ -1,0 +1,142 @@
+//! What the connections of one socket have together, and may not exceed together.
+
+use crate::limits::Limits;
+use crate::peer::Via;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::{Notify, Semaphore, watch};
+
+/// One socket's share of the server.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) limits: Limits,
+    pub(crate) users: Vec<u32>,
+    pub(crate) via: Via,
+    pub(crate) workers: Arc<Semaphore>,
+    closed: watch::Sender<bool>,
+    connections: AtomicUsize,
+    long_bytes: AtomicUsize,
+    left: Notify,
+}
+
+impl Share {
+    pub(crate) fn new(limits: Limits, users: Vec<u32>, via: Via) -> Self {
+        Self {
+            limits,
+            users,
+            via,
+            workers: Arc::new(Semaphore::new(limits.workers)),
+            closed: watch::Sender::new(false),
+            connections: AtomicUsize::new(0),
+            long_bytes: AtomicUsize::new(0),
+            left: Notify::new(),
+        }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// A place among the connections, if one is free.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+        let most = self.limits.connections;
+        take(&self.connections, 1, most).then(|| Place(Arc::clone(self)))
+    }
+
+    /// Room for a frame of `bytes`. A short one always has it.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let share = Arc::clone(self);
+        if bytes <= Limits::SHORT {
+            return Some(Reservation { share, bytes: 0 });
+        }
+        take(&self.long_bytes, bytes, self.limits.long_bytes).then(|| Reservation { share, bytes })
+    }
+
+    /// Ends every connection.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Waits until the socket is closed from our side.
+    pub(crate) async fn closing(&self) {
+        let mut closed = self.closed.subscribe();
+        // The sender is `self`'s own: it outlives this.
+        let _ = closed.wait_for(|closed| *closed).await;
+    }
+
+    /// Waits until nobody is connected.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let left = self.left.notified();
+            if self.connections() == 0 {
+                return;
+            }
+            left.await;
+        }
+    }
+}
+
+/// Adds `more` to `count` unless it would be over `most`.
+fn take(count: &AtomicUsize, more: usize, most: usize) -> bool {
+    count
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
+            now.checked_add(more).filter(|then| *then <= most)
+        })
+        .is_ok()
+}
+
+/// A connection's place, until it and everything it began are gone.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Share>);
+
+impl Place {
+    pub(crate) fn share(&self) -> &Arc<Share> {
+        &self.0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+        self.0.left.notify_waiters();
+    }
+}
+
+/// Bytes of a long frame, counted until its request is done.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    share: Arc<Share>,
+    bytes: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.share
+            .long_bytes
+            .fetch_sub(self.bytes, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_bytes_are_bounded_and_come_back() {
+        let limits = Limits {
+            connections: 1,
+            long_bytes: 100 * 1024,
+            ..Limits::SANDBOX
+        };
+        let share = Arc::new(Share::new(limits, Vec::new(), Via::Main));
+        let place = share.enter();
+        assert!(place.is_some() && share.enter().is_none());
+        drop(place);
+        assert!(share.enter().is_some());
+        let held = share.reserve(90 * 1024);
+        assert!(held.is_some() && share.reserve(90 * 1024).is_none());
+        assert!(share.reserve(Limits::SHORT).is_some(), "short ones pass");
+        drop(held);
+        assert!(share.reserve(90 * 1024).is_some());
+    }
+}

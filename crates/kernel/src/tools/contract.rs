@@ -287,8 +287,7 @@ impl ToolFailure {
             Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
-            Self::Control { fix, .. } => Some(*fix),
-            Self::Flagged { fix, .. } => Some(*fix),
+            Self::Control { fix, .. } | Self::Flagged { fix, .. } => Some(*fix),
             Self::Io { .. } | Self::Cancelled => None,
         };
         fix.map(str::to_owned)

@@ -1,6 +1,10 @@
 //! Exact values are found however they are written.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use airlock_sanitise::{Patterns, Sanitiser, Values};
 use proptest::prelude::*;

@@ -55,7 +55,7 @@ pub struct Done {
     /// Places that may hold instructions; the strings they stand in are wrapped as data.
     pub flags: Vec<Flag>,
     /// Where the result comes from.
-    pub origin: Origin,
+    pub origin: Box<Origin>,
     /// How the command ended, if it ran one.
     pub ran: Option<Box<Ran>>,
 }

@@ -315,22 +315,21 @@ impl<'k> Trail<'k> {
                 if let Some(ran) = &executed.ran {
                     ended(&mut entry, ran);
                 }
-                match executed.clean.withheld {
-                    Some(failure) => self.failed(&mut entry, &failure),
-                    None => {
-                        let clean = executed.clean.sanitised;
-                        entry.output = Some(beginning(&clean.value));
-                        Outcome::Done(Done {
-                            action: self.action.clone(),
-                            value: clean.value,
-                            hidden: executed.hidden,
-                            cut: clean.cut,
-                            secrets: clean.secrets,
-                            flags: clean.flags,
-                            origin: executed.clean.origin,
-                            ran: executed.ran,
-                        })
-                    }
+                if let Some(failure) = executed.clean.withheld {
+                    self.failed(&mut entry, &failure)
+                } else {
+                    let clean = executed.clean.sanitised;
+                    entry.output = Some(beginning(&clean.value));
+                    Outcome::Done(Done {
+                        action: self.action.clone(),
+                        value: clean.value,
+                        hidden: executed.hidden,
+                        cut: clean.cut,
+                        secrets: clean.secrets,
+                        flags: clean.flags,
+                        origin: executed.clean.origin,
+                        ran: executed.ran,
+                    })
                 }
             }
             Err(failure) => self.failed(&mut entry, &failure),

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 #[derive(Debug)]
 pub(crate) struct Clean {
     pub(crate) sanitised: Sanitised,
-    pub(crate) origin: Origin,
+    pub(crate) origin: Box<Origin>,
     /// Of the result as the tool gave it.
     pub(crate) original: Digest,
     /// Of the result as it is given out, or would have been.
@@ -41,17 +41,17 @@ impl Clean {
         bound: Bound<'_>,
         on_flag: OnFlag,
     ) -> Self {
-        let original = digest(&value);
+        let before = digest(&value);
         let origin = origin(request, sanitiser);
-        let mut sanitised = sanitiser.value(value, bound);
+        let mut result = sanitiser.value(value, bound);
         if is_our_own(request) {
             // What the kernel says about itself quotes others, and is read as a quotation.
-            sanitised.flags.clear();
+            result.flags.clear();
         }
         let withheld = match on_flag {
-            _ if sanitised.flags.is_empty() => None,
+            _ if result.flags.is_empty() => None,
             OnFlag::Mark => {
-                wrap(&mut sanitised, &origin);
+                wrap(&mut result, &origin);
                 None
             }
             OnFlag::Review => Some(
@@ -62,18 +62,18 @@ impl Clean {
             }
         };
         let withheld = withheld.map(|fix| ToolFailure::Flagged {
-            rules: rules(&sanitised.flags),
+            rules: rules(&result.flags),
             fix,
         });
-        let given = if sanitised.changed {
-            digest(&sanitised.value)
+        let given = if result.changed {
+            digest(&result.value)
         } else {
-            original
+            before
         };
         Self {
-            sanitised,
-            origin,
-            original,
+            sanitised: result,
+            origin: Box::new(origin),
+            original: before,
             given,
             withheld,
         }

@@ -71,7 +71,7 @@ fn every_well_formed_secret_is_found_under_its_name() {
     let known = measure(secrets::CONTEXTS, 1);
     let held_out = measure(secrets::HELD_OUT, 2);
     assert!(known.len() >= 60, "{} kinds", known.len());
-    println!("| kind | found | in contexts not tuned on |\n| --- | --- | --- |");
+    println!("| kind | found | in the second contexts |\n| --- | --- | --- |");
     let mut misses = Vec::new();
     for (kind, score) in &known {
         let other = &held_out[kind];
@@ -158,9 +158,6 @@ fn attacks_are_flagged_by_their_rules() {
         .iter()
         .filter(|text| !rules(text).is_empty())
         .count();
-    println!(
-        "| paraphrases not tuned on | {held_out}/{} |",
-        attacks::HELD_OUT.len()
-    );
+    println!("| paraphrases | {held_out}/{} |", attacks::HELD_OUT.len());
     assert!(held_out >= HELD_OUT_FLAGGED, "{held_out}");
 }

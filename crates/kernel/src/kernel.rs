@@ -136,7 +136,7 @@ impl Kernel {
         ));
         control::register(&mut registry, &store, &hold, &config.clock);
         process::register(&mut registry, &store);
-        Ok(Self {
+        let kernel = Self {
             store,
             enforcer,
             hold,
@@ -151,7 +151,13 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
-        })
+        };
+        if config.lifetime == Lifetime::Long {
+            // Checked, and recovered if need be, before anybody waits for it. One that cannot be
+            // opened tells the first call that needs it.
+            let _ = kernel.state();
+        }
+        Ok(kernel)
     }
 
     /// Lets this kernel run programs, in sandboxes on `machine`.

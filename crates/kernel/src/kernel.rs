@@ -152,7 +152,7 @@ impl Kernel {
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
-        Ok(Self {
+        let kernel = Self {
             store,
             enforcer,
             hold,
@@ -173,7 +173,13 @@ impl Kernel {
             warm,
             sanitisers: Sessions::default(),
             sandboxes: Sandboxes::default(),
-        })
+        };
+        if config.lifetime == Lifetime::Long {
+            // Checked, and recovered if need be, before anybody waits for it. One that cannot be
+            // opened tells the first call that needs it.
+            let _ = kernel.state();
+        }
+        Ok(kernel)
     }
 
     /// Lets this kernel run programs, in sandboxes on `machine`.

@@ -38,6 +38,7 @@ const PAGES: &[&str] = &[
     "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
+    "docs/tools.md",
     "docs/troubleshooting.md",
 ];
 

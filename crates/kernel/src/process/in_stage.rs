@@ -35,14 +35,12 @@ impl InStage<'_, '_> {
         let kept = self.warm.and_then(|warm| warm.take(self.name, granted));
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
         // In this order: what is given up by a failure gives up its claim last.
-        let (claim, stage, sandbox) = match kept {
-            Some(kept) => (kept.claim, kept.stage, Some(kept.sandbox)),
-            None => {
-                let mut stage = stages::open(self.workspace, self.name)?;
-                // Held until the sandbox is gone: two overlays on one layer would corrupt it.
-                let claim = stages::claim(&mut stage)?;
-                (claim, stage, None)
-            }
+        let (claim, stage, sandbox) = if let Some(kept) = kept {
+            (kept.claim, kept.stage, Some(kept.sandbox))
+        } else {
+            let mut stage = stages::open(self.workspace, self.name)?;
+            // Held until the sandbox is gone: two overlays on one layer would corrupt it.
+            (stages::claim(&mut stage)?, stage, None)
         };
         let aside = self.changes.begin(&stage)?;
         let sandbox = match sandbox {

@@ -26,11 +26,35 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "trust.approve" => json!({ "digest": kernel.workspace().trust().unwrap().digest() }),
         "audit.read" => json!({ "purpose": "log" }),
         "exec.run" | "exec.own" => json!({ "command": ["true"] }),
+        "fs.write" => json!({ "path": "a.txt", "text": "b\n" }),
+        "fs.patch" => json!({ "patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n" }),
+        "fs.move" => json!({ "from": "a.txt", "to": "b.txt" }),
+        "fs.delete" => json!({ "path": "a.txt" }),
+        "shell.run" => json!({ "command": "true" }),
+        "test.run" => json!({ "framework": "cargo" }),
+        "git.status" | "git.diff" | "git.log" => json!({}),
+        "git.commit" => json!({ "message": "a" }),
         "stage.read" => json!({ "purpose": "list" }),
         "stage.drop" => json!({ "stage": "none" }),
         other => panic!("say what `{other}` is called with, and what the fronts may do with it"),
     }
 }
+
+/// Tools that change files or run programs: every front has the capability, and no rule here
+/// allows any of them.
+const ACTING: &[&str] = &[
+    "exec.run",
+    "fs.write",
+    "fs.patch",
+    "fs.move",
+    "fs.delete",
+    "shell.run",
+    "test.run",
+    "git.status",
+    "git.diff",
+    "git.log",
+    "git.commit",
+];
 
 /// What a front gets from a tool in a workspace where reading is allowed.
 fn expected(front: Front, tool: &str) -> &'static str {
@@ -47,14 +71,14 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if tool == "exec.own" && front != Front::Cli {
         return "unknown_tool";
     }
-    if front != Front::Cli {
+    if front != Front::Cli || ACTING.contains(&tool) {
         return "denied";
     }
     match tool {
         "policy.update" | "trust.approve" => "review",
         "audit.read" | "trust.revoke" | "stage.read" => "done",
         // No rule of this policy allows running anything.
-        "exec.run" | "exec.own" => "denied",
+        "exec.own" => "denied",
         // There is no such stage.
         "stage.drop" => "stage_failed",
         // There is a policy already.
@@ -135,7 +159,7 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
             assert!(by_rule || by_manifest, "{front} {tool}: {deciding:?}");
             assert_eq!(
                 by_rule,
-                front == Front::Cli || expected(front, tool) == "done" || tool == "exec.run",
+                front == Front::Cli || expected(front, tool) == "done" || ACTING.contains(&tool),
                 "{front} {tool}: {deciding:?}"
             );
             let entries = of_action(&kernel, &refusal.action);

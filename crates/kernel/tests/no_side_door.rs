@@ -18,8 +18,10 @@ use support::{Place, READS, action, at, denied, of_action, submit, token, word};
 /// Valid arguments for a tool. A tool that is not listed fails the test: it must be thought about.
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
     match tool {
-        "fs.exists" | "fs.read" => json!({ "path": "a.txt" }),
-        "fs.list" | "policy.init" | "trust.revoke" => json!({}),
+        "fs.exists" | "fs.read" | "fs.delete" => json!({ "path": "a.txt" }),
+        "fs.list" | "policy.init" | "trust.revoke" | "git.status" | "git.diff" | "git.log" => {
+            json!({})
+        }
         "search.glob" => json!({ "pattern": "*" }),
         "search.grep" => json!({ "pattern": "a" }),
         "policy.update" => json!({ "text": READS }),
@@ -29,10 +31,8 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "fs.write" => json!({ "path": "a.txt", "text": "b\n" }),
         "fs.patch" => json!({ "patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n" }),
         "fs.move" => json!({ "from": "a.txt", "to": "b.txt" }),
-        "fs.delete" => json!({ "path": "a.txt" }),
         "shell.run" => json!({ "command": "true" }),
         "test.run" => json!({ "framework": "cargo" }),
-        "git.status" | "git.diff" | "git.log" => json!({}),
         "git.commit" => json!({ "message": "a" }),
         "stage.read" => json!({ "purpose": "list" }),
         "stage.drop" => json!({ "stage": "none" }),

@@ -71,6 +71,11 @@ pub(crate) const ALL: &[Case] = &[
         run: kernel::search,
     },
     Case {
+        name: "exec",
+        about: "exec.run on the whole road in a sandbox that lasts",
+        run: kernel::exec,
+    },
+    Case {
         name: "sanitise",
         about: "the sanitiser's throughput against copying",
         run: kernel::sanitise,

@@ -43,6 +43,7 @@ const PAGES: &[&str] = &[
     "docs/policy.md",
     "docs/protocol.md",
     "docs/sessions.md",
+    "docs/tools.md",
     "docs/troubleshooting.md",
     "docs/workflows.md",
 ];

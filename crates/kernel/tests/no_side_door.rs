@@ -18,15 +18,23 @@ use support::{Place, READS, action, at, denied, of_action, submit, token, word};
 /// Valid arguments for a tool. A tool that is not listed fails the test: it must be thought about.
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
     match tool {
-        "fs.exists" | "fs.read" => json!({ "path": "a.txt" }),
+        "fs.exists" | "fs.read" | "fs.delete" => json!({ "path": "a.txt" }),
         "fs.list" | "policy.init" | "trust.revoke" | "session.create" | "session.list"
-        | "approval.read" => json!({}),
+        | "approval.read" | "git.status" | "git.diff" | "git.log" => json!({}),
+        "merge.apply" => json!({ "stage": "none", "digest": "0".repeat(64) }),
+        "merge.undo" => json!({}),
         "search.glob" => json!({ "pattern": "*" }),
         "search.grep" => json!({ "pattern": "a" }),
         "policy.update" => json!({ "text": READS }),
         "trust.approve" => json!({ "digest": kernel.workspace().trust().unwrap().digest() }),
         "audit.read" => json!({ "purpose": "log" }),
         "exec.run" | "exec.own" => json!({ "command": ["true"] }),
+        "fs.write" => json!({ "path": "a.txt", "text": "b\n" }),
+        "fs.patch" => json!({ "patch": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n" }),
+        "fs.move" => json!({ "from": "a.txt", "to": "b.txt" }),
+        "shell.run" => json!({ "command": "true" }),
+        "test.run" => json!({ "framework": "cargo" }),
+        "git.commit" => json!({ "message": "a" }),
         "stage.read" => json!({ "purpose": "list" }),
         "stage.drop" => json!({ "stage": "none" }),
         "session.show" | "session.resume" | "session.cancel" | "session.archive" => {
@@ -43,6 +51,22 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         other => panic!("say what `{other}` is called with, and what the fronts may do with it"),
     }
 }
+
+/// Tools that change files or run programs: every front has the capability, and no rule here
+/// allows any of them.
+const ACTING: &[&str] = &[
+    "exec.run",
+    "fs.write",
+    "fs.patch",
+    "fs.move",
+    "fs.delete",
+    "shell.run",
+    "test.run",
+    "git.status",
+    "git.diff",
+    "git.log",
+    "git.commit",
+];
 
 /// What a front gets from a tool in a workspace where reading is allowed.
 fn expected(front: Front, tool: &str) -> &'static str {
@@ -64,7 +88,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if tool == "approval.decide" {
         return "needs_person";
     }
-    if front != Front::Cli {
+    if front != Front::Cli || ACTING.contains(&tool) {
         return "denied";
     }
     match tool {
@@ -72,7 +96,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
         "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
         | "approval.read" => "done",
         // No rule of this policy allows running anything.
-        "exec.run" | "exec.own" | "agent.invoke" => "denied",
+        "exec.own" | "agent.invoke" => "denied",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.
@@ -157,7 +181,7 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
                 by_rule,
                 front == Front::Cli
                     || expected(front, tool) == "done"
-                    || tool == "exec.run"
+                    || ACTING.contains(&tool)
                     || tool.starts_with("session."),
                 "{front} {tool}: {deciding:?}"
             );

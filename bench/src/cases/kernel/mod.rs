@@ -1,12 +1,14 @@
 //! The kernel: reading and searching on the whole road, the sanitiser, the start.
 
 mod corpus;
+mod exec;
 mod read;
 mod sanitise;
 mod search;
 mod start;
 mod wire;
 
+pub(super) use exec::run as exec;
 pub(super) use read::run as read;
 pub(super) use sanitise::run as sanitise;
 pub(super) use search::run as search;

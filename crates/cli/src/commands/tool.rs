@@ -257,6 +257,12 @@ fn present(done: &Done, output: &mut Output) {
         Some(text) => output.data(text.as_bytes()),
         None => output.line(serde_json::to_string_pretty(&done.value).unwrap_or_default()),
     }
+    let put_back = done.value.get("put_back").and_then(Value::as_array);
+    for back in put_back.into_iter().flatten() {
+        let field = |name: &str| back.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (path, change, reason) = (field("path"), field("change"), field("reason"));
+        output.note(format!("put back: {path} ({change}: {reason})"));
+    }
     if done.hidden > 0 {
         output.note(format!("{} withheld by policy", count(done.hidden, "path")));
     }
@@ -274,6 +280,9 @@ pub(super) fn render(value: &Value) -> Option<String> {
     if let Some(text) = object.get("text").and_then(Value::as_str) {
         let newline = if text.ends_with('\n') { "" } else { "\n" };
         return Some(format!("{text}{newline}"));
+    }
+    if let Some(patch) = object.get("patch").and_then(Value::as_str) {
+        return Some(patch.to_owned());
     }
     let items = ["files", "entries", "paths"]
         .into_iter()

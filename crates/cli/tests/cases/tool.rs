@@ -7,11 +7,22 @@ fn tools_are_listed_and_described() {
     let mut world = World::new();
     world.run_all(&["tool list", "tool list --json"]);
     for tool in [
+        "exec.run",
+        "fs.delete",
         "fs.exists",
         "fs.list",
+        "fs.move",
+        "fs.patch",
         "fs.read",
+        "fs.write",
+        "git.commit",
+        "git.diff",
+        "git.log",
+        "git.status",
         "search.glob",
         "search.grep",
+        "shell.run",
+        "test.run",
     ] {
         world.run(&["tool", "show", tool]);
     }
@@ -38,6 +49,23 @@ fn every_tool_answers_in_text_and_json() {
         "{\"path\": \"src/main.rs\", \"offset_line\": 2}",
     ]);
     world.compare("tool_call");
+}
+
+#[test]
+fn a_change_is_staged_and_what_it_may_not_be_is_said() {
+    let mut world = World::governed();
+    world.run_all(&[
+        "tool call fs.write path=src/new.rs text=new --as agent",
+        "tool call fs.write path=src/new.rs text=new expect_digest=absent --as agent",
+        "tool call fs.read path=src/new.rs --as agent",
+        "tool call fs.delete path=src --as agent",
+        "tool call fs.write path=Cargo.toml text=x --as agent",
+        "tool call git.commit message=x --as agent",
+        "tool call shell.run command=ls --as agent",
+        "tool call fs.wrte path=x",
+    ]);
+    assert!(!world.workspace().join("src/new.rs").exists());
+    world.compare("tool_change");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A kernel that stays: one sandbox for many commands, calls side by side, in order where they meet.
 
-use super::support::{Place, done, put_back};
+use super::support::{Place, done, failed, put_back};
 use airlock_kernel::{Done, Front, Lifetime};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const POLICY: &str = "\
 version: 1
@@ -142,4 +142,22 @@ fn what_meets_runs_in_order_and_what_does_not_runs_at_once() {
         assert_eq!(read.value["text"], "late\n");
         running.join().unwrap();
     });
+}
+
+#[test]
+fn a_read_that_fails_in_a_way_that_may_pass_is_tried_once_more() {
+    let place = place();
+    let begun = Instant::now();
+    // The operating system's own error, which a read takes for one that may pass.
+    let failure = failed(place.call("fs.read", json!({ "path": "x".repeat(300) })));
+    assert!(failure.retryable, "{}", failure.what);
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+    place.kernel().log().flush().unwrap();
+    let records = place.kernel().log().read(airlock_audit::Filter::default());
+    let attempts = records.unwrap().filter(|record| {
+        let entry = &record.as_ref().unwrap().entry;
+        entry.action.as_ref() == Some(&failure.action)
+            && entry.stage == airlock_audit::Stage::Attempt
+    });
+    assert_eq!(attempts.count(), 1, "one call is one attempt");
 }

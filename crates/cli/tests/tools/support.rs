@@ -118,24 +118,27 @@ fn open(outer: &TempDir, lifetime: Lifetime) -> Kernel {
 }
 
 pub(crate) fn done(outcome: Outcome) -> Done {
-    match outcome {
-        Outcome::Done(done) => done,
-        other => panic!("not done: {other:?}"),
-    }
+    let told = format!("not done: {outcome:?}");
+    let Outcome::Done(done) = outcome else {
+        panic!("{told}");
+    };
+    done
 }
 
 pub(crate) fn denied(outcome: Outcome) -> Denied {
-    match outcome {
-        Outcome::Denied(denied) => *denied,
-        other => panic!("not denied: {other:?}"),
-    }
+    let told = format!("not denied: {outcome:?}");
+    let Outcome::Denied(denied) = outcome else {
+        panic!("{told}");
+    };
+    *denied
 }
 
 pub(crate) fn failed(outcome: Outcome) -> Failed {
-    match outcome {
-        Outcome::Failed(failed) => failed,
-        other => panic!("not failed: {other:?}"),
-    }
+    let told = format!("not failed: {outcome:?}");
+    let Outcome::Failed(failed) = outcome else {
+        panic!("{told}");
+    };
+    failed
 }
 
 /// The paths that were put back.

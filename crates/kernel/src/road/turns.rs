@@ -210,9 +210,9 @@ mod tests {
             "nobody runs yet"
         );
         drop(first);
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         drop(told);
         let order: Vec<usize> = order.iter().collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);

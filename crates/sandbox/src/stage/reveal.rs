@@ -138,10 +138,10 @@ impl Layered<'_> {
 
     /// Makes a directory that merges with the real one, unless there is one.
     pub(super) fn make_directory(&self, path: &Path, mode: u32) -> Result<(), StageError> {
-        let made = self.within(path, |parent, name| {
+        let done = self.within(path, |parent, name| {
             rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o700))
         });
-        match made {
+        match done {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok(()),
             Err(errno) => return Err(self.fail("create", path)(errno)),

@@ -99,7 +99,12 @@ impl Spot<'_> {
             Some(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => Ok(Some(stat.st_mode & 0o777)),
                 FileType::Symlink => Err(refused(self.path, Errno::LOOP)),
-                _ => {
+                FileType::Directory
+                | FileType::Fifo
+                | FileType::Socket
+                | FileType::CharacterDevice
+                | FileType::BlockDevice
+                | FileType::Unknown => {
                     let what = format!("`{}` is not a regular file", self.path);
                     Err(Refusal::new(Code::NotAFile, what))
                 }

@@ -71,9 +71,8 @@ fn write(root: &Root, path: &str, text: &str, expected: Expected) -> Result<Chan
 fn meets(spot: &Spot<'_>, there: bool, expected: Expected) -> Result<(), Refusal> {
     let path = spot.path();
     match expected {
-        Expected::Whatever => Ok(()),
         Expected::Absent if there => Err(refused(path, Errno::EXIST)),
-        Expected::Absent => Ok(()),
+        Expected::Absent | Expected::Whatever => Ok(()),
         Expected::Content(_) if !there => Err(refused(path, Errno::NOENT)),
         Expected::Content(wanted) => {
             let found = Digest::of(&spot.read(FILE_BYTES)?);
@@ -272,7 +271,11 @@ fn copy(root: &Root, from: &str, to: &str) -> Result<(), Refusal> {
             target.draft(&bytes, mode)?.publish(false)
         }
         FileType::Symlink => target.make_link(&source.link_target()?),
-        _ => {
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => {
             let what = format!("`{from}` is neither a file nor a directory nor a link");
             Err(Refusal::new(Code::NotAFile, what))
         }

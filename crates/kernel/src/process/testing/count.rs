@@ -130,12 +130,12 @@ fn words(text: &str, passed: &str, failed: &str, ignored: &[&str]) -> Counts {
 mod tests {
     use super::*;
 
-    fn counts(passed: u64, failed: u64, ignored: u64) -> Option<Counts> {
-        Some(Counts {
+    const fn counts(passed: u64, failed: u64, ignored: u64) -> Counts {
+        Counts {
             passed,
             failed,
             ignored,
-        })
+        }
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
             (
                 Framework::Cargo,
                 "running 2 tests\ntest a ... ok\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\ntest result: FAILED. 1 passed; 3 failed; 0 ignored; 0 measured\n",
-                counts(3, 3, 1),
+                Some(counts(3, 3, 1)),
             ),
             (Framework::Cargo, "error: could not compile\n", None),
             (
@@ -155,50 +155,50 @@ mod tests {
             (
                 Framework::Go,
                 "=== RUN TestA\n--- PASS: TestA (0.00s)\n    --- FAIL: TestB/x (0.00s)\n--- FAIL: TestB (0.00s)\n--- SKIP: TestC (0.00s)\nFAIL\n",
-                counts(1, 2, 1),
+                Some(counts(1, 2, 1)),
             ),
             (Framework::Go, "?   example [no test files]\n", None),
             (
                 Framework::Pytest,
                 "..F\n=== short ===\n1 failed, 3 passed, 2 skipped in 0.12s\n",
-                counts(3, 1, 2),
+                Some(counts(3, 1, 2)),
             ),
             (
                 Framework::Pytest,
                 "===== 2 passed, 1 warning, 1 error in 3.10s =====\n",
-                counts(2, 1, 0),
+                Some(counts(2, 1, 0)),
             ),
             (Framework::Pytest, "no tests ran in 0.01s\n", None),
             (
                 Framework::Node,
                 "TAP version 13\n# tests 4\n# pass 2\n# fail 1\n# skipped 1\n# todo 0\n",
-                counts(2, 1, 1),
+                Some(counts(2, 1, 1)),
             ),
             (
                 Framework::Node,
                 "ℹ tests 2\nℹ pass 2\nℹ fail 0\nℹ skipped 0\n",
-                counts(2, 0, 0),
+                Some(counts(2, 0, 0)),
             ),
             (
                 Framework::Node,
                 "Test Suites: 1 failed, 1 total\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n",
-                counts(2, 1, 1),
+                Some(counts(2, 1, 1)),
             ),
             (
                 Framework::Node,
                 " Test Files  1 passed (1)\n      Tests  1 failed | 2 passed (3)\n",
-                counts(2, 1, 0),
+                Some(counts(2, 1, 0)),
             ),
             (
                 Framework::Node,
                 "\n  2 passing (5ms)\n  1 pending\n  1 failing\n",
-                counts(2, 1, 1),
+                Some(counts(2, 1, 1)),
             ),
             (Framework::Node, "hello\n", None),
             (
                 Framework::Cargo,
                 "test result: ok. 99999999999999999999 passed; 0 failed; 0 ignored\n",
-                counts(0, 0, 0),
+                Some(counts(0, 0, 0)),
             ),
         ] {
             assert_eq!(counted(framework, text), want, "{text}");

@@ -80,7 +80,7 @@ mod tests {
         )
         .unwrap();
         let before = SystemTime::UNIX_EPOCH;
-        let later = SystemTime::now() + std::time::Duration::from_secs(60);
+        let later = SystemTime::now() + std::time::Duration::from_mins(1);
         assert_eq!(coverage(&root, before).unwrap()["lines_hit"], 1);
         assert_eq!(coverage(&root, later), None);
     }

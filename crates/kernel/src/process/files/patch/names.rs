@@ -1,7 +1,14 @@
 //! The file names of a patch: bare, or quoted as git and C do.
 
-/// A name as a header line gives it; none for `/dev/null`.
-pub(super) fn header_name(text: &str) -> Option<Option<String>> {
+/// What a header line says of a file.
+pub(super) enum Header {
+    Named(String),
+    /// It is not there: `/dev/null`.
+    Nothing,
+}
+
+/// The file a header line names; none if the text is no name.
+pub(super) fn header_name(text: &str) -> Option<Header> {
     let name = if text.starts_with('"') {
         unquoted(text)?
     } else {
@@ -10,9 +17,9 @@ pub(super) fn header_name(text: &str) -> Option<Option<String>> {
         bare.trim_end_matches('\r').to_owned()
     };
     if name == "/dev/null" {
-        return Some(None);
+        return Some(Header::Nothing);
     }
-    (!name.is_empty()).then_some(Some(name))
+    (!name.is_empty()).then_some(Header::Named(name))
 }
 
 /// Both names without the `a/` and `b/` that diffs put before them, if both have them.

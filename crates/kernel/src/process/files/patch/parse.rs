@@ -1,6 +1,6 @@
 //! Reads a patch.
 
-use super::names::{header_name, unquoted, without_prefixes};
+use super::names::{Header, header_name, unquoted, without_prefixes};
 use super::{FilePatch, Hunk, Kind, Line};
 
 /// Most files one patch may change.
@@ -205,7 +205,10 @@ impl<'a> Reader<'a> {
         let text = text.ok_or_else(|| self.wrong(format!("expected `{}`", prefix.trim_end())))?;
         let name = header_name(text).ok_or_else(|| self.wrong("no name of a file"))?;
         self.at += 1;
-        Ok(name)
+        Ok(match name {
+            Header::Named(name) => Some(name),
+            Header::Nothing => None,
+        })
     }
 
     fn hunk(&mut self) -> Result<Hunk, ParseError> {

@@ -156,9 +156,10 @@ fn what_is_not_wholly_understood_is_refused() {
         let error = parse(patch).unwrap_err().to_string();
         assert!(error.contains(want), "{patch}: {error}");
     }
-    let many: String = (0..201)
+    let many: Vec<String> = (0..201)
         .map(|n| format!("--- a/{n}\n+++ b/{n}\n@@ -1 +1 @@\n-a\n+b\n"))
         .collect();
+    let many = many.concat();
     assert_eq!(parse(&many), Err(ParseError::TooMany));
 }
 

@@ -229,6 +229,7 @@ const UNSEEN: Limit =
     Limit::new("memory of the kernel itself is counted by cgroups alone").without_cgroup();
 
 /// Bubblewrap cannot limit how many files a place in memory holds.
-const EMPTY_FILES: Limit = Limit::new("empty files in memory are counted by cgroups alone")
-    .with(Launcher::Bwrap)
-    .without_cgroup();
+const EMPTY_FILES: Limit =
+    Limit::new("empty files in memory are bounded by cgroups alone, and else counted at each look")
+        .with(Launcher::Bwrap)
+        .without_cgroup();

@@ -15,6 +15,7 @@ use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
 use airlock_sandbox::{Prepared, Sandbox, prepare};
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -34,17 +35,14 @@ struct Inner {
     /// Whether the process ends with the command.
     ends: bool,
     ladder: Option<Arc<dyn Ladder>>,
-    dressing: Mutex<Option<JoinHandle<Dressed>>>,
-    dressed: Mutex<Option<Made>>,
+    /// What is looked up ahead, and for which state directory.
+    looked: Mutex<Option<Receiver<(PathBuf, Looked)>>>,
+    /// The sandbox that is shown it.
+    dressing: Mutex<Option<JoinHandle<Made>>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What was looked up ahead, and a sandbox that sees it.
-struct Dressed {
-    state: PathBuf,
-    around: Result<Around, ProcessFailure>,
-    made: Made,
-}
+type Looked = Result<Around, ProcessFailure>;
 
 impl Sandboxes {
     /// Begins to make one at once, for a command with which this process ends.
@@ -63,8 +61,8 @@ impl Sandboxes {
             reserve: None,
             ends: false,
             ladder: Some(ladder),
+            looked: Mutex::default(),
             dressing: Mutex::default(),
-            dressed: Mutex::default(),
             leaving: Mutex::default(),
         }))
     }
@@ -74,8 +72,8 @@ impl Sandboxes {
             reserve: Some(Reserve::new(prepare, AGE, then)),
             ends: then == Then::End,
             ladder,
+            looked: Mutex::default(),
             dressing: Mutex::default(),
-            dressed: Mutex::default(),
             leaving: Mutex::default(),
         }))
     }
@@ -84,38 +82,34 @@ impl Sandboxes {
     /// that is made ahead.
     pub fn dress(&self, machine: Machine, workspace: Workspace) {
         let own = self.clone();
+        let (tell, looked) = mpsc::sync_channel(1);
         let thread = Builder::new().name("dressing".to_owned());
         let thread = thread.spawn(move || {
             let around = Around::look(&machine, &workspace);
-            let mut made = own.undressed();
-            if let (Ok(prepared), Ok(around)) = (&mut made, &around)
-                && let Err(error) = prepared.show(around.outfit.base())
-            {
-                made = Err(error);
+            let base = around
+                .as_ref()
+                .ok()
+                .map(|around| around.outfit.base().clone());
+            // Whoever plans waits for no more than this.
+            let _told = tell.send((workspace.state().path().to_owned(), around));
+            let mut prepared = own.undressed()?;
+            if let Some(base) = base {
+                prepared.show(&base)?;
             }
-            let state = workspace.state().path().to_owned();
-            Dressed {
-                state,
-                around,
-                made,
-            }
+            Ok(prepared)
         });
         // Where there is no thread for it, it is looked at when it is needed.
-        *locked(&self.0.dressing) = thread.ok();
+        if let Ok(thread) = thread {
+            *locked(&self.0.looked) = Some(looked);
+            *locked(&self.0.dressing) = Some(thread);
+        }
     }
 
     /// What is around the sandboxes of `workspace`.
-    pub(super) fn around(
-        &self,
-        machine: &Machine,
-        workspace: &Workspace,
-    ) -> Result<Around, ProcessFailure> {
-        let dressing = locked(&self.0.dressing).take();
-        match dressing.and_then(|thread| thread.join().ok()) {
-            Some(dressed) if dressed.state == workspace.state().path() => {
-                *locked(&self.0.dressed) = Some(dressed.made);
-                dressed.around
-            }
+    pub(super) fn around(&self, machine: &Machine, workspace: &Workspace) -> Looked {
+        let looked = locked(&self.0.looked).take();
+        match looked.and_then(|looked| looked.recv().ok()) {
+            Some((state, around)) if state == workspace.state().path() => around,
             Some(_) | None => Around::look(machine, workspace),
         }
     }
@@ -137,7 +131,8 @@ impl Sandboxes {
 
     /// One of Airlock's own launcher.
     pub(super) fn take(&self) -> Made {
-        let dressed = locked(&self.0.dressed).take();
+        let dressing = locked(&self.0.dressing).take();
+        let dressed = dressing.and_then(|thread| thread.join().ok());
         dressed.unwrap_or_else(|| self.undressed())
     }
 

@@ -4,8 +4,8 @@
 //! init, so none gets out of sight for longer than one look. [`Watch`] remembers the most there was
 //! and says when to look again: sooner the faster memory grows.
 //!
-//! Memory is what processes have resident, the private tmpfs mounts and the memory files they hold
-//! open. The cheap sum counts shared pages once for each process and file pages too; only near the
+//! Memory is what processes have resident, the private tmpfs mounts, a kibibyte for each file in
+//! them, and the memory files they hold open. The cheap sum counts shared pages once for each process and file pages too; only near the
 //! limit is the exact one taken: each page once, and no page that is only a file's.
 //!
 //! Does not guarantee: memory the kernel holds on behalf of processes (pipes, sockets, tables), and
@@ -376,12 +376,16 @@ impl Sample {
     }
 }
 
+/// What one file of a tmpfs costs the kernel beside its content: an inode and a name.
+const FILE_COST: u64 = 1 << 10;
+
 /// What of a tmpfs is in use.
 fn used(mount: &OwnedFd) -> u64 {
     fstatvfs(mount).map_or(0, |stat| {
-        stat.f_blocks
-            .saturating_sub(stat.f_bfree)
-            .saturating_mul(stat.f_frsize)
+        let blocks = stat.f_blocks.saturating_sub(stat.f_bfree);
+        let files = stat.f_files.saturating_sub(stat.f_ffree);
+        let content = blocks.saturating_mul(stat.f_frsize);
+        content.saturating_add(files.saturating_mul(FILE_COST))
     })
 }
 

@@ -88,6 +88,19 @@ fn a_mount_of_its_own_counts() {
 }
 
 #[test]
+fn files_without_content_count_too() {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let mount = rustix::fs::open("/dev/shm", flags, Mode::empty()).unwrap();
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let before = used(&mount);
+    for number in 0..4_000 {
+        fs::write(directory.path().join(number.to_string()), "").unwrap();
+    }
+    // Others use it as well, but none of them takes away what is counted here.
+    assert!(used(&mount) >= before + 3 * MIB);
+}
+
+#[test]
 fn processes_that_vanish_while_looked_at_do_no_harm() {
     let mut actor = Actor::start("is a bomb");
     let mut watch = watch(&actor, 1 << 30);

@@ -109,7 +109,7 @@ pub(crate) fn answer(
     let Some(mut terminal) = Terminal::open() else {
         return Err(nobody(&format!("{what} needs a person's approval"))
             .fix("run the same command in a terminal")
-            .fix(format!("or answer first: {}", review.how_to_answer())));
+            .json("approval", serde_json::json!(review.approval.id)));
     };
     for reason in &review.approval.why {
         output.note(format!("rule `{}`: {}", reason.rule, reason.reason));

@@ -34,12 +34,14 @@ const PROJECT: &[(&str, &str)] = &[
 const PAGES: &[&str] = &[
     "README.md",
     "docs/adapters.md",
+    "docs/approvals.md",
     "docs/audit.md",
     "docs/bootstrap.md",
     "docs/cli.md",
     "docs/doctor.md",
     "docs/performance.md",
     "docs/policy.md",
+    "docs/sessions.md",
     "docs/troubleshooting.md",
     "docs/workflows.md",
 ];

@@ -169,10 +169,7 @@ fn refused(outcome: Outcome) -> AnswerFailure {
         Outcome::Failed(failed) => (failed.what, failed.fix),
         Outcome::Denied(denied) => {
             let fix = denied.explanation.fixes().next();
-            (
-                denied.explanation.headline().to_owned(),
-                fix.map(|fix| fix.to_string()),
-            )
+            (denied.explanation.headline().to_owned(), fix)
         }
         Outcome::Done(_) | Outcome::NeedsReview(_) => {
             let what = "the policy asks for review of every answer, which nobody could give";

@@ -14,7 +14,7 @@ use airlock_policy::approval::{
 };
 use airlock_policy::{Contribution, Decision, Layer, Opinion, Verdict};
 use airlock_sandbox::stage::Change;
-use airlock_state::{Approval, Asked, StateError};
+use airlock_state::{Approval, Asked, Session, StateError};
 use serde_json::json;
 
 /// How much of a call's arguments a person is shown.
@@ -57,48 +57,24 @@ pub(crate) enum Answered {
 impl Kernel {
     /// Turns an allow into a review where a gate asks for one; gives back what the gates know.
     pub(crate) fn raise_gates(
-        &self,
         scene: Scene<'_>,
         request: &Request,
         decision: &mut Decision,
     ) -> GateFacts {
         let mut facts = GateFacts {
             host_granted: false,
-            sensitive_path: scene.policy.policy().touches_sensitive(request),
+            sensitive_path: false,
             over_budget: false,
             first_use: false,
         };
-        let Some(session) = scene.session.filter(|_| self.is_gated(scene, request)) else {
-            return facts;
-        };
-        if decision.verdict == Verdict::Deny {
-            return facts;
+        let gated = decision.verdict != Verdict::Deny && is_gated(scene, request);
+        if let Some(session) = scene.session.filter(|_| gated) {
+            raise_for(session, request, decision, &mut facts);
         }
-        if let Some(exceeded) = session.exceeded() {
-            facts.over_budget = true;
-            raise(decision, Gate::Budget, exceeded);
-        }
-        let tool = request.tool.as_deref().unwrap_or(request.syscall.name());
-        // Only where nothing else wants a review: policy may answer for a first use, and must not
-        // answer for a rule in passing.
-        if decision.verdict == Verdict::Allow
-            && !request.effects.is_subset(HARMLESS)
-            && !session.tools.contains(tool)
-        {
-            facts.first_use = true;
-            raise(decision, Gate::FirstUse, Gate::FirstUse.title());
-        }
+        // Most requests need no review, and do not pay for matching their paths once more.
+        facts.sensitive_path = decision.verdict == Verdict::RequireReview
+            && scene.policy.policy().touches_sensitive(request);
         facts
-    }
-
-    /// Whether gates hold for it: a person who types a command is not what budgets are for, and
-    /// neither is what a session says about itself.
-    #[expect(
-        clippy::unused_self,
-        reason = "a question about the road, asked of the kernel"
-    )]
-    pub(crate) fn is_gated(&self, scene: Scene<'_>, request: &Request) -> bool {
-        scene.front != Front::Cli && request.syscall.area() != "session"
     }
 
     /// What an answer is bound to beside action and policy.
@@ -106,7 +82,7 @@ impl Kernel {
         let stage = job.and_then(Job::stage).map(str::to_owned);
         let staged = stage
             .as_deref()
-            .and_then(|name| stage_digest(StageHold(self.workspace()), name));
+            .and_then(|name| stage_digest(&StageHold(self.workspace()), name));
         Grounds {
             facts,
             stage,
@@ -174,6 +150,30 @@ impl Kernel {
         // A person may change their mind by asking again; nobody else wears them down that way.
         let insist = scene.front == Front::Cli;
         self.state()?.ask(approval, insist, now)
+    }
+}
+
+/// Whether gates hold for it: a person who types a command is not what budgets are for, and neither
+/// is what a session says about itself.
+pub(crate) fn is_gated(scene: Scene<'_>, request: &Request) -> bool {
+    scene.front != Front::Cli && request.syscall.area() != "session"
+}
+
+/// The gates that `session` itself raises.
+fn raise_for(session: &Session, request: &Request, decision: &mut Decision, facts: &mut GateFacts) {
+    if let Some(exceeded) = session.exceeded() {
+        facts.over_budget = true;
+        raise(decision, Gate::Budget, exceeded);
+    }
+    let tool = request.tool.as_deref().unwrap_or(request.syscall.name());
+    // Only where nothing else wants a review: policy may answer for a first use, and must not
+    // answer for a rule in passing.
+    if decision.verdict == Verdict::Allow
+        && !request.effects.is_subset(HARMLESS)
+        && !session.tools.contains(tool)
+    {
+        facts.first_use = true;
+        raise(decision, Gate::FirstUse, Gate::FirstUse.title());
     }
 }
 
@@ -269,7 +269,7 @@ fn details(request: &Request) -> Option<Diff> {
 
 /// What a stage holds, as one digest; none for an empty one. A stage that cannot be read has a
 /// digest no answer was ever bound to.
-pub(crate) fn stage_digest(stages: StageHold<'_>, name: &str) -> Option<Digest> {
+pub(crate) fn stage_digest(stages: &StageHold<'_>, name: &str) -> Option<Digest> {
     let Ok(diff) = stages.diff(name) else {
         let unreadable = format!("unreadable {}", Kernel::next_action());
         return Some(Digest::of(unreadable.as_bytes()));

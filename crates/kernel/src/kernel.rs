@@ -20,6 +20,7 @@ use crate::workspace::{TrustError, Workspace, WorkspaceError};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
 use airlock_core::{ActionId, ByteSize, Caller, Digest, IdError, PathError, PluginName, UserId};
 use airlock_policy::capability::{CapabilitySet, PatternError};
+use airlock_policy::token::TokenAuthority;
 use airlock_policy::{CapabilityGrants, Enforcer, Imposed, LoadError};
 use airlock_state::{Owner, State, StateError};
 use std::path::{Path, PathBuf};
@@ -99,6 +100,7 @@ pub struct Kernel {
     store: Arc<PolicyStore>,
     enforcer: Enforcer,
     hold: Arc<StateHold>,
+    tokens: TokenAuthority,
     state_home: PathBuf,
     registry: Registry,
     log: Log,
@@ -143,6 +145,7 @@ impl Kernel {
             store,
             enforcer,
             hold,
+            tokens: TokenAuthority::new(rand::random()),
             state_home: config.state_home,
             registry,
             log,
@@ -244,6 +247,10 @@ impl Kernel {
     /// A fresh name for one action.
     pub(crate) fn next_action() -> ActionId {
         ActionId::from_uuid(uuid::Uuid::now_v7())
+    }
+
+    pub(crate) fn tokens(&self) -> &TokenAuthority {
+        &self.tokens
     }
 
     pub(crate) fn hold(&self) -> &StateHold {

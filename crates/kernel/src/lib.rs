@@ -24,6 +24,7 @@ mod road;
 mod sanitise;
 mod sessions;
 mod starter;
+mod tokens;
 pub mod tools;
 mod upkeep;
 mod workflows;
@@ -47,6 +48,7 @@ pub use process::{
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise, sanitise_line, strip_control};
 pub use starter::{Language, Starter};
+pub use tokens::{Presented, TokenFailure};
 pub use workflows::{
     MemoryRuns, Resume, RunError, RunEvent, RunRecord, RunReport, RunState, RunStore,
     RunStoreError, StateRuns, Workflows,

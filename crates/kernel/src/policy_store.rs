@@ -12,6 +12,7 @@ use crate::workspace::{
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
+use airlock_policy::token::Redeemed;
 use airlock_policy::{
     BuiltIns, Decision, Document, Engine, Explanation, Generation, LoadError, Policy, Protected,
 };
@@ -198,6 +199,16 @@ impl PolicyInForce {
     /// Decides `request` by built-in rules and this policy. Capabilities are the enforcer's.
     pub fn decide(&self, request: &Request, now: Timestamp) -> Decision {
         self.engine.decide(request, None, now)
+    }
+
+    /// The same with a token that was redeemed for it.
+    pub(crate) fn decide_with(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+    ) -> Decision {
+        self.engine.decide(request, token, now)
     }
 
     /// Why `decision` came out as it did, and what would change it.

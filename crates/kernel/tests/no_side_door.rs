@@ -19,7 +19,8 @@ use support::{Place, READS, action, at, denied, of_action, submit, token, word};
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
     match tool {
         "fs.exists" | "fs.read" => json!({ "path": "a.txt" }),
-        "fs.list" | "policy.init" | "trust.revoke" => json!({}),
+        "fs.list" | "policy.init" | "trust.revoke" | "session.create" | "session.list"
+        | "approval.read" => json!({}),
         "search.glob" => json!({ "pattern": "*" }),
         "search.grep" => json!({ "pattern": "a" }),
         "policy.update" => json!({ "text": READS }),
@@ -28,7 +29,6 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "exec.run" | "exec.own" => json!({ "command": ["true"] }),
         "stage.read" => json!({ "purpose": "list" }),
         "stage.drop" => json!({ "stage": "none" }),
-        "session.create" | "session.list" | "approval.read" => json!({}),
         "session.show" | "session.resume" | "session.cancel" | "session.archive" => {
             json!({ "session": "none" })
         }
@@ -69,10 +69,10 @@ fn expected(front: Front, tool: &str) -> &'static str {
     }
     match tool {
         "policy.update" | "trust.approve" | "workflow.confirm" => "review",
-        "audit.read" | "trust.revoke" | "stage.read" => "done",
+        "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
+        | "approval.read" => "done",
         // No rule of this policy allows running anything.
         "exec.run" | "exec.own" | "agent.invoke" => "denied",
-        "session.create" | "session.list" | "approval.read" => "done",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.

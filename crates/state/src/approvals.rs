@@ -239,10 +239,7 @@ impl State {
     pub fn approvals(&self, owner: &Owner) -> Result<Vec<Approval>, StateError> {
         self.read(|reader| {
             let facts = reader.owned(Kind::Approval, &owner.to_string())?;
-            Ok(facts
-                .into_iter()
-                .filter_map(|fact| fact.approval())
-                .collect())
+            Ok(facts.into_iter().filter_map(Fact::approval).collect())
         })
     }
 
@@ -251,7 +248,7 @@ impl State {
         self.read(|reader| {
             let proven = reader.prove(Kind::Approval, &id.to_string())?;
             Ok(proven
-                .and_then(|fact| fact.approval())
+                .and_then(Fact::approval)
                 .filter(|approval| approval.owner() == *owner))
         })
     }
@@ -269,16 +266,13 @@ impl State {
         let answered = self.write(Durable::Disk, |writer| {
             let found = writer.find(Kind::Approval, &name)?;
             let mine = |approval: &Approval| approval.owner() == *owner;
-            if !found
-                .and_then(|fact| fact.approval())
-                .is_some_and(|it| mine(&it))
-            {
+            if !found.and_then(Fact::approval).is_some_and(|it| mine(&it)) {
                 refused = Some(AnswerStateError::Unknown(id.clone()));
                 return Ok(None);
             }
             let Some(mut approval) = writer
                 .prove(Kind::Approval, &name)?
-                .and_then(|fact| fact.approval())
+                .and_then(Fact::approval)
             else {
                 refused = Some(AnswerStateError::Unproven(id.clone()));
                 return Ok(None);
@@ -326,7 +320,7 @@ impl State {
             for id in candidates {
                 // Proven and looked at anew: another process may have used it up meanwhile.
                 let proven = writer.prove(Kind::Approval, &id.to_string())?;
-                let Some(approval) = proven.and_then(|fact| fact.approval()) else {
+                let Some(approval) = proven.and_then(Fact::approval) else {
                     continue;
                 };
                 let Some(mut grant) = approval.grant.filter(|grant| grant.covers(query)) else {
@@ -350,7 +344,7 @@ impl State {
         self.write(Durable::Disk, |writer| {
             let found = writer
                 .find(Kind::Approval, &id.to_string())?
-                .and_then(|fact| fact.approval())
+                .and_then(Fact::approval)
                 .filter(|approval| approval.owner() == *owner);
             let standing = found
                 .and_then(|approval| approval.grant)
@@ -379,7 +373,7 @@ fn approvals(facts: Vec<Fact>) -> Vec<Approval> {
 fn covering(facts: Vec<Fact>, query: &Query<'_>) -> Vec<ApprovalId> {
     facts
         .into_iter()
-        .filter_map(|fact| fact.approval())
+        .filter_map(Fact::approval)
         .filter(|approval| {
             let grant = approval.grant.as_ref();
             grant.is_some_and(|grant| grant.covers(query))

@@ -147,12 +147,19 @@ fn kind(error: &rusqlite::Error) -> Kind {
         if inner.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ {
             return Kind::Damage;
         }
-        return match inner.code {
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Kind::Damage,
-            ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::SystemIoFailure => {
-                Kind::Unwritable
-            }
-            _ => Kind::Other,
+        let is = |codes: &[ErrorCode]| codes.contains(&inner.code);
+        if is(&[ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase]) {
+            return Kind::Damage;
+        }
+        let unwritable = is(&[
+            ErrorCode::DiskFull,
+            ErrorCode::ReadOnly,
+            ErrorCode::SystemIoFailure,
+        ]);
+        return if unwritable {
+            Kind::Unwritable
+        } else {
+            Kind::Other
         };
     }
     // A row that has not the shape the schema promises.

@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use crate::error::StateError;
-use crate::fact::Kind;
+use crate::fact::{Fact, Kind};
 use crate::sessions::{Owner, own};
 use crate::store::{Durable, State};
 use airlock_core::{SessionId, Timestamp};
@@ -109,7 +109,7 @@ impl State {
                 found
                     .into_iter()
                     .rev()
-                    .filter_map(|fact| fact.observation())
+                    .filter_map(Fact::observation)
                     .filter(fits)
                     .take(limit)
                     .collect(),

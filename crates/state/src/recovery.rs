@@ -148,7 +148,6 @@ fn fill(
     }
     let message = report.message();
     writer.append(&Change::Recovered { message }, now)?;
-    drop(writer);
     db.execute_batch("COMMIT").map_err(fail)?;
     db.close().map_err(|(_, source)| fail(source))
 }

@@ -3,7 +3,7 @@
 
 use crate::change::Change;
 use crate::error::StateError;
-use crate::fact::Kind;
+use crate::fact::{Fact, Kind};
 use crate::sessions::Owner;
 use crate::store::{Durable, State};
 use airlock_core::{Digest, SessionId, Timestamp};
@@ -167,10 +167,7 @@ impl State {
         bounded(&record)?;
         self.write(Durable::Disk, |writer| {
             let found = writer.find(Kind::Run, id)?;
-            let Some(run) = found
-                .and_then(|fact| fact.run())
-                .filter(|it| it.owner == *owner)
-            else {
+            let Some(run) = found.and_then(Fact::run).filter(|it| it.owner == *owner) else {
                 return Ok(None);
             };
             if run.status.is_final() {
@@ -209,11 +206,8 @@ impl State {
     ) -> Result<Option<Run>, StateError> {
         output.as_ref().map_or(Ok(()), bounded)?;
         self.write(Durable::Disk, |writer| {
-            let mine = |found: Option<crate::fact::Fact>| {
-                found
-                    .and_then(|fact| fact.run())
-                    .filter(|run| run.owner == *owner)
-            };
+            let mine =
+                |found: Option<Fact>| found.and_then(Fact::run).filter(|run| run.owner == *owner);
             let Some(run) = mine(writer.find(Kind::Run, id)?) else {
                 return Ok(None);
             };
@@ -234,7 +228,7 @@ impl State {
     pub fn runs(&self, owner: &Owner) -> Result<Vec<Run>, StateError> {
         self.read(|reader| {
             let facts = reader.owned(Kind::Run, &owner.to_string())?;
-            let mut runs: Vec<Run> = facts.into_iter().filter_map(|fact| fact.run()).collect();
+            let mut runs: Vec<Run> = facts.into_iter().filter_map(Fact::run).collect();
             runs.sort_by(|a, b| b.created.cmp(&a.created).then(b.id.cmp(&a.id)));
             Ok(runs)
         })
@@ -244,14 +238,11 @@ impl State {
     pub fn run(&self, owner: &Owner, id: &str) -> Result<Option<(Run, Vec<Step>)>, StateError> {
         self.read(|reader| {
             let found = reader.find(Kind::Run, id)?;
-            let Some(run) = found
-                .and_then(|fact| fact.run())
-                .filter(|it| it.owner == *owner)
-            else {
+            let Some(run) = found.and_then(Fact::run).filter(|it| it.owner == *owner) else {
                 return Ok(None);
             };
             let steps = reader.below(Kind::Step, id)?;
-            let steps = steps.into_iter().filter_map(|fact| fact.step()).collect();
+            let steps = steps.into_iter().filter_map(Fact::step).collect();
             Ok(Some((run, steps)))
         })
     }

@@ -4,7 +4,7 @@
 
 use crate::change::Change;
 use crate::error::StateError;
-use crate::fact::Kind;
+use crate::fact::{Fact, Kind};
 use crate::store::{Durable, State};
 use airlock_core::{
     Caller, Mode, Phase, SessionId, Span, TenantId, Timestamp, UserId, WorkspaceId,
@@ -304,10 +304,7 @@ impl State {
     pub fn sessions(&self, owner: &Owner, archived: bool) -> Result<Vec<Session>, StateError> {
         let mut found: Vec<Session> = self.read(|reader| {
             let facts = reader.owned(Kind::Session, &owner.to_string())?;
-            Ok(facts
-                .into_iter()
-                .filter_map(|fact| fact.session())
-                .collect())
+            Ok(facts.into_iter().filter_map(Fact::session).collect())
         })?;
         found.retain(|session| archived || session.state != SessionState::Archived);
         found.sort_by(|a, b| b.updated.cmp(&a.updated).then(a.id.cmp(&b.id)));
@@ -382,7 +379,7 @@ impl State {
     pub fn archive_stale(&self, now: Timestamp) -> Result<usize, StateError> {
         let stale = self.read(|reader| reader.due(Kind::Session, now))?;
         let mut archived = 0;
-        for session in stale.into_iter().filter_map(|fact| fact.session()) {
+        for session in stale.into_iter().filter_map(Fact::session) {
             let put = self.change_session(&session.owner, &session.id, now, |found| {
                 // Somebody may have come back to it meanwhile.
                 if found.updated != session.updated {
@@ -420,7 +417,7 @@ impl State {
 }
 
 /// The session, if it is `owner`'s.
-pub(crate) fn own(fact: Option<crate::fact::Fact>, owner: &Owner) -> Option<Session> {
-    fact.and_then(crate::fact::Fact::session)
+pub(crate) fn own(fact: Option<Fact>, owner: &Owner) -> Option<Session> {
+    fact.and_then(Fact::session)
         .filter(|session| session.owner == *owner)
 }

@@ -174,7 +174,6 @@ impl State {
             path: &path,
         })?;
         let done = work(&mut writer)?;
-        drop(writer);
         transaction.commit().map_err(fail)?;
         Ok(done)
     }

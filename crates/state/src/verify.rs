@@ -6,7 +6,7 @@ use crate::fact::{Fact, Kind, Row, subject};
 use crate::journal::Reader;
 use crate::store::{Durable, State};
 use airlock_audit::{Break, Depth, Head, Sealed, Trust, Verifier};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use std::collections::BTreeMap;
 
 /// What held.
@@ -48,7 +48,7 @@ type Known = BTreeMap<(Kind, String), (Fact, u64)>;
 impl State {
     /// Checks every event and every fact.
     pub fn verify(&self) -> Result<StateVerified, StateBreak> {
-        let checked = self.read(|reader| match fold(reader) {
+        self.read(|reader| match fold(reader) {
             Err(StateBreak::Store(error)) => Err(error),
             Err(broken) => Ok(Err(broken)),
             Ok((known, head)) => match compare(reader, &known) {
@@ -59,8 +59,7 @@ impl State {
                     facts: known.len(),
                 })),
             },
-        })?;
-        checked
+        })?
     }
 
     /// Makes the facts anew from the events.
@@ -153,12 +152,9 @@ fn compare(reader: &Reader<'_>, known: &Known) -> Result<(), StateBreak> {
         let row = fact.row().map_err(|_| wrong(*kind, id))?;
         let same = statement
             .query_row(params![kind.as_str(), id], |found| same(&row, *seq, found))
-            .or_else(|error| match error {
-                rusqlite::Error::QueryReturnedNoRows => Ok(false),
-                error => Err(error),
-            })
+            .optional()
             .map_err(fail)?;
-        if !same {
+        if same != Some(true) {
             return Err(wrong(*kind, id));
         }
     }

@@ -98,7 +98,9 @@ fn an_answer_counts_once_in_time_and_for_its_owner_alone() {
     let id = asked(&state, "q1", "src/a.rs");
     let refuse = |error: AnswerStateError| match error {
         AnswerStateError::Answer(error) => error,
-        other => panic!("{other:?}"),
+        other @ (AnswerStateError::Unknown(_)
+        | AnswerStateError::Unproven(_)
+        | AnswerStateError::State(_)) => panic!("{other:?}"),
     };
     assert_eq!(
         refuse(answer(&state, &id, yes(&[]), OPEN).unwrap_err()),

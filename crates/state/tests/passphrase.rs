@@ -1,7 +1,5 @@
 //! The passphrase: set once, changed with the old one, kept as a digest.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use airlock_state::{PassphraseError, PassphraseFile};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

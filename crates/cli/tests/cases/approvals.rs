@@ -61,7 +61,7 @@ fn a_yes_at_the_terminal_lets_the_call_pass_as_often_as_it_says() {
     let mut world = asking("");
     world.quiet(ASK);
     let id = open(&world);
-    let end = &id[id.len() - 12..];
+    let end = id.get(id.len() - 12..).unwrap();
     let words = format!("approvals approve {end} --uses 2 --dir src --because reviewed");
     let ran = answering(&world, &words, &["y"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -284,11 +284,11 @@ fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value,
     let owner = Owner::of(caller);
     let state = desk.state()?;
     let policy = desk.store.current();
-    let stage = state
+    let place = state
         .approval(&owner, &asked.approval)
         .map_err(|error| failure(&error))?
         .and_then(|approval| approval.stage);
-    let staged = stage.and_then(|name| stage_digest(StageHold(desk.store.workspace()), &name));
+    let staged = place.and_then(|name| stage_digest(&StageHold(desk.store.workspace()), &name));
     let answer = Answer {
         reply: asked.answer,
         conditions: asked.conditions,

@@ -4,7 +4,7 @@ use super::Scene;
 use super::outcome::{Invalid, Outcome};
 use super::record::Trail;
 use super::validate::Valid;
-use crate::asking::{Answered, Grounds, raise_budget};
+use crate::asking::{Answered, Grounds, is_gated, raise_budget};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
@@ -30,9 +30,9 @@ pub(super) struct Ruling {
 impl Kernel {
     pub(super) fn decide(&self, scene: Scene<'_>, valid: &Valid, trail: &mut Trail<'_>) -> Ruling {
         let enforcer = self.enforcer().snapshot();
-        let (now, request) = (trail.started(), &valid.request);
-        let mut decision = self.rule(scene.policy, &enforcer, request, trail, now);
-        let facts = self.raise_gates(scene, request, &mut decision);
+        let request = &valid.request;
+        let mut decision = self.judge(scene, &enforcer, request, trail);
+        let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
             enforcer,
@@ -60,7 +60,7 @@ impl Kernel {
             .budget
             .calls
             .is_some_and(|most| counted.used.calls > most);
-        let gated = self.is_gated(scene, &valid.request);
+        let gated = is_gated(scene, &valid.request);
         if over && gated && !ruling.grounds.facts.over_budget {
             raise_budget(&mut ruling.decision, &mut ruling.grounds.facts);
             self.seek_answer(scene, valid, ruling, trail);
@@ -97,6 +97,27 @@ impl Kernel {
             Ok(Answered::Open) => {}
             Err(error) => ruling.unknown = Some(error),
         }
+    }
+
+    /// Capabilities, then rules; or instead of the policy's own rules a token, if it is good for this
+    /// very request.
+    fn judge(
+        &self,
+        scene: Scene<'_>,
+        enforcer: &EnforcerSnapshot,
+        request: &Request,
+        trail: &mut Trail<'_>,
+    ) -> Decision {
+        let (policy, now) = (scene.policy, trail.started());
+        if let Some(missing) = self.missing_capability(policy, enforcer, request, trail) {
+            return refused(policy, missing);
+        }
+        let redeemed = scene.token.and_then(|token| {
+            let redeemed = self.redeem(token, request, policy.generation(), now);
+            trail.presented(&redeemed);
+            redeemed.ok()
+        });
+        policy.decide_with(request, redeemed.as_ref(), now)
     }
 
     /// Capabilities, then rules; what a person granted is not looked at.

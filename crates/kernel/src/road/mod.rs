@@ -15,6 +15,7 @@ use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::Attached;
+use crate::tokens::Presented;
 use airlock_core::SessionId;
 use airlock_policy::Verdict;
 use airlock_state::Session;
@@ -27,6 +28,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) front: Front,
     pub(crate) policy: &'a PolicyInForce,
     pub(crate) session: Option<&'a Session>,
+    pub(crate) token: Option<&'a Presented>,
     pub(crate) unattended: bool,
 }
 
@@ -39,6 +41,8 @@ pub struct Call {
     pub arguments: serde_json::Value,
     /// The session it belongs to.
     pub session: Option<SessionId>,
+    /// A token it presents. A bad one is none at all.
+    pub token: Option<Presented>,
     /// Nobody is there to answer a question: policy says whether it waits or is denied.
     pub unattended: bool,
     /// A person at a terminal makes it: see [`crate::Person`].
@@ -52,6 +56,7 @@ impl Call {
             name: name.into(),
             arguments,
             session: None,
+            token: None,
             unattended: false,
             person: false,
         }
@@ -114,6 +119,7 @@ impl Kernel {
             front,
             policy: &policy,
             session: session.as_ref(),
+            token: call.token.as_ref(),
             unattended: call.unattended,
         };
         let mut ruling = self.decide(scene, &valid, trail);

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Planned, Ran};
 use crate::sanitise::{sanitise, sanitise_line, sanitise_path};
+use crate::tokens::Refused;
 use crate::tools::{Keep, ToolFailure};
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
 use airlock_core::{
@@ -15,6 +16,7 @@ use airlock_core::{
     WorkspacePath, limits,
 };
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
+use airlock_policy::token::Redeemed;
 use airlock_policy::{
     CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, Opinion, Verdict,
 };
@@ -45,6 +47,8 @@ pub(super) struct Trail<'k> {
     event: EventType,
     /// Whether more than reading was begun.
     effect: bool,
+    /// The token that was used, or why the one presented was not.
+    token: Option<Result<String, String>>,
 }
 
 impl<'k> Trail<'k> {
@@ -60,6 +64,7 @@ impl<'k> Trail<'k> {
             checks: Vec::new(),
             event: EventType::Syscall,
             effect: false,
+            token: None,
         }
     }
 
@@ -70,6 +75,14 @@ impl<'k> Trail<'k> {
 
     pub(super) fn identified(&mut self, caller: &Caller) {
         self.caller = Some(caller.clone());
+    }
+
+    /// A token was presented; why a bad one is bad is for the log alone.
+    pub(super) fn presented(&mut self, redeemed: &Result<Redeemed, Refused>) {
+        self.token = Some(match redeemed {
+            Ok(redeemed) => Ok(redeemed.id.to_string()),
+            Err(refused) => Err(refused.to_string()),
+        });
     }
 
     fn entry(&self, event: EventType, stage: Stage) -> Entry {
@@ -324,6 +337,14 @@ impl<'k> Trail<'k> {
     fn decided(&self, request: &Request, decision: &Decision) -> Entry {
         let mut entry = self.entry(EventType::Syscall, Stage::Attempt);
         entry.tool = request.tool.as_deref().map(str::to_owned);
+        match &self.token {
+            Some(Ok(used)) => entry.token = Some(used.clone()),
+            Some(Err(why)) => {
+                let why = why.clone();
+                entry.metadata.insert("token_refused".to_owned(), why);
+            }
+            None => {}
+        }
         entry.input = Some(self.input.clone());
         entry.request = Some(Box::new(shown(request)));
         entry.decision = Some(DecisionSummary {

@@ -100,7 +100,9 @@ pub(crate) fn asked(state: &State, id: &str, path: &str) -> ApprovalId {
         .unwrap()
     {
         Asked::New(approval) => approval.request.id,
-        other => panic!("not asked: {other:?}"),
+        other @ (Asked::Again(_) | Asked::Denied(_) | Asked::TooMany { .. }) => {
+            panic!("not asked: {other:?}")
+        }
     }
 }
 

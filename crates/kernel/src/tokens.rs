@@ -1,0 +1,136 @@
+//! Capability tokens on the road: issued by the kernel itself, redeemed where a call presents one.
+//!
+//! Guarantees: no token exists before its issue is on disk; a token's text is in no log, error or
+//! debug output; a bad token is no token, and only the log learns why. A good one stands in for the
+//! policy's rules and extensions, never for capabilities, built-in rules or gates.
+//!
+//! Non-guarantee: whether something may be handed out is for the part of the kernel that hands it
+//! out to have decided. No front can ask for a token.
+
+use crate::fronts::Front;
+use crate::kernel::Kernel;
+use crate::road::Call;
+use crate::sanitise::sanitise_line;
+use airlock_audit::{AppendError, Durability, Entry, EventType, Stage};
+use airlock_core::{IdError, Request, SessionId, Timestamp, limits};
+use airlock_policy::Generation;
+use airlock_policy::token::{Bearer, IssueError, NoToken, Redeemed, Terms, Token, TokenEvent};
+use std::fmt;
+use std::sync::Arc;
+
+/// The text of a token as a caller presents it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Presented(Arc<str>);
+
+impl Presented {
+    /// Wraps `text`, whatever it is.
+    pub fn new(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Presented {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Presented(..)")
+    }
+}
+
+/// Why a presented token is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// It does not read as one.
+    #[error("what was presented does not read as a token")]
+    Unreadable,
+    /// It is not good for this request.
+    #[error(transparent)]
+    NoToken(NoToken),
+}
+
+/// Why no token was issued.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFailure {
+    /// Its holder cannot be named.
+    #[error("cannot tell who would hold the token")]
+    Identity(#[source] IdError),
+    /// Its holder is no verified process, or its session is not there.
+    #[error("{0}")]
+    Holder(String),
+    /// The terms are not ones a token can have.
+    #[error(transparent)]
+    Terms(#[from] IssueError),
+    /// Its issue could not be recorded, so it does not exist.
+    #[error("the audit log cannot record the token, so it does not exist")]
+    Audit(#[from] AppendError),
+}
+
+impl Kernel {
+    /// Issues a token on `terms` for what `front` does in `session`. Its issue is on disk before it
+    /// can be used; its end is recorded when the next one is issued.
+    pub fn issue_token(
+        &self,
+        front: Front,
+        session: Option<&SessionId>,
+        terms: impl Into<Terms>,
+    ) -> Result<Token, TokenFailure> {
+        let policy = self.policy();
+        let now = self.clock().now();
+        let mut call = Call::new("token", serde_json::Value::Null);
+        call.session = session.cloned();
+        let mut caller = self
+            .identify(front, &call, &policy)
+            .map_err(TokenFailure::Identity)?;
+        self.enter(&call, &mut caller)
+            .map_err(|problem| TokenFailure::Holder(problem.to_string()))?;
+        let nobody = || TokenFailure::Holder("no process would hold the token".to_owned());
+        let bearer = Bearer::of(&caller, policy.generation()).ok_or_else(nobody)?;
+        let pending = self.tokens().prepare(terms, bearer, now)?;
+        let mut entries: Vec<Entry> = self.ended_tokens(now);
+        entries.push(issued(pending.event(), now));
+        self.log().append_batch(&entries, Durability::Durable)?;
+        Ok(pending.activate())
+    }
+
+    /// Voids a token and everything narrowed from it. False if it is not live.
+    pub fn revoke_token(&self, token: &Token) -> bool {
+        self.tokens().revoke(token.id())
+    }
+
+    fn ended_tokens(&self, now: Timestamp) -> Vec<Entry> {
+        let ended = self.tokens().take_expired(now).into_iter();
+        ended
+            .map(|id| {
+                let mut entry = Entry::new(now, EventType::CapabilityExpired, Stage::Note);
+                entry.token = Some(id.to_string());
+                entry
+            })
+            .collect()
+    }
+
+    /// Uses `presented` once for `request`, if it is good for it.
+    pub(crate) fn redeem(
+        &self,
+        presented: &Presented,
+        request: &Request,
+        generation: Generation,
+        now: Timestamp,
+    ) -> Result<Redeemed, Refused> {
+        let token = Token::parse(&presented.0).map_err(|_| Refused::Unreadable)?;
+        self.tokens()
+            .redeem(&token, request, generation, now)
+            .map_err(Refused::NoToken)
+    }
+}
+
+/// The record of an issue: everything but the token.
+fn issued(event: &TokenEvent, now: Timestamp) -> Entry {
+    let mut entry = Entry::new(now, EventType::CapabilityIssued, Stage::Note);
+    entry.token = Some(event.id.to_string());
+    entry.syscall = Some(event.scope.syscall.to_string());
+    let scope = serde_json::to_string(&event.scope).unwrap_or_default();
+    let bearer = serde_json::to_string(&event.bearer).unwrap_or_default();
+    for (name, text) in [("scope", scope), ("bearer", bearer)] {
+        let text = sanitise_line(&text, 4 * limits::SUMMARY_CHARS);
+        entry.metadata.insert(name.to_owned(), text);
+    }
+    entry
+}

@@ -499,8 +499,7 @@ fn a_tool_of_a_server_is_called_in_a_sandbox() {
         let text = cli(id, tool, "[x]", "").replace("type: cli", "type: mcp");
         let (before, _) = text.split_once("cli:\n").unwrap();
         format!(
-            "{}mcp: {{ command: [sh, {script}], tool: echo }}\nsandbox: {{ timeout: 8s }}\n",
-            before
+            "{before}mcp: {{ command: [sh, {script}], tool: echo }}\nsandbox: {{ timeout: 8s }}\n"
         )
     };
     let texts = [

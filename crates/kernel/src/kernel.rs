@@ -141,7 +141,7 @@ impl Kernel {
         control::register(&mut registry, &store, &hold, &config.clock);
         process::register(&mut registry, &store);
         workflows::register(&mut registry);
-        Ok(Self {
+        let kernel = Self {
             store,
             enforcer,
             hold,
@@ -157,7 +157,13 @@ impl Kernel {
             lifetime: config.lifetime,
             machine: None,
             definitions: Definitions::default(),
-        })
+        };
+        if config.lifetime == Lifetime::Long {
+            // Checked, and recovered if need be, before anybody waits for it. One that cannot be
+            // opened tells the first call that needs it.
+            let _ = kernel.state();
+        }
+        Ok(kernel)
     }
 
     /// Lets this kernel run programs, in sandboxes on `machine`.

@@ -35,6 +35,13 @@ pub(crate) fn open_or_make(path: &Path) -> Result<Connection, StateError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => {}
         Ok(_) => return Err(StateError::NotRegular(path.to_owned())),
+        // SQLite would take the pages of a log left behind for those of the new file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && beside(path, "-wal").exists() => {
+            return Err(StateError::damaged(
+                path,
+                "the file is gone, but not its write-ahead log",
+            ));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path)?,
         Err(error) => return Err(StateError::io(path)(error)),
     }
@@ -71,6 +78,13 @@ fn plain(error: &io::Error) -> io::Error {
         || io::Error::from(error.kind()),
         io::Error::from_raw_os_error,
     )
+}
+
+/// The path with `end` added to its last name.
+pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 pub(crate) fn sync_directory(directory: &Path) -> Result<(), StateError> {

@@ -6,7 +6,7 @@
 use crate::change::{Change, Event};
 use crate::error::StateError;
 use crate::journal::{Reader, Writer};
-use crate::open::{self, sync_directory};
+use crate::open::{self, beside, sync_directory};
 use crate::store::{Layout, State, sole_lock};
 use airlock_audit::{Sealed, carve_records};
 use airlock_core::{Digest, Timestamp};
@@ -152,32 +152,23 @@ fn fill(
     db.close().map_err(|(_, source)| fail(source))
 }
 
-/// Moves the damaged file, and its write-ahead log, out of the way.
+/// Moves the damaged file, and what SQLite left beside it, out of the way.
 fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, StateError> {
-    if !path.exists() {
-        return Ok(None);
-    }
     let micros = now.as_micros().max(0);
     let kept = (0..1_000)
         .map(|attempt| path.with_file_name(format!("state.db.damaged-{micros}-{attempt}")))
-        .find(|kept| !kept.exists())
+        .find(|kept| !kept.exists() && !beside(kept, "-wal").exists())
         .ok_or_else(|| StateError::io(path)(std::io::ErrorKind::AlreadyExists.into()))?;
-    fs::rename(path, &kept).map_err(StateError::io(path))?;
-    for end in ["-wal", "-shm"] {
-        let beside = |path: &Path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        // Left behind, they would be taken for the new file's.
-        match fs::rename(beside(path), beside(&kept)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(StateError::io(path)(error));
-            }
-            Ok(()) | Err(_) => {}
+    let mut moved = false;
+    // Left behind, the others would be taken for the new file's.
+    for end in ["", "-wal", "-shm"] {
+        match fs::rename(beside(path, end), beside(&kept, end)) {
+            Ok(()) => moved = true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(StateError::io(path)(error)),
         }
     }
-    Ok(Some(kept))
+    Ok(moved.then_some(kept))
 }
 
 /// The events of the newest copy whose chain holds.

@@ -357,6 +357,24 @@ fn without_file_or_copy_the_store_begins_empty_and_says_so() {
 }
 
 #[test]
+fn a_log_left_without_its_file_is_rescued_and_not_taken_for_the_new_files() {
+    let place = place();
+    let state = full(place.path());
+    let wal = fs::read(place.path().join("state.db-wal")).unwrap();
+    drop(state);
+    fs::remove_file(place.path().join("state.db")).unwrap();
+    fs::write(place.path().join("state.db-wal"), wal).unwrap();
+    let state = open(place.path());
+    assert!(state.recovered().unwrap().rescued > 0);
+    let found = state
+        .recall(&owner("ada"), &"s1".parse().unwrap(), "keep", 9)
+        .unwrap();
+    assert_eq!(found.unwrap().len(), 1);
+    assert!(state.approvals(&owner("ada")).unwrap().is_empty());
+    state.verify().unwrap();
+}
+
+#[test]
 fn a_store_in_use_is_not_recovered_under_its_users() {
     let place = place();
     let state = full(place.path());

@@ -34,7 +34,7 @@ fn fake() -> &'static Path {
         let own = std::env::current_exe().unwrap();
         // It names its socket on its first line, as a kernel does.
         let script = format!(
-            "#!/bin/sh\necho \"kernel ready: process $$, $FAKE_DIRECTORY/s\"\nFAKE_ARGUMENTS=\"$*\" exec '{}' --ignored --exact --nocapture kernel_in_disguise\n",
+            "#!/bin/sh\necho \"kernel ready: process $$, $FAKE_DIRECTORY/s\"\nFAKE_ARGUMENTS=\"$*\" exec '{}' --exact --nocapture the_disguise_answers_as_a_kernel_does\n",
             own.display()
         );
         std::fs::write(&path, script).unwrap();
@@ -139,10 +139,30 @@ fn serve(socket: PathBuf, most: usize, lie: bool) {
     });
 }
 
+/// Also the kernel the other tests start: it is this one, with a mode to be in.
 #[test]
-#[ignore = "the kernel the other tests start"]
-fn kernel_in_disguise() {
-    let mode = std::env::var("FAKE_MODE").unwrap();
+fn the_disguise_answers_as_a_kernel_does() {
+    if let Ok(mode) = std::env::var("FAKE_MODE") {
+        std::process::exit(disguised(&mode));
+    }
+    let socket = directory().join("s");
+    serve(socket.clone(), 1, false);
+    let mut stream = UnixStream::connect(socket).unwrap();
+    for (id, method) in [(1, "handshake"), (2, "ping")] {
+        let asked = format!(r#"{{"id":{id},"type":"request","method":"{method}"}}"#);
+        stream.write_all(&u32::try_from(asked.len()).unwrap().to_be_bytes()).unwrap();
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).unwrap();
+        let mut body = vec![0; u32::from_be_bytes(head) as usize];
+        stream.read_exact(&mut body).unwrap();
+        let wanted = format!(r#"{{"id":{id},"type":"response","result":{{}}}}"#);
+        assert_eq!(String::from_utf8(body).unwrap(), wanted);
+    }
+}
+
+/// Is a kernel in `mode`; its exit code.
+fn disguised(mode: &str) -> i32 {
     let directory = PathBuf::from(std::env::var("FAKE_DIRECTORY").unwrap());
     let arguments = std::env::var("FAKE_ARGUMENTS").unwrap();
     let mut starts = std::fs::OpenOptions::new()
@@ -152,26 +172,25 @@ fn kernel_in_disguise() {
         .unwrap();
     writeln!(starts, "{} {arguments}", std::process::id()).unwrap();
     let socket = directory.join("s");
-    let code = match mode.as_str() {
+    match mode {
         "crash" => 7,
         "usage" => 2,
         "done" => 0,
         "killed" => std::process::abort(),
         _ => {
-            match mode.as_str() {
+            match mode {
                 "lives" => serve(socket, usize::MAX, false),
                 "hangs" => serve(socket, 2, false),
                 "lies" => serve(socket, usize::MAX, true),
                 "mute" => {}
-                other => panic!("{other}"),
+                other => assert_eq!(other, "a mode there is"),
             }
             // Lives until its input is closed, as it was told to.
             let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
             std::fs::write(directory.join("closed"), "").unwrap();
             0
         }
-    };
-    std::process::exit(code);
+    }
 }
 
 #[test]

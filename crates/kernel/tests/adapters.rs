@@ -497,10 +497,9 @@ sleep 60
 fn a_tool_of_a_server_is_called_in_a_sandbox() {
     let adapter = |id: &str, tool: &str, script: &str| {
         let text = cli(id, tool, "[x]", "").replace("type: cli", "type: mcp");
-        let start = text.find("cli:\n").unwrap();
+        let (before, _) = text.split_once("cli:\n").unwrap();
         format!(
-            "{}mcp: {{ command: [sh, {script}], tool: echo }}\nsandbox: {{ timeout: 8s }}\n",
-            &text[..start]
+            "{before}mcp: {{ command: [sh, {script}], tool: echo }}\nsandbox: {{ timeout: 8s }}\n"
         )
     };
     let texts = [

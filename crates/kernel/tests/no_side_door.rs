@@ -12,8 +12,25 @@ mod support;
 
 use airlock_audit::{EventType, Stage};
 use airlock_kernel::{Front, Kernel, Outcome};
+use airlock_core::{Digest, Timestamp};
+use airlock_merge::{Selection, review_digest};
+use airlock_sandbox::stage::{DiffOptions, Setup, Stage as Staged, Stages};
 use serde_json::{Value, json};
 use support::{Place, READS, action, at, denied, of_action, submit, token, word};
+
+/// A stage with one change, and what a review of it is of.
+fn changed_stage(kernel: &Kernel) -> (Staged, Digest) {
+    let workspace = kernel.workspace();
+    let stages = Stages::open(&workspace.state().path().join("stages")).unwrap();
+    let root = std::path::Path::new(workspace.root().path());
+    let owner = airlock_sandbox::stage_owner();
+    let stage = stages
+        .open_or_create_as("changed", root, owner, Setup::COPY)
+        .unwrap();
+    std::fs::write(stage.layers().upper.join("b.txt"), "b\n").unwrap();
+    let digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
+    (stage, digest)
+}
 
 /// Valid arguments for a tool. A tool that is not listed fails the test: it must be thought about.
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
@@ -21,8 +38,19 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
         "fs.exists" | "fs.read" | "fs.delete" => json!({ "path": "a.txt" }),
         "fs.list" | "policy.init" | "trust.revoke" | "session.create" | "session.list"
         | "approval.read" | "git.status" | "git.diff" | "git.log" => json!({}),
-        "merge.apply" => json!({ "stage": "none", "digest": "0".repeat(64) }),
-        "merge.undo" => json!({}),
+        "merge.apply" => {
+            let (_, digest) = changed_stage(kernel);
+            json!({ "stage": "changed", "digest": digest })
+        }
+        "merge.undo" => {
+            let (mut stage, digest) = changed_stage(kernel);
+            let (everything, now) = (Selection::default(), Timestamp::from_micros(1));
+            let merges = kernel.stages().merges();
+            let merged = merges.merge("merged", &mut stage, &everything, digest, now);
+            // Once merged, it is there for every front.
+            assert!(merged.is_ok_and(|merged| merged.is_complete()) || merges.list().is_ok());
+            json!({})
+        }
         "search.glob" => json!({ "pattern": "*" }),
         "search.grep" => json!({ "pattern": "a" }),
         "policy.update" => json!({ "text": READS }),
@@ -83,6 +111,10 @@ fn expected(front: Front, tool: &str) -> &'static str {
     let own = ["exec.own", "workflow.confirm", "agent.invoke"].contains(&tool);
     if (own || tool.starts_with("approval.")) && front != Front::Cli {
         return "unknown_tool";
+    }
+    // Whoever asks, a person looks first.
+    if tool.starts_with("merge.") {
+        return "review";
     }
     // Not even decided: whoever calls cannot be told from a program.
     if tool == "approval.decide" {

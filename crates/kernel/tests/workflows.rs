@@ -85,11 +85,11 @@ fn open(place: &Place) -> Kernel {
     kernel
 }
 
-fn run(kernel: &Kernel, name: &str, inputs: Value) -> RunReport {
+fn run(kernel: &Kernel, name: &str, inputs: &Value) -> RunReport {
     kernel
         .workflows()
         .unwrap()
-        .run(Front::Cli, name, &inputs)
+        .run(Front::Cli, name, inputs)
         .unwrap()
 }
 
@@ -128,7 +128,7 @@ outputs:
 fn every_step_is_a_call_with_its_decision_and_its_record() {
     let place = place(&[("all", &flow("all", STEPS))]);
     let kernel = open(&place);
-    let report = run(&kernel, "all", json!({ "path": "a.txt" }));
+    let report = run(&kernel, "all", &json!({ "path": "a.txt" }));
     assert_eq!(
         outputs(&report),
         &json!({ "shown": "one\n", "there": true })
@@ -172,24 +172,24 @@ fn a_workflow_does_nothing_its_caller_may_not() {
         ("d", &steering),
     ]);
     let kernel = open(&place);
-    let report = run(&kernel, "reads", json!({ "path": ".env" }));
+    let report = run(&kernel, "reads", &json!({ "path": ".env" }));
     let (step, code, what) = failure(&report);
     assert_eq!((step, code), (Some("env"), "denied"), "{what}");
     assert!(!format!("{report:?}").contains("password"));
     assert_eq!(
-        outputs(&run(&kernel, "lenient", json!({}))),
+        outputs(&run(&kernel, "lenient", &json!({}))),
         &json!({ "ok": false })
     );
     assert_eq!(
-        failure(&run(&kernel, "programs", json!({}))).1,
+        failure(&run(&kernel, "programs", &json!({}))).1,
         "command_not_listed"
     );
     assert_eq!(
-        failure(&run(&kernel, "steering", json!({}))).1,
+        failure(&run(&kernel, "steering", &json!({}))).1,
         "invalid_arguments"
     );
     for path in ["../state", "/etc/passwd"] {
-        let report = run(&kernel, "reads", json!({ "path": path }));
+        let report = run(&kernel, "reads", &json!({ "path": path }));
         assert_eq!(failure(&report).0, Some("env"), "{path}");
     }
 }
@@ -212,9 +212,9 @@ fn inputs_are_checked_and_stay_values() {
         let error = flows.run(Front::Cli, "show", &inputs).unwrap_err();
         assert!(matches!(error, RunError::Inputs(_)), "{inputs}: {error}");
     }
-    let report = run(&kernel, "show", json!({ "path": "--version" }));
+    let report = run(&kernel, "show", &json!({ "path": "--version" }));
     assert_eq!(failure(&report).1, "unsafe_argument");
-    let report = run(&kernel, "show", json!({ "path": "a.txt; cat .env" }));
+    let report = run(&kernel, "show", &json!({ "path": "a.txt; cat .env" }));
     let kept = kernel.workflows().unwrap().find(&report.id).unwrap();
     assert!(!format!("{kept:?}").contains("password"));
     let error = flows.run(Front::Cli, "shwo", &json!({})).unwrap_err();
@@ -229,8 +229,8 @@ fn an_approval_waits_for_a_person_and_for_this_run_alone() {
     );
     let place = place(&[("ask", &ask)]);
     let kernel = open(&place);
-    let first = run(&kernel, "ask", json!({ "path": "a.txt" }));
-    let second = run(&kernel, "ask", json!({ "path": "a.txt" }));
+    let first = run(&kernel, "ask", &json!({ "path": "a.txt" }));
+    let second = run(&kernel, "ask", &json!({ "path": "a.txt" }));
     let RunState::Waiting { step, mut review } = first.state else {
         panic!("{:?}", first.state);
     };
@@ -287,7 +287,7 @@ fn an_agent_is_decided_and_then_unavailable() {
     let place = place(&[("hand", &text)]);
     let kernel = open(&place);
     assert_eq!(
-        failure(&run(&kernel, "hand", json!({}))).1,
+        failure(&run(&kernel, "hand", &json!({}))).1,
         "tool_unavailable"
     );
     let entries = support::records(&kernel);
@@ -445,7 +445,7 @@ fn runs_belong_to_their_owner_and_end_when_they_are_stopped() {
     let ask = flow("ask", "steps: [{ id: sure, approval: 'Sure?' }]\n");
     let place = place(&[("ask", &ask)]);
     let kernel = open(&place);
-    let report = run(&kernel, "ask", json!({}));
+    let report = run(&kernel, "ask", &json!({}));
     let store = MemoryRuns::default();
     let mine: Owner = Owner {
         tenant: "local".parse().unwrap(),
@@ -579,7 +579,7 @@ fn limits_hold_whatever_the_definition_nests() {
     let ours = place(&[("many", &many)]);
     let kernel = open(&ours);
     assert_eq!(
-        failure(&run(&kernel, "many", json!({}))).1,
+        failure(&run(&kernel, "many", &json!({}))).1,
         "too_many_steps"
     );
     let large = flow(
@@ -588,7 +588,7 @@ fn limits_hold_whatever_the_definition_nests() {
     );
     let place = place(&[("large", &large)]);
     std::fs::write(place.path("big.txt"), "x ".repeat(500_000)).unwrap();
-    let report = run(&open(&place), "large", json!({}));
+    let report = run(&open(&place), "large", &json!({}));
     assert!(
         matches!(report.state, RunState::Failed { .. }),
         "{:?}",
@@ -615,7 +615,7 @@ fn a_run_goes_on_only_with_the_definition_it_began_with() {
     );
     trust(&place.open());
     let kernel = open(&place);
-    let report = run(&kernel, "ask", json!({}));
+    let report = run(&kernel, "ask", &json!({}));
     std::fs::write(
         place.path(".airlock/workflows/ask.yaml"),
         ask.replace("Sure?", "Really?"),

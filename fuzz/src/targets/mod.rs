@@ -3,6 +3,7 @@
 mod audit_export;
 mod capability_pattern;
 mod checkpoint;
+mod definitions;
 mod path_glob;
 mod policy_yaml;
 mod record_decoding;
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     audit_export::TARGET,
     capability_pattern::TARGET,
     checkpoint::TARGET,
+    definitions::TARGET,
     path_glob::TARGET,
     policy_yaml::TARGET,
     record_decoding::TARGET,

@@ -22,7 +22,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-cli", 5),
 ];
 
-const PURE: &[&str] = &["airlock-core", "airlock-policy"];
+const PURE: &[&str] = &["airlock-core", "airlock-policy", "airlock-definitions"];
 
 /// Crates that reach the machine, and so have no place in a pure crate.
 const IMPURE: &[&str] = &["libc", "rusqlite", "rustix", "tempfile", "tokio"];

@@ -135,6 +135,14 @@ found, 128+n signal.")]
   airlock tool call fs.read path=README.md"
     )]
     Tool(ToolCommand),
+    /// Give any MCP client governed tools
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock mcp serve
+  airlock mcp serve --http 127.0.0.1:7420"
+    )]
+    Mcp(crate::commands::mcp::McpCommand),
     /// Show and change configuration
     #[command(
         subcommand,

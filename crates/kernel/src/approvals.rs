@@ -46,6 +46,16 @@ impl Kernel {
 
     /// Takes a yes or no of the person at the terminal. A yes holds for this very action, once.
     pub fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
+        self.answer_through(review, approved, Channel::Terminal)
+    }
+
+    /// The same for an answer that came through `channel`, where policy opened the gate to it.
+    pub fn answer_through(
+        &self,
+        review: &mut Review,
+        approved: bool,
+        channel: Channel,
+    ) -> Result<(), AnswerFailure> {
         let now = self.clock().now();
         let policy = self.policy();
         if approved && policy.policy().document().approvals.require_passphrase {
@@ -60,7 +70,7 @@ impl Kernel {
             conditions: vec![Condition::Once],
             rationale: None,
             answered_by: Answerer::Person(self.user().clone()),
-            channel: Channel::Terminal,
+            channel: channel.clone(),
         };
         let current =
             airlock_policy::approval::Binding::of(&review.request, None, policy.generation(), None);
@@ -76,7 +86,7 @@ impl Kernel {
             ("approval", review.approval.id.to_string()),
             ("gate", review.approval.gate.to_string()),
             ("answer", reply.to_owned()),
-            ("channel", Channel::Terminal.to_string()),
+            ("channel", channel.to_string()),
             ("answered_by", self.user().to_string()),
         ];
         entry

@@ -7,6 +7,7 @@
 
 mod approvals;
 mod beneath;
+mod cancel;
 mod clock;
 mod control;
 mod extensions;
@@ -24,6 +25,7 @@ mod workspace;
 
 pub use approvals::AnswerFailure;
 pub use beneath::{OpenError, Root, RootError};
+pub use cancel::Cancel;
 pub use clock::Clock;
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::Front;

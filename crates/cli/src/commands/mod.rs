@@ -6,6 +6,7 @@ mod demo;
 pub(crate) mod doctor;
 mod exec;
 mod init;
+pub(crate) mod mcp;
 mod open;
 mod outcome;
 mod policy;
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Policy(command) => policy::run(global, command, output),
         Command::Audit(command) => audit::run(global, command, output),
         Command::Tool(command) => tool::run(global, command, output),
+        Command::Mcp(command) => mcp::run(global, command, output),
         Command::Config(command) => config::run(global, command, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();

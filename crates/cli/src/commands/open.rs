@@ -42,7 +42,19 @@ pub(super) fn hurried(global: &Global, output: &mut Output) -> Result<Kernel, Fa
     Ok(kernel)
 }
 
+/// The same for a command that stays.
+pub(super) fn staying(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
+    let kernel = opened_for(global, Lifetime::Long)?;
+    announce(&kernel, output);
+    tell(&kernel, output);
+    Ok(kernel)
+}
+
 fn opened(global: &Global) -> Result<Kernel, Failure> {
+    opened_for(global, Lifetime::Command)
+}
+
+fn opened_for(global: &Global, lifetime: Lifetime) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -50,7 +62,7 @@ fn opened(global: &Global) -> Result<Kernel, Failure> {
         workspace: place.workspace.clone(),
         state_home: place.state_home.clone(),
         clock: Clock::system(),
-        lifetime: Lifetime::Command,
+        lifetime,
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
         worker: super::script_worker::program(),

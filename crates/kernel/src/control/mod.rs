@@ -6,6 +6,7 @@
 mod audit_read;
 mod policy_init;
 mod policy_update;
+mod session_view;
 mod trust;
 
 use crate::policy_store::PolicyStore;
@@ -23,6 +24,8 @@ pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>) {
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    registry.add(Box::new(session_view::SessionPolicy::new(store)));
+    registry.add(Box::new(session_view::SessionLog::new(store)));
 }
 
 /// The description of a control syscall: tool and syscall have one name.

@@ -89,7 +89,7 @@ impl Kernel {
         let root = self.workspace().root().path();
         let now = self.clock().now();
         let filter = SearchFilter::new(policy, &ruling.enforcer, &valid.request, root, now);
-        let cancelled = AtomicBool::new(false);
+        let cancelled = crate::cancel::flag();
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,

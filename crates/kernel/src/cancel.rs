@@ -1,0 +1,143 @@
+//! Takes a call back while it runs.
+//!
+//! A call stays on one thread from its start to its end, so what takes it back is handed over
+//! beside the call, by [`Cancel::cover`], and found again by whatever on that thread can be
+//! stopped: a search looks at a flag, a program is ended with everything it started.
+//!
+//! Guarantee: a program that starts after its call was taken back ends at once. Non-guarantee: what
+//! was done before stays done, and the call still has its outcome and its record.
+
+use crate::process::Steering;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+thread_local! {
+    /// What covers the call this thread is on.
+    static COVERING: RefCell<Option<Cancel>> = const { RefCell::new(None) };
+}
+
+/// Takes one call back, from any thread.
+#[derive(Clone, Default)]
+pub struct Cancel {
+    taken_back: Arc<AtomicBool>,
+    /// What steers the program of the call, once there is one.
+    program: Arc<Mutex<Option<Arc<dyn Steering>>>>,
+}
+
+impl Cancel {
+    /// For a call that is wanted, as yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the call back.
+    pub fn cancel(&self) {
+        self.taken_back.store(true, Ordering::SeqCst);
+        let program = self.program().clone();
+        if let Some(program) = program {
+            program.cancel();
+        }
+    }
+
+    /// Whether the call was taken back.
+    pub fn is_cancelled(&self) -> bool {
+        self.taken_back.load(Ordering::SeqCst)
+    }
+
+    /// Runs `call`, which [`Cancel::cancel`] then takes back.
+    pub fn cover<T>(&self, call: impl FnOnce() -> T) -> T {
+        /// Puts back what covered the thread before, also when the call panics.
+        struct Before(Option<Cancel>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                COVERING.set(self.0.take());
+            }
+        }
+        let _before = Before(COVERING.replace(Some(self.clone())));
+        call()
+    }
+
+    fn program(&self) -> std::sync::MutexGuard<'_, Option<Arc<dyn Steering>>> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Cancel").field(&self.is_cancelled()).finish()
+    }
+}
+
+/// Set once the call this thread is on is taken back. Whoever limits its time may set it as well.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    COVERING.with_borrow(|covering| {
+        covering
+            .as_ref()
+            .map_or_else(Arc::default, |cancel| Arc::clone(&cancel.taken_back))
+    })
+}
+
+/// The program of the call this thread is on has started.
+pub(crate) fn started(program: Arc<dyn Steering>) {
+    COVERING.with_borrow(|covering| {
+        let Some(cancel) = covering else {
+            return;
+        };
+        *cancel.program() = Some(Arc::clone(&program));
+        // Taken back between the last look and now; whoever did found no program.
+        if cancel.is_cancelled() {
+            program.cancel();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_sandbox::launch::TerminalSize;
+
+    #[derive(Default)]
+    struct Program(AtomicBool);
+
+    impl Steering for Program {
+        fn cancel(&self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+        fn signal(&self, _: u8) {}
+        fn resize(&self, _: TerminalSize) {}
+    }
+
+    #[test]
+    fn a_program_is_stopped_whether_it_starts_before_or_after() {
+        for before in [true, false] {
+            let cancel = Cancel::new();
+            let program = Arc::new(Program::default());
+            cancel.cover(|| {
+                if before {
+                    cancel.cancel();
+                }
+                started(Arc::clone(&program) as Arc<dyn Steering>);
+                assert_eq!(program.0.load(Ordering::SeqCst), before);
+            });
+            cancel.cancel();
+            assert!(program.0.load(Ordering::SeqCst));
+        }
+    }
+
+    #[test]
+    fn only_the_covered_call_is_taken_back_and_only_while_it_lasts() {
+        let (outer, inner) = (Cancel::new(), Cancel::new());
+        outer.cover(|| {
+            inner.cover(|| {
+                inner.cancel();
+                assert!(flag().load(Ordering::SeqCst));
+            });
+            assert!(!flag().load(Ordering::SeqCst));
+        });
+        outer.cancel();
+        assert!(!flag().load(Ordering::SeqCst));
+        let _ = std::panic::catch_unwind(|| inner.cover(|| panic!("a call that panics")));
+        assert!(!flag().load(Ordering::SeqCst));
+    }
+}

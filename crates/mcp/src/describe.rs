@@ -1,0 +1,136 @@
+//! Tools as MCP describes them.
+//!
+//! Names: MCP allows dots, but several clients and the models behind them do not, so `fs.read` is
+//! offered as `fs_read`. Both names are understood.
+
+use crate::road::ToolInfo;
+use crate::schemas;
+use airlock_core::Effect;
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The name a client sees.
+pub(crate) fn offered_name(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+/// The kernel's name for what a client calls `name`; a name of no tool stays as it is.
+pub(crate) fn kernel_name(tools: &[ToolInfo], name: &str) -> String {
+    tools
+        .iter()
+        .find(|tool| offered_name(&tool.name) == name)
+        .map_or_else(|| name.to_owned(), |tool| tool.name.clone())
+}
+
+pub(crate) fn tool(info: &ToolInfo) -> Tool {
+    let mut description = info.summary.clone();
+    if let Some(example) = info.examples.first().filter(|example| *example != "{}") {
+        description = format!("{description}. Arguments, for example: {example}");
+    }
+    let tool = Tool::new(offered_name(&info.name), description, object(&info.schema))
+        .with_title(info.name.clone())
+        .with_annotations(annotations(info));
+    match schemas::output(&info.name) {
+        Some(schema) => tool.with_raw_output_schema(object(&schema)),
+        None => tool,
+    }
+}
+
+fn object(schema: &Value) -> Arc<JsonObject> {
+    let mut object = schema.as_object().cloned().unwrap_or_default();
+    // The names of our types mean nothing to a client.
+    object.remove("title");
+    object
+        .entry("type")
+        .or_insert_with(|| Value::from("object"));
+    Arc::new(object)
+}
+
+/// Hints, as the protocol calls them: a client may show them, policy never reads them.
+fn annotations(info: &ToolInfo) -> ToolAnnotations {
+    // The same bytes again, or what is gone again: nothing more happens.
+    let repeatable = ["fs.write", "fs.delete"].contains(&info.name.as_str());
+    ToolAnnotations::with_title(info.name.clone())
+        .read_only(info.read_only)
+        .destructive(!info.read_only)
+        .idempotent(info.read_only || repeatable)
+        .open_world(info.effects.contains(Effect::Network))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::EffectSet;
+    use serde_json::json;
+
+    fn info(name: &str, read_only: bool, effects: &[Effect]) -> ToolInfo {
+        ToolInfo {
+            name: name.to_owned(),
+            summary: "Do it".to_owned(),
+            schema: json!({ "title": "Arguments", "properties": {} }),
+            examples: vec![r#"{"path":"a"}"#.to_owned()],
+            read_only,
+            effects: EffectSet::of(effects),
+        }
+    }
+
+    #[test]
+    fn hints_follow_from_what_the_syscall_does() {
+        for (info, hints) in [
+            (
+                info("fs.read", true, &[Effect::Read]),
+                [true, false, true, false],
+            ),
+            (
+                info("fs.write", false, &[Effect::Write]),
+                [false, true, true, false],
+            ),
+            (
+                info("exec.run", false, &[Effect::Execute]),
+                [false, true, false, false],
+            ),
+            (
+                info("net.connect", false, &[Effect::Network]),
+                [false, true, false, true],
+            ),
+        ] {
+            let tool = tool(&info);
+            let found = tool.annotations.unwrap();
+            let found = [
+                found.read_only_hint,
+                found.destructive_hint,
+                found.idempotent_hint,
+                found.open_world_hint,
+            ];
+            assert_eq!(found, hints.map(Some), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn both_names_of_a_tool_lead_to_it_and_no_other_does() {
+        let tools = [
+            info("fs.read", true, &[]),
+            info("session.set_mode", false, &[]),
+        ];
+        for (asked, meant) in [
+            ("fs_read", "fs.read"),
+            ("fs.read", "fs.read"),
+            ("session_set_mode", "session.set_mode"),
+            ("fs/read", "fs/read"),
+            ("../fs.read", "../fs.read"),
+            ("FS_READ", "FS_READ"),
+        ] {
+            assert_eq!(kernel_name(&tools, asked), meant);
+        }
+    }
+
+    #[test]
+    fn a_schema_is_an_object_without_names_of_ours() {
+        let tool = tool(&info("fs.read", true, &[]));
+        assert_eq!(tool.input_schema.get("type"), Some(&json!("object")));
+        assert_eq!(tool.input_schema.get("title"), None);
+        let description = tool.description.unwrap();
+        assert!(description.contains(r#"{"path":"a"}"#), "{description}");
+    }
+}

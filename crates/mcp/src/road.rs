@@ -1,0 +1,132 @@
+//! What the server needs of the kernel, wherever that runs.
+
+use airlock_core::{CapabilityForm, EffectSet, SessionId, Syscall};
+use airlock_kernel::tools::ToolSpec;
+use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Outcome, Review};
+use airlock_policy::approval::{Channel, Gate, may_answer};
+use airlock_policy::capability::CapabilitySet;
+use serde_json::Value;
+
+/// A tool as the kernel describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolInfo {
+    /// Its name, `area.verb`.
+    pub name: String,
+    /// One line for people and models.
+    pub summary: String,
+    /// JSON Schema of its arguments.
+    pub schema: Value,
+    /// Argument objects, as JSON text, that are valid.
+    pub examples: Vec<String>,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// What the syscall behind it does.
+    pub effects: EffectSet,
+}
+
+/// The one entry to the kernel, for the front `mcp`. Every method may block.
+pub trait Road: Send + Sync + 'static {
+    /// A session for a client that begins to work.
+    fn begin(&self) -> SessionId;
+
+    /// The tools this front may know of, in an order that does not change.
+    fn tools(&self) -> Vec<ToolInfo>;
+
+    /// Takes `call` down the road, until `cancel` takes it back.
+    fn call(&self, call: &Call, cancel: &Cancel) -> Outcome;
+
+    /// Whether policy lets `gate` be answered through the client.
+    fn opened_to_client(&self, gate: Gate) -> bool;
+
+    /// Takes the answer of the person behind the client. The same call, made again, then has it.
+    fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure>;
+}
+
+impl Road for Kernel {
+    fn begin(&self) -> SessionId {
+        let id = uuid::Uuid::now_v7();
+        // An id of letters and digits is always one.
+        SessionId::new(&format!("mcp-{id}")).unwrap_or_else(|_| unnamed())
+    }
+
+    fn tools(&self) -> Vec<ToolInfo> {
+        let tools = self.registry().list();
+        tools
+            .filter(|tool| tool.open_to(Front::Mcp))
+            .filter_map(|tool| info(tool.spec()))
+            .collect()
+    }
+
+    fn call(&self, call: &Call, cancel: &Cancel) -> Outcome {
+        cancel.cover(|| self.submit(Front::Mcp, call))
+    }
+
+    fn opened_to_client(&self, gate: Gate) -> bool {
+        let rules = self.policy().answer_rules();
+        may_answer(gate, &Channel::McpElicitation, &rules).is_ok()
+    }
+
+    fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
+        self.answer_through(review, approved, Channel::McpElicitation)
+    }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a constant that a test reads, and no session is no answer"
+)]
+fn unnamed() -> SessionId {
+    SessionId::new("mcp").expect("a plain word is a session id")
+}
+
+/// The tool, unless no policy could ever let this front use it.
+fn info(spec: &ToolSpec) -> Option<ToolInfo> {
+    let syscall = Syscall::parse(spec.syscall).ok()?;
+    grantable(syscall).then(|| ToolInfo {
+        name: spec.name.to_owned(),
+        summary: spec.summary.to_owned(),
+        schema: (spec.schema)(),
+        examples: spec.examples.iter().map(ToString::to_string).collect(),
+        read_only: spec.read_only,
+        effects: syscall.spec().effects,
+    })
+}
+
+/// Whether this front's manifest has the capability. To list what it gave up for good would only
+/// invite denials.
+fn grantable(syscall: Syscall) -> bool {
+    let set = |patterns: &[&str]| CapabilitySet::parse(patterns).ok();
+    let (Some(allow), Some(deny)) = (set(Front::Mcp.allow()), set(Front::Mcp.deny())) else {
+        return false;
+    };
+    let sample = match syscall.spec().capability {
+        CapabilityForm::Fixed(name) => name.to_owned(),
+        CapabilityForm::Path(name) => format!("{name}./workspace/file"),
+        CapabilityForm::Host(name) | CapabilityForm::Secret(name) => format!("{name}.any"),
+        CapabilityForm::Tool(name) => format!("{name}.any.any"),
+    };
+    allow.contains(&sample) && !deny.contains(&sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_alone_may_do_is_not_offered() {
+        for (name, offered) in [
+            ("fs.read", true),
+            ("exec.run", true),
+            ("session.log", true),
+            ("net.connect", true),
+            ("policy.update", false),
+            ("trust.approve", false),
+            ("approval.decide", false),
+            ("audit.read", false),
+            ("stage.drop", false),
+        ] {
+            assert_eq!(grantable(Syscall::parse(name).unwrap()), offered, "{name}");
+        }
+        assert_eq!(unnamed().to_string(), "mcp");
+    }
+}

@@ -46,7 +46,7 @@ impl Kernel {
 
     /// Takes a yes or no of the person at the terminal. A yes holds for this very action, once.
     pub fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
-        self.answer_through(review, approved, Channel::Terminal)
+        self.answer_through(review, approved, &Channel::Terminal)
     }
 
     /// The same for an answer that came through `channel`, where policy opened the gate to it.
@@ -54,7 +54,7 @@ impl Kernel {
         &self,
         review: &mut Review,
         approved: bool,
-        channel: Channel,
+        channel: &Channel,
     ) -> Result<(), AnswerFailure> {
         let now = self.clock().now();
         let policy = self.policy();

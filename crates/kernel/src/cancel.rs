@@ -79,12 +79,12 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
 }
 
 /// The program of the call this thread is on has started.
-pub(crate) fn started(program: Arc<dyn Steering>) {
+pub(crate) fn started(program: &Arc<dyn Steering>) {
     COVERING.with_borrow(|covering| {
         let Some(cancel) = covering else {
             return;
         };
-        *cancel.program() = Some(Arc::clone(&program));
+        *cancel.program() = Some(Arc::clone(program));
         // Taken back between the last look and now; whoever did found no program.
         if cancel.is_cancelled() {
             program.cancel();
@@ -117,7 +117,8 @@ mod tests {
                 if before {
                     cancel.cancel();
                 }
-                started(Arc::clone(&program) as Arc<dyn Steering>);
+                let steering: Arc<dyn Steering> = program.clone();
+                started(&steering);
                 assert_eq!(program.0.load(Ordering::SeqCst), before);
             });
             cancel.cancel();

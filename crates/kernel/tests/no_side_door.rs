@@ -19,7 +19,7 @@ use support::{Place, READS, action, at, denied, of_action, submit, token, word};
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
     match tool {
         "fs.exists" | "fs.read" => json!({ "path": "a.txt" }),
-        "fs.list" | "policy.init" | "trust.revoke" => json!({}),
+        "fs.list" | "policy.init" | "trust.revoke" | "session.policy" | "session.log" => json!({}),
         "search.glob" => json!({ "pattern": "*" }),
         "search.grep" => json!({ "pattern": "a" }),
         "policy.update" => json!({ "text": READS }),
@@ -53,8 +53,8 @@ fn expected(front: Front, tool: &str) -> &'static str {
     match tool {
         "policy.update" | "trust.approve" => "review",
         "audit.read" | "trust.revoke" | "stage.read" => "done",
-        // No rule of this policy allows running anything.
-        "exec.run" | "exec.own" => "denied",
+        // No rule of this policy allows running anything, or names a session's own view.
+        "exec.run" | "exec.own" | "session.policy" | "session.log" => "denied",
         // There is no such stage.
         "stage.drop" => "stage_failed",
         // There is a policy already.
@@ -135,7 +135,10 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
             assert!(by_rule || by_manifest, "{front} {tool}: {deciding:?}");
             assert_eq!(
                 by_rule,
-                front == Front::Cli || expected(front, tool) == "done" || tool == "exec.run",
+                front == Front::Cli
+                    || expected(front, tool) == "done"
+                    || tool == "exec.run"
+                    || tool.starts_with("session."),
                 "{front} {tool}: {deciding:?}"
             );
             let entries = of_action(&kernel, &refusal.action);

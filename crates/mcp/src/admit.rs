@@ -88,7 +88,10 @@ mod tests {
         let long = vec![b' '; MOST_BYTES + 1];
         for (bytes, want) in [
             (&br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#[..], None),
-            (br#"{"jsonrpc":"2.0","method":"notifications/made-up"}"#, None),
+            (
+                br#"{"jsonrpc":"2.0","method":"notifications/made-up"}"#,
+                None,
+            ),
             (b"{", parse),
             (b"\xff\xfe", parse),
             (b"nonsense", parse),
@@ -112,8 +115,14 @@ mod tests {
     #[test]
     fn a_malformed_request_is_answered_by_its_id_where_it_has_one() {
         for (text, id) in [
-            (r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, Some(RequestId::String("a".into()))),
-            (r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, Some(RequestId::Number(7))),
+            (
+                r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#,
+                Some(RequestId::String("a".into())),
+            ),
+            (
+                r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#,
+                Some(RequestId::Number(7)),
+            ),
             (r#"{"jsonrpc":"1.0","id":[7],"method":"ping"}"#, None),
         ] {
             assert_eq!(message(text.as_bytes()).unwrap_err().id, id, "{text}");
@@ -129,7 +138,10 @@ mod tests {
     }
 
     fn json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![any::<i64>().prop_map(Value::from), ".*".prop_map(Value::from)];
+        let leaf = prop_oneof![
+            any::<i64>().prop_map(Value::from),
+            ".*".prop_map(Value::from)
+        ];
         leaf.prop_recursive(4, 64, 8, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),

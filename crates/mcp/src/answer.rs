@@ -19,8 +19,7 @@ pub(crate) fn result(outcome: Outcome) -> Result<CallToolResult, ErrorData> {
 }
 
 fn is_unknown_tool(failed: &Failed) -> bool {
-    let code: &str = &failed.code;
-    code == "unknown_tool"
+    failed.code == "unknown_tool"
 }
 
 fn unknown_tool(failed: &Failed) -> ErrorData {
@@ -29,9 +28,10 @@ fn unknown_tool(failed: &Failed) -> ErrorData {
 }
 
 fn happened(done: Done) -> CallToolResult {
-    let value = match done.value {
-        object @ Value::Object(_) => object,
-        other => json!({ "result": other }),
+    let value = if done.value.is_object() {
+        done.value
+    } else {
+        json!({ "result": done.value })
     };
     let mut content = vec![ContentBlock::text(value.to_string())];
     let notes = [
@@ -48,7 +48,7 @@ fn happened(done: Done) -> CallToolResult {
     );
     let mut result = CallToolResult::success(content);
     result.structured_content = Some(value);
-    result.meta = Some(meta(&done.action.to_string()));
+    result.meta = Some(meta(done.action.as_ref()));
     result
 }
 
@@ -72,7 +72,7 @@ fn denial(denied: &Denied) -> CallToolResult {
         "reasons": reasons,
         "fixes": fixes,
     });
-    error(text, data, &denied.action.to_string())
+    error(text, data, denied.action.as_ref())
 }
 
 /// Nothing happened yet, and nothing will by asking again before a person answered.
@@ -105,7 +105,7 @@ fn pending(review: &Review) -> CallToolResult {
         "expires": approval.expires,
         "action": review.action,
     });
-    error(text, data, &review.action.to_string())
+    error(text, data, review.action.as_ref())
 }
 
 fn failure(failed: &Failed) -> CallToolResult {
@@ -122,7 +122,7 @@ fn failure(failed: &Failed) -> CallToolResult {
         "retryable": failed.retryable,
         "action": failed.action,
     });
-    error(text, data, &failed.action.to_string())
+    error(text, data, failed.action.as_ref())
 }
 
 fn error(text: String, data: Value, action: &str) -> CallToolResult {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
 
 /// Calls that run at once, of all clients together.
 pub(crate) const AT_ONCE: usize = 8;
@@ -21,6 +22,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct Calls {
     road: Arc<dyn Road>,
     slots: Arc<Semaphore>,
+    ending: CancellationToken,
 }
 
 /// Takes a call back when whoever waits for it is gone.
@@ -33,10 +35,12 @@ impl Drop for TakenBack {
 }
 
 impl Calls {
-    pub(crate) fn new(road: Arc<dyn Road>) -> Self {
+    /// Runs calls until `ending` takes all of them back.
+    pub(crate) fn new(road: Arc<dyn Road>, ending: CancellationToken) -> Self {
         Self {
             road,
             slots: Arc::new(Semaphore::new(AT_ONCE)),
+            ending,
         }
     }
 
@@ -56,6 +60,7 @@ impl Calls {
         let slot = tokio::select! {
             slot = Arc::clone(&self.slots).acquire_owned() => slot.map_err(|_| ending())?,
             () = context.ct.cancelled() => return Err(taken_back()),
+            () = self.ending.cancelled() => return Err(ending()),
         };
         let (road, covered) = (Arc::clone(&self.road), cancel.clone());
         let mut running = tokio::task::spawn_blocking(move || {
@@ -68,6 +73,7 @@ impl Calls {
             tokio::select! {
                 ended = &mut running => return ended.map_err(|_| broken()),
                 () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+                () = self.ending.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
                 () = progress.tick() => progress.tell(context).await,
             }
         }

@@ -38,6 +38,8 @@ pub(crate) fn tool(info: &ToolInfo) -> Tool {
 }
 
 fn object(schema: &Value) -> Arc<JsonObject> {
+    let mut schema = schema.clone();
+    narrow(&mut schema);
     let mut object = schema.as_object().cloned().unwrap_or_default();
     // The names of our types mean nothing to a client.
     object.remove("title");
@@ -45,6 +47,30 @@ fn object(schema: &Value) -> Arc<JsonObject> {
         .entry("type")
         .or_insert_with(|| Value::from("object"));
     Arc::new(object)
+}
+
+/// Leaves `null` out where it only means absent: several models take one type a value and no more.
+fn narrow(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::Array(types)) = fields.get_mut("type") {
+                types.retain(|one| one != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    fields.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+                choices.retain(|one| one.get("type").is_none_or(|kind| kind != "null"));
+            }
+            if fields.get("default").is_some_and(Value::is_null) {
+                fields.remove("default");
+            }
+            fields.values_mut().for_each(narrow);
+        }
+        Value::Array(items) => items.iter_mut().for_each(narrow),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Hints, as the protocol calls them: a client may show them, policy never reads them.
@@ -123,6 +149,24 @@ mod tests {
         ] {
             assert_eq!(kernel_name(&tools, asked), meant);
         }
+    }
+
+    #[test]
+    fn absent_is_said_by_leaving_out_and_not_by_null() {
+        let mut schema = json!({ "properties": {
+            "a": { "type": ["string", "null"], "default": null },
+            "b": { "type": "array", "items": { "type": ["integer", "null"] } },
+            "c": { "anyOf": [{ "$ref": "#/$defs/x" }, { "type": "null" }] },
+            "default": { "type": "string", "default": "x" },
+        } });
+        narrow(&mut schema);
+        let want = json!({ "properties": {
+            "a": { "type": "string" },
+            "b": { "type": "array", "items": { "type": "integer" } },
+            "c": { "anyOf": [{ "$ref": "#/$defs/x" }] },
+            "default": { "type": "string", "default": "x" },
+        } });
+        assert_eq!(schema, want);
     }
 
     #[test]

@@ -29,7 +29,11 @@ pub(crate) enum Said {
 }
 
 /// Whether the question may go through the client, and the client can put it.
-pub(crate) fn may_ask(road: &dyn Road, review: &Review, context: &RequestContext<RoleServer>) -> bool {
+pub(crate) fn may_ask(
+    road: &dyn Road,
+    review: &Review,
+    context: &RequestContext<RoleServer>,
+) -> bool {
     let capability = context
         .client_capabilities()
         .and_then(|capabilities| capabilities.elicitation);
@@ -109,14 +113,38 @@ mod tests {
     #[test]
     fn only_a_plain_yes_counts_as_one() {
         for (action, content, said) in [
-            (ElicitationAction::Accept, json!({ "answer": "approve" }), Said::Yes),
-            (ElicitationAction::Accept, json!({ "answer": "deny" }), Said::No),
-            (ElicitationAction::Accept, json!({ "answer": "Approve" }), Said::Nothing),
-            (ElicitationAction::Accept, json!({ "answer": true }), Said::Nothing),
+            (
+                ElicitationAction::Accept,
+                json!({ "answer": "approve" }),
+                Said::Yes,
+            ),
+            (
+                ElicitationAction::Accept,
+                json!({ "answer": "deny" }),
+                Said::No,
+            ),
+            (
+                ElicitationAction::Accept,
+                json!({ "answer": "Approve" }),
+                Said::Nothing,
+            ),
+            (
+                ElicitationAction::Accept,
+                json!({ "answer": true }),
+                Said::Nothing,
+            ),
             (ElicitationAction::Accept, json!("approve"), Said::Nothing),
             (ElicitationAction::Accept, json!({}), Said::Nothing),
-            (ElicitationAction::Decline, json!({ "answer": "approve" }), Said::No),
-            (ElicitationAction::Cancel, json!({ "answer": "approve" }), Said::Nothing),
+            (
+                ElicitationAction::Decline,
+                json!({ "answer": "approve" }),
+                Said::No,
+            ),
+            (
+                ElicitationAction::Cancel,
+                json!({ "answer": "approve" }),
+                Said::Nothing,
+            ),
         ] {
             let answer = ElicitResult::new(action).with_content(content.clone());
             assert_eq!(heard(&answer), said, "{content}");

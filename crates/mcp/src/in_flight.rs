@@ -95,7 +95,10 @@ mod tests {
         let flight = InFlight::default();
         flight.receive(&ping(1)).unwrap();
         let refused = flight.receive(&ping(1)).unwrap_err();
-        assert_eq!((refused.id, refused.error.code), (None, ErrorCode::INVALID_REQUEST));
+        assert_eq!(
+            (refused.id, refused.error.code),
+            (None, ErrorCode::INVALID_REQUEST)
+        );
         flight.sent(Some(&RequestId::Number(1)));
         flight.receive(&ping(1)).unwrap();
     }
@@ -107,7 +110,8 @@ mod tests {
         let refused = flight.receive(&ping(MOST)).unwrap_err();
         assert_eq!(refused.error.code, BUSY);
         assert_eq!(refused.id, Some(RequestId::Number(32)));
-        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
+        let cancel =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#;
         flight.receive(&message(cancel)).unwrap();
         flight.receive(&ping(MOST)).unwrap();
     }

@@ -23,6 +23,8 @@ mod road;
 mod schemas;
 mod stdio;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use http::{BindError, Bound};

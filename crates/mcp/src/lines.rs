@@ -44,8 +44,8 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
         write: impl AsyncWrite + Unpin + Send + 'static,
         gone: CancellationToken,
     ) -> (Self, tokio::task::JoinHandle<()>) {
-        let (queue, waiting) = mpsc::channel(QUEUE);
-        let writing = tokio::spawn(write_all(waiting, write, gone));
+        let (queue, queued) = mpsc::channel(QUEUE);
+        let writing = tokio::spawn(write_all(queued, write, gone));
         let lines = Self {
             read,
             line: Vec::new(),
@@ -67,7 +67,8 @@ impl<R: AsyncBufRead + Unpin + Send> Lines<R> {
             let taken = end.map_or(found.len(), |end| end + 1);
             let fits = self.line.len() + taken <= admit::MOST_BYTES + 1;
             if fits && !self.skipping {
-                self.line.extend_from_slice(found.get(..taken).unwrap_or_default());
+                self.line
+                    .extend_from_slice(found.get(..taken).unwrap_or_default());
             }
             self.read.consume(taken);
             if !fits && !self.skipping {
@@ -126,7 +127,8 @@ impl<R: AsyncBufRead + Unpin + Send> Transport<RoleServer> for Lines<R> {
             };
             // Only now: what waits for a client that does not read still counts.
             in_flight.sent(answered.as_ref());
-            sent.then_some(()).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+            sent.then_some(())
+                .ok_or_else(|| io::ErrorKind::BrokenPipe.into())
         }
     }
 
@@ -161,11 +163,11 @@ fn line_of(message: &impl serde::Serialize) -> Vec<u8> {
 }
 
 async fn write_all(
-    mut waiting: mpsc::Receiver<Vec<u8>>,
+    mut queued: mpsc::Receiver<Vec<u8>>,
     mut write: impl AsyncWrite + Unpin,
     gone: CancellationToken,
 ) {
-    while let Some(line) = waiting.recv().await {
+    while let Some(line) = queued.recv().await {
         let written = async {
             write.write_all(&line).await?;
             write.flush().await
@@ -195,7 +197,10 @@ mod tests {
         drop(lines);
         writing.await.unwrap();
         let mut said = String::new();
-        BufReader::new(client).read_to_string(&mut said).await.unwrap();
+        BufReader::new(client)
+            .read_to_string(&mut said)
+            .await
+            .unwrap();
         (passed, said)
     }
 
@@ -203,7 +208,14 @@ mod tests {
     async fn bad_lines_are_answered_and_the_next_good_one_is_read() {
         let good = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
         let huge = vec![b'x'; admit::MOST_BYTES * 2];
-        let input = [&b"{broken\n\n   \r\n[]\n"[..], &huge, b"\n", good, b"\r\n", b"half a mess"];
+        let input = [
+            &b"{broken\n\n   \r\n[]\n"[..],
+            &huge,
+            b"\n",
+            good,
+            b"\r\n",
+            b"half a mess",
+        ];
         let (passed, said) = feed(input.concat()).await;
         assert_eq!(passed, 1);
         let codes: Vec<i64> = said

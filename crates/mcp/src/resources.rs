@@ -89,9 +89,10 @@ pub(crate) fn contents(uri: String, outcome: Outcome) -> Result<ReadResourceResu
             })),
         )),
         Outcome::Failed(failed) => Err(ErrorData::new(
-            match &*failed.code {
-                "invalid_arguments" => ErrorCode::INVALID_PARAMS,
-                _ => ErrorCode::INTERNAL_ERROR,
+            if failed.code == "invalid_arguments" {
+                ErrorCode::INVALID_PARAMS
+            } else {
+                ErrorCode::INTERNAL_ERROR
             },
             failed.what.clone(),
             Some(json!({ "code": failed.code, "fix": failed.fix })),
@@ -118,7 +119,12 @@ mod tests {
 
     #[test]
     fn only_exact_names_are_resources() {
-        for uri in [POLICY, TAIL, "airlock://audit/tail/1", "airlock://audit/tail/007"] {
+        for uri in [
+            POLICY,
+            TAIL,
+            "airlock://audit/tail/1",
+            "airlock://audit/tail/007",
+        ] {
             assert!(find(uri).is_ok(), "{uri}");
         }
         for uri in [

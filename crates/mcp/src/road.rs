@@ -58,6 +58,10 @@ impl Road for Kernel {
     }
 
     fn call(&self, call: &Call, cancel: &Cancel) -> Outcome {
+        if call.name == "session.log" {
+            // What a client was just told is in it; where it cannot be, the call itself will say so.
+            let _flushed = self.log().flush();
+        }
         cancel.cover(|| self.submit(Front::Mcp, call))
     }
 
@@ -67,7 +71,7 @@ impl Road for Kernel {
     }
 
     fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
-        self.answer_through(review, approved, Channel::McpElicitation)
+        self.answer_through(review, approved, &Channel::McpElicitation)
     }
 }
 

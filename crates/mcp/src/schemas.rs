@@ -1,6 +1,7 @@
 //! What results look like, where that is known for every result of a tool.
 //!
-//! Each says only what always holds; a tool that is not here promises nothing about its result.
+//! Each says only what always holds, of a result or of what is said in its place: clients check
+//! both. A tool that is not here promises nothing.
 
 use serde_json::{Value, json};
 
@@ -77,7 +78,16 @@ pub(crate) fn output(name: &str) -> Option<Value> {
         ),
         _ => return None,
     };
-    Some(json!({ "type": "object", "properties": properties, "required": required }))
+    let mut schema = json!({
+        "type": "object",
+        "properties": properties,
+        "anyOf": [{ "required": required }, { "required": ["status"] }],
+    });
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        let status = "Instead of a result: denied, needs_review or failed";
+        properties.insert("status".to_owned(), text(status));
+    }
+    Some(schema)
 }
 
 fn text(about: &str) -> Value {

@@ -48,7 +48,7 @@ impl Planned {
             stdout: &mut stdout,
             stderr: &mut stderr,
             terminal: None,
-            started: &crate::cancel::started,
+            started: &|program| crate::cancel::started(&program),
         };
         let ran = self.within(workspace, attached)?;
         let mut value = told(&ran);

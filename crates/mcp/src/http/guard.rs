@@ -5,16 +5,17 @@
 //! does not know the token.
 
 use super::Service;
-use super::reply::{Reply, error, refuse};
+use super::reply::{Refused, Reply, error, refuse};
 use super::sessions::Sessions;
 use crate::admit;
+use crate::in_flight::InFlight;
 use crate::token::Token;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
-use rmcp::model::JsonRpcError;
+use rmcp::model::{JsonRpcMessage, RequestId};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +24,6 @@ use tower_service::Service as _;
 /// The one path there is.
 pub(crate) const PATH: &str = "/mcp";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// How long a request may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(30);
 
 pub(super) struct Guard {
     /// What `Host` may be.
@@ -32,6 +31,8 @@ pub(super) struct Guard {
     token: Token,
     sessions: Arc<Sessions>,
     service: Service,
+    /// How long a body may take to arrive.
+    arrival: Duration,
 }
 
 impl Guard {
@@ -40,67 +41,91 @@ impl Guard {
         token: Token,
         sessions: Arc<Sessions>,
         service: Service,
+        arrival: Duration,
     ) -> Self {
         Self {
             authorities: authorities(address),
             token,
             sessions,
             service,
+            arrival,
         }
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
-        match self.admit(request).await {
-            Ok(request) => match self.service.clone().call(request).await {
-                Ok(reply) => reply,
-                Err(never) => match never {},
-            },
-            Err(reply) => *reply,
+        let (request, begun) = match self.admit(request).await {
+            Ok(admitted) => admitted,
+            Err(refused) => return refused.into_reply(),
+        };
+        let reply = match self.service.clone().call(request).await {
+            Ok(reply) => reply,
+            Err(never) => match never {},
+        };
+        if !reply.status().is_success()
+            && let Some(begun) = begun
+        {
+            begun.end();
         }
+        reply
     }
 
-    async fn admit(&self, request: Request<Incoming>) -> Result<Request<Full<Bytes>>, Box<Reply>> {
+    async fn admit(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<(Request<Full<Bytes>>, Option<Begun>), Refused> {
         if request.uri().path() != PATH || request.uri().query().is_some() {
-            return Err(refused(StatusCode::NOT_FOUND, "there is only /mcp here"));
+            return Err(refuse(StatusCode::NOT_FOUND, "there is only /mcp here"));
         }
         look_at(request.headers(), &self.authorities, &self.token)?;
         if ![Method::GET, Method::POST, Method::DELETE].contains(request.method()) {
             let why = "use GET, POST or DELETE";
-            return Err(refused(StatusCode::METHOD_NOT_ALLOWED, why));
+            return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         let posted = request.method() == Method::POST;
         let (head, body) = request.into_parts();
-        let body = arrive(body).await?;
-        if posted {
-            self.look_into(&head.headers, &body)?;
-        }
-        Ok(Request::from_parts(head, Full::new(body)))
+        let body = arrive(body, self.arrival).await?;
+        let begun = if posted {
+            self.look_into(&head.headers, &body)?
+        } else {
+            None
+        };
+        Ok((Request::from_parts(head, Full::new(body)), begun))
     }
 
     /// Bounds what a client has in flight, and what it sends.
-    fn look_into(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), Box<Reply>> {
-        let spoken = |refusal: JsonRpcError| Box::new(error(&refusal));
-        let message = admit::message(body).map_err(spoken)?;
+    fn look_into(&self, headers: &HeaderMap, body: &[u8]) -> Result<Option<Begun>, Refused> {
+        let message = admit::message(body).map_err(|refusal| error(&refusal))?;
         let Some(session) = headers.get(SESSION) else {
             // Only a new session can be meant.
-            let why = "there are too many sessions: end one, or wait";
-            return if self.sessions.is_full() {
-                Err(refused(StatusCode::SERVICE_UNAVAILABLE, why))
-            } else {
-                Ok(())
-            };
+            if self.sessions.is_full() {
+                let why = "there are too many sessions: end one, or wait";
+                return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, why));
+            }
+            return Ok(None);
         };
         let session = session.to_str().unwrap_or_default();
-        match self.sessions.in_flight(session) {
-            Some(in_flight) => in_flight.receive(&message).map_err(spoken),
-            // The protocol has its own answer to a session that is not there.
-            None => Ok(()),
-        }
+        // The protocol has its own answer to a session that is not there.
+        let Some(in_flight) = self.sessions.in_flight(session) else {
+            return Ok(None);
+        };
+        in_flight
+            .receive(&message)
+            .map_err(|refusal| error(&refusal))?;
+        let JsonRpcMessage::Request(request) = message else {
+            return Ok(None);
+        };
+        Ok(Some(Begun(in_flight, request.id)))
     }
 }
 
-fn refused(status: StatusCode, why: &'static str) -> Box<Reply> {
-    Box::new(refuse(status, why))
+/// A request that counts as unanswered.
+struct Begun(Arc<InFlight>, RequestId);
+
+impl Begun {
+    /// It was not even taken, so no answer will end it.
+    fn end(self) {
+        self.0.sent(Some(&self.1));
+    }
 }
 
 /// Names by which a client on this machine reaches `address`.
@@ -114,13 +139,12 @@ fn authorities(address: SocketAddr) -> Vec<String> {
 }
 
 /// Where it was sent to, where it comes from, and whether it may.
-fn look_at(headers: &HeaderMap, authorities: &[String], token: &Token) -> Result<(), Box<Reply>> {
+fn look_at(headers: &HeaderMap, authorities: &[String], token: &Token) -> Result<(), Refused> {
     let own = |name: &str| authorities.iter().any(|own| own.eq_ignore_ascii_case(name));
-    let host = only(headers, &HOST).map_err(|()| {
-        refused(StatusCode::BAD_REQUEST, "there is more than one Host")
-    })?;
+    let host = only(headers, &HOST)
+        .map_err(|()| refuse(StatusCode::BAD_REQUEST, "there is more than one Host"))?;
     if !host.is_some_and(own) {
-        return Err(refused(StatusCode::FORBIDDEN, "the Host is not this server"));
+        return Err(refuse(StatusCode::FORBIDDEN, "the Host is not this server"));
     }
     let origin = only(headers, &ORIGIN);
     let from_here = match origin {
@@ -129,12 +153,15 @@ fn look_at(headers: &HeaderMap, authorities: &[String], token: &Token) -> Result
         Err(()) => false,
     };
     if !from_here {
-        return Err(refused(StatusCode::FORBIDDEN, "the Origin is not this server"));
+        return Err(refuse(
+            StatusCode::FORBIDDEN,
+            "the Origin is not this server",
+        ));
     }
     let mut given = headers.get_all(AUTHORIZATION).iter();
     match (given.next(), given.next()) {
         (Some(header), None) if token.is_in(header.as_bytes()) => Ok(()),
-        _ => Err(refused(
+        _ => Err(refuse(
             StatusCode::UNAUTHORIZED,
             "a bearer token is needed: `airlock mcp serve` says where it is",
         )),
@@ -152,22 +179,26 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>
 }
 
 /// The whole body, within bounds.
-async fn arrive(body: Incoming) -> Result<Bytes, Box<Reply>> {
+async fn arrive(body: Incoming, patience: Duration) -> Result<Bytes, Refused> {
     let whole = Limited::new(body, admit::MOST_BYTES).collect();
-    match tokio::time::timeout(ARRIVAL, whole).await {
+    match tokio::time::timeout(patience, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             let why = "a request holds at most 4 MiB";
-            Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why))
+            Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, why))
         }
-        Ok(Err(_)) => Err(refused(StatusCode::BAD_REQUEST, "the request broke off")),
-        Err(_) => Err(refused(StatusCode::REQUEST_TIMEOUT, "the request came too slowly")),
+        Ok(Err(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the request broke off")),
+        Err(_) => Err(refuse(
+            StatusCode::REQUEST_TIMEOUT,
+            "the request came too slowly",
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     const WORD: &str = "0123456789abcdef0123456789abcdef";
 
@@ -175,7 +206,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("token");
         std::fs::write(&file, WORD).unwrap();
-        use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         Token::load_or_make(&file).unwrap()
     }
@@ -187,7 +217,9 @@ mod tests {
             headers.append(name, value.parse().unwrap());
         }
         let authorities = authorities(address.parse().unwrap());
-        look_at(&headers, &authorities, &token()).err().map(|reply| reply.status())
+        look_at(&headers, &authorities, &token())
+            .err()
+            .map(|refused| refused.into_reply().status())
     }
 
     #[test]
@@ -208,18 +240,41 @@ mod tests {
             (vec![("host", "evil.example:7000"), may], forbidden),
             (vec![("host", "127.0.0.1:7001"), may], forbidden),
             (vec![("host", "127.0.0.1"), may], forbidden),
-            (vec![("host", "localhost:7000.evil.example"), may], forbidden),
-            (vec![("host", "evil.example@127.0.0.1:7000"), may], forbidden),
+            (
+                vec![("host", "localhost:7000.evil.example"), may],
+                forbidden,
+            ),
+            (
+                vec![("host", "evil.example@127.0.0.1:7000"), may],
+                forbidden,
+            ),
             (vec![("host", "[::1]:7000"), may], forbidden),
             (vec![host, ("host", "evil.example"), may], bad),
             (vec![host, may, ("origin", "null")], forbidden),
             (vec![host, may, ("origin", "")], forbidden),
-            (vec![host, may, ("origin", "https://127.0.0.1:7000")], forbidden),
-            (vec![host, may, ("origin", "http://evil.example")], forbidden),
-            (vec![host, may, ("origin", "http://localhost:3000")], forbidden),
-            (vec![host, may, ("origin", "http://127.0.0.1:7000/")], forbidden),
             (
-                vec![host, may, ("origin", "http://127.0.0.1:7000"), ("origin", "http://evil.example")],
+                vec![host, may, ("origin", "https://127.0.0.1:7000")],
+                forbidden,
+            ),
+            (
+                vec![host, may, ("origin", "http://evil.example")],
+                forbidden,
+            ),
+            (
+                vec![host, may, ("origin", "http://localhost:3000")],
+                forbidden,
+            ),
+            (
+                vec![host, may, ("origin", "http://127.0.0.1:7000/")],
+                forbidden,
+            ),
+            (
+                vec![
+                    host,
+                    may,
+                    ("origin", "http://127.0.0.1:7000"),
+                    ("origin", "http://evil.example"),
+                ],
                 forbidden,
             ),
             (vec![host], unknown),

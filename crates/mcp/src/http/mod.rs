@@ -29,16 +29,32 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at once.
-const CONNECTIONS: usize = 64;
-/// How long the head of a request may take to arrive, and a connection may lie idle.
-const HEAD: Duration = Duration::from_secs(15);
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 32 * 1024;
 /// Header fields of a request.
 const FIELDS: usize = 64;
 /// After an error of the listener, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How much clients may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections at once.
+    pub(crate) connections: usize,
+    /// Sessions at once.
+    pub(crate) sessions: usize,
+    /// How long the head of a request may take to arrive, and a connection may lie idle.
+    pub(crate) head: Duration,
+    /// How long the rest of a request may take to arrive.
+    pub(crate) body: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    connections: 64,
+    sessions: 32,
+    head: Duration::from_secs(15),
+    body: Duration::from_secs(30),
+};
 
 /// Why an address cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -97,24 +113,32 @@ impl Bound {
     /// Serves clients that bear `token` until `stop` says so. Blocks.
     pub fn serve(self, road: Arc<dyn Road>, token: Token, stop: &Stop) -> Result<(), ServeError> {
         let runtime = runtime()?;
-        let ended = runtime.block_on(self.run(road, token, stop.token()));
+        let ended = runtime.block_on(self.run(road, token, LIMITS, stop));
         runtime.shutdown_timeout(PAUSE);
         ended
     }
 
-    async fn run(
+    pub(crate) async fn run(
         self,
         road: Arc<dyn Road>,
         token: Token,
-        stop: &CancellationToken,
+        limits: Limits,
+        stop: &Stop,
     ) -> Result<(), ServeError> {
+        let stop = stop.token();
         let listener =
             tokio::net::TcpListener::from_std(self.listener).map_err(ServeError::Listen)?;
-        let calls = Calls::new(road);
-        let sessions = Arc::new(Sessions::default());
+        let calls = Calls::new(road, stop.clone());
+        let sessions = Arc::new(Sessions::new(limits.sessions));
         let service = service(&calls, &sessions, stop);
-        let guard = Arc::new(Guard::new(self.address, token, sessions, service));
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let guard = Arc::new(Guard::new(
+            self.address,
+            token,
+            sessions,
+            service,
+            limits.body,
+        ));
+        let places = Arc::new(Semaphore::new(limits.connections));
         loop {
             let place = tokio::select! {
                 place = Arc::clone(&places).acquire_owned() => place,
@@ -131,7 +155,7 @@ impl Bound {
             let (guard, stop) = (Arc::clone(&guard), stop.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = converse(stream, guard) => {}
+                    () = converse(stream, guard, limits.head) => {}
                     () = stop.cancelled() => {}
                 }
                 drop(place);
@@ -156,7 +180,7 @@ fn service(calls: &Calls, sessions: &Arc<Sessions>, stop: &CancellationToken) ->
 }
 
 /// Serves one connection to its end.
-async fn converse(stream: TcpStream, guard: Arc<Guard>) {
+async fn converse(stream: TcpStream, guard: Arc<Guard>, head: Duration) {
     let answer = service_fn(move |request| {
         let guard = Arc::clone(&guard);
         async move { Ok::<_, Infallible>(guard.answer(request).await) }
@@ -164,7 +188,7 @@ async fn converse(stream: TcpStream, guard: Arc<Guard>) {
     // Whatever ends it, the connection is over and nobody else's.
     let _ended = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(head)
         .max_buf_size(HEAD_BYTES)
         .max_headers(FIELDS)
         .serve_connection(TokioIo::new(stream), answer)

@@ -9,8 +9,17 @@ use std::convert::Infallible;
 
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
+/// A request that goes no further.
+pub(super) struct Refused(Box<Reply>);
+
+impl Refused {
+    pub(super) fn into_reply(self) -> Reply {
+        *self.0
+    }
+}
+
 /// A refusal, after which the connection is closed: who is refused does not keep a place.
-pub(super) fn refuse(status: StatusCode, why: &'static str) -> Reply {
+pub(super) fn refuse(status: StatusCode, why: &'static str) -> Refused {
     let mut reply = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
@@ -25,11 +34,11 @@ pub(super) fn refuse(status: StatusCode, why: &'static str) -> Reply {
             HeaderValue::from_static("Bearer realm=\"airlock\""),
         );
     }
-    reply
+    Refused(Box::new(reply))
 }
 
 /// A refusal in the protocol's own words.
-pub(super) fn error(error: &JsonRpcError) -> Reply {
+pub(super) fn error(error: &JsonRpcError) -> Refused {
     let body = serde_json::to_vec(error).unwrap_or_default();
     let mut reply = Response::new(Full::new(Bytes::from(body)).boxed());
     *reply.status_mut() = match error.error.code {
@@ -40,5 +49,5 @@ pub(super) fn error(error: &JsonRpcError) -> Reply {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
-    reply
+    Refused(Box::new(reply))
 }

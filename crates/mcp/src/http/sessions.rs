@@ -3,19 +3,17 @@
 use crate::in_flight::{InFlight, answers};
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError,
 };
 use rmcp::transport::streamable_http_server::session::{
     ServerSseMessage, SessionId, SessionManager,
 };
-use rmcp::transport::Transport;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Sessions at once.
-pub(super) const MOST: usize = 32;
 /// An answered request is kept so long for a client that lost its connection.
 const KEPT: Duration = Duration::from_secs(10);
 
@@ -24,32 +22,33 @@ type Inner = <LocalSessionManager as SessionManager>::Transport;
 pub(super) struct Sessions {
     inner: LocalSessionManager,
     flights: Mutex<HashMap<SessionId, Arc<InFlight>>>,
-}
-
-impl Default for Sessions {
-    fn default() -> Self {
-        let mut inner = LocalSessionManager::default();
-        inner.session_config.completed_cache_ttl = KEPT;
-        Self {
-            inner,
-            flights: Mutex::default(),
-        }
-    }
+    most: usize,
 }
 
 /// Why a session could not be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionsError {
-    #[error("there are {MOST} sessions already")]
+    #[error("there are too many sessions")]
     Full,
     #[error(transparent)]
     Session(#[from] LocalSessionManagerError),
 }
 
 impl Sessions {
+    /// Holds at most `most` sessions.
+    pub(super) fn new(most: usize) -> Self {
+        let mut inner = LocalSessionManager::default();
+        inner.session_config.completed_cache_ttl = KEPT;
+        Self {
+            inner,
+            flights: Mutex::default(),
+            most,
+        }
+    }
+
     /// Whether another session is one too many.
     pub(super) fn is_full(&self) -> bool {
-        self.flights().len() >= MOST
+        self.flights().len() >= self.most
     }
 
     /// What the session `id` has in flight.
@@ -72,7 +71,8 @@ impl SessionManager for Sessions {
         }
         let (id, inner) = self.inner.create_session().await?;
         let in_flight = Arc::new(InFlight::default());
-        self.flights().insert(Arc::clone(&id), Arc::clone(&in_flight));
+        self.flights()
+            .insert(Arc::clone(&id), Arc::clone(&in_flight));
         Ok((id, Counted { inner, in_flight }))
     }
 

@@ -23,6 +23,7 @@ mod cases {
     mod hostile;
     mod init;
     mod machine;
+    mod mcp;
     mod policy;
     mod review;
     mod streams;

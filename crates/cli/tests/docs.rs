@@ -36,6 +36,7 @@ const PAGES: &[&str] = &[
     "docs/audit.md",
     "docs/cli.md",
     "docs/doctor.md",
+    "docs/mcp.md",
     "docs/performance.md",
     "docs/policy.md",
     "docs/troubleshooting.md",

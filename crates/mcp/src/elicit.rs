@@ -8,9 +8,10 @@ use crate::road::Road;
 use airlock_kernel::{Review, sanitise_line};
 use rmcp::RoleServer;
 use rmcp::model::{
-    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, EnumSchema,
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, EnumSchema, ServerRequest,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{PeerRequestOptions, RequestContext};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -56,12 +57,25 @@ pub(crate) async fn ask(review: &Review, context: &RequestContext<RoleServer>) -
         message: message(review),
         requested_schema: schema,
     };
-    let asked = context
-        .peer
-        .create_elicitation_with_timeout(question, Some(PATIENCE));
     tokio::select! {
-        answer = asked => answer.map_or(Said::Nothing, |answer| heard(&answer)),
+        answer = put(question, context) => answer.map_or(Said::Nothing, |answer| heard(&answer)),
         () = context.ct.cancelled() => Said::Nothing,
+    }
+}
+
+/// The client's answer to `question`, if it gives one in time.
+async fn put(
+    question: ElicitRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Option<ElicitResult> {
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(question));
+    let options = PeerRequestOptions::with_timeout(PATIENCE);
+    let asked = context.peer.send_request_with_option(request, options);
+    let answer = asked.await.ok()?.await_response().await.ok()?;
+    if let ClientResult::ElicitResult(answer) = answer {
+        Some(answer)
+    } else {
+        None
     }
 }
 

@@ -79,12 +79,16 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
 }
 
 /// The program of the call this thread is on has started.
-pub(crate) fn started(program: &Arc<dyn Steering>) {
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it is handed over like any other hook's"
+)]
+pub(crate) fn started(program: Arc<dyn Steering>) {
     COVERING.with_borrow(|covering| {
         let Some(cancel) = covering else {
             return;
         };
-        *cancel.program() = Some(Arc::clone(program));
+        *cancel.program() = Some(Arc::clone(&program));
         // Taken back between the last look and now; whoever did found no program.
         if cancel.is_cancelled() {
             program.cancel();
@@ -117,8 +121,7 @@ mod tests {
                 if before {
                     cancel.cancel();
                 }
-                let steering: Arc<dyn Steering> = program.clone();
-                started(&steering);
+                started(Arc::clone(&program) as Arc<dyn Steering>);
                 assert_eq!(program.0.load(Ordering::SeqCst), before);
             });
             cancel.cancel();

@@ -34,7 +34,7 @@ make the same call again after that. The resource airlock://policy shows the rul
 pub(crate) struct Handler {
     calls: Calls,
     /// Begun with the first call.
-    session: Arc<OnceLock<SessionId>>,
+    session: Arc<OnceLock<Option<SessionId>>>,
 }
 
 impl Handler {
@@ -52,7 +52,7 @@ impl Handler {
             .ask(move |road| session.get_or_init(|| road.begin()).clone())
             .await?;
         let mut call = Call::new(name, arguments);
-        call.session = Some(session);
+        call.session = session;
         Ok(call)
     }
 

@@ -5,7 +5,7 @@ use airlock_kernel::tools::ToolSpec;
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Outcome, Review};
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_policy::capability::CapabilitySet;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool as the kernel describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +26,8 @@ pub struct ToolInfo {
 
 /// The one entry to the kernel, for the front `mcp`. Every method may block.
 pub trait Road: Send + Sync + 'static {
-    /// A session for a client that begins to work.
-    fn begin(&self) -> SessionId;
+    /// A session for a client that begins to work; none where policy lets it have none.
+    fn begin(&self) -> Option<SessionId>;
 
     /// The tools this front may know of, in an order that does not change.
     fn tools(&self) -> Vec<ToolInfo>;
@@ -43,10 +43,17 @@ pub trait Road: Send + Sync + 'static {
 }
 
 impl Road for Kernel {
-    fn begin(&self) -> SessionId {
-        let id = uuid::Uuid::now_v7();
-        // An id of letters and digits is always one.
-        SessionId::new(&format!("mcp-{id}")).unwrap_or_else(|_| unnamed())
+    fn begin(&self) -> Option<SessionId> {
+        if self.registry().get("session.create").is_err() {
+            // Nothing keeps sessions here: the name only joins a client's records.
+            return SessionId::new(&format!("mcp-{}", uuid::Uuid::now_v7())).ok();
+        }
+        let create = Call::new("session.create", json!({ "title": "an MCP client" }));
+        let Outcome::Done(done) = self.submit(Front::Mcp, &create) else {
+            return None;
+        };
+        let id = done.value.get("id")?.as_str()?;
+        SessionId::new(id).ok()
     }
 
     fn tools(&self) -> Vec<ToolInfo> {
@@ -73,14 +80,6 @@ impl Road for Kernel {
     fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
         self.answer_through(review, approved, &Channel::McpElicitation)
     }
-}
-
-#[expect(
-    clippy::expect_used,
-    reason = "a constant that a test reads, and no session is no answer"
-)]
-fn unnamed() -> SessionId {
-    SessionId::new("mcp").expect("a plain word is a session id")
 }
 
 /// The tool, unless no policy could ever let this front use it.
@@ -131,6 +130,5 @@ mod tests {
         ] {
             assert_eq!(grantable(Syscall::parse(name).unwrap()), offered, "{name}");
         }
-        assert_eq!(unnamed().to_string(), "mcp");
     }
 }

@@ -48,7 +48,7 @@ impl Planned {
             stdout: &mut stdout,
             stderr: &mut stderr,
             terminal: None,
-            started: &|program| crate::cancel::started(&program),
+            started: &crate::cancel::started,
         };
         let ran = self.within(workspace, attached)?;
         let mut value = told(&ran);

@@ -6,6 +6,7 @@ mod ci;
 mod escape;
 mod fuzz;
 mod manifest;
+mod mcp;
 mod setup;
 mod shell;
 mod suggest;
@@ -59,6 +60,12 @@ const CHORES: &[Chore] = &[
         usage: "fuzz [TARGET] [--seconds N | --iterations N] [--seed S] | fuzz --list",
         about: "run the fuzz driver; with --seconds on an optimised build",
         run: fuzz::run,
+    },
+    Chore {
+        name: "mcp",
+        usage: "mcp",
+        about: "the MCP server against the public conformance suite and the Inspector, from npm",
+        run: mcp::run,
     },
     Chore {
         name: "bench",

@@ -1,7 +1,9 @@
 //! `test`: set-up, then every test of the workspace, then one line with the totals.
 //!
 //! The fuzz budget is a test of `airlock-fuzz`, so it runs on the same build and counts as well.
+//! Without arguments the MCP server is held against the public suites, too.
 
+use crate::mcp;
 use crate::setup;
 use crate::shell::{Failure, cargo, say, unstarted};
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,7 +18,12 @@ struct Totals {
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     setup::run(&[])?;
-    let (totals, succeeded) = watch(&mut cargo(&command_line(arguments)))?;
+    let (mut totals, succeeded) = watch(&mut cargo(&command_line(arguments)))?;
+    if arguments.is_empty() {
+        let others = mcp::run_if_possible()?;
+        totals.passed += others.passed;
+        totals.failed += others.failed;
+    }
     say(&format!(
         "{} passed, {} failed",
         totals.passed, totals.failed

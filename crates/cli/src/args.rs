@@ -187,6 +187,14 @@ Files that were changed since stay as they are.")]
   airlock kernel status
   airlock kernel stop")]
     Kernel(crate::commands::kernel::Arguments),
+    /// Give any MCP client governed tools
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock mcp serve
+  airlock mcp serve --http 127.0.0.1:7420"
+    )]
+    Mcp(crate::commands::mcp::McpCommand),
     /// Show and change configuration
     #[command(
         subcommand,

@@ -28,6 +28,7 @@ mod cases {
     mod kernel;
     mod kernel_load;
     mod machine;
+    mod mcp;
     mod merge;
     mod policy;
     mod review;

@@ -39,6 +39,7 @@ const PAGES: &[&str] = &[
     "docs/bootstrap.md",
     "docs/cli.md",
     "docs/doctor.md",
+    "docs/mcp.md",
     "docs/performance.md",
     "docs/policy.md",
     "docs/protocol.md",

@@ -334,6 +334,18 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "ask a person whether a workflow may go on",
     ),
     row(
+        "session.policy",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "read the policy a session works under",
+    ),
+    row(
+        "session.log",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "read a session's own records",
+    ),
+    row(
         "plan.complete",
         Fixed("sessions.write.self"),
         &[Control],

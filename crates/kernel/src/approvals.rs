@@ -1,9 +1,11 @@
-//! Answers of a person: given at a terminal, on the road, to a stored question.
+//! Answers of a person: given at a terminal or through an MCP client, on the road, to a stored
+//! question.
 //!
 //! An answer is a syscall like any other: decided, recorded, carried out. A grant never replaces a
 //! decision: the same call is submitted again, decided again, and only a review that the grant
 //! covers turns into an allow.
 
+use crate::control::Through;
 use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::person::Person;
@@ -80,11 +82,8 @@ impl Kernel {
         review: &mut Review,
         approved: bool,
     ) -> Result<(), AnswerFailure> {
-        let generation = self.policy().generation();
-        // What they were shown is the request they hold, whatever is stored.
-        let shown = Binding::of(&review.request, None, generation, None).action;
         let answering = Answering {
-            shown: Some(shown),
+            shown: Some(shown_action(self, review)),
             ..Answering::plain(approved)
         };
         review.approval = self.answer_request(person, &review.approval.id, &answering)?;
@@ -103,6 +102,46 @@ impl Kernel {
         if approves && self.asks_passphrase() && !person.said_passphrase() {
             return Err(AnswerFailure::Passphrase);
         }
+        self.decide_request(id, answering, Through::Terminal)
+    }
+
+    /// Takes what the person behind an MCP client said to `review`; see [`Self::answer_elicited`].
+    pub fn answer_client(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
+        let shown = shown_action(self, review);
+        review.approval = self.answer_elicited(&review.approval.id, shown, approved)?;
+        Ok(())
+    }
+
+    /// Takes a yes, for once, or no to the stored question `id`, put through an MCP client to the
+    /// person there, who was shown the action with the digest `shown`.
+    ///
+    /// Only for gates that the policy opened to this, and none that a person has to answer
+    /// themselves can be opened. A client cannot be trusted with a passphrase, so where the policy
+    /// asks for one there is no yes this way.
+    pub fn answer_elicited(
+        &self,
+        id: &ApprovalId,
+        shown: Digest,
+        approved: bool,
+    ) -> Result<ApprovalRequest, AnswerFailure> {
+        if approved && self.asks_passphrase() {
+            return Err(AnswerFailure::Passphrase);
+        }
+        let answering = Answering {
+            shown: Some(shown),
+            ..Answering::plain(approved)
+        };
+        self.decide_request(id, &answering, Through::McpElicitation)
+    }
+
+    /// Takes an answer down the road to the stored question. The check of the channel is there,
+    /// beside the question and the policy it was asked under.
+    fn decide_request(
+        &self,
+        id: &ApprovalId,
+        answering: &Answering,
+        through: Through,
+    ) -> Result<ApprovalRequest, AnswerFailure> {
         let mut call = Call::new(
             "approval.decide",
             json!({
@@ -111,6 +150,7 @@ impl Kernel {
                 "conditions": answering.conditions,
                 "because": answering.because,
                 "shown": answering.shown,
+                "through": through,
             }),
         );
         call.person = true;
@@ -130,7 +170,7 @@ impl Kernel {
             what: format!("there is no approval request `{id}`"),
             fix: None,
         })?;
-        self.record_answer(&approval.request, answering)?;
+        self.record_answer(&approval.request, answering, through)?;
         Ok(approval.request)
     }
 
@@ -139,6 +179,7 @@ impl Kernel {
         &self,
         request: &ApprovalRequest,
         answering: &Answering,
+        through: Through,
     ) -> Result<(), AppendError> {
         let now = self.clock().now();
         let mut entry = Entry::new(now, EventType::ApprovalDecided, Stage::Note);
@@ -153,7 +194,7 @@ impl Kernel {
             ("approval", request.id.to_string()),
             ("gate", request.gate.to_string()),
             ("answer", reply.to_owned()),
-            ("channel", Channel::Terminal.to_string()),
+            ("channel", Channel::from(through).to_string()),
             ("answered_by", self.user().to_string()),
         ];
         entry
@@ -161,6 +202,12 @@ impl Kernel {
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
         self.log().append(&entry, Durability::Durable).map(drop)
     }
+}
+
+/// What whoever holds `review` was shown, whatever is stored.
+fn shown_action(kernel: &Kernel, review: &Review) -> Digest {
+    let generation = kernel.policy().generation();
+    Binding::of(&review.request, None, generation, None).action
 }
 
 /// An outcome that is no answer taken, in words.

@@ -58,6 +58,15 @@ impl Cancel {
         call()
     }
 
+    /// Hands over what ends the call where it really runs, outside this process.
+    pub fn steered_by(&self, elsewhere: &Arc<dyn Steering>) {
+        *self.program() = Some(Arc::clone(elsewhere));
+        // Taken back between the last look and now; whoever did found nothing to end.
+        if self.is_cancelled() {
+            elsewhere.cancel();
+        }
+    }
+
     fn program(&self) -> std::sync::MutexGuard<'_, Option<Arc<dyn Steering>>> {
         self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,11 +97,7 @@ pub(crate) fn started(program: Arc<dyn Steering>) {
         let Some(cancel) = covering else {
             return;
         };
-        *cancel.program() = Some(Arc::clone(&program));
-        // Taken back between the last look and now; whoever did found no program.
-        if cancel.is_cancelled() {
-            program.cancel();
-        }
+        cancel.steered_by(&program);
     });
 }
 

@@ -230,7 +230,7 @@ impl PolicyInForce {
     }
 
     /// Who may answer which review, and how.
-    pub(crate) fn answer_rules(&self) -> AnswerRules {
+    pub fn answer_rules(&self) -> AnswerRules {
         AnswerRules::of(&self.engine.policy().document().approvals)
     }
 

@@ -77,6 +77,17 @@ impl Identity {
         )
     }
 
+    /// Whether it is an MCP server of the kernel's user. What runs in a sandbox never is.
+    pub(crate) fn is_mcp_server(&self) -> bool {
+        matches!(
+            self,
+            Self::Front {
+                front: Front::Mcp,
+                ..
+            }
+        )
+    }
+
     /// Where its calls come from.
     pub(crate) fn whence(&self, machine: Option<Machine>) -> Whence {
         let (peer, sandbox) = match self {

@@ -1,7 +1,8 @@
 //! What can be asked over the wire, as data.
 
-use airlock_core::SessionId;
-use airlock_kernel::Outcome;
+use airlock_core::{Digest, SessionId};
+use airlock_kernel::{Call, Outcome};
+use airlock_policy::approval::ApprovalId;
 use airlock_wire::{WireError, code};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,18 @@ pub struct CallParams {
     /// Home and environment of the person; only the command line has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<Person>,
+}
+
+impl CallParams {
+    pub(crate) fn of(call: &Call, person: Option<Person>) -> Self {
+        Self {
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            session: call.session.clone(),
+            unattended: call.unattended,
+            person,
+        }
+    }
 }
 
 /// What a program the person starts may be given of theirs.
@@ -89,6 +102,18 @@ pub(crate) struct SteerParams {
     /// Another size of its terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<Size>,
+}
+
+/// Parameters of `approvals.elicited`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ElicitedParams {
+    /// The question.
+    pub(crate) approval: ApprovalId,
+    /// The digest of the action that was shown.
+    pub(crate) shown: Digest,
+    /// What was said.
+    pub(crate) approved: bool,
 }
 
 /// Parameters of `tools.show`.

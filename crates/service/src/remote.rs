@@ -1,15 +1,19 @@
 //! A running kernel, seen from a command.
 
 use crate::lock::running;
-use crate::methods::{CallParams, CallResult, ExecParams, Person, Size, SteerParams};
+use crate::methods::{
+    CallParams, CallResult, ElicitedParams, ExecParams, Person, Size, SteerParams,
+};
 use crate::service::Settings;
-use airlock_core::WorkspaceId;
-use airlock_kernel::{Call, Front};
+use airlock_core::{Digest, WorkspaceId};
+use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Steering};
+use airlock_policy::approval::{ApprovalId, Gate};
 use airlock_sandbox::launch::TerminalSize;
 use airlock_wire::{Canceller, Client, ClientError, Hello};
 use serde_json::{Value, json};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a kernel may take to say hello before it counts as none.
@@ -80,15 +84,65 @@ impl Remote {
 
     /// Takes `call` down its road.
     pub fn call(&mut self, call: &Call, person: Option<Person>) -> Result<CallResult, ClientError> {
-        let params = CallParams {
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
-            session: call.session.clone(),
-            unattended: call.unattended,
-            person,
-        };
+        let params = CallParams::of(call, person);
         let value = self.client.call("call", told(&params))?;
         heard(value, &call.arguments)
+    }
+
+    /// The same, until `cancel` takes it back.
+    pub fn covered(&mut self, call: &Call, cancel: &Cancel) -> Result<CallResult, ClientError> {
+        let params = CallParams::of(call, None);
+        let id = self.client.send("call", told(&params), &[])?;
+        let steer: Arc<dyn Steering> = Arc::new(Steer {
+            canceller: self.client.canceller(),
+            id,
+            run: 0,
+        });
+        cancel.steered_by(&steer);
+        let value = self.client.answer(id)?;
+        heard(value, &call.arguments)
+    }
+
+    /// The tools its front may know of, each with its arguments' schema and examples.
+    pub fn tools(&mut self) -> Result<Vec<Value>, ClientError> {
+        let listed = self.client.call("tools.list", Value::Null)?;
+        let names = listed.as_array().into_iter().flatten();
+        let names: Vec<Value> = names.filter_map(|tool| tool.get("name").cloned()).collect();
+        let show = |name| self.client.call("tools.show", json!({ "name": name }));
+        names.into_iter().map(show).collect()
+    }
+
+    /// The gates whose questions an MCP server may put to the user of its client.
+    pub fn opened(&mut self) -> Result<Vec<Gate>, ClientError> {
+        let opened = self.client.call("approvals.opened", Value::Null)?;
+        serde_json::from_value(opened).map_err(|error| ClientError::Nonsense(error.to_string()))
+    }
+
+    /// Hands in what the user of an MCP client said to the question `approval` about the action
+    /// with the digest `shown`.
+    pub fn elicited(
+        &mut self,
+        approval: &ApprovalId,
+        shown: Digest,
+        approved: bool,
+    ) -> Result<(), AnswerFailure> {
+        let params = ElicitedParams {
+            approval: approval.clone(),
+            shown,
+            approved,
+        };
+        let answered = self.client.call("approvals.elicited", told(&params));
+        answered.map(drop).map_err(|error| {
+            let fix = if let ClientError::Answer(told) = &error {
+                told.details.get("fix").and_then(Value::as_str)
+            } else {
+                None
+            };
+            AnswerFailure::Refused {
+                fix: fix.map(str::to_owned),
+                what: error.to_string(),
+            }
+        })
     }
 
     /// Runs a command the person typed. `begun` is handed what steers it.
@@ -137,7 +191,7 @@ impl Steer {
     }
 }
 
-impl airlock_kernel::Steering for Steer {
+impl Steering for Steer {
     fn cancel(&self) {
         let _ = self.canceller.cancel(self.id);
     }

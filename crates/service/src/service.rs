@@ -3,10 +3,11 @@
 use crate::caller::Identity;
 use crate::events;
 use crate::exec::Runs;
-use crate::methods::{CallParams, CallResult, Person, ShowParams, none, params};
+use crate::methods::{CallParams, CallResult, ElicitedParams, Person, ShowParams, none, params};
 use airlock_audit::{AppendError, Health};
 use airlock_kernel::tools::{Tool, ToolSpec};
 use airlock_kernel::{Call, Cancel, Front, Kernel, Machine, Outcome, PolicyOrigin};
+use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -116,9 +117,33 @@ impl Service {
         call.session = asked.session;
         call.unattended = asked.unattended;
         let origin = identity.whence(self.machine(identity, asked.person)?);
+        if call.name == "session.log" {
+            // What whoever asks was just told is in it; where it cannot be, the call itself says so.
+            let _flushed = self.kernel.log().flush();
+        }
         let covering = covering(cancel);
         let outcome = covering.cover(|| self.kernel.submit_from(front, &origin, &call, None));
         self.result(outcome)
+    }
+
+    /// The gates whose questions policy lets an MCP client put to its user.
+    fn opened(&self) -> Value {
+        let rules = self.kernel.policy().answer_rules();
+        let open = |gate: &&Gate| may_answer(**gate, &Channel::McpElicitation, &rules).is_ok();
+        json!(Gate::ALL.iter().filter(open).collect::<Vec<_>>())
+    }
+
+    /// What the user of an MCP client said to a question.
+    fn elicited(&self, answer: &ElicitedParams) -> Result<Value, WireError> {
+        let ElicitedParams {
+            approval,
+            shown,
+            approved,
+        } = answer;
+        let taken = self.kernel.answer_elicited(approval, *shown, *approved);
+        taken.map(|_| Value::Null).map_err(|error| {
+            WireError::new(code::REFUSED, error.to_string()).details(json!({ "fix": error.hint() }))
+        })
     }
 
     /// An outcome, with what whoever asked should know besides.
@@ -221,6 +246,12 @@ impl Handler for Service {
             "call" => Service::call(self, identity, front, params(given)?, cancel),
             "exec" => self.exec(client, params(given)?, descriptors, cancel),
             "exec.steer" => self.steer(client, &params(given)?),
+            "approvals.opened" => none(&given).map(|()| self.opened()),
+            "approvals.elicited" if identity.is_mcp_server() => self.elicited(&params(given)?),
+            "approvals.elicited" => {
+                let told = "only an MCP server asks the user of its client";
+                Err(WireError::new(code::REFUSED, told))
+            }
             "log.flush" if identity.is_person() => {
                 none(&given)?;
                 let failed = |error: AppendError| WireError::new(code::INTERNAL, error.to_string());

@@ -10,12 +10,13 @@ mod support;
 
 use airlock_audit::{Filter, VerifyOptions, verify_database};
 use airlock_kernel::{Call, Front, Lifetime, Outcome};
+use airlock_policy::approval::Binding;
 use airlock_service::{CallResult, Lock, LockError, running};
-use airlock_wire::{Arrived, Client, ClientError, code};
+use airlock_wire::{Arrived, Client, ClientError, Hello, code};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
-use support::{Place, call};
+use support::{Place, READS, call};
 
 fn heard(value: Value) -> Outcome {
     let result: CallResult = serde_json::from_value(value).unwrap();
@@ -378,4 +379,126 @@ fn with_nothing_allowed_no_tool_does_anything_and_every_try_is_recorded() {
     for action in &actions {
         assert!(recorded.contains(action), "{action} is not in the log");
     }
+}
+
+/// A rule for each syscall, which forbids it by name, beside one that allows everything.
+fn each_denied(place: &Place) -> String {
+    let kernel = place.kernel(Lifetime::Command);
+    let syscalls: std::collections::BTreeSet<&str> = kernel
+        .registry()
+        .list()
+        .map(|tool| tool.spec().syscall)
+        .collect();
+    let deny = |name: &str| {
+        format!(
+            "  - {{ name: not-{}, match: {{ syscall: {name} }}, action: deny, reason: not here }}\n",
+            name.replace('.', "-")
+        )
+    };
+    let rules: String = syscalls.into_iter().map(deny).collect();
+    format!("{READS}{rules}")
+}
+
+/// The same road as at every other entry: a rule about a syscall holds for its tools here too, and
+/// each try has its decision in the log.
+#[test]
+fn a_rule_that_denies_a_syscall_stops_it_over_the_wire_for_every_front() {
+    let every = include_str!("../../../tests/every_tool.json");
+    let every: serde_json::Map<String, Value> = serde_json::from_str(every).unwrap();
+    let place = Place::governed(&each_denied(&Place::new()));
+    let mut served = place.serve();
+    let mut denials = Vec::new();
+    for front in Front::ALL {
+        let mut client = served.client(front.as_str());
+        let listed = client.call("tools.list", Value::Null).unwrap();
+        for tool in listed.as_array().unwrap() {
+            let name = tool["name"].as_str().unwrap();
+            let answer = client.call("call", call(name, &every[name])).unwrap();
+            if name == "approval.decide" {
+                assert_eq!(answer["outcome"]["failed"]["code"], "needs_person");
+                continue;
+            }
+            let denied = &answer["outcome"]["denied"];
+            let rule = format!(
+                "not-{}",
+                tool["syscall"].as_str().unwrap().replace('.', "-")
+            );
+            let told = denied["decision"].to_string();
+            // A front whose manifest lacks the capability is stopped before the rules.
+            let stopped = told.contains(&rule) || told.contains("capability");
+            assert!(stopped, "{front} {name}: {answer}");
+            denials.push(denied["action"].as_str().unwrap().to_owned());
+        }
+    }
+    assert!(denials.len() > 80, "{}", denials.len());
+    served.end();
+    let kernel = place.kernel(Lifetime::Command);
+    let entries = kernel.log().read(Filter::default()).unwrap();
+    let decided: std::collections::HashSet<String> = entries
+        .map(|record| record.unwrap().entry)
+        .filter(|entry| {
+            entry
+                .decision
+                .as_ref()
+                .is_some_and(|made| made.verdict == "deny")
+        })
+        .filter_map(|entry| entry.action)
+        .map(|action| action.to_string())
+        .collect();
+    for action in &denials {
+        assert!(decided.contains(action), "{action} is not in the log");
+    }
+}
+
+#[test]
+fn only_an_mcp_server_hands_in_what_the_user_of_its_client_said() {
+    let policy = format!(
+        "{READS}  - {{ name: own, match: {{ syscall: \"session.*\" }}, action: allow }}\n  - {{ name: write, match: {{ syscall: fs.write }}, action: allow }}\napprovals: {{ mcp_gates: [AG-01] }}\n"
+    );
+    let place = Place::governed(&policy);
+    let served = place.serve();
+    let mut server = served.client("mcp");
+    let opened = server.call("approvals.opened", Value::Null).unwrap();
+    assert_eq!(opened, json!(["AG-01"]));
+    let begun = server
+        .call("call", call("session.create", &json!({})))
+        .unwrap();
+    let session = begun["outcome"]["done"]["value"]["id"].clone();
+    let arguments = json!({ "path": "new.txt", "text": "x\n" });
+    let mut write = call("fs.write", &arguments);
+    write["session"] = session;
+    let mut ask = |server: &mut Client| {
+        let answer = server.call("call", write.clone()).unwrap();
+        match heard(answer).asked(&arguments) {
+            Outcome::NeedsReview(review) => *review,
+            other => panic!("{other:?}"),
+        }
+    };
+    let review = ask(&mut server);
+    let shown = Binding::of(&review.request, None, review.decision.generation, None).action;
+    let yes = json!({ "approval": review.approval.id, "shown": shown, "approved": true });
+    for front in ["cli", "agent", "server"] {
+        let mut other = served.client(front);
+        let told = refused(&mut other, "approvals.elicited", yes.clone());
+        assert_eq!(told, code::REFUSED);
+    }
+    let sandbox = served.socket_for("box");
+    let hello = Hello::new("agent", "test");
+    let mut boxed = Client::connect(sandbox.path(), &hello, support::PATIENCE).unwrap();
+    let told = refused(&mut boxed, "approvals.elicited", yes.clone());
+    assert_eq!(told, code::REFUSED);
+    let mut wrong = yes.clone();
+    wrong["shown"] = json!("0".repeat(64));
+    assert_eq!(
+        refused(&mut server, "approvals.elicited", wrong),
+        code::REFUSED
+    );
+    assert_eq!(ask(&mut server).approval.id, review.approval.id);
+    let taken = server.call("approvals.elicited", yes).unwrap();
+    assert_eq!(taken, Value::Null);
+    let answer = server.call("call", write.clone()).unwrap();
+    assert!(
+        answer["outcome"]["needs_review"].is_null(),
+        "it has its answer: {answer}"
+    );
 }

@@ -2,13 +2,14 @@
 
 use super::open;
 use crate::args::Global;
+use crate::config::Config;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
 use crate::place::{Place, variable};
 use airlock_core::Span;
-use airlock_kernel::{Front, Lifetime, Sandboxes};
+use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
-    Lock, LockError, Options, Remote, ServeError, Stopper, socket_directory, start,
+    Lock, LockError, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
 };
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -80,20 +81,13 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     let idle = idle(&arguments.idle)?;
     let config = open::configuration(global, place)?;
     open::apply_color(&config);
-    let (state, id) = open::state(place)?;
+    let (state, _) = open::state(place)?;
     // Signals from now on end it in order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
     let lock = Lock::take(&state).map_err(|error| locked(&error))?;
-    let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
-    let kernel = open::embedded(place, &config, Lifetime::Long)?.with_sandboxes(sandboxes);
-    let settings = open::settings(&config)
-        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
-    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
-    let mut options = Options::new(directory, place.own(), settings);
-    options.idle = idle;
-    let running = start(kernel, lock, options).map_err(serve_failure)?;
+    let kernel = open::embedded(place, &config, Lifetime::Long)?;
+    let running = host(place, &config, kernel, lock, idle)?;
     let stopper: Stopper = running.stopper();
     std::thread::spawn(move || {
         for _ in signals.forever() {
@@ -108,6 +102,25 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     }
     running.wait().map_err(serve_failure)?;
     Ok(0)
+}
+
+/// Serves `kernel`, which was opened with `config` under `lock`, to other processes.
+pub(super) fn host(
+    place: &Place,
+    config: &Config,
+    kernel: Kernel,
+    lock: Lock,
+    idle: Option<Duration>,
+) -> Result<Running, Failure> {
+    let (state, id) = open::state(place)?;
+    let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
+    let settings = open::settings(config)
+        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
+    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
+    let mut options = Options::new(directory, place.own(), settings);
+    options.idle = idle;
+    start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
 }
 
 /// The terminal, and whoever waits for its output, are no longer held.
@@ -132,7 +145,7 @@ fn ready(pid: u32, socket: &Path, output: &mut Output) {
     }
 }
 
-fn locked(error: &LockError) -> Failure {
+pub(super) fn locked(error: &LockError) -> Failure {
     let failure = Failure::of(Kind::Failed, error).fix(error.hint());
     match error {
         LockError::Taken { pid } => failure.json("pid", json!(pid)),
@@ -140,7 +153,7 @@ fn locked(error: &LockError) -> Failure {
     }
 }
 
-fn serve_failure(error: ServeError) -> Failure {
+pub(super) fn serve_failure(error: ServeError) -> Failure {
     match error {
         ServeError::Socket(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
         ServeError::Lock(error) => locked(&error),

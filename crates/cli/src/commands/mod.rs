@@ -10,6 +10,7 @@ mod exec;
 mod file_worker;
 mod init;
 pub(crate) mod kernel;
+pub(crate) mod mcp;
 pub(crate) mod merge;
 mod open;
 mod outcome;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Kernel(arguments) => kernel::run(global, &arguments, output),
+        Command::Mcp(command) => mcp::run(global, command, output),
         Command::Config(command) => config::run(global, command, output),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -49,6 +49,12 @@ pub(super) fn hurried(
     Ok(kernel)
 }
 
+/// What a person should know of a kernel that was opened to stay.
+pub(super) fn introduce(kernel: &Kernel, output: &mut Output) {
+    announce(kernel, output);
+    tell(kernel, output);
+}
+
 /// The same for a command that only looks, and says nothing of its own.
 pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
     opened_with(global, None)

@@ -15,7 +15,7 @@ use airlock_policy::approval::{
 };
 use airlock_state::{AnswerStateError, Approval, ApprovalStatus, Owner};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(super) fn register(registry: &mut Registry, desk: &Desk) {
@@ -249,6 +249,29 @@ struct DecideArguments {
     /// The digest of the action that was shown.
     #[schemars(with = "Option<String>")]
     shown: Option<Digest>,
+    /// The way it came. Absent: `terminal`.
+    #[serde(default)]
+    through: Through,
+}
+
+/// The ways a person's answer comes. Only the kernel calls this syscall, so it names them truly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Through {
+    /// A terminal.
+    #[default]
+    Terminal,
+    /// A question put through an MCP client.
+    McpElicitation,
+}
+
+impl From<Through> for Channel {
+    fn from(through: Through) -> Self {
+        match through {
+            Through::Terminal => Self::Terminal,
+            Through::McpElicitation => Self::McpElicitation,
+        }
+    }
 }
 
 static DECIDE: ToolSpec = spec(
@@ -296,7 +319,7 @@ fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value,
             .because
             .map(|text| crate::sanitise::sanitise_line(&text, 2_000).into()),
         answered_by: Answerer::Person(caller.user.clone()),
-        channel: Channel::Terminal,
+        channel: asked.through.into(),
     };
     let answered = state.answer(&owner, &asked.approval, now, |request| {
         let current = Binding {

@@ -10,6 +10,7 @@ pub(crate) mod merge;
 mod policy_init;
 mod policy_update;
 mod remember;
+mod session_view;
 mod sessions;
 mod trust;
 
@@ -18,6 +19,7 @@ use crate::hold::StateHold;
 use crate::policy_store::PolicyStore;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
+pub(crate) use approvals::Through;
 use for_caller::{Desk, ForCaller};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -46,6 +48,8 @@ pub(crate) fn register(
     registry.add(Box::new(audit_read::AuditRead));
     registry.add(Box::new(merge::Apply::new(store)));
     registry.add(Box::new(merge::Undo::new(store)));
+    registry.add(Box::new(session_view::SessionPolicy::new(store)));
+    registry.add(Box::new(session_view::SessionLog::new(store)));
 }
 
 /// The description of a control syscall: tool and syscall have one name.

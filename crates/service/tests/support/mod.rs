@@ -57,12 +57,13 @@ impl Place {
         Self::governed("version: 1\nrules: []\n")
     }
 
-    fn governed(policy: &str) -> Self {
+    pub(crate) fn governed(policy: &str) -> Self {
         let place = Self {
             outer: tempfile::tempdir().unwrap(),
         };
         for (name, text) in [
             ("README.md", "hello\n"),
+            ("a.txt", "a\n"),
             ("private/key", "secret\n"),
             ("review/plan", "maybe\n"),
             (".airlock/policy.yaml", policy),
@@ -77,7 +78,10 @@ impl Place {
         let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
             panic!("trust needs no review");
         };
-        kernel.answer(&mut asked, true).unwrap();
+        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+        let terminal = rustix::pty::openpt(flags).unwrap();
+        let person = kernel.person(&terminal, None).unwrap();
+        kernel.answer(person, &mut asked, true).unwrap();
         assert!(matches!(kernel.submit(Front::Cli, &call), Outcome::Done(_)));
         kernel.close().unwrap();
         place

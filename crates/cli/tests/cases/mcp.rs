@@ -1,0 +1,287 @@
+//! `airlock mcp serve` as a client meets it: the real program on real streams.
+
+use crate::support::{Typed, World, at_terminal};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+/// Agents may run `sleep` and `sh`, in a sandbox.
+const RUNS: &str = "\
+version: 1
+commands:
+  - executable: sleep
+  - executable: sh
+rules:
+  - { name: read, match: { effect: read, path_glob: \"**\" }, action: allow, reason: reading }
+  - { name: run, match: { syscall: exec.run }, action: allow, reason: running }
+";
+
+struct Client {
+    child: Child,
+    write: Option<ChildStdin>,
+    read: Option<BufReader<ChildStdout>>,
+}
+
+impl Client {
+    fn start(world: &World, args: &[&str]) -> Self {
+        let mut child = world
+            .command(&[&["mcp", "serve"], args].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let write = child.stdin.take();
+        let read = child.stdout.take().map(BufReader::new);
+        Self { child, write, read }
+    }
+
+    fn greeted(world: &World) -> Self {
+        let mut client = Self::start(world, &[]);
+        client.send(&json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": { "name": "test", "version": "1" },
+            },
+        }));
+        assert_eq!(client.receive()["result"]["serverInfo"]["name"], "airlock");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        let write = self.write.as_mut().unwrap();
+        writeln!(write, "{message}").unwrap();
+    }
+
+    fn begin(&mut self, id: i64, tool: &str, arguments: &Value) {
+        self.send(&json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": tool, "arguments": arguments },
+        }));
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.read.as_mut().unwrap().read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}"))
+    }
+
+    /// Waits for its end; everything that is left on stdout must be messages.
+    fn ended(mut self) -> (Option<i32>, String) {
+        drop(self.write.take());
+        let mut rest = String::new();
+        self.read
+            .as_mut()
+            .unwrap()
+            .read_to_string(&mut rest)
+            .unwrap();
+        for line in rest.lines() {
+            serde_json::from_str::<Value>(line)
+                .unwrap_or_else(|_| panic!("not a message: {line:?}"));
+        }
+        let mut said = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+fn trusted(policy: &str) -> World {
+    let world = World::project();
+    world.write(".airlock/policy.yaml", policy);
+    let ran = at_terminal(&world, "trust", Typed::Line("yes"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world
+}
+
+/// Whether any process of this machine runs with `mark` among its arguments.
+fn runs(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| {
+            line.split(|byte| *byte == 0)
+                .any(|word| word == mark.as_bytes())
+        })
+}
+
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn stdout_carries_the_protocol_and_nothing_else() {
+    // Files nobody approved make every command warn.
+    let world = World::project();
+    world.write(".airlock/policy.yaml", "version: 1\nrules: []\n");
+    let mut client = Client::greeted(&world);
+    client.begin(1, "fs_read", &json!({ "path": "README.md" }));
+    assert_eq!(client.receive()["result"]["isError"], false);
+    client.begin(2, "fs_read", &json!({ "path": ".env" }));
+    let denied = client.receive();
+    assert_eq!(denied["result"]["structuredContent"]["status"], "denied");
+    let (code, said) = client.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("not approved"), "{said}");
+}
+
+/// A client whose program runs, marked by how long it would sleep.
+fn sleeping(world: &World, mark: &str) -> Client {
+    let mut client = Client::greeted(world);
+    client.begin(
+        1,
+        "exec_run",
+        &json!({ "command": ["sleep", mark], "timeout": "5m" }),
+    );
+    eventually("the program runs", || runs(mark));
+    client
+}
+
+/// What became of the programs that were run, by the log.
+fn endings(world: &World) -> Vec<String> {
+    let log = world.quiet(&["audit", "log", "--json", "--plugin", "mcp"]);
+    let records = log
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records
+        .filter_map(|record| record["metadata"]["ended"].as_str().map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn a_cancelled_request_ends_its_program_and_the_server_goes_on() {
+    let world = trusted(RUNS);
+    let mut client = sleeping(&world, "281.001");
+    client.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
+    }));
+    eventually("the program is gone", || !runs("281.001"));
+    client.begin(2, "fs_exists", &json!({ "path": "README.md" }));
+    assert_eq!(client.receive()["id"], 2);
+    assert_eq!(client.ended().0, Some(0));
+    assert_eq!(endings(&world), ["cancelled"]);
+}
+
+#[test]
+fn a_client_that_closes_its_end_takes_its_program_with_it() {
+    let world = trusted(RUNS);
+    let mut client = sleeping(&world, "281.002");
+    // Nobody reads what comes next.
+    drop(client.read.take());
+    client.send(&json!({ "jsonrpc": "2.0", "id": 9, "method": "ping" }));
+    eventually("the program is gone", || !runs("281.002"));
+    client.child.wait().unwrap();
+    assert_eq!(endings(&world), ["cancelled"]);
+}
+
+#[test]
+fn a_client_that_is_gone_takes_its_program_with_it() {
+    let world = trusted(RUNS);
+    let client = sleeping(&world, "281.003");
+    let (code, said) = client.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!runs("281.003"));
+    assert_eq!(endings(&world), ["cancelled"]);
+}
+
+#[test]
+fn a_signal_ends_the_server_and_what_runs_and_the_log_says_so() {
+    let world = trusted(RUNS);
+    let mut client = sleeping(&world, "281.004");
+    let id = rustix::process::Pid::from_child(&client.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let write = client.write.take();
+    let (code, said) = client.ended();
+    drop(write);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!runs("281.004"));
+    assert_eq!(endings(&world), ["cancelled"]);
+    assert_eq!(world.quiet(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
+fn a_client_that_says_nothing_or_nonsense_is_no_accident() {
+    let world = World::project();
+    assert_eq!(world.quiet(&["mcp", "serve"]).code, Some(0));
+    let mut client = Client::start(&world, &[]);
+    client
+        .write
+        .as_mut()
+        .unwrap()
+        .write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .unwrap();
+    assert_eq!(client.receive()["error"]["code"], -32700);
+    assert_eq!(client.ended().0, Some(0));
+}
+
+#[test]
+fn what_cannot_be_served_is_said_with_its_cure() {
+    let mut world = World::project();
+    for line in [
+        "mcp",
+        "mcp serve --json",
+        "mcp serve --token-file x",
+        "mcp serve --http here",
+        "mcp serve --http 0.0.0.0:7420",
+        "mcp serve --http [::]:0",
+        "mcp serve --http example.org:80",
+    ] {
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let ran = world.run(&args);
+        assert_eq!(ran.code, Some(2), "{line}: {ran:?}");
+    }
+    world.compare("mcp_wrong");
+}
+
+#[test]
+fn an_address_in_use_and_a_token_others_know_are_refused() {
+    let world = World::project();
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let ran = world.quiet(&["mcp", "serve", "--http", &taken]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("choose another port"), "{ran:?}");
+    drop(held);
+    let file = world.write("token", "x".repeat(64));
+    let ran = world.quiet(&[
+        "mcp",
+        "serve",
+        "--http",
+        "localhost:0",
+        "--token-file",
+        file.to_str().unwrap(),
+    ]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("can be used by others"), "{ran:?}");
+}
+
+#[test]
+fn the_token_is_in_the_state_directory_and_nowhere_else() {
+    let world = World::project();
+    let mut client = Client::start(&world, &["--http", "localhost:0", "--json"]);
+    let said = client.receive();
+    let file = std::path::PathBuf::from(said["token_file"].as_str().unwrap());
+    assert_eq!(file, world.state().join("mcp-token"));
+    let token = std::fs::read_to_string(&file).unwrap();
+    assert!(!said.to_string().contains(token.trim()));
+    let id = rustix::process::Pid::from_child(&client.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let (code, stderr) = client.ended();
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(!stderr.contains(token.trim()));
+    let log = world.quiet(&["audit", "export"]);
+    assert!(!log.stdout.contains(token.trim()));
+}

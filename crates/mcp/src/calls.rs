@@ -1,0 +1,154 @@
+//! Calls that run: a bounded number at once, each on a thread of its own, each of which can be
+//! taken back.
+
+use crate::road::{Road, Unanswered};
+use airlock_kernel::{Call, Cancel, Outcome};
+use rmcp::RoleServer;
+use rmcp::model::{ErrorCode, ErrorData, ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+/// Calls that run at once, of all clients together.
+pub(crate) const AT_ONCE: usize = 8;
+/// How often a client that wants to know hears that its call still runs.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Runs calls on a road.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    road: Arc<dyn Road>,
+    slots: Arc<Semaphore>,
+    ending: CancellationToken,
+}
+
+/// Takes a call back when whoever waits for it is gone.
+struct TakenBack(Cancel);
+
+impl Drop for TakenBack {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl Calls {
+    /// Runs calls until `ending` takes all of them back.
+    pub(crate) fn new(road: Arc<dyn Road>, ending: CancellationToken) -> Self {
+        Self {
+            road,
+            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            ending,
+        }
+    }
+
+    /// Runs `call` for the client of `context`. A request that is cancelled takes it back, and still
+    /// waits until the program is gone.
+    pub(crate) async fn run(
+        &self,
+        call: Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome, ErrorData> {
+        let cancel = Cancel::new();
+        let _guard = TakenBack(cancel.clone());
+        let slot = tokio::select! {
+            slot = Arc::clone(&self.slots).acquire_owned() => slot.map_err(|_| ending())?,
+            () = context.ct.cancelled() => return Err(taken_back()),
+            () = self.ending.cancelled() => return Err(ending()),
+        };
+        let (road, covered) = (Arc::clone(&self.road), cancel.clone());
+        let mut running = tokio::task::spawn_blocking(move || {
+            let outcome = road.call(&call, &covered);
+            drop(slot);
+            outcome
+        });
+        let mut progress = Progress::new(context);
+        loop {
+            tokio::select! {
+                ended = &mut running => {
+                    let outcome = ended.map_err(|_| broken())?;
+                    return outcome.map_err(|error| unanswered(&error));
+                }
+                () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+                () = self.ending.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
+                () = progress.tick() => progress.tell(context).await,
+            }
+        }
+    }
+
+    /// Answers what only reads the registry, without a place among the calls.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Road) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let road = Arc::clone(&self.road);
+        tokio::task::spawn_blocking(move || question(&*road))
+            .await
+            .map_err(|_| broken())
+    }
+
+    /// Waits until nothing runs any more; for as long as `patience` lasts.
+    pub(crate) async fn settle(&self, patience: Duration) {
+        let every = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        let _settled = tokio::time::timeout(patience, self.slots.acquire_many(every)).await;
+        self.slots.close();
+    }
+}
+
+/// Tells a client that asked for it how long its call has been running.
+struct Progress {
+    token: Option<ProgressToken>,
+    begun: Instant,
+    ticks: Interval,
+}
+
+impl Progress {
+    fn new(context: &RequestContext<RoleServer>) -> Self {
+        let begun = Instant::now();
+        let mut ticks = tokio::time::interval_at(begun + TICK, TICK);
+        // A client that is slow to read is told less often, not more at once.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            token: context.meta.get_progress_token(),
+            begun,
+            ticks,
+        }
+    }
+
+    async fn tick(&mut self) {
+        match self.token {
+            Some(_) => drop(self.ticks.tick().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn tell(&self, context: &RequestContext<RoleServer>) {
+        let Some(token) = self.token.clone() else {
+            return;
+        };
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let told = ProgressNotificationParam::new(token, seconds)
+            .with_message(format!("running for {seconds:.0} s"));
+        // A client that is gone is noticed where its messages are read.
+        let _told = context.peer.notify_progress(told).await;
+    }
+}
+
+pub(crate) fn unanswered(error: &Unanswered) -> ErrorData {
+    let hint = serde_json::json!({ "hint": error.fix });
+    ErrorData::internal_error(error.what.clone(), Some(hint))
+}
+
+fn taken_back() -> ErrorData {
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, "the request was cancelled", None)
+}
+
+fn ending() -> ErrorData {
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, "the server is ending", None)
+}
+
+fn broken() -> ErrorData {
+    ErrorData::internal_error("the call broke off; the audit log has its attempt", None)
+}

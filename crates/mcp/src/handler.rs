@@ -1,0 +1,191 @@
+//! The server as the protocol sees it: what it declares, and what it answers.
+//!
+//! Declared is what is here and nothing else: tools and resources, neither of which changes while
+//! a server runs.
+
+use crate::answer;
+use crate::calls::{Calls, unanswered};
+use crate::describe;
+use crate::elicit::{self, Said};
+use crate::resources;
+use crate::road::Road;
+use airlock_core::SessionId;
+use airlock_kernel::{Call, Outcome, Review};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
+    CompleteResult, ErrorData, Implementation, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+const INSTRUCTIONS: &str = "\
+Every tool call is decided by the workspace's policy and recorded. Writes and programs work on a \
+staged copy; a person reviews and merges it. A call that is denied says why and what would allow \
+it: do not retry it unchanged. One that needs review names the approval a person has to answer; \
+make the same call again after that. The resource airlock://policy shows the rules.";
+
+/// One client's server.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    calls: Calls,
+    /// Begun with the first call.
+    session: Arc<OnceLock<Option<SessionId>>>,
+}
+
+impl Handler {
+    pub(crate) fn new(calls: Calls) -> Self {
+        Self {
+            calls,
+            session: Arc::default(),
+        }
+    }
+
+    async fn call(&self, name: String, arguments: Value) -> Result<Call, ErrorData> {
+        let session = Arc::clone(&self.session);
+        let session = self
+            .calls
+            .ask(move |road| session.get_or_init(|| road.begin()).clone())
+            .await?;
+        let mut call = Call::new(name, arguments);
+        call.session = session;
+        Ok(call)
+    }
+
+    /// Puts a question to the person, if it may be put through their client; a yes has the call
+    /// made again, which takes the whole road again.
+    async fn reviewed(
+        &self,
+        call: Call,
+        mut review: Box<Review>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome, ErrorData> {
+        let gate = review.approval.gate;
+        let opened = move |road: &dyn Road| road.opened_to_client(gate);
+        if !elicit::can_ask(context) || !self.calls.ask(opened).await? {
+            return Ok(Outcome::NeedsReview(review));
+        }
+        let approved = match elicit::ask(&review, context).await {
+            Said::Yes => true,
+            Said::No => false,
+            Said::Nothing => return Ok(Outcome::NeedsReview(review)),
+        };
+        let (review, taken) = self
+            .calls
+            .ask(move |road| {
+                let taken = road.answer(&mut review, approved).is_ok();
+                (review, taken)
+            })
+            .await?;
+        if taken && approved {
+            return self.calls.run(call, context).await;
+        }
+        Ok(Outcome::NeedsReview(review))
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let server = Implementation::new("airlock", env!("CARGO_PKG_VERSION"))
+            .with_title("Airlock")
+            .with_description("Tools under policy: decided, sandboxed, staged and recorded");
+        ServerConfig::new(capabilities)
+            .with_protocol_version(ProtocolVersion::V_2025_11_25)
+            .with_server_info(server)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    /// The revisions with a handshake: the later one, without sessions, has no place for ours.
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self
+            .calls
+            .ask(|road| road.tools())
+            .await?
+            .map_err(|error| unanswered(&error))?;
+        let tools = tools.iter().map(describe::tool).collect();
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let asked = request.name.into_owned();
+        let name = self
+            .calls
+            .ask(move |road| Ok(describe::kernel_name(&road.tools()?, &asked)))
+            .await?
+            .map_err(|error| unanswered(&error))?;
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = self.call(name, arguments).await?;
+        let outcome = match self.calls.run(call.clone(), &context).await? {
+            Outcome::NeedsReview(review) => self.reviewed(call, review, &context).await?,
+            outcome @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => outcome,
+        };
+        answer::result(outcome).map(CallToolResponse::from)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = resources::templates();
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let reading = resources::find(&request.uri)?;
+        let call = self
+            .call(reading.tool.to_owned(), reading.arguments)
+            .await?;
+        let outcome = self.calls.run(call, &context).await?;
+        resources::contents(request.uri, outcome).map(ReadResourceResponse::from)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+}

@@ -1,0 +1,160 @@
+//! What the server needs of the kernel, wherever that runs.
+
+use airlock_core::{CapabilityForm, EffectSet, SessionId, Syscall};
+use airlock_kernel::tools::ToolSpec;
+use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Outcome, Review};
+use airlock_policy::approval::{Channel, Gate, may_answer};
+use airlock_policy::capability::CapabilitySet;
+use serde_json::{Value, json};
+
+/// A tool as the kernel describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolInfo {
+    /// Its name, `area.verb`.
+    pub name: String,
+    /// One line for people and models.
+    pub summary: String,
+    /// JSON Schema of its arguments.
+    pub schema: Value,
+    /// Argument objects, as JSON text, that are valid.
+    pub examples: Vec<String>,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// What the syscall behind it does.
+    pub effects: EffectSet,
+}
+
+/// Why there is no outcome: the kernel could not be reached, or did not answer. Whether the call had
+/// an effect is in its log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Unanswered {
+    /// What happened.
+    pub what: String,
+    /// How to go on.
+    pub fix: String,
+}
+
+/// The one entry to the kernel, for the front `mcp`. Every method may block.
+pub trait Road: Send + Sync + 'static {
+    /// A session for a client that begins to work; none where policy lets it have none.
+    fn begin(&self) -> Option<SessionId>;
+
+    /// The tools this front may know of, in an order that does not change.
+    fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered>;
+
+    /// Takes `call` down the road, until `cancel` takes it back.
+    fn call(&self, call: &Call, cancel: &Cancel) -> Result<Outcome, Unanswered>;
+
+    /// Whether policy lets `gate` be answered through the client.
+    fn opened_to_client(&self, gate: Gate) -> bool;
+
+    /// Takes the answer of the person behind the client. The same call, made again, then has it.
+    fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure>;
+}
+
+impl Road for Kernel {
+    fn begin(&self) -> Option<SessionId> {
+        begun(&self.submit(Front::Mcp, &begin()))
+    }
+
+    fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
+        let tools = self.registry().list();
+        Ok(tools
+            .filter(|tool| tool.open_to(Front::Mcp))
+            .filter_map(|tool| info(tool.spec()))
+            .collect())
+    }
+
+    fn call(&self, call: &Call, cancel: &Cancel) -> Result<Outcome, Unanswered> {
+        if call.name == "session.log" {
+            // What a client was just told is in it; where it cannot be, the call itself will say so.
+            let _flushed = self.log().flush();
+        }
+        Ok(cancel.cover(|| self.submit(Front::Mcp, call)))
+    }
+
+    fn opened_to_client(&self, gate: Gate) -> bool {
+        let rules = self.policy().answer_rules();
+        may_answer(gate, &Channel::McpElicitation, &rules).is_ok()
+    }
+
+    fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
+        self.answer_client(review, approved)
+    }
+}
+
+/// The call by which a client's session begins.
+pub fn begin() -> Call {
+    Call::new("session.create", json!({ "title": "an MCP client" }))
+}
+
+/// The session that came of [`begin`]; none where policy lets the front have none. Its calls are
+/// decided all the same, each by itself.
+pub fn begun(outcome: &Outcome) -> Option<SessionId> {
+    match outcome {
+        Outcome::Done(done) => SessionId::new(done.value.get("id")?.as_str()?).ok(),
+        Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_) => None,
+    }
+}
+
+/// The tool, unless no policy could ever let this front use it.
+fn info(spec: &ToolSpec) -> Option<ToolInfo> {
+    let info = ToolInfo {
+        name: spec.name.to_owned(),
+        summary: spec.summary.to_owned(),
+        schema: (spec.schema)(),
+        examples: spec.examples.iter().map(ToString::to_string).collect(),
+        read_only: spec.read_only,
+        effects: EffectSet::of(&[]),
+    };
+    info.offered(spec.syscall)
+}
+
+impl ToolInfo {
+    /// The tool, if the front `mcp` could ever be allowed its `syscall`; with what that does.
+    #[must_use]
+    pub fn offered(mut self, syscall: &str) -> Option<Self> {
+        let syscall = Syscall::parse(syscall).ok()?;
+        self.effects = syscall.spec().effects;
+        grantable(syscall).then_some(self)
+    }
+}
+
+/// Whether this front's manifest has the capability. To list what it gave up for good would only
+/// invite denials.
+fn grantable(syscall: Syscall) -> bool {
+    let set = |patterns: &[&str]| CapabilitySet::parse(patterns).ok();
+    let (Some(allow), Some(deny)) = (set(Front::Mcp.allow()), set(Front::Mcp.deny())) else {
+        return false;
+    };
+    let sample = match syscall.spec().capability {
+        CapabilityForm::Fixed(name) => name.to_owned(),
+        CapabilityForm::Path(name) => format!("{name}./workspace/file"),
+        CapabilityForm::Host(name) | CapabilityForm::Secret(name) => format!("{name}.any"),
+        CapabilityForm::Tool(name) => format!("{name}.any.any"),
+    };
+    allow.contains(&sample) && !deny.contains(&sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_alone_may_do_is_not_offered() {
+        for (name, offered) in [
+            ("fs.read", true),
+            ("exec.run", true),
+            ("session.log", true),
+            ("net.connect", true),
+            ("policy.update", false),
+            ("trust.approve", false),
+            ("approval.decide", false),
+            ("audit.read", false),
+            ("stage.drop", false),
+        ] {
+            assert_eq!(grantable(Syscall::parse(name).unwrap()), offered, "{name}");
+        }
+    }
+}

@@ -79,6 +79,27 @@ fn it_ends_when_idle_and_not_before() {
 }
 
 #[test]
+fn it_ends_with_whoever_holds_its_input() {
+    let world = World::project();
+    let mut command = world.command(&["kernel", "--foreground", "--until-closed", "--idle=0s"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(child.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
+    assert!(line.starts_with("kernel ready: process "), "{line}");
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"words do not end it\n").unwrap();
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
+}
+
+#[test]
 fn signals_end_it_in_order() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let world = World::project();

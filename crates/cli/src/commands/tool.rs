@@ -140,7 +140,7 @@ fn call(
         open::door(global, front, output)?
     };
     let limited = LIMITS.iter().any(|name| call.arguments.get(name).is_some());
-    let outcome = open::submit(&mut door, front, &call, output)?;
+    let outcome = open::submit(global, &mut door, front, &call, output)?;
     let done = outcome::done(outcome)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);

@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Stay in this terminal instead of the background
     #[arg(long)]
     foreground: bool,
+    /// End when standard input does: for whoever starts it and may die
+    #[arg(long, requires = "foreground")]
+    until_closed: bool,
     /// Leave the terminal once it serves
     #[arg(long, hide = true)]
     detach: bool,
@@ -95,6 +98,14 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     options.idle = idle;
     let running = start(kernel, lock, options).map_err(serve_failure)?;
     let stopper: Stopper = running.stopper();
+    if arguments.until_closed {
+        let stopper = running.stopper();
+        std::thread::spawn(move || {
+            // What is said there does not matter, and an error is an end as well.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            stopper.stop();
+        });
+    }
     std::thread::spawn(move || {
         for _ in signals.forever() {
             stopper.stop();

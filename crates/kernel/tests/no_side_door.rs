@@ -11,8 +11,8 @@
 mod support;
 
 use airlock_audit::{EventType, Stage};
-use airlock_kernel::{Front, Kernel, Outcome};
 use airlock_core::{Digest, Timestamp};
+use airlock_kernel::{Front, Kernel, Outcome};
 use airlock_merge::{Selection, review_digest};
 use airlock_sandbox::stage::{DiffOptions, Setup, Stage as Staged, Stages};
 use serde_json::{Value, json};

@@ -44,9 +44,9 @@ fn arguments(kernel: &Kernel, tool: &str) -> Value {
             let (mut stage, digest) = changed_stage(kernel);
             let (everything, now) = (Selection::default(), Timestamp::from_micros(1));
             let merges = kernel.stages().merges();
-            let merged = merges.merge("merged", &mut stage, &everything, digest, now);
             // Once merged, it is there for every front.
-            assert!(merged.is_ok_and(|merged| merged.is_complete()) || merges.list().is_ok());
+            let _again = merges.merge("merged", &mut stage, &everything, digest, now);
+            assert_eq!(merges.list().unwrap().len(), 1);
             json!({})
         }
         "policy.update" => json!({ "text": READS }),

@@ -24,6 +24,11 @@ pub struct DoorError {
 }
 
 impl DoorError {
+    /// Whether the call was certainly not begun, because the kernel was ending.
+    pub fn is_untaken(&self) -> bool {
+        self.source.is_untaken()
+    }
+
     /// How to go on.
     pub fn hint(&self) -> &'static str {
         "`airlock audit log` says what was done; try again"

@@ -1,6 +1,6 @@
 //! A small blocking client.
 
-use crate::error::WireError;
+use crate::error::{WireError, code};
 use crate::frame::{Decoder, encode};
 use crate::handshake::Hello;
 use crate::limits::DEFAULT_FRAME_BYTES;
@@ -47,6 +47,18 @@ pub enum ClientError {
     /// The request was answered with an error.
     #[error(transparent)]
     Answer(WireError),
+}
+
+impl ClientError {
+    /// Whether a request whose answer this is was certainly not begun: the server said that it ends
+    /// before it took it. Anything else may have had its effect.
+    pub fn is_untaken(&self) -> bool {
+        match self {
+            Self::Closed(error) => error.code == code::SHUTTING_DOWN,
+            Self::Connect(_) | Self::Foreign { .. } => true,
+            Self::Lost(_) | Self::Nonsense(_) | Self::Answer(_) => false,
+        }
+    }
 }
 
 /// What came from the other end.

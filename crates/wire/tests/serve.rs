@@ -530,8 +530,13 @@ fn an_ending_server_lets_requests_finish_and_tells_everybody() {
     place.server.shutdown();
     let error = quiet.ends_with(code::SHUTTING_DOWN);
     assert_eq!(error["retryable"], true);
+    // What it is asked from now on it does not begin, and says so.
+    let late = busy.send("echo", json!(1), &[]).unwrap();
     place.doing.release();
     assert_eq!(busy.answer(waiting).unwrap(), json!("waited"));
+    let untaken = busy.answer(late).unwrap_err();
+    assert!(untaken.is_untaken(), "{untaken}");
+    assert_eq!(place.doing.counts.begun.load(Ordering::SeqCst), 1);
     place.end();
     assert!(!exists(&place.path));
 }
@@ -542,9 +547,12 @@ fn what_does_not_finish_when_the_server_ends_is_taken_back() {
     config.grace = Duration::from_millis(50);
     let mut place = Place::with(config);
     let mut client = place.client();
-    client.send("wait", Value::Null, &[]).unwrap();
+    let begun = client.send("wait", Value::Null, &[]).unwrap();
     place.until("it runs", |c| c.running.load(Ordering::SeqCst) == 1);
     place.end();
+    // It had begun, and is not told as one that had not.
+    let error = client.answer(begun).unwrap_err();
+    assert!(!error.is_untaken(), "{error}");
     assert_eq!(place.doing.counts.cancelled.load(Ordering::SeqCst), 1);
 }
 

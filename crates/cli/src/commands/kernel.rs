@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Stay in this terminal instead of the background
     #[arg(long)]
     foreground: bool,
+    /// End when standard input does: for whoever starts it and may die
+    #[arg(long, requires = "foreground")]
+    until_closed: bool,
     /// Leave the terminal once it serves
     #[arg(long, hide = true)]
     detach: bool,
@@ -89,6 +92,14 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
     let running = host(place, &config, kernel, lock, idle)?;
     let stopper: Stopper = running.stopper();
+    if arguments.until_closed {
+        let stopper = running.stopper();
+        std::thread::spawn(move || {
+            // What is said there does not matter, and an error is an end as well.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            stopper.stop();
+        });
+    }
     std::thread::spawn(move || {
         for _ in signals.forever() {
             stopper.stop();

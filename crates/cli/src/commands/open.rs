@@ -11,7 +11,7 @@ use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
     Sandboxes, StartError, Workspace, WorkspaceError,
 };
-use airlock_service::{Door, Remote, Settings, Standing};
+use airlock_service::{Door, DoorError, Remote, Settings, Standing};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -162,14 +162,20 @@ pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Fai
 
 /// Takes `call` through `door` and says what the person should know about the kernel behind it.
 pub(super) fn submit(
+    global: &Global,
     door: &mut Door,
     front: Front,
     call: &Call,
     output: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let (outcome, standing) = door
-        .submit(front, call, None, HEALTH_PATIENCE)
-        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
+    let mut submitted = door.submit(front, call, None, HEALTH_PATIENCE);
+    if submitted.as_ref().is_err_and(DoorError::is_untaken) {
+        // It ended between two words: a kernel of one's own does the same.
+        *door = own_door(global, output)?;
+        submitted = door.submit(front, call, None, HEALTH_PATIENCE);
+    }
+    let (outcome, standing) =
+        submitted.map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     told(&standing, output);
     Ok(outcome)
 }

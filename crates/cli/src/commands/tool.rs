@@ -158,7 +158,7 @@ fn call(
         open::door(global, setting.front, output)?
     };
     let limited = LIMITS.iter().any(|name| call.arguments.get(name).is_some());
-    let outcome = open::submit(&mut door, setting.front, &call, output)?;
+    let outcome = open::submit(global, &mut door, setting.front, &call, output)?;
     if let Door::Embedded(kernel) = &door {
         open::tell_late(kernel, output);
     }

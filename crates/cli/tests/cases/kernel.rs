@@ -1,6 +1,7 @@
 //! `airlock kernel`: one for a workspace, found by commands, gone when nobody needs it.
 
-use crate::support::{Served, World, finished};
+use crate::support::{PATIENCE, Served, World, finished};
+use airlock_wire::{Client, Hello};
 use rustix::process::Signal;
 use serde_json::json;
 use std::process::Stdio;
@@ -55,27 +56,47 @@ fn a_second_one_is_refused_and_told_of_the_first() {
     assert!(served.is_alive());
 }
 
+/// The first line a kernel in the foreground says.
+fn first_line(child: &mut std::process::Child) -> String {
+    let mut line = String::new();
+    let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    line
+}
+
 #[test]
 fn it_ends_when_idle_and_not_before() {
     let world = World::project();
-    let mut command = world.command(&["kernel", "--foreground", "--idle", "1s", "--json"]);
+    let mut command = world.command(&["kernel", "--foreground", "--idle", "2s", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let begun = std::time::Instant::now();
-    loop {
-        // Somebody who keeps asking keeps it.
-        let ran = world.quiet(&["kernel", "status"]);
-        if begun.elapsed() > Duration::from_secs(3) {
-            assert_eq!(ran.code, Some(0), "{ran:?}");
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let status = child.wait().unwrap();
-    assert!(status.success());
+    let told: serde_json::Value = serde_json::from_str(&first_line(&mut child)).unwrap();
+    let socket = std::path::PathBuf::from(told["socket"].as_str().unwrap());
+    let mut client = Client::connect(&socket, &Hello::new("cli", "test"), PATIENCE).unwrap();
+    // Whoever is connected keeps it, also without a word.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(client.call("ping", json!(null)).unwrap(), json!("pong"));
+    drop(client);
+    assert!(child.wait().unwrap().success());
     for wrong in ["", "soon", "-1s"] {
         let ran = world.quiet(&["kernel", &format!("--idle={wrong}")]);
         assert_eq!(ran.code, Some(2), "{wrong}: {ran:?}");
     }
+}
+
+#[test]
+fn it_ends_with_whoever_holds_its_input() {
+    let world = World::project();
+    let mut command = world.command(&["kernel", "--foreground", "--until-closed", "--idle=0s"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let line = first_line(&mut child);
+    assert!(line.starts_with("kernel ready: process "), "{line}");
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"words do not end it\n").unwrap();
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
 }
 
 #[test]

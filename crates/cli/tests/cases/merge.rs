@@ -44,8 +44,6 @@ fn a_merge_is_looked_at_approved_and_undone() {
     assert!(!world.path("new").exists());
     world.run(&["undo"]);
     world.run(&["merge"]);
-    world.compare("merge_and_undo");
-
     let log = world.quiet(&["audit", "log", "--json"]).stdout;
     assert!(
         log.contains("merge_approved") && log.contains("merge_undone"),
@@ -53,6 +51,7 @@ fn a_merge_is_looked_at_approved_and_undone() {
     );
     let verified = world.quiet(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
+    world.compare("merge_and_undo");
 }
 
 #[test]

@@ -96,6 +96,8 @@ fn hostile_ways_to_change_what_is_kept_all_end_the_same() {
         "chmod 000 src/d/keep",
         "echo evil >src/d/keep; chmod 000 src/d",
         "rm -r src/d; mkdir src/d; chmod 000 src/d",
+        "echo evil >src/d/keep; chmod 000 src/d src .",
+        "echo evil >src/d/keep; chmod 311 src/d src .",
         "rm src/d/keep; mkdir src/d/keep; echo x >src/d/keep/x",
         "rm src/d/keep; mkfifo src/d/keep",
         "truncate -s 5 src/d/keep",

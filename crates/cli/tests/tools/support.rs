@@ -50,7 +50,10 @@ impl Place {
         let Outcome::NeedsReview(mut asked) = first else {
             panic!("no review: {first:?}");
         };
-        self.kernel.answer(&mut asked, true).unwrap();
+        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+        let terminal = rustix::pty::openpt(flags).unwrap();
+        let person = self.kernel.person(&terminal, None).unwrap();
+        self.kernel.answer(person, &mut asked, true).unwrap();
         done(self.kernel.submit(front, call))
     }
 

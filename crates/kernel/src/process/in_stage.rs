@@ -116,10 +116,10 @@ impl InStage<'_, '_, '_> {
     }
 }
 
-/// Whether the sandbox is as good as before: the command ran over no limit and was not ended.
+/// Whether the sandbox is as good as before: the command ran, over no limit, and was not ended.
 const fn ended_by_itself(ran: &Ran) -> bool {
     match ran.outcome {
-        Outcome::Exited(_) | Outcome::Signalled(_) => true,
+        Outcome::Exited(_) | Outcome::Signalled(_) => ran.not_started.is_none(),
         Outcome::TimedOut
         | Outcome::OutOfMemory
         | Outcome::TooManyProcesses

@@ -381,8 +381,7 @@ impl ToolFailure {
     pub fn hint(&self) -> Option<String> {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
-            Self::Stored { fix, .. } => return fix.clone(),
-            Self::Merge { fix, .. } => return fix.clone(),
+            Self::Stored { fix, .. } | Self::Merge { fix, .. } => return fix.clone(),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

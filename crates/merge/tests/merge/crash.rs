@@ -32,6 +32,10 @@ fn project(files: usize) -> Project {
     project
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process that dies has to be another one"
+)]
 /// Merges in a process that is killed at its `lives`-th moment. Whether it lived to the end.
 fn merge_elsewhere(project: &Project, lives: usize, undo: bool) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -49,6 +53,10 @@ fn merge_elsewhere(project: &Project, lives: usize, undo: bool) -> bool {
 }
 
 /// Not a test of its own: what the others start.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing else reaches a test that is started as a process"
+)]
 #[test]
 fn a_process_that_dies() {
     let (Ok(place), Ok(lives)) = (std::env::var(PLACE), std::env::var(LIVES)) else {
@@ -81,12 +89,17 @@ fn old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
         // A directory's mode comes last.
         assert!(
             ours || known || matches!(held, Held::Directory(_)),
-            "{path:?}: {held:?}"
+            "{}: {held:?}",
+            path.display()
         );
     }
     for (path, held) in old {
         let stays = new.get(path) == Some(held);
-        assert!(!stays || now.get(path) == Some(held), "{path:?} is gone");
+        assert!(
+            !stays || now.get(path) == Some(held),
+            "{} is gone",
+            path.display()
+        );
     }
 }
 
@@ -97,7 +110,7 @@ fn die_once(files: usize, lives: usize) -> bool {
         project.snapshot(),
         crate::project::snapshot(&project.staged()),
     );
-    let lived = merge_elsewhere(&project, lives, false);
+    let whole = merge_elsewhere(&project, lives, false);
     old_or_new(&project.snapshot(), &old, &new);
     let recovered = project.merges().recover().unwrap();
     assert!(
@@ -131,7 +144,7 @@ fn die_once(files: usize, lives: usize) -> bool {
         project.undo("u1", None).unwrap();
     }
     assert_eq!(project.snapshot(), old, "and back, to the byte");
-    lived
+    whole
 }
 
 #[test]

@@ -23,7 +23,11 @@ fn conflicts(outcome: &MergeOutcome) -> bool {
 
 fn no_litter(project: &Project) {
     for path in project.snapshot().keys() {
-        assert!(!path.to_string_lossy().contains(".airlock-"), "{path:?}");
+        assert!(
+            !path.to_string_lossy().contains(".airlock-"),
+            "{}",
+            path.display()
+        );
     }
 }
 

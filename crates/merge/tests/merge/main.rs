@@ -1,7 +1,6 @@
 //! Merges and undoes real trees: what comes of it, whoever interferes and wherever it stops.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test fails by panicking"
 )]

@@ -20,18 +20,30 @@ pub(crate) type Snapshot = BTreeMap<PathBuf, Held>;
 pub(crate) struct Project {
     pub(crate) root: PathBuf,
     pub(crate) state: PathBuf,
-    _dir: Option<tempfile::TempDir>,
+    own: Option<tempfile::TempDir>,
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        // A directory that nobody may write to could not be removed.
+        let closed = self.root.join("closed");
+        if self.own.is_some() && closed.exists() {
+            mode(&closed, 0o755);
+        }
+        let staged = self.state.join("stages/default/upper/closed");
+        if self.own.is_some() && staged.exists() {
+            mode(&staged, 0o755);
+        }
+    }
 }
 
 impl Project {
     pub(crate) fn new() -> Self {
         let dir = memory();
-        let project = Self::at(dir.path());
+        let mut project = Self::at(dir.path());
         std::fs::create_dir(&project.root).unwrap();
-        Self {
-            _dir: Some(dir),
-            ..project
-        }
+        project.own = Some(dir);
+        project
     }
 
     /// The project that another process made in `place`.
@@ -40,7 +52,7 @@ impl Project {
         Self {
             root: place.join("work"),
             state: place.join("state"),
-            _dir: None,
+            own: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::project::{Held, Project, link, mode, put};
 use airlock_merge::{MergeError, Selection};
+use airlock_sandbox::stage::DiffOptions;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -75,7 +76,7 @@ fn every_kind_of_change_is_merged_and_undone_exactly() {
 fn what_is_merged_is_gone_from_the_difference() {
     let project = changed_in_every_way();
     project.merge("m1", &Selection::default()).unwrap();
-    let diff = project.stage().diff(&Default::default()).unwrap();
+    let diff = project.stage().diff(&DiffOptions::default()).unwrap();
     assert!(diff.changes.is_empty(), "{:?}", diff.changes);
     let nothing = project.merge("m2", &Selection::default()).unwrap();
     assert_eq!(nothing.entries, []);
@@ -222,10 +223,14 @@ proptest! {
         second in proptest::collection::vec(edit(), 0..14),
     ) {
         let project = Project::new();
-        first.iter().for_each(|edit| apply(&project.root, edit));
+        for edit in &first {
+            apply(&project.root, edit);
+        }
         let before = project.snapshot();
         let staged = project.staged();
-        second.iter().for_each(|edit| apply(&staged, edit));
+        for edit in &second {
+            apply(&staged, edit);
+        }
         let wanted = crate::project::snapshot(&staged);
 
         let merged = project.merge("m1", &Selection::default()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::project::{Project, put};
 use airlock_merge::{MergeError, Selection};
-use airlock_sandbox::stage::TreePath;
+use airlock_sandbox::stage::{DiffOptions, TreePath};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,7 +19,8 @@ fn only(paths: &[&str]) -> Selection {
 
 fn three_changes() -> Project {
     let project = Project::new();
-    let lines: String = (1..=30).map(|line| format!("{line}\n")).collect();
+    let lines: Vec<String> = (1..=30).map(|line| format!("{line}\n")).collect();
+    let lines = lines.concat();
     project.write("text", &lines);
     project.write("other", "old");
     let staged = project.staged();
@@ -42,7 +43,7 @@ fn a_chosen_file_brings_its_directories_and_nothing_else() {
     assert!(project.root.join("fresh/deep/file").is_file());
     let other = std::fs::read_to_string(project.root.join("other")).unwrap();
     assert_eq!(other, "old");
-    let rest = project.stage().diff(&Default::default()).unwrap();
+    let rest = project.stage().diff(&DiffOptions::default()).unwrap();
     let rest: Vec<_> = rest.changes.iter().map(|change| &change.path).collect();
     assert_eq!(rest, [&tree("other"), &tree("text")]);
 }
@@ -108,7 +109,7 @@ fn only_what_was_reviewed_is_merged() {
     let project = three_changes();
     let before = project.snapshot();
     let mut stage = project.stage();
-    let seen = airlock_merge::review_digest(&stage.diff(&Default::default()).unwrap());
+    let seen = airlock_merge::review_digest(&stage.diff(&DiffOptions::default()).unwrap());
     put(
         &project.staged().join("other"),
         "slipped in after the review",

@@ -27,9 +27,9 @@ pub(crate) fn apply(document: &mut Document, fix: &Fix) {
     match &fix.remedy {
         Remedy::AddValues {
             rule,
-            field: "port",
+            field,
             values,
-        } => {
+        } if field == "port" => {
             let ports = values.iter().map(|value| value.parse::<u16>().unwrap());
             find(document, rule)
                 .when
@@ -69,7 +69,7 @@ pub(crate) fn apply(document: &mut Document, fix: &Fix) {
             value,
         } => {
             let constraints = &mut find(document, rule).constraints;
-            match *constraint {
+            match constraint.as_ref() {
                 "require_sandbox" => {
                     constraints.require_sandbox = value.as_ref().map(|tier| tier.parse().unwrap());
                 }

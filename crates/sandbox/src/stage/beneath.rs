@@ -159,6 +159,12 @@ impl Tree {
         rustix::fs::chmod(place, Mode::from_raw_mode(mode))
     }
 
+    /// Sets the permission bits of the root itself, which may keep even its owner from looking in.
+    pub(super) fn set_root_mode(&self, mode: u32) -> Result<()> {
+        let place = format!("/proc/self/fd/{}", self.root.as_raw_fd());
+        rustix::fs::chmod(place, Mode::from_raw_mode(mode))
+    }
+
     /// The directory that holds `path`, and the last name of it.
     pub(super) fn holder<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
         let name = path.file_name().ok_or(Errno::INVAL)?;

@@ -5,7 +5,7 @@
 //! Non-guarantee: a file that was copied and left as it was is named as well; whether content
 //! really differs is what [`Stage::is_as_real`] finds out.
 
-use super::beneath::{Node, NodeKind};
+use super::beneath::{Node, NodeKind, Tree, node_of};
 use super::copy::Manifest;
 use super::error::{StageError, failed};
 use super::path::TreePath;
@@ -52,6 +52,7 @@ impl Stage {
     /// directories that keep their owner out are opened to them.
     pub fn touched(&self, most: u64) -> Result<Vec<Touched>, StageError> {
         let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
+        self.keep_root_mode(&lower, &upper)?;
         let mut walk = Walk::new(&lower, &upper, most).opening();
         match self.kind() {
             StageKind::Overlay => walk.overlay(self.marks())?,
@@ -68,6 +69,17 @@ impl Stage {
         touched.sort_by(|one, other| one.path.cmp(&other.path));
         touched.dedup_by(|one, other| one.path == other.path);
         Ok(touched)
+    }
+
+    /// The root itself is the real tree's: its mode is no change of a stage, and must not keep
+    /// anybody from looking at the changes there are.
+    fn keep_root_mode(&self, lower: &Tree, upper: &Tree) -> Result<(), StageError> {
+        let fail = |errno| failed("look at", self.place())(errno);
+        let (real, own) = (node_of(lower).map_err(fail)?, node_of(upper).map_err(fail)?);
+        if real.mode == own.mode {
+            return Ok(());
+        }
+        upper.set_root_mode(real.mode).map_err(fail)
     }
 
     /// Whether what the stage has at `path` is what the real tree has there: kind, mode and

@@ -217,18 +217,28 @@ async fn listen<H: Handler>(
 
 /// Tells the other end, takes back what it no longer waits for, and lets the rest finish.
 async fn close<H: Handler>(inner: &Inner<H>, connection: &Connection<H::Identity>, end: End) {
-    match end {
-        End::Gone => {}
-        End::Told(error) => {
-            if error.code == code::SHUTTING_DOWN {
-                let _ = tokio::time::timeout(inner.config.grace, connection.settle()).await;
-            }
-            let _ = connection.reply(0, Err(error)).await;
-        }
+    if let End::Told(error) = end
+        && (error.code != code::SHUTTING_DOWN || is_answered(inner, connection).await)
+    {
+        let _ = connection.reply(0, Err(error)).await;
     }
     connection.cancel_all();
     connection.outgoing.give_up();
     connection.settle().await;
+}
+
+/// Lets what is under way finish, and takes back what does not; says whether everything has its
+/// answer. Whoever is told that the server ends may take whatever has none as not begun.
+async fn is_answered<H: Handler>(inner: &Inner<H>, connection: &Connection<H::Identity>) -> bool {
+    let grace = inner.config.grace;
+    let finished = tokio::time::timeout(grace, connection.settle()).await;
+    if finished.is_ok() {
+        return true;
+    }
+    connection.cancel_all();
+    tokio::time::timeout(grace, connection.settle())
+        .await
+        .is_ok()
 }
 
 /// Deals with one frame.

@@ -42,7 +42,9 @@ pub(super) fn execute(
         json: output.is_json(),
     };
     let mut target = session.streams();
-    let result = session.remotely(&mut remote, &call, person, &mut target)?;
+    let Some(result) = session.remotely(&mut remote, &call, person, &mut target)? else {
+        return Ok(None);
+    };
     let CallResult {
         outcome,
         untrusted,
@@ -72,7 +74,7 @@ impl Session<'_> {
         arguments: &Value,
         person: airlock_service::Person,
         target: &mut Target,
-    ) -> Result<CallResult, Failure> {
+    ) -> Result<Option<CallResult>, Failure> {
         let no_pipe =
             |error: io::Error| Failure::new(Kind::Failed, "cannot make a pipe").why(error);
         let (from_stdout, stdout) = io::pipe().map_err(no_pipe)?;
@@ -98,7 +100,7 @@ impl Session<'_> {
                 (out, err)
             }
         };
-        std::thread::scope(|scope| {
+        let result = std::thread::scope(|scope| {
             let answered = &answered;
             scope.spawn(move || relay(from_stdout, answered, out));
             scope.spawn(move || relay(from_stderr, answered, err));
@@ -112,12 +114,15 @@ impl Session<'_> {
             let result = remote.exec(arguments, Some(person), ends, begun);
             drop((stdout, stderr, pending));
             result
-        })
-        .map_err(|error| {
-            Failure::of(Kind::Failed, &error)
+        });
+        match result {
+            Ok(result) => Ok(Some(result)),
+            // It ended between two words: this process runs the command itself.
+            Err(error) if error.is_untaken() => Ok(None),
+            Err(error) => Err(Failure::of(Kind::Failed, &error)
                 .headed("the running kernel did not answer")
-                .fix("`airlock audit log` says what was done; try again")
-        })
+                .fix("`airlock audit log` says what was done; try again")),
+        }
     }
 }
 

@@ -116,7 +116,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let tools = self
             .calls
-            .ask(|road| road.tools())
+            .ask(Road::tools)
             .await?
             .map_err(|error| unanswered(&error))?;
         let tools = tools.iter().map(describe::tool).collect();

@@ -457,24 +457,26 @@ fn only_an_mcp_server_hands_in_what_the_user_of_its_client_said() {
     );
     let place = Place::governed(&policy);
     let served = place.serve();
-    let mut server = served.client("mcp");
-    let opened = server.call("approvals.opened", Value::Null).unwrap();
+    let mut mcp = served.client("mcp");
+    let opened = mcp.call("approvals.opened", Value::Null).unwrap();
     assert_eq!(opened, json!(["AG-01"]));
-    let begun = server
+    let begun = mcp
         .call("call", call("session.create", &json!({})))
         .unwrap();
     let session = begun["outcome"]["done"]["value"]["id"].clone();
     let arguments = json!({ "path": "new.txt", "text": "x\n" });
     let mut write = call("fs.write", &arguments);
     write["session"] = session;
-    let mut ask = |server: &mut Client| {
-        let answer = server.call("call", write.clone()).unwrap();
-        match heard(answer).asked(&arguments) {
-            Outcome::NeedsReview(review) => *review,
-            other => panic!("{other:?}"),
-        }
+    let ask = |mcp: &mut Client| {
+        let answer = mcp.call("call", write.clone()).unwrap();
+        let outcome = heard(answer).asked(&arguments);
+        let told = format!("{outcome:?}");
+        let Outcome::NeedsReview(review) = outcome else {
+            panic!("{told}");
+        };
+        *review
     };
-    let review = ask(&mut server);
+    let review = ask(&mut mcp);
     let shown = Binding::of(&review.request, None, review.decision.generation, None).action;
     let yes = json!({ "approval": review.approval.id, "shown": shown, "approved": true });
     for front in ["cli", "agent", "server"] {
@@ -490,13 +492,13 @@ fn only_an_mcp_server_hands_in_what_the_user_of_its_client_said() {
     let mut wrong = yes.clone();
     wrong["shown"] = json!("0".repeat(64));
     assert_eq!(
-        refused(&mut server, "approvals.elicited", wrong),
+        refused(&mut mcp, "approvals.elicited", wrong),
         code::REFUSED
     );
-    assert_eq!(ask(&mut server).approval.id, review.approval.id);
-    let taken = server.call("approvals.elicited", yes).unwrap();
+    assert_eq!(ask(&mut mcp).approval.id, review.approval.id);
+    let taken = mcp.call("approvals.elicited", yes).unwrap();
     assert_eq!(taken, Value::Null);
-    let answer = server.call("call", write.clone()).unwrap();
+    let answer = mcp.call("call", write.clone()).unwrap();
     assert!(
         answer["outcome"]["needs_review"].is_null(),
         "it has its answer: {answer}"

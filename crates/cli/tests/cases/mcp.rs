@@ -285,3 +285,75 @@ fn the_token_is_in_the_state_directory_and_nowhere_else() {
     let log = world.quiet(&["audit", "export"]);
     assert!(!log.stdout.contains(token.trim()));
 }
+
+/// The number of the process whose kernel serves the workspace.
+fn kernel_of(world: &World) -> Option<u64> {
+    let status = world.quiet(&["kernel", "status", "--json"]);
+    status.json()["pid"].as_u64()
+}
+
+fn reads(client: &mut Client, id: i64) {
+    client.begin(id, "fs_read", &json!({ "path": "README.md" }));
+    let answer = client.receive();
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+}
+
+#[test]
+fn servers_of_one_workspace_share_its_kernel_and_the_next_takes_over() {
+    let world = World::project();
+    let mut one = Client::greeted(&world);
+    reads(&mut one, 1);
+    assert_eq!(kernel_of(&world), Some(u64::from(one.child.id())));
+    let mut two = Client::greeted(&world);
+    reads(&mut two, 1);
+    assert_eq!(kernel_of(&world), Some(u64::from(one.child.id())));
+    // Whoever wants a second one is told who has it.
+    let ran = world.quiet(&["kernel", "--foreground"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("already runs"), "{ran:?}");
+    assert_eq!(one.ended().0, Some(0));
+    reads(&mut two, 2);
+    assert_eq!(kernel_of(&world), Some(u64::from(two.child.id())));
+    // A person may end it; the server needs one again and has one.
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
+    reads(&mut two, 3);
+    assert_eq!(two.ended().0, Some(0));
+    assert_eq!(kernel_of(&world), None);
+    assert_eq!(world.quiet(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
+fn a_kernel_that_runs_is_used_and_left_running() {
+    let world = trusted(RUNS);
+    let served = world.serve();
+    let mut client = Client::greeted(&world);
+    reads(&mut client, 1);
+    client.begin(2, "exec_run", &json!({ "command": ["sleep", "0"] }));
+    let answer = client.receive();
+    assert_eq!(answer["result"]["structuredContent"]["exit"], 0, "{answer}");
+    client.begin(3, "fs_read", &json!({ "path": "/etc/hostname" }));
+    let answer = client.receive();
+    assert_eq!(answer["result"]["structuredContent"]["status"], "denied");
+    client.begin(4, "exec_run", &json!({ "command": ["sleep", "281.005"], "timeout": "5m" }));
+    eventually("the program runs", || runs("281.005"));
+    client.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 4 },
+    }));
+    eventually("the program is gone", || !runs("281.005"));
+    assert_eq!(client.ended().0, Some(0));
+    assert_eq!(kernel_of(&world), u64::try_from(served.pid).ok());
+}
+
+#[test]
+fn a_lock_whose_holder_does_not_answer_is_said_with_its_cure() {
+    let world = World::project();
+    // Makes the state directory.
+    assert_eq!(world.quiet(&["mcp", "serve"]).code, Some(0));
+    let lock = std::fs::File::open(world.state().join("run/kernel.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let ran = world.quiet(&["mcp", "serve"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("does not answer"), "{ran:?}");
+    assert!(ran.stderr.contains("airlock kernel stop"), "{ran:?}");
+    assert_eq!(ran.stdout, "", "{ran:?}");
+}

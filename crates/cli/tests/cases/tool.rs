@@ -1,6 +1,9 @@
 //! `airlock tool`: what there is, and calling it.
 
-use crate::support::World;
+use crate::support::{Typed, World, at_terminal};
+use airlock_audit::{Filter, read_log};
+use serde_json::Value;
+use std::collections::HashSet;
 
 #[test]
 fn tools_are_listed_and_described() {
@@ -120,4 +123,60 @@ fn long_results_are_cut_and_say_so() {
         "limit_lines=2"
     ]));
     world.compare("tool_cut");
+}
+
+/// The same road as at every other entry: a rule about a syscall holds for its tools here too, and
+/// each try has its decision in the log.
+#[test]
+fn a_rule_that_denies_a_syscall_stops_its_tools_whoever_calls() {
+    let every = include_str!("../../../../tests/every_tool.json");
+    let every: serde_json::Map<String, Value> = serde_json::from_str(every).unwrap();
+    let rule = |name: &str| {
+        let called = name.replace('.', "-");
+        format!("  - {{ name: not-{called}, match: {{ syscall: {name} }}, action: deny }}\n")
+    };
+    let rules: String = airlock_core::SYSCALLS
+        .iter()
+        .map(|syscall| rule(syscall.name))
+        .collect();
+    let world = World::project();
+    world.write("a.txt", "a\n");
+    let policy = format!("version: 1\nrules:\n{rules}");
+    world.write(".airlock/policy.yaml", policy);
+    let ran = at_terminal(&world, "trust", Typed::Line("yes"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut denied = HashSet::new();
+    for front in ["cli", "mcp"] {
+        for (name, arguments) in &every {
+            let arguments = arguments.to_string();
+            let ran = world.quiet(&["tool", "call", name, &arguments, "--as", front, "--json"]);
+            let error = ran.json()["error"].clone();
+            let persons = ["exec.own", "workflow.confirm", "agent.invoke"];
+            let hidden = persons.contains(&name.as_str()) || name.starts_with("approval.");
+            if front != "cli" && hidden {
+                assert_eq!(error["code"], "unknown_tool", "{front} {name}: {ran:?}");
+            } else if name == "approval.decide" {
+                assert_eq!(error["code"], "needs_person", "{front} {name}: {ran:?}");
+            } else {
+                assert_eq!(error["kind"], "denied", "{front} {name}: {ran:?}");
+                let told = error["decision"].to_string();
+                // A front whose manifest lacks the capability is stopped before the rules.
+                let stopped = told.contains("\"not-") || told.contains("capability");
+                assert!(stopped, "{front} {name}: {told}");
+                denied.insert(error["action"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    let entries = read_log(&world.state(), Filter::default()).unwrap();
+    let decided: HashSet<String> = entries
+        .map(|record| record.unwrap().entry)
+        .filter(|entry| {
+            let decision = entry.decision.as_ref();
+            decision.is_some_and(|made| made.verdict == "deny")
+        })
+        .filter_map(|entry| entry.action)
+        .map(|action| action.to_string())
+        .collect();
+    assert!(denied.len() > 60, "{}", denied.len());
+    assert!(denied.is_subset(&decided));
 }

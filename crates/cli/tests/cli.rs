@@ -12,6 +12,8 @@
 
 mod support;
 
+#[path = "../../../tests/tools/every.rs"]
+mod every;
 mod cases {
     mod approvals;
     mod audit;

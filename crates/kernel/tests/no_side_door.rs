@@ -8,52 +8,24 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "../../../tests/tools/every.rs"]
+mod every;
 mod support;
 
 use airlock_audit::{EventType, Stage};
-use airlock_core::{Digest, Timestamp};
 use airlock_kernel::{Front, Kernel, Outcome};
-use airlock_merge::{Selection, review_digest};
-use airlock_sandbox::stage::{DiffOptions, Setup, Stage as Staged, Stages};
 use serde_json::{Value, json};
 use support::{Place, READS, action, at, denied, of_action, submit, token, word};
 
-/// A stage with one change, and what a review of it is of.
-fn changed_stage(kernel: &Kernel) -> (Staged, Digest) {
-    let workspace = kernel.workspace();
-    let stages = Stages::open(&workspace.state().path().join("stages")).unwrap();
-    let root = std::path::Path::new(workspace.root().path());
-    let owner = airlock_sandbox::stage_owner();
-    let stage = stages
-        .open_or_create_as("changed", root, owner, Setup::COPY)
-        .unwrap();
-    std::fs::write(stage.layers().upper.join("b.txt"), "b\n").unwrap();
-    let digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
-    (stage, digest)
-}
-
-/// Valid arguments for a tool. One that is not listed fails the test: it must be thought about, here
-/// and at every other entry, which take theirs from the same list.
+/// Valid arguments for a tool.
 fn arguments(kernel: &Kernel, tool: &str) -> Value {
     match tool {
-        "merge.apply" => {
-            let (_, digest) = changed_stage(kernel);
-            json!({ "stage": "changed", "digest": digest })
-        }
-        "merge.undo" => {
-            let (mut stage, digest) = changed_stage(kernel);
-            let (everything, now) = (Selection::default(), Timestamp::from_micros(1));
-            let merges = kernel.stages().merges();
-            // Once merged, it is there for every front.
-            let _again = merges.merge("merged", &mut stage, &everything, digest, now);
-            assert_eq!(merges.list().unwrap().len(), 1);
-            json!({})
-        }
         "policy.update" => json!({ "text": READS }),
         "trust.approve" => json!({ "digest": kernel.workspace().trust().unwrap().digest() }),
         other => {
-            let every = include_str!("../../../tests/every_tool.json");
-            let every: Value = serde_json::from_str(every).unwrap();
+            let workspace = kernel.workspace();
+            let root = std::path::Path::new(workspace.root().path());
+            let every = every::arguments(workspace.state().path(), root);
             let known = every.get(other).cloned();
             known.unwrap_or_else(|| panic!("say what `{other}` is called with, and by whom"))
         }

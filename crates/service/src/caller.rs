@@ -130,6 +130,19 @@ mod tests {
                 assert_eq!(as_sandbox, Err(code::REFUSED.into()), "{front}");
             }
         }
+        let serves = |via: Via, name: &str| {
+            let identity = Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"));
+            identity.is_ok_and(|identity| identity.is_mcp_server())
+        };
+        assert!(serves(Via::Main, "mcp"));
+        for (via, name) in [
+            (Via::Sandbox(sandbox.clone()), "mcp"),
+            (Via::Sandbox(sandbox.clone()), "agent"),
+            (Via::Main, "cli"),
+            (Via::Main, "bootstrap"),
+        ] {
+            assert!(!serves(via, name), "{name}");
+        }
         assert_eq!(who(Via::Main, "bootstrap"), Ok((None, None)));
         for (via, name) in [
             (Via::Sandbox(sandbox), "bootstrap"),

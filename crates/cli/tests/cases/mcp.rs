@@ -334,7 +334,11 @@ fn a_kernel_that_runs_is_used_and_left_running() {
     client.begin(3, "fs_read", &json!({ "path": "/etc/hostname" }));
     let answer = client.receive();
     assert_eq!(answer["result"]["structuredContent"]["status"], "denied");
-    client.begin(4, "exec_run", &json!({ "command": ["sleep", "281.005"], "timeout": "5m" }));
+    client.begin(
+        4,
+        "exec_run",
+        &json!({ "command": ["sleep", "281.005"], "timeout": "5m" }),
+    );
     eventually("the program runs", || runs("281.005"));
     client.send(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 4 },

@@ -1,5 +1,6 @@
 //! A real kernel behind the server: no tool reaches around the road.
 
+use super::every;
 use super::talk::Client;
 use crate::describe::offered_name;
 use crate::road::Road;
@@ -88,6 +89,15 @@ impl Place {
         Client::new(Arc::clone(&self.kernel) as Arc<dyn Road>).await
     }
 
+    /// Arguments `tool` can be called with. One that is missing must be thought about.
+    fn arguments(&self, tool: &str) -> Value {
+        let workspace = self.kernel.workspace();
+        let root = std::path::Path::new(workspace.root().path());
+        let every = every::arguments(workspace.state().path(), root);
+        let known = every.get(tool).cloned();
+        known.unwrap_or_else(|| panic!("say what `{tool}` is called with"))
+    }
+
     /// The channels of all answers in the log.
     fn answers(&self) -> Vec<String> {
         self.kernel.log().flush().unwrap();
@@ -109,14 +119,6 @@ impl Place {
         let records = self.kernel.log().read(filter).unwrap();
         records.map(|record| record.unwrap().entry).collect()
     }
-}
-
-/// Arguments a tool can be called with. One that is missing must be thought about.
-fn arguments(tool: &str) -> Value {
-    let every = include_str!("../../../../tests/every_tool.json");
-    let every: Value = serde_json::from_str(every).unwrap();
-    let known = every.get(tool).cloned();
-    known.unwrap_or_else(|| panic!("say what `{tool}` is called with"))
 }
 
 /// What is decided about a tool where reading and sessions are allowed, and what is said instead of
@@ -177,7 +179,7 @@ async fn every_tool_is_decided_recorded_and_described_truly() {
         );
         assert_eq!(tool["inputSchema"]["type"], "object");
         let before = place.records().len();
-        let answer = client.call(name, arguments(title)).await;
+        let answer = client.call(name, place.arguments(title)).await;
         let result = &answer["result"];
         if let Some(schema) = tool.get("outputSchema") {
             assert!(
@@ -224,7 +226,7 @@ async fn a_rule_that_denies_a_syscall_stops_it_here_too() {
         let answer = place
             .client()
             .await
-            .call(&offered_name(&tool.name), arguments(&tool.name))
+            .call(&offered_name(&tool.name), place.arguments(&tool.name))
             .await;
         let result = &answer["result"];
         assert_eq!(result["isError"], true);

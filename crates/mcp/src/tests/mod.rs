@@ -1,6 +1,8 @@
 //! Conversations with clients of every kind, over memory and over sockets.
 
 mod elicitation;
+#[path = "../../../../tests/tools/every.rs"]
+mod every;
 mod hostile;
 mod http;
 mod kernel;

@@ -133,13 +133,13 @@ fn ordinary_text_is_left_alone() {
 
 #[test]
 fn attacks_are_flagged_by_their_rules() {
-    let rules = |text: &str| -> Vec<&'static str> {
+    let rules = |text: &str| -> Vec<String> {
         let sanitiser = Sanitiser::new();
         sanitiser
             .text(text)
             .flags
             .iter()
-            .map(|flag| flag.rule)
+            .map(|flag| flag.rule.to_string())
             .collect()
     };
     let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();

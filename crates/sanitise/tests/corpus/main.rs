@@ -147,7 +147,10 @@ fn attacks_are_flagged_by_their_rules() {
         let score = found.entry(rule).or_default();
         score.1 += 1;
         let flagged = rules(&format!("# Notes\n{text}\nmore text follows here\n"));
-        assert!(flagged.contains(rule), "{rule}: {text}: {flagged:?}");
+        assert!(
+            flagged.iter().any(|found| found == rule),
+            "{rule}: {text}: {flagged:?}"
+        );
         score.0 += 1;
     }
     println!("| rule | flagged |\n| --- | --- |");

@@ -9,34 +9,32 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// The arguments of each tool in the workspace `root`, which has a file `a.txt`, with its state in
-/// `state`. Makes the stage and the merge that merging looks for before it is even decided.
-pub(crate) fn arguments(state: &Path, root: &Path) -> Map<String, Value> {
+/// `home`. Makes the stage and the merge that merging looks for before it is even decided.
+pub(crate) fn arguments(home: &Path, root: &Path) -> Map<String, Value> {
     let mut every: Map<String, Value> = serde_json::from_str(include_str!("every.json")).unwrap();
-    let (mut stage, digest) = changed_stage(state, root);
-    let merges = Merges::new(&state.join("merges"), root);
+    let (mut stage, digest) = changed_stage(home, root);
+    let all = Merges::new(&home.join("merges"), root);
     let (everything, now) = (Selection::default(), Timestamp::from_micros(1));
-    let merged = merges.merge("merged", &mut stage, &everything, digest, now);
+    let done = all.merge("merged", &mut stage, &everything, digest, now);
     // Once merged, it is there for whoever asks next.
-    assert!(
-        merged.is_ok_and(|merged| merged.is_complete())
-            || merges.list().is_ok_and(|all| !all.is_empty())
-    );
+    let complete = done.is_ok_and(|done| done.is_complete());
+    assert!(complete || all.list().is_ok_and(|all| !all.is_empty()));
     drop(stage);
     std::fs::remove_file(root.join("b.txt")).ok();
-    let (_, digest) = changed_stage(state, root);
+    let (_, digest) = changed_stage(home, root);
     let apply = json!({ "stage": "changed", "digest": digest });
     every.insert("merge.apply".to_owned(), apply);
     every
 }
 
 /// A stage with one change, and what a review of it is of.
-fn changed_stage(state: &Path, root: &Path) -> (Stage, Digest) {
-    let stages = Stages::open(&state.join("stages")).unwrap();
+fn changed_stage(home: &Path, root: &Path) -> (Stage, Digest) {
+    let all = Stages::open(&home.join("stages")).unwrap();
     let owner = airlock_sandbox::stage_owner();
-    let stage = stages
+    let stage = all
         .open_or_create_as("changed", root, owner, Setup::COPY)
         .unwrap();
-    std::fs::write(stage.layers().upper.join("c.txt"), "c\n").unwrap();
+    std::fs::write(stage.layers().upper.join("b.txt"), "b\n").unwrap();
     let digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
     (stage, digest)
 }

@@ -330,7 +330,7 @@ const TAIL: &str = "
       not_match: [{ syscall: shell.run, tier: process }]
 
   - name: own-changes
-    match: { plugin: cli, effect: [write, delete], path_glob: \"**\" }
+    match: { plugin: cli, syscall: [fs.write, fs.patch, fs.move, fs.delete], path_glob: \"**\" }
     action: allow
     reason: what the person's own commands change lies in a stage until it is merged
     constraints: { require_sandbox: process }

@@ -248,6 +248,9 @@ rules:
     match: { syscall: exec.run }
     action: allow
     constraints: { require_sandbox: process }
+  - name: change
+    match: { effect: write, path_glob: \"*.txt\" }
+    action: allow
   - name: ask-first
     match: { syscall: exec.run, command: cat }
     action: require_review

@@ -31,6 +31,9 @@ rules:
   - name: read-all
     match: { effect: read, path_glob: \"**\" }
     action: allow
+  - name: change-all
+    match: { effect: [write, delete], path_glob: \"**\" }
+    action: allow
   - name: keep-env
     match: { effect: read, path_glob: \"**/.env\" }
     action: deny

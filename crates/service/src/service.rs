@@ -255,6 +255,7 @@ impl Handler for Service {
             "log.flush" if identity.is_person() => {
                 none(&given)?;
                 let failed = |error: AppendError| WireError::new(code::INTERNAL, error.to_string());
+                self.kernel.release_idle();
                 let flushed = self.kernel.log().flush().map_err(failed);
                 flushed.map(|()| Value::Null)
             }

@@ -243,7 +243,8 @@ fn a_stopped_kernel_leaves_neither_socket_nor_lock() {
 /// Runs a command over the wire; its output and its outcome.
 fn exec(client: &mut Client, command: &[&str]) -> (u64, std::io::PipeReader) {
     let (reader, stdout) = std::io::pipe().unwrap();
-    let (_, stderr) = std::io::pipe().unwrap();
+    // A stream nobody reads would end the command with its first word there.
+    let stderr = stdout.try_clone().unwrap();
     let params = json!({
         "arguments": { "command": command, "no_stage": true },
         "stdin": false,

@@ -128,7 +128,8 @@ pub(super) fn running(place: &Place, config: &Config, front: Front) -> Option<Re
     Remote::find(&state, &id, front, &settings(config)?)
 }
 
-/// Has the kernel that runs for this workspace write what it kept back of the log, if one runs.
+/// Has the kernel that runs for this workspace, if one does, write what it kept back of the log and
+/// let go of stages nobody works in.
 pub(super) fn flush_running(global: &Global) {
     let remote = Place::find(global.workspace.as_deref())
         .and_then(|place| state(&place))

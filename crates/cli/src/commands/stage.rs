@@ -9,6 +9,7 @@ use airlock_sandbox::stage::{Change, ChangeKind, Diff, StageError};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -> Ending {
+    open::flush_running(global);
     match command {
         StageCommand::List => list(global, output),
         StageCommand::Drop { name } => drop_stage(global, &name, output),

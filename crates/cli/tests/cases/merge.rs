@@ -13,7 +13,7 @@ fn changed() -> World {
 }
 
 fn read(world: &World, name: &str) -> Option<String> {
-    std::fs::read_to_string(world.path(name)).ok()
+    std::fs::read_to_string(world.workspace().join(name)).ok()
 }
 
 fn changes(world: &World) -> usize {
@@ -41,7 +41,7 @@ fn a_merge_is_looked_at_approved_and_undone() {
         before
     );
     assert_eq!(read(&world, "new/file"), None);
-    assert!(!world.path("new").exists());
+    assert!(!world.workspace().join("new").exists());
     world.run(&["undo"]);
     world.run(&["merge"]);
     let log = world.quiet(&["audit", "log", "--json"]).stdout;

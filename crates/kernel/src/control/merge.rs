@@ -217,6 +217,7 @@ impl Tool for Apply {
                 let id = uuid::Uuid::now_v7().to_string();
                 let outcome =
                     merges(workspace).merge(&id, &mut stage, &selection, asked.digest, now())?;
+                forget_old(&store);
                 let rest = stage.diff(&DiffOptions::default())?;
                 if outcome.is_complete() && rest.is_empty() {
                     // The next command begins with the tree as it is now. If somebody took the
@@ -270,6 +271,17 @@ impl Tool for Undo {
             run,
         }))
     }
+}
+
+/// Forgets merges that policy no longer keeps for an undo.
+fn forget_old(store: &PolicyStore) {
+    let kept = store.current().policy().document().merge.keep_undo;
+    let micros = i64::try_from(kept.as_millis())
+        .unwrap_or(i64::MAX)
+        .saturating_mul(1_000);
+    let before = Timestamp::from_micros(now().as_micros().saturating_sub(micros));
+    // What cannot be removed now is tried again with the next merge.
+    let _forgotten = merges(store.workspace()).forget(before);
 }
 
 /// When a merge was begun is for listing merges in order and forgetting old ones, and by the

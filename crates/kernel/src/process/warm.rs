@@ -51,6 +51,12 @@ impl Warm {
         drop(found);
     }
 
+    /// Ends every sandbox that waits for a command.
+    pub(crate) fn release_all(&self) {
+        let found: Vec<_> = self.lock().drain().collect();
+        drop(found);
+    }
+
     /// Keeps a sandbox for the next command.
     pub(super) fn keep(self: &Arc<Self>, stage: &str, kept: Kept) {
         let until = Instant::now() + IDLE;

@@ -1,9 +1,5 @@
 //! Merges and undoes real trees: what comes of it, whoever interferes and wherever it stops.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crash;
 mod interference;

@@ -133,13 +133,13 @@ fn ordinary_text_is_left_alone() {
 
 #[test]
 fn attacks_are_flagged_by_their_rules() {
-    let rules = |text: &str| -> Vec<&'static str> {
+    let rules = |text: &str| -> Vec<String> {
         let sanitiser = Sanitiser::new();
         sanitiser
             .text(text)
             .flags
             .iter()
-            .map(|flag| flag.rule)
+            .map(|flag| flag.rule.to_string())
             .collect()
     };
     let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -147,7 +147,10 @@ fn attacks_are_flagged_by_their_rules() {
         let score = found.entry(rule).or_default();
         score.1 += 1;
         let flagged = rules(&format!("# Notes\n{text}\nmore text follows here\n"));
-        assert!(flagged.contains(rule), "{rule}: {text}: {flagged:?}");
+        assert!(
+            flagged.iter().any(|found| found == rule),
+            "{rule}: {text}: {flagged:?}"
+        );
         score.0 += 1;
     }
     println!("| rule | flagged |\n| --- | --- |");

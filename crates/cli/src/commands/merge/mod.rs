@@ -68,6 +68,7 @@ impl Choice {
 }
 
 pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -> Ending {
+    open::flush_running(global);
     let kernel = open::kernel(global, output)?;
     let name = &arguments.stage;
     stage::look(&kernel, "merge", Some(name))?;

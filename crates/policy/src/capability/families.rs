@@ -69,6 +69,7 @@ pub const FAMILIES: &[Family] = &[
     family("plugin.*", "manage plugins"),
     family("policy.*", "change policy, under review"),
     family("approvals.decide", "answer approval requests"),
+    family("approvals.read", "look at approval requests and grants"),
     family("trust.manage", "approve a workspace's own files"),
     family("stage.read", "look at stages"),
     family("stage.manage", "drop stages"),

@@ -49,7 +49,7 @@ pub const fn built_in_rules() -> &'static [BuiltInRule] {
     &RULES
 }
 
-const RULES: [BuiltInRule; 11] = [
+const RULES: [BuiltInRule; 10] = [
     BuiltInRule {
         name: "built-in/policy-files",
         opinion: Opinion::Deny,
@@ -99,16 +99,16 @@ const RULES: [BuiltInRule; 11] = [
         when: Trigger::Changes(AGENT_FILES),
     },
     BuiltInRule {
-        name: "built-in/policy-update",
+        name: "built-in/person-decides",
         opinion: Opinion::RequireReview,
-        reason: "a person approves every change of policy, and what a workspace brings along",
-        when: Trigger::Syscall(&["policy.update", "trust.approve", "workflow.confirm"]),
-    },
-    BuiltInRule {
-        name: "built-in/merge-review",
-        opinion: Opinion::RequireReview,
-        reason: "a person looks at what reaches the real tree, and at what is taken back",
-        when: Trigger::Syscall(&["merge.apply", "merge.undo"]),
+        reason: "a person decides what policy says, what a workspace brings along and what reaches the real tree",
+        when: Trigger::Syscall(&[
+            "policy.update",
+            "trust.approve",
+            "workflow.confirm",
+            "merge.apply",
+            "merge.undo",
+        ]),
     },
     // Without it, a policy that forgets these would lock its own author out.
     BuiltInRule {

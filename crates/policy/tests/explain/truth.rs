@@ -181,10 +181,7 @@ fn a_person_who_does_what_the_text_says_gets_what_it_says() {
         sized(request("fs.write", &["a b/[c]*.md "])),
         request("fs.delete", &["src/a.rs"]),
         request("fs.list", &["."]),
-        request(
-            "merge.apply",
-            &["a", "b", "c", "d", "e", "f", "g", "h", "i"],
-        ),
+        request("fs.patch", &["a", "b", "c", "d", "e", "f", "g", "h", "i"]),
         host("docs.rs", 443),
         host("crates.io", 80),
         host("DOCS.RS.", 8443),

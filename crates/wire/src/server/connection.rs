@@ -193,12 +193,14 @@ async fn listen<H: Handler>(
     loop {
         let quiet = Instant::now() + share.limits.idle;
         let frame = tokio::select! {
-            frame = inlet.frame(quiet) => frame,
+            // In this order: what comes after the end was announced is not begun.
+            biased;
             () = share.closing() => return End::Gone,
             _ = ending.wait_for(|ends| *ends) => {
                 let told = "the kernel ends";
                 return End::Told(WireError::new(code::SHUTTING_DOWN, told).retryable());
             }
+            frame = inlet.frame(quiet) => frame,
         };
         let taken = match frame {
             Err(end) => return end,

@@ -2,8 +2,8 @@
 //!
 //! Identify, validate, decide, execute, sanitise, record. [`Kernel::submit`] is the only entry;
 //! command line, servers, plugins and the agent loop are fronts that call it. The kernel itself
-//! only reads the workspace; the one file it writes there is the policy, after review. Programs run
-//! in sandboxes, against a stage.
+//! only reads the workspace; what it writes there, after review, is the policy and what is merged.
+//! Programs run in sandboxes, against a stage.
 
 mod adapters;
 mod approvals;

@@ -21,6 +21,15 @@ pub enum MergeError {
         #[source]
         source: io::Error,
     },
+    /// It was begun and could not be brought to an end; the next command carries it on.
+    #[error("merge `{id}` was begun and is not complete: {source}")]
+    Unfinished {
+        /// The merge.
+        id: String,
+        /// What stopped it.
+        #[source]
+        source: Box<MergeError>,
+    },
     /// The journal cannot be made sense of.
     #[error("the journal of merge `{id}` cannot be read: {why}")]
     Damaged {
@@ -81,6 +90,9 @@ impl MergeError {
                 "free some space and merge again; nothing was changed"
             }
             Self::Io { .. } => "nothing was changed; merge again once it can be used",
+            Self::Unfinished { .. } => {
+                "each file is old or new; any `airlock` command completes it once it can"
+            }
             Self::Damaged { .. } => "keep the directory; nothing more is done with that merge",
             Self::NewerFormat { .. } => "use the version that made it, or a later one",
             Self::Busy => "wait until it is done",

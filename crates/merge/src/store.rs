@@ -4,8 +4,7 @@ use crate::Moment;
 use crate::apply::carry_out;
 use crate::entry::Entry;
 use crate::error::{MergeError, failed};
-use crate::journal::{FORMAT, Journal, old_content, sync_directory};
-use crate::node::Node;
+use crate::journal::{FORMAT, Journal, new_content, old_content, sync_directory};
 use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
 use crate::prepare::Preparation;
 use crate::select::{Selection, review_digest};
@@ -45,6 +44,9 @@ pub struct Summary {
     /// Paths that were not.
     pub left: usize,
 }
+
+/// The most that is shown of a file that was changed since.
+const SHOWN: u64 = 1 << 20;
 
 /// Kept while a merge is under way.
 struct Hold {
@@ -185,8 +187,9 @@ impl Merges {
         Ok((of, paths))
     }
 
-    /// The text that merge `of` left at `path`, and the text before it, for showing the difference.
-    pub fn contents(&self, of: &str, path: &TreePath) -> Result<(Vec<u8>, Vec<u8>), MergeError> {
+    /// What was at `path` before merge `of`, what it left there, and what is there now, for showing
+    /// the difference. Of the last only a file's beginning, and never what a link leads to.
+    pub fn contents(&self, of: &str, path: &TreePath) -> Result<[Vec<u8>; 3], MergeError> {
         let place = self.done(of);
         let journal =
             Journal::read(&place, of)?.ok_or_else(|| MergeError::Missing(of.to_owned()))?;
@@ -199,8 +202,14 @@ impl Merges {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(failed("read", path)(error)),
         };
-        let after = read(crate::journal::new_content(&place, index))?;
-        Ok((after, read(old_content(&place, index))?))
+        let before = read(old_content(&place, index))?;
+        let after = read(new_content(&place, index))?;
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let spot = tree.spot(path.as_path());
+        let spot = spot.map_err(failed("open", path.as_path()))?;
+        let now = spot.map(|spot| spot.beginning(SHOWN)).transpose();
+        let now = now.map_err(failed("read", path.as_path()))?;
+        Ok([before, after, now.unwrap_or_default()])
     }
 
     /// Carries on what was interrupted. Nothing is done while another process merges.
@@ -366,10 +375,16 @@ impl Merges {
             return Err(error);
         }
         moment("journal");
-        let mut outcome = self.carry(&journal, moment)?;
-        outcome.entries.extend(left);
-        self.finish(&outcome, moment)?;
-        Ok(outcome)
+        // From here on the tree may be changed: what fails now is not "nothing happened".
+        let completed = self.carry(&journal, moment).and_then(|mut outcome| {
+            outcome.entries.extend(left);
+            self.finish(&outcome, moment)?;
+            Ok(outcome)
+        });
+        completed.map_err(|source| MergeError::Unfinished {
+            id: id.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     fn carry(&self, journal: &Journal, moment: Moment<'_>) -> Result<MergeOutcome, MergeError> {
@@ -427,18 +442,4 @@ fn private(path: &Path) -> Result<(), MergeError> {
         .mode(0o700)
         .create(path)
         .map_err(failed("make", path))
-}
-
-impl Summary {
-    /// Whether it can be undone.
-    pub const fn is_undoable(&self) -> bool {
-        !self.undone && self.merged > 0
-    }
-}
-
-impl Entry {
-    /// Whether the merge of it removes something.
-    pub fn removes(&self) -> bool {
-        self.after == Node::Absent
-    }
 }

@@ -124,10 +124,28 @@ impl Spot {
         Ok((node, owner))
     }
 
-    fn file(&self, copy: Option<&mut File>) -> io::Result<Node> {
+    /// Opens what is there for reading, whatever it is: no link is followed, no pipe waited for.
+    fn look(&self) -> rustix::io::Result<OwnedFd> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = match rustix::fs::openat(&self.directory, &*self.name, flags, Mode::empty()) {
+        rustix::fs::openat(&self.directory, &*self.name, flags, Mode::empty())
+    }
+
+    /// The first bytes of a file; none of anything else.
+    pub(crate) fn beginning(&self, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let Ok(fd) = self.look() else {
+            return Ok(bytes);
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            File::from(fd).take(most).read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    fn file(&self, copy: Option<&mut File>) -> io::Result<Node> {
+        let fd = match self.look() {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(Node::Absent),
             // It turned into a link since: whatever that is, it is not what was there.

@@ -125,6 +125,25 @@ fn what_was_edited_after_a_merge_survives_its_undo() {
     assert_eq!(other, "old");
 }
 
+/// Showing what was changed since neither follows a link out of the tree nor waits for a pipe.
+#[test]
+fn what_is_shown_of_a_changed_path_is_a_file_of_the_tree() {
+    let project = one_change();
+    project.merge("m1", &Selection::default()).unwrap();
+    let file = project.root.join("file");
+    let path = airlock_sandbox::stage::TreePath::from(Path::new("file"));
+    let shown = || project.merges().contents("m1", &path).unwrap();
+    assert_eq!(shown(), [b"old".to_vec(), b"new".to_vec(), b"new".to_vec()]);
+    std::fs::remove_file(&file).unwrap();
+    put(&project.place().join("outside"), "secret");
+    std::os::unix::fs::symlink("../outside", &file).unwrap();
+    assert_eq!(shown()[2], b"");
+    std::fs::remove_file(&file).unwrap();
+    let pipe = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, pipe, 0).unwrap();
+    assert_eq!(shown()[2], b"");
+}
+
 #[test]
 fn something_put_into_a_directory_that_goes_keeps_it() {
     let project = Project::new();

@@ -214,11 +214,9 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
 
 /// What the merge did to a file, and what was done to it since.
 fn difference(kernel: &Kernel, of: &str, path: &TreePath, output: &mut Output) {
-    let Ok((merged, before)) = kernel.stages().merges().contents(of, path) else {
+    let Ok([before, merged, now]) = kernel.stages().merges().contents(of, path) else {
         return;
     };
-    let place = Path::new(kernel.workspace().root().path()).join(path.as_path());
-    let now = std::fs::read(place).unwrap_or_default();
     for (title, from, to) in [
         ("merged", &before, &merged),
         ("changed since", &merged, &now),

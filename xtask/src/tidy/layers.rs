@@ -6,23 +6,36 @@ use crate::manifest::{Dependency, dependencies, entries};
 /// A crate may depend on crates of lower layers only. Two of one layer do not know each other.
 const LAYERS: &[(&str, u8)] = &[
     ("airlock-core", 0),
+    ("airlock-sdk", 0),
     ("airlock-policy", 1),
     ("airlock-audit", 1),
     ("airlock-sandbox", 1),
     ("airlock-sanitise", 1),
     ("airlock-wire", 1),
     ("airlock-bootstrap", 1),
+    ("airlock-phases", 1),
+    ("airlock-model", 1),
     ("airlock-script", 2),
     ("airlock-state", 2),
     ("airlock-definitions", 2),
     ("airlock-merge", 2),
-    ("airlock-kernel", 3),
-    ("airlock-service", 4),
-    ("airlock-mcp", 4),
-    ("airlock-cli", 5),
+    ("airlock-plugin", 2),
+    ("airlock-agent", 2),
+    ("airlock-plugin-grpc", 3),
+    ("airlock-plugin-mcp", 3),
+    ("airlock-plugin-wasm", 3),
+    ("airlock-kernel", 4),
+    ("airlock-service", 5),
+    ("airlock-mcp", 5),
+    ("airlock-cli", 6),
 ];
 
-const PURE: &[&str] = &["airlock-core", "airlock-policy", "airlock-definitions"];
+const PURE: &[&str] = &[
+    "airlock-core",
+    "airlock-policy",
+    "airlock-definitions",
+    "airlock-phases",
+];
 
 /// Crates that reach the machine, and so have no place in a pure crate.
 const IMPURE: &[&str] = &["libc", "rusqlite", "rustix", "tempfile", "tokio"];

@@ -1,0 +1,1 @@
+//! The agent loop: context, budgets, tool calls on the road.

@@ -1,0 +1,1 @@
+//! Test first as a state machine: states, guards, exemptions, coverage budget.

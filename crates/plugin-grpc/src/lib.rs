@@ -1,0 +1,1 @@
+//! The host of plugins that speak go-plugin's gRPC protocol.

@@ -1,0 +1,1 @@
+//! The host of plugins that are MCP servers.

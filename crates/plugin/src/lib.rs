@@ -1,0 +1,17 @@
+//! Plugins: third-party code that joins the road without being trusted.
+//!
+//! A [`Manifest`] says what a plugin is and asks for; a [`Host`] runs it, confined to that; the
+//! manager keeps track. What a plugin says is data: nothing of it steers Airlock.
+//!
+//! Guarantee: a plugin's code runs only as the bytes that were approved, in a sandbox made from its
+//! manifest. Non-guarantee: nothing here decides; whether a call may happen is the road's business.
+
+mod host;
+mod manifest;
+mod tool;
+
+pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
+pub use manifest::{
+    Execution, Kind, LifecycleSettings, Manifest, Protocol, SandboxAsk, Tier, WasmLimits,
+};
+pub use tool::{Sink, ToolCall, ToolDescription};

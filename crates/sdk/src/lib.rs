@@ -1,0 +1,1 @@
+//! What a plugin written in Rust needs.

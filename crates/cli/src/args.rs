@@ -223,6 +223,9 @@ Files that were changed since stay as they are.")]
     /// Change files of a stage, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock file-worker")]
     FileWorker,
+    /// Make one request over a connection of the kernel's, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock request-worker")]
+    RequestWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

@@ -49,7 +49,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         check: |value| value.parse().is_ok_and(|threads: u32| threads <= 256),
     },
     Setting {
-        key: OWN_ONLY,
+        key: EXPERIMENTAL,
         default: "",
         about: "experimental adapters that are switched on",
         accepts: "ids of adapters with commas between them",
@@ -58,10 +58,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
             value.len() <= 1_000 && value.chars().all(plain)
         },
     },
+    Setting {
+        key: CERTIFICATES,
+        default: "",
+        about: "a file of authorities that requests of adapters trust besides the public ones",
+        accepts: "the absolute path of a PEM file",
+        check: |value| value.is_empty() || value.starts_with('/'),
+    },
 ];
 
+const EXPERIMENTAL: &str = "adapters.experimental";
+const CERTIFICATES: &str = "adapters.certificates";
+
 /// What only the person's own configuration says: a workspace could switch on what it brought.
-const OWN_ONLY: &str = "adapters.experimental";
+const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES];
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +131,7 @@ impl Config {
                 value = (text.clone(), Origin::User(user.clone()));
             }
             let theirs = workspace_values.get(setting.key);
-            if let Some(text) = theirs.filter(|_| setting.key != OWN_ONLY) {
+            if let Some(text) = theirs.filter(|_| !OWN_ONLY.contains(&setting.key)) {
                 value = (text.clone(), Origin::Workspace);
             }
             let name = variable_name(setting.key);
@@ -163,8 +173,24 @@ impl Config {
 
     /// The experimental adapters that are switched on.
     pub(crate) fn experimental(&self) -> std::collections::BTreeSet<String> {
-        let ids = self.get(OWN_ONLY).split(',').map(str::trim);
+        let ids = self.get(EXPERIMENTAL).split(',').map(str::trim);
         ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The authorities that requests trust besides the public ones.
+    pub(crate) fn certificates(&self) -> Result<String, Failure> {
+        let path = self.get(CERTIFICATES);
+        if path.is_empty() {
+            return Ok(String::new());
+        }
+        std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(
+                Kind::Failed,
+                format!("cannot read the certificates in `{path}`"),
+            )
+            .why(error)
+            .fix("make it readable, or change it: `airlock config set adapters.certificates FILE`")
+        })
     }
 
     pub(crate) fn search_threads(&self) -> usize {

@@ -17,6 +17,7 @@ mod every;
 mod cases {
     mod approvals;
     mod audit;
+    mod bootstrap;
     mod both_ways;
     mod color;
     mod config;

@@ -204,7 +204,9 @@ impl Kernel {
     #[must_use]
     pub fn defining(mut self, own: &OwnDefinitions) -> Self {
         self.definitions = Definitions::load(own, &self.store.current());
-        adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
+        let worker = self.file_worker.as_ref();
+        let (registry, store) = (&mut self.registry, &self.store);
+        adapters::register(registry, &mut self.definitions, own, store, worker);
         self
     }
 

@@ -40,7 +40,7 @@ pub use clock::Clock;
 pub use definitions::{
     AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
 };
-pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
+pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worker};
 pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};

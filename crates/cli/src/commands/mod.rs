@@ -15,6 +15,7 @@ pub(crate) mod merge;
 mod open;
 mod outcome;
 mod policy;
+mod request_worker;
 mod script_worker;
 pub(crate) mod session;
 mod stage;
@@ -61,6 +62,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Man { directory } => man(&directory, output),
         Command::ScriptWorker => script_worker::run(),
         Command::FileWorker => file_worker::run(),
+        Command::RequestWorker => request_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

@@ -14,4 +14,5 @@ mod git;
 mod lasting;
 mod programs;
 mod reads;
+mod requests;
 mod support;

@@ -33,6 +33,7 @@ impl Kernel {
         valid.prepared.ready()?;
         match (valid.request.tier, valid.prepared.job()) {
             (Tier::Kernel, None) => Ok(None),
+            (Tier::Process, None) if valid.prepared.confines_itself() => Ok(None),
             (Tier::Process, Some(job)) => {
                 let grounds = Grounds {
                     policy,

@@ -69,6 +69,9 @@ pub struct Progress {
     /// The run before the work, which every later one is held against.
     #[serde(default)]
     pub before: Option<TestRun>,
+    /// What the tests were when they had failed: each file, and the inline tests of source files.
+    #[serde(default)]
+    pub tests: BTreeMap<String, Digest>,
     /// The changes that were approved, as one digest.
     #[serde(default)]
     pub approved: Option<Digest>,

@@ -150,6 +150,8 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     };
     let mut suspected = way(Route::TestFirst, Some(Proof::Green), Some(Proof::Red));
     suspected.last.as_mut().unwrap().suspects = vec!["t".to_owned()];
+    let mut suspicious = with_last(Proof::Red);
+    suspicious.last.as_mut().unwrap().suspects = vec!["t".to_owned()];
     let mut fewer = way(Route::TestFirst, Some(Proof::Green), Some(Proof::Red));
     fewer.last.as_mut().unwrap().passed = 2;
     let mut skipped = way(Route::TestFirst, Some(Proof::Green), Some(Proof::Red));
@@ -209,6 +211,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("explore is locked", Explore, Planning, none(), Event::PlanComplete, &locked, Err(Guard::CoverageBudget)),
         ("strict never is", Strict, Planning, none(), Event::PlanComplete, &locked, Ok(TestWriting)),
         ("red", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &tests, Ok(CodeWriting)),
+        ("red, beside a test that cannot fail", Strict, TestWriting, suspicious, Event::TestsWritten, &tests, Err(Guard::TestsCanFail)),
         ("no test written", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &clean, Err(Guard::TestsExist)),
         ("not run", Strict, TestWriting, none(), Event::TestsWritten, &tests, Err(Guard::Red)),
         ("run before it was changed", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &untested, Err(Guard::Red)),

@@ -134,35 +134,55 @@ impl Fact {
     pub(crate) fn session(self) -> Option<Session> {
         match self {
             Self::Session(session) => Some(*session),
-            Self::Approval(_) | Self::Observation(_) | Self::Run(_) | Self::Step(_) | Self::Ledger(_) => None,
+            Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn approval(self) -> Option<Approval> {
         match self {
             Self::Approval(approval) => Some(*approval),
-            Self::Session(_) | Self::Observation(_) | Self::Run(_) | Self::Step(_) | Self::Ledger(_) => None,
+            Self::Session(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn observation(self) -> Option<Observation> {
         match self {
             Self::Observation(observation) => Some(*observation),
-            Self::Session(_) | Self::Approval(_) | Self::Run(_) | Self::Step(_) | Self::Ledger(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn run(self) -> Option<Run> {
         match self {
             Self::Run(run) => Some(*run),
-            Self::Session(_) | Self::Approval(_) | Self::Observation(_) | Self::Step(_) | Self::Ledger(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn step(self) -> Option<Step> {
         match self {
             Self::Step(step) => Some(*step),
-            Self::Session(_) | Self::Approval(_) | Self::Observation(_) | Self::Run(_) | Self::Ledger(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Ledger(_) => None,
         }
     }
 

@@ -200,6 +200,11 @@ impl Policy {
             })
     }
 
+    /// Whether a built-in rule would want a person to look at what `request` changes.
+    pub fn is_guarded(&self, request: &Request) -> bool {
+        request.paths.iter().any(built_in::is_guarded)
+    }
+
     /// What `path` is to the test-first discipline.
     pub fn path_class(&self, path: &str) -> PathClass {
         let phases = self.phases.as_ref();
@@ -213,11 +218,7 @@ impl Policy {
     }
 
     /// Adds the opinion of the rules on where a session stands.
-    pub(crate) fn evaluate_phases(
-        &self,
-        request: &Request,
-        contributions: &mut Vec<Contribution>,
-    ) {
+    pub(crate) fn evaluate_phases(&self, request: &Request, contributions: &mut Vec<Contribution>) {
         match &self.phases {
             Some(phases) => phases.evaluate(request, contributions),
             // Cannot be: a policy whose globs do not compile is none. If it were, nothing goes.

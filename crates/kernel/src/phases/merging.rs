@@ -1,13 +1,16 @@
 //! Commits and merges of held sessions: when they can be made, and what they lead to.
 
 use super::tools::{next, place_of};
+use crate::control::Desk;
+use crate::control::for_caller::failure;
 use crate::kernel::Kernel;
 use crate::process::Job;
 use crate::road::Scene;
 use crate::tools::ToolFailure;
-use airlock_core::{Caller, Mode, Phase, Request, RequestPath, WorkspacePath};
-use airlock_phases::{Event, Route};
+use airlock_core::{Caller, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
+use airlock_phases::{Event, Progress, Route};
 use airlock_policy::{Contribution, Decision, Layer, Opinion};
+use airlock_state::Owner;
 use serde_json::Value;
 
 /// Rules whose review an approved merge has behind it.
@@ -148,15 +151,18 @@ impl Kernel {
 
     /// A mode that was asked for and refused leaves the session strict.
     pub(crate) fn mode_refused(&self, caller: &Caller) {
-        let desk = self.desk();
-        let Some(id) = &caller.session else {
-            return;
-        };
-        let owner = airlock_state::Owner::of(caller);
-        let found = desk.state().and_then(|state| {
-            state
-                .session(&owner, id)
-                .map_err(|error| crate::control::for_caller::failure(&error))
+        if let Some(id) = &caller.session {
+            self.desk().mode_refused(&Owner::of(caller), id);
+        }
+    }
+}
+
+impl Desk {
+    /// The same for the session `id` of `owner`.
+    pub(crate) fn mode_refused(&self, owner: &Owner, id: &SessionId) {
+        let found = self.state().and_then(|state| {
+            let found = state.session(owner, id);
+            found.map_err(|error| failure(&error))
         });
         if let Ok(Some(session)) = found
             && session.mode != Mode::Strict
@@ -165,10 +171,10 @@ impl Kernel {
             place.mode = Mode::Strict;
             if place.state != Phase::Idle {
                 place.state = Phase::Planning;
-                place.progress = airlock_phases::Progress::default();
+                place.progress = Progress::default();
             }
             // One that cannot be kept is as it was; the denial stands all the same.
-            let _ = desk.keep(&session, place);
+            let _ = self.keep(&session, place);
         }
     }
 }

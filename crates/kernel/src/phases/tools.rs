@@ -298,12 +298,29 @@ impl Tool for Status {
                     "source": staged.changed.source,
                     "other": staged.changed.other,
                 },
+                "merge": merge(&session, &staged),
                 "approved": progress.approved,
                 "commit": progress.commit,
                 "warning": progress.warning,
             }))
         }))
     }
+}
+
+/// What `merge.apply` is to be called with, once it may be.
+fn merge(session: &Session, staged: &Staged) -> Option<Value> {
+    let diff = staged.diff.as_ref()?;
+    if session.phase != Phase::Committing {
+        return None;
+    }
+    let committed = place_of(session).progress.commit.is_some();
+    let mut files: Vec<&str> = staged.changed.paths().collect();
+    files.extend(committed.then_some(".git"));
+    Some(json!({
+        "stage": session.stage,
+        "digest": airlock_merge::review_digest(diff),
+        "files": files,
+    }))
 }
 
 /// What leads on, in a line.

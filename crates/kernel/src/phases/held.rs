@@ -138,7 +138,7 @@ fn denied_by(decision: &Decision, rule: &str) -> bool {
 fn asked_text(request: &Request, root: &Root, path: &str) -> Option<String> {
     match request.syscall.name() {
         "fs.write" => {
-            let content = request.arguments.get("content")?;
+            let content = request.arguments.get("text")?;
             content.as_str().map(str::to_owned)
         }
         "fs.patch" => {

@@ -279,6 +279,14 @@ impl Kernel {
         &self.store
     }
 
+    pub(crate) fn store_shared(&self) -> Arc<PolicyStore> {
+        Arc::clone(&self.store)
+    }
+
+    pub(crate) fn hold_shared(&self) -> Arc<StateHold> {
+        Arc::clone(&self.hold)
+    }
+
     pub(crate) fn enforcer(&self) -> &Enforcer {
         &self.enforcer
     }

@@ -18,6 +18,7 @@ mod fronts;
 mod hold;
 mod kernel;
 mod person;
+mod phases;
 mod policy_store;
 mod preview;
 mod process;

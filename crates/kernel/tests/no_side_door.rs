@@ -80,6 +80,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
         "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
         | "approval.read" => "done",
         // No rule of this policy allows running anything, or names a session's own view.
+        other if other.starts_with("phase.") || other == "plan.complete" => "denied",
         "exec.own" | "agent.invoke" | "session.policy" | "session.log" => "denied",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",

@@ -56,6 +56,14 @@ impl Place {
         Self { outer, kernel }
     }
 
+    /// The same workspace with a kernel that was not there before.
+    pub(crate) fn reopened(self) -> Self {
+        let Self { outer, kernel } = self;
+        kernel.close().unwrap();
+        let kernel = open(&outer, Lifetime::Command);
+        Self { outer, kernel }
+    }
+
     fn trust(&self) {
         let digest = self.kernel.workspace().trust().unwrap().digest();
         let call = Call::new("trust.approve", json!({ "digest": digest }));

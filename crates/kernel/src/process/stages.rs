@@ -86,6 +86,11 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     let Some(stage) = all(workspace)?.find(name)? else {
         return Ok(root.clone());
     };
+    through(root, &stage)
+}
+
+/// The tree at `root` as `stage` shows it.
+pub(super) fn through(root: &Root, stage: &Stage) -> Result<Root, ProcessFailure> {
     let layers = stage.layers();
     let staged = match layers.kind {
         LayersKind::Copy => Staged::Instead(layers.upper),
@@ -93,7 +98,7 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     };
     root.through(&staged)
         .map_err(|error| ProcessFailure::Stage {
-            what: format!("stage `{name}` cannot be looked at: {error}"),
+            what: format!("stage `{}` cannot be looked at: {error}", stage.name()),
             busy: false,
         })
 }

@@ -6,6 +6,7 @@
 //! Guarantee: a plugin's code runs only as the bytes that were approved, in a sandbox made from its
 //! manifest. Non-guarantee: nothing here decides; whether a call may happen is the road's business.
 
+mod built_in;
 mod host;
 mod lifecycle;
 mod manager;
@@ -14,6 +15,7 @@ mod tool;
 
 pub use airlock_core::Tier;
 pub use airlock_yaml::DefinitionError;
+pub use built_in::built_in;
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{

@@ -41,6 +41,7 @@ const PAGES: &[&str] = &[
     "docs/doctor.md",
     "docs/mcp.md",
     "docs/performance.md",
+    "docs/plugins.md",
     "docs/policy.md",
     "docs/protocol.md",
     "docs/sessions.md",

@@ -14,6 +14,7 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 mod open;
 mod outcome;
+pub(crate) mod plugin;
 mod policy;
 mod script_worker;
 pub(crate) mod session;
@@ -48,6 +49,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Approvals(command) => approvals::run(global, command, output),
         Command::Session(command) => session::run(global, &command, output),
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
+        Command::Plugin(arguments) => plugin::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Kernel(arguments) => kernel::run(global, &arguments, output),
         Command::Mcp(command) => mcp::run(global, command, output),

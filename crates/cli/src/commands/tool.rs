@@ -171,6 +171,21 @@ fn call(
     Ok(0)
 }
 
+/// Calls a tool for the person at the command line.
+pub(super) fn call_as_person(
+    global: &Global,
+    name: String,
+    arguments: &[String],
+    output: &mut Output,
+) -> Ending {
+    let setting = Setting {
+        front: Front::Cli,
+        session: None,
+        unattended: false,
+    };
+    call(global, name, arguments, setting, output)
+}
+
 /// Who calls, and from where.
 struct Setting {
     front: Front,

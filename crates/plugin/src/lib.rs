@@ -6,6 +6,8 @@
 //! Guarantee: a plugin's code runs only as the bytes that were approved, in a sandbox made from its
 //! manifest. Non-guarantee: nothing here decides; whether a call may happen is the road's business.
 
+#[cfg(target_os = "linux")]
+pub mod boxed;
 mod host;
 mod manifest;
 mod tool;

@@ -10,10 +10,12 @@
 pub mod boxed;
 mod host;
 mod manifest;
+mod pins;
 mod tool;
 
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use manifest::{
     Execution, Kind, LifecycleSettings, Manifest, Protocol, SandboxAsk, Tier, WasmLimits,
 };
+pub use pins::{PinChange, Pins};
 pub use tool::{Sink, ToolCall, ToolDescription};

@@ -3,7 +3,7 @@
 //! Bounded in pages, tools, names and sizes; a list that breaks a bound is no list, since leaving
 //! tools out in silence would hide them from whoever approves the rest.
 
-use airlock_plugin::ToolDescription;
+use airlock_plugin::{ToolDescription, is_tool_name};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -11,8 +11,6 @@ use std::collections::BTreeSet;
 const PAGES: usize = 64;
 /// Most tools of a server.
 const TOOLS: usize = 512;
-/// Longest name of a tool.
-const NAME_BYTES: usize = 64;
 /// Longest description of a tool.
 const SUMMARY_BYTES: usize = 16 * 1024;
 /// Longest schema of a tool, as text.
@@ -73,7 +71,7 @@ impl ToolList {
 
 fn describe(tool: &Value) -> Result<ToolDescription, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-    if !is_name(name) {
+    if !is_tool_name(name) {
         let shown: String = name.chars().take(40).filter(|c| !c.is_control()).collect();
         return Err(format!("`{shown}` is no name for a tool"));
     }
@@ -96,16 +94,6 @@ fn describe(tool: &Value) -> Result<ToolDescription, String> {
         schema: schema.clone(),
         read_only: hints.and_then(|hints| hints.get("readOnlyHint")) == Some(&Value::Bool(true)),
     })
-}
-
-/// Letters, digits, `_`, `-` and `.`: what models' interfaces take, and nothing a terminal or a
-/// pattern could take for something else.
-fn is_name(name: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    !name.is_empty()
-        && name.len() <= NAME_BYTES
-        && name.bytes().all(known)
-        && name.split('.').all(|part| !part.is_empty())
 }
 
 #[cfg(test)]
@@ -134,7 +122,7 @@ mod tests {
         let first = json!({ "tools": [tool("b")], "nextCursor": "2" });
         assert_eq!(list.page(&first), Ok(Some(json!({ "cursor": "2" }))));
         let second = json!({ "tools": [{
-            "name": "a.x-1", "inputSchema": { "type": "object" },
+            "name": "a_x-1", "inputSchema": { "type": "object" },
             "annotations": { "readOnlyHint": true },
         }], "nextCursor": null });
         assert_eq!(list.page(&second), Ok(None));
@@ -143,7 +131,7 @@ mod tests {
             .iter()
             .map(|t| (&*t.name, &*t.summary, t.read_only))
             .collect();
-        assert_eq!(told, [("b", "d", false), ("a.x-1", "", true)]);
+        assert_eq!(told, [("b", "d", false), ("a_x-1", "", true)]);
     }
 
     #[test]
@@ -202,7 +190,7 @@ mod tests {
             "",
             "a b",
             "a/b",
-            "a..b",
+            "a.b",
             ".a",
             "a.",
             "a\u{1b}[2J",

@@ -1,6 +1,7 @@
 //! Hostile programs in a box: each comes to an end of its own, and nothing of it is left.
 
-use crate::support::{Fixture, PATIENCE, runs};
+use crate::support::{Fixture, PATIENCE};
+use crate::watch::runs;
 use airlock_core::ByteSize;
 use airlock_plugin::boxed::End;
 use airlock_sandbox::lifecycle::Outcome;

@@ -7,3 +7,4 @@ mod contained;
 mod entry;
 mod sees;
 mod support;
+mod watch;

@@ -1,7 +1,7 @@
-//! Where a worker's answers go: a pipe that never holds up the end of its worker.
+//! Where a plugin's or a worker's answers go: a pipe that never holds up the end of its process.
 //!
-//! A worker that was taken over can write while nobody reads. Whoever carries its output must then
-//! not wait for room, or ending the worker would wait as well, and with it a decision.
+//! A process that was taken over can write while nobody reads. Whoever carries its output must then
+//! not wait for room, or ending the process would wait as well, and whoever ends it.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The writing end of a pipe. Writing fails once the other end of `stop` is closed.
-pub(super) struct Outlet {
+#[derive(Debug)]
+pub struct Outlet {
     pipe: OwnedFd,
     stop: OwnedFd,
     passed: Arc<AtomicU64>,
@@ -20,7 +21,7 @@ pub(super) struct Outlet {
 
 impl Outlet {
     /// Writes to `pipe` until `stop` reports something, and counts what passed.
-    pub(super) fn new(pipe: OwnedFd, stop: OwnedFd, passed: Arc<AtomicU64>) -> io::Result<Self> {
+    pub fn new(pipe: OwnedFd, stop: OwnedFd, passed: Arc<AtomicU64>) -> io::Result<Self> {
         fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
         Ok(Self { pipe, stop, passed })
     }

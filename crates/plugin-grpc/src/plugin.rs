@@ -114,10 +114,10 @@ impl GrpcPlugin {
         if matches!(late, CallError::TimedOut(_)) {
             return late;
         }
-        let question = tokio::time::timeout(PATIENCE, check(self.ready.channel.clone()));
-        let well = self
-            .runtime
-            .wait(async { question.await.is_ok_and(|well| well.is_ok()) });
+        let well = self.runtime.wait(async {
+            let question = tokio::time::timeout(PATIENCE, check(self.ready.channel.clone()));
+            question.await.is_ok_and(|well| well.is_ok())
+        });
         if well == Some(true) {
             return CallError::Protocol("it broke off the call".to_owned());
         }

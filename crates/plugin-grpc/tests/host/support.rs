@@ -228,11 +228,16 @@ pub(crate) fn tool_call(tool: &str, arguments: Value) -> ToolCall {
 
 /// Whether anything that runs on this machine has `mark` among its arguments.
 pub(crate) fn runs(mark: &str) -> bool {
+    running(mark) > 0
+}
+
+/// How many processes have `mark` among their arguments.
+pub(crate) fn running(mark: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
-    lines
-        .into_iter()
-        .any(|line| String::from_utf8_lossy(&line).contains(mark))
+    processes
+        .filter_map(|process| fs::read(process.path().join("cmdline")).ok())
+        .filter(|line| String::from_utf8_lossy(line).contains(mark))
+        .count()
 }
 
 /// A word no other process has.

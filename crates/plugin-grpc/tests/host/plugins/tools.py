@@ -136,15 +136,8 @@ def disk(context):
 
 @plugin.tool("Take processes")
 def pids(context, mark: str):
-    started = []
-    counted = open(pathlib.Path(context.data, "count"), "w")
-    try:
-        for _ in range(5000):
-            started.append(subprocess.Popen(["sleep", mark]))
-    except OSError as error:
-        counted.write(str(len(started)))
-        counted.close()
-        raise Failure(f"after {len(started)}: {error}")
+    while True:
+        subprocess.Popen(["sleep", mark])
 
 
 if __name__ == "__main__":

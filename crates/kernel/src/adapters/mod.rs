@@ -9,7 +9,6 @@
 //! while the workspace's files are as approved. Non-guarantee: the kernel opens no connection, so
 //! adapters of type `api` are checked and decided but not carried out yet.
 
-mod mcp;
 mod names;
 mod persist;
 mod prepared;

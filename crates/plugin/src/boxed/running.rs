@@ -146,12 +146,12 @@ impl Running {
             threads: Mutex::default(),
             _program: program,
         };
-        let watcher = {
+        let disk = {
             let (ending, control) = (Arc::clone(&ending), running.control.clone());
             let named = Builder::new().name("plugin disk".to_owned());
             named.spawn(move || watch(&watched, &ending, &control))?
         };
-        locked(&running.threads).push(watcher);
+        locked(&running.threads).push(disk);
         let supervisor = Builder::new().name("plugin".to_owned());
         let supervisor = supervisor.spawn(move || {
             let streams = (input, outlet, said);
@@ -182,7 +182,8 @@ impl Running {
         locked(&self.stdin).take()
     }
 
-    /// Its standard output, once. What nobody reads waits: it is held up, not lost.
+    /// Its standard output, once. What nobody reads waits: it is held up, not lost. It ends when the
+    /// process does, even if that closed it before.
     pub fn take_stdout(&self) -> Option<File> {
         locked(&self.stdout).take()
     }
@@ -216,7 +217,8 @@ impl Running {
     pub fn kill(&self) {
         drop(locked(&self.stopping).take());
         self.control.cancel();
-        for thread in std::mem::take(&mut *locked(&self.threads)) {
+        // Locked until all are gone, so that whoever else ends it waits as well.
+        for thread in locked(&self.threads).drain(..) {
             // A supervisor that panicked has dropped its sandbox, and so ended it.
             let _ended = thread.join();
         }
@@ -257,13 +259,11 @@ fn supervise(
 fn watch(watched: &Watched, ending: &Ending, control: &Control) {
     let mut pause = Duration::ZERO;
     while ending.wait(pause).is_none() {
-        match watched.look() {
-            Some(next) => pause = next,
-            None => {
-                ending.full.store(true, Ordering::SeqCst);
-                control.cancel();
-                return;
-            }
-        }
+        let Some(next) = watched.look() else {
+            ending.full.store(true, Ordering::SeqCst);
+            control.cancel();
+            return;
+        };
+        pause = next;
     }
 }

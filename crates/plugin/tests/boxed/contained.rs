@@ -1,25 +1,20 @@
 //! Hostile programs in a box: each comes to an end of its own, and nothing of it is left.
 
-use crate::support::{Fixture, PATIENCE, runs};
+use crate::support::{Fixture, PATIENCE};
+use crate::watch::runs;
 use airlock_core::ByteSize;
 use airlock_plugin::boxed::End;
 use airlock_sandbox::lifecycle::Outcome;
 use std::time::{Duration, Instant};
 
-fn mark() -> String {
-    format!(
-        "47{}{:09}",
-        std::process::id(),
-        std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap()
-            .subsec_nanos()
-    )
+/// A number of seconds that nobody else sleeps.
+fn mark(test: u32) -> String {
+    format!("{}{test}.5", 100_000 + std::process::id())
 }
 
 #[test]
 fn what_forks_and_outlives_its_parent_is_gone_with_the_box() {
-    let mark = mark();
+    let mark = mark(1);
     let fixture = Fixture::new(&format!(
         "#!/bin/sh\nsetsid nohup sleep {mark} >/dev/null 2>&1 &\nsleep {mark} & \necho ready\nexec sleep {mark}\n"
     ));
@@ -37,7 +32,7 @@ fn what_forks_and_outlives_its_parent_is_gone_with_the_box() {
 
 #[test]
 fn what_is_left_when_the_program_itself_ends_goes_too() {
-    let mark = mark();
+    let mark = mark(2);
     let fixture = Fixture::new(&format!(
         "#!/bin/sh\nsetsid nohup sleep {mark} >/dev/null 2>&1 &\nexit 3\n"
     ));
@@ -83,7 +78,7 @@ fn limits_end_it_and_are_named() {
         fixture.manifest.execution.sandbox.memory_limit = Some(ByteSize::from_bytes(64 << 20));
         let running = fixture.start().unwrap();
         let end = running
-            .wait(Duration::from_secs(60))
+            .wait(Duration::from_mins(1))
             .unwrap_or_else(|| panic!("{case} goes on"));
         assert_eq!(
             end.limit(),

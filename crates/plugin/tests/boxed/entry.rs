@@ -1,6 +1,7 @@
 //! What runs is what was approved.
 
-use crate::support::{Fixture, PATIENCE, names};
+use crate::support::{Fixture, PATIENCE};
+use crate::watch::names;
 use airlock_core::Digest;
 use airlock_plugin::StartError;
 use airlock_plugin::boxed::End;

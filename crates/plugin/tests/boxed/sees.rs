@@ -117,6 +117,8 @@ fn what_a_manifest_asks_for_is_granted_and_what_it_gives_up_is_not() {
     assert!(!said.contains("withheld"), "{said}");
 }
 
+type Change = Box<dyn Fn(&mut airlock_plugin::SandboxAsk)>;
+
 #[test]
 fn what_cannot_be_granted_keeps_a_plugin_from_starting() {
     let fixture = Fixture::new("#!/bin/sh\n");
@@ -125,8 +127,7 @@ fn what_cannot_be_granted_keeps_a_plugin_from_starting() {
     let alias = fixture.path("outside/alias").display().to_string();
     let top = fixture.top.path().display().to_string();
     let large = ByteSize::from_bytes(8 << 30);
-    type Ask = airlock_plugin::SandboxAsk;
-    let cases: Vec<(&str, Box<dyn Fn(&mut Ask)>, &str)> = vec![
+    let cases: Vec<(&str, Change, &str)> = vec![
         (
             "own",
             {

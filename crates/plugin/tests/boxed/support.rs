@@ -10,9 +10,8 @@ use airlock_sandbox::presets::Facts;
 use airlock_sandbox::{HostPath, Launcher, Outfit, Reach, Surroundings};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -89,10 +88,6 @@ impl Fixture {
         Digest::of(&fs::read(self.path("plugin").join(&self.manifest.execution.entry)).unwrap())
     }
 
-    pub(crate) fn start(&self) -> Result<Running, StartError> {
-        self.start_as(self.digest())
-    }
-
     pub(crate) fn start_as(&self, entry: Digest) -> Result<Running, StartError> {
         self.start_with(&self.manifest, entry)
     }
@@ -137,39 +132,6 @@ impl Fixture {
         };
         Boxes::new(ground).unwrap()
     }
-
-    /// What the plugin says until it ends.
-    pub(crate) fn says(&self) -> String {
-        let running = self.start().unwrap();
-        let mut text = String::new();
-        let mut stdout = running.take_stdout().unwrap();
-        stdout.read_to_string(&mut text).unwrap();
-        let end = running.wait(PATIENCE);
-        format!(
-            "{text}{}{}",
-            running.said(),
-            end.map_or_else(String::new, |end| end.to_string())
-        )
-    }
 }
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Whether anything that runs on this machine has `mark` among its arguments.
-pub(crate) fn runs(mark: &str) -> bool {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter_map(|process| fs::read(process.path().join("cmdline")).ok())
-        .any(|line| has(&line, mark) && !has(&line, "boxed-"))
-}
-
-fn has(line: &[u8], mark: &str) -> bool {
-    line.windows(mark.len()).any(|part| part == mark.as_bytes())
-}
-
-pub(crate) fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap().flatten();
-    entries
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect()
-}

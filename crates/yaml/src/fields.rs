@@ -1,14 +1,15 @@
 //! Reads mappings key by key: what is not asked for does not exist.
 
-use super::problems::{Problems, code, shown};
-use super::tree::{Entry, Node, Tree};
+use crate::problems::{Problems, code, shown};
+use crate::tree::{Entry, Node, Tree};
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 use std::str::FromStr;
 use std::sync::LazyLock;
 
 /// A mapping of which every key has to be asked for.
-pub(crate) struct Mapping<'a> {
+#[derive(Debug)]
+pub struct Mapping<'a> {
     node: &'a Node,
     context: &'static str,
     entries: &'a [Entry],
@@ -16,11 +17,8 @@ pub(crate) struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    pub(crate) fn of(
-        node: &'a Node,
-        context: &'static str,
-        problems: &mut Problems,
-    ) -> Option<Self> {
+    /// The mapping at `node`, which messages call `context`.
+    pub fn of(node: &'a Node, context: &'static str, problems: &mut Problems) -> Option<Self> {
         let Tree::Map(entries) = &node.tree else {
             let what = format!("{context} is no mapping");
             problems.error(code::VALUE, node.spot, what, "write `key: value` lines");
@@ -35,7 +33,7 @@ impl<'a> Mapping<'a> {
     }
 
     /// What stands at `key`.
-    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'a Node> {
+    pub fn get(&mut self, key: &'static str) -> Option<&'a Node> {
         self.known.push(key);
         self.entries
             .iter()
@@ -44,7 +42,7 @@ impl<'a> Mapping<'a> {
     }
 
     /// What must stand at `key`.
-    pub(crate) fn need(&mut self, key: &'static str, problems: &mut Problems) -> Option<&'a Node> {
+    pub fn need(&mut self, key: &'static str, problems: &mut Problems) -> Option<&'a Node> {
         let found = self.get(key);
         if found.is_none() {
             let what = format!("`{key}` is missing in {}", self.context);
@@ -54,7 +52,7 @@ impl<'a> Mapping<'a> {
     }
 
     /// Reports every key nobody asked for. `hint` may say more about one.
-    pub(crate) fn close_with(
+    pub fn close_with(
         self,
         problems: &mut Problems,
         hint: impl Fn(&str) -> Option<(&'static str, &'static str)>,
@@ -73,14 +71,15 @@ impl<'a> Mapping<'a> {
         }
     }
 
-    pub(crate) fn close(self, problems: &mut Problems) {
+    /// Reports every key nobody asked for.
+    pub fn close(self, problems: &mut Problems) {
         self.close_with(problems, |_| None);
     }
 }
 
 /// What a name may look like.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Names {
+pub enum Names {
     /// `ripgrep-cli`
     Id,
     /// `text.search`
@@ -129,7 +128,7 @@ impl Names {
     }
 
     /// Whether `text` is such a name.
-    pub(crate) fn fit(self, text: &str) -> bool {
+    pub fn fit(self, text: &str) -> bool {
         let form = FORMS.get(self as usize).and_then(Option::as_ref);
         form.is_some_and(|form| form.is_match(text))
     }
@@ -137,7 +136,7 @@ impl Names {
 
 impl Node {
     /// Text, whatever it looks like.
-    pub(crate) fn text(&self, problems: &mut Problems) -> Option<&str> {
+    pub fn text(&self, problems: &mut Problems) -> Option<&str> {
         match &self.tree {
             Tree::Scalar { text, .. } => Some(text),
             Tree::List(_) | Tree::Map(_) => {
@@ -148,7 +147,7 @@ impl Node {
     }
 
     /// A line for people: not empty and not long.
-    pub(crate) fn line(&self, problems: &mut Problems) -> Option<String> {
+    pub fn line(&self, problems: &mut Problems) -> Option<String> {
         let text = self.text(problems)?;
         if text.trim().is_empty() || text.contains('\n') || text.chars().count() > 200 {
             let what = "this has to be one line of at most 200 characters";
@@ -158,7 +157,8 @@ impl Node {
         Some(text.to_owned())
     }
 
-    pub(crate) fn name(&self, names: Names, problems: &mut Problems) -> Option<String> {
+    /// A name of the form `names`.
+    pub fn name(&self, names: Names, problems: &mut Problems) -> Option<String> {
         let text = self.text(problems)?;
         if !names.fit(text) {
             let what = format!("`{}` cannot be a name here", shown(text));
@@ -173,7 +173,8 @@ impl Node {
         Some(text.to_owned())
     }
 
-    pub(crate) fn truth(&self, problems: &mut Problems) -> Option<bool> {
+    /// `true` or `false`.
+    pub fn truth(&self, problems: &mut Problems) -> Option<bool> {
         match &self.tree {
             Tree::Scalar { text, plain: true } if text == "true" => Some(true),
             Tree::Scalar { text, plain: true } if text == "false" => Some(false),
@@ -190,7 +191,7 @@ impl Node {
     }
 
     /// A whole number within `range`.
-    pub(crate) fn number(
+    pub fn number(
         &self,
         range: std::ops::RangeInclusive<i64>,
         problems: &mut Problems,
@@ -206,7 +207,7 @@ impl Node {
     }
 
     /// A size or a time, within bounds.
-    pub(crate) fn unit<T>(&self, least: &T, most: &T, problems: &mut Problems) -> Option<T>
+    pub fn unit<T>(&self, least: &T, most: &T, problems: &mut Problems) -> Option<T>
     where
         T: FromStr + PartialOrd + std::fmt::Display,
         T::Err: std::fmt::Display,
@@ -237,7 +238,7 @@ impl Node {
     }
 
     /// One of a few words.
-    pub(crate) fn word<T: Copy>(
+    pub fn word<T: Copy>(
         &self,
         kind: &str,
         words: &[(&str, T)],
@@ -255,7 +256,8 @@ impl Node {
         found
     }
 
-    pub(crate) fn list(&self, most: usize, problems: &mut Problems) -> Option<&[Node]> {
+    /// A list of at most `most` entries.
+    pub fn list(&self, most: usize, problems: &mut Problems) -> Option<&[Node]> {
         match &self.tree {
             Tree::List(items) if items.len() <= most => Some(items),
             Tree::List(items) => {
@@ -276,7 +278,7 @@ impl Node {
     }
 
     /// Pairs of a mapping whose keys the author chose.
-    pub(crate) fn pairs(
+    pub fn pairs(
         &self,
         names: Names,
         most: usize,
@@ -310,7 +312,7 @@ impl Node {
     }
 
     /// The value as JSON: plain scalars are what they look like, quoted ones are text.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         match &self.tree {
             Tree::Scalar { text, plain: false } => Value::String(text.clone()),
             Tree::Scalar { text, plain: true } => plain(text),

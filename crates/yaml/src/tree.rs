@@ -4,12 +4,12 @@
 //! merge keys and directives are refused, so a value means what it says where it stands and no file
 //! grows in memory. Size, depth and number of nodes are checked before anything is stored.
 
-use super::problems::{Problems, Spot, code, shown};
+use crate::problems::{Problems, Spot, code, shown};
 use airlock_policy::Place;
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, options};
 
 /// Largest definition, in bytes.
-pub(crate) const BYTES: usize = 256 * 1024;
+pub const BYTES: usize = 256 * 1024;
 /// Deepest nesting.
 const DEPTH: usize = 32;
 /// Most nodes of one document.
@@ -17,33 +17,42 @@ const NODES: usize = 20_000;
 
 /// One value with its place.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) spot: Spot,
-    pub(crate) tree: Tree,
+pub struct Node {
+    /// Where it stands.
+    pub spot: Spot,
+    /// What it holds.
+    pub tree: Tree,
 }
 
 /// What a node holds.
 #[derive(Debug)]
-pub(crate) enum Tree {
+pub enum Tree {
     /// Text, and whether it stood without quotes.
     Scalar {
+        /// The text.
         text: String,
+        /// Whether it stood without quotes.
         plain: bool,
     },
+    /// A sequence.
     List(Vec<Node>),
+    /// A mapping, in the order of the file.
     Map(Vec<Entry>),
 }
 
 /// One pair of a mapping.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) spot: Spot,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub spot: Spot,
+    /// The value.
+    pub value: Node,
 }
 
 /// The text of `bytes`, if it is one that a reviewer sees as it is.
-pub(crate) fn text<'a>(bytes: &'a [u8], problems: &mut Problems) -> Option<&'a str> {
+pub fn text<'a>(bytes: &'a [u8], problems: &mut Problems) -> Option<&'a str> {
     let start = Spot {
         place: Place { line: 1, column: 1 },
         length: 1,
@@ -92,7 +101,7 @@ fn is_odd(c: char) -> bool {
 
 /// The documents of `text` with the number of lines before each, found without parsing any: a line
 /// that is `---` ends a document wherever it stands, within block scalars too.
-pub(crate) fn documents(text: &str) -> impl Iterator<Item = (u32, &str)> {
+pub fn documents(text: &str) -> impl Iterator<Item = (u32, &str)> {
     let mut rest = Some((0, text));
     std::iter::from_fn(move || {
         let (before, text) = rest.take()?;
@@ -113,8 +122,24 @@ pub(crate) fn documents(text: &str) -> impl Iterator<Item = (u32, &str)> {
     })
 }
 
+/// Reads a file that is one document, which messages call `what`.
+pub fn document(bytes: &[u8], what: &str, problems: &mut Problems) -> Option<Node> {
+    let text = text(bytes, problems)?;
+    let mut parts = documents(text);
+    let (before, first) = parts.next()?;
+    let node = match parts.next() {
+        None => read(first, before, problems),
+        Some(_) => None,
+    };
+    if node.is_none() && problems.errors() == 0 {
+        let what = format!("{what} is one YAML document that is not empty");
+        problems.error(code::MISSING, Spot::default(), what, "write one document");
+    }
+    node
+}
+
 /// Reads one document, which has `before` lines before it.
-pub(crate) fn read(text: &str, before: u32, problems: &mut Problems) -> Option<Node> {
+pub fn read(text: &str, before: u32, problems: &mut Problems) -> Option<Node> {
     let mut builder = Builder {
         before,
         problems,

@@ -1,7 +1,20 @@
 //! What a plugin is and asks for.
+//!
+//! Guarantee: a [`Manifest`] that was read is well-formed in every part: names, versions, patterns,
+//! paths, hosts, sizes and schemas were checked, and nothing in the file was passed over. Every
+//! problem of a file is told at once, with its place. Non-guarantee: what it asks for is a request;
+//! what it gets is decided elsewhere, and whether the file may be believed at all is a person's
+//! word.
+
+mod effective;
+mod execution;
+mod read;
+mod values;
+
+pub use read::is_tool_name;
 
 use crate::tool::ToolDescription;
-use airlock_core::{ByteSize, PluginName};
+use airlock_core::{ByteSize, PluginName, Tier};
 use semver::{Version, VersionReq};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,6 +53,11 @@ pub struct Manifest {
     pub tools: Vec<ToolDescription>,
 }
 
+/// The file in a plugin's directory that says what it is.
+pub const MANIFEST: &str = "plugin.yaml";
+/// The version of the plugin interface there is now.
+pub const API_VERSION: u32 = 2;
+
 /// What a plugin is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -51,17 +69,6 @@ pub enum Kind {
     Tool,
     /// Instructions and resources without code.
     Skill,
-}
-
-/// Where it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
-    /// In a worker of ours, as Wasm.
-    Wasm,
-    /// As a sandboxed process.
-    Process,
-    /// In a container.
-    Container,
 }
 
 /// What it speaks.
@@ -138,4 +145,62 @@ pub struct LifecycleSettings {
     pub hot_reload: bool,
     /// How long it has to end by itself.
     pub graceful_shutdown_timeout: Duration,
+}
+
+impl Kind {
+    /// The words manifests use.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[
+        ("provider", Self::Provider),
+        ("channel", Self::Channel),
+        ("tool", Self::Tool),
+        ("skill", Self::Skill),
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Channel => "channel",
+            Self::Tool => "tool",
+            Self::Skill => "skill",
+        }
+    }
+}
+
+impl Protocol {
+    /// The words manifests use.
+    pub(crate) const WORDS: &'static [(&'static str, Self)] = &[
+        ("grpc", Self::Grpc),
+        ("mcp", Self::Mcp),
+        ("wasm", Self::Wasm),
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Mcp => "mcp",
+            Self::Wasm => "wasm",
+        }
+    }
+}
+
+impl WasmLimits {
+    /// What holds where a manifest says nothing: enough for a text tool, not for a miner.
+    pub const USUAL: Self = Self {
+        fuel: 1_000_000_000,
+        deadline: Duration::from_secs(10),
+        memory: ByteSize::from_bytes(64 << 20),
+        tables: 10_000,
+        stack: ByteSize::from_bytes(512 << 10),
+        instances: 16,
+    };
+}
+
+impl LifecycleSettings {
+    /// What holds where a manifest says nothing.
+    pub const USUAL: Self = Self {
+        hot_reload: true,
+        graceful_shutdown_timeout: Duration::from_secs(30),
+    };
 }

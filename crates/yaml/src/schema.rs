@@ -2,10 +2,11 @@
 //! `items`, `minimum`, `maximum`, `minLength`, `maxLength`, `minItems`, `maxItems`, `pattern`,
 //! `description`.
 //!
+//! Schemas of settings may also mark a property `secret`: its value is kept out of what is shown.
 //! A schema with any other keyword is refused, so nothing that is written is ignored. Patterns are
 //! matched in linear time.
 
-use crate::yaml::{Mapping, Node, Problems, Tree, code, shown};
+use crate::{Mapping, Node, Problems, Tree, code, shown};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -78,6 +79,14 @@ pub struct Schema {
     max_items: Option<usize>,
     pattern: Option<Regex>,
     description: Option<String>,
+    secret: bool,
+}
+
+/// What a schema describes, which decides the keywords it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Values,
+    Settings,
 }
 
 /// A value that does not fit, and where.
@@ -100,7 +109,7 @@ fn place(at: &str) -> String {
 
 impl Schema {
     /// A schema that only takes objects without any field.
-    pub(crate) fn nothing() -> Self {
+    pub fn nothing() -> Self {
         Self {
             types: vec![Type::Object],
             open: Some(false),
@@ -108,7 +117,27 @@ impl Schema {
         }
     }
 
-    pub(crate) fn parse(node: &Node, problems: &mut Problems) -> Option<Self> {
+    /// Reads a schema.
+    pub fn parse(node: &Node, problems: &mut Problems) -> Option<Self> {
+        Self::parse_for(Purpose::Values, node, problems)
+    }
+
+    /// Reads a schema of settings: an object, whose properties may be marked `secret`.
+    pub fn parse_settings(node: &Node, problems: &mut Problems) -> Option<Self> {
+        let schema = Self::parse_for(Purpose::Settings, node, problems)?;
+        if schema.types != [Type::Object] {
+            problems.error(
+                code::SCHEMA,
+                node.spot,
+                "settings are named",
+                "write `type: object` and `properties:`",
+            );
+            return None;
+        }
+        Some(schema)
+    }
+
+    fn parse_for(purpose: Purpose, node: &Node, problems: &mut Problems) -> Option<Self> {
         let mut fields = Mapping::of(node, "a schema", problems)?;
         let mut schema = Self::default();
         if let Some(node) = fields.get("type") {
@@ -126,7 +155,7 @@ impl Schema {
             .and_then(|node| named(node, problems))
             .unwrap_or_default()
         {
-            if let Some(property) = Self::parse(node, problems) {
+            if let Some(property) = Self::parse_for(purpose, node, problems) {
                 schema.properties.insert(name.to_owned(), property);
             }
         }
@@ -154,7 +183,7 @@ impl Schema {
             .and_then(|node| node.list(ENTRIES, problems));
         schema.choices = choices.map(|nodes| nodes.iter().map(Node::json).collect());
         if let Some(node) = fields.get("items") {
-            schema.items = Self::parse(node, problems).map(Box::new);
+            schema.items = Self::parse_for(purpose, node, problems).map(Box::new);
         }
         schema.minimum = fields
             .get("minimum")
@@ -176,13 +205,17 @@ impl Schema {
         schema.description = fields
             .get("description")
             .and_then(|node| node.line(problems));
+        if purpose == Purpose::Settings {
+            let secret = fields.get("secret");
+            schema.secret = secret.and_then(|node| node.truth(problems)) == Some(true);
+        }
         fields.close(problems);
         Some(schema)
     }
 
     /// A schema for named inputs: an object that is closed unless it says otherwise, which it may
     /// not.
-    pub(crate) fn parse_inputs(node: &Node, problems: &mut Problems) -> Option<Self> {
+    pub fn parse_inputs(node: &Node, problems: &mut Problems) -> Option<Self> {
         let mut schema = Self::parse(node, problems)?;
         if schema.types != [Type::Object] || schema.open == Some(true) {
             problems.error(
@@ -207,18 +240,23 @@ impl Schema {
         self.properties.keys().map(String::as_str)
     }
 
+    /// Whether its values are to be kept out of what is shown.
+    pub fn is_secret(&self) -> bool {
+        self.secret
+    }
+
     /// Whether a value of type `name` fits, as far as types go.
-    pub(crate) fn may_be(&self, name: &str) -> bool {
+    pub fn may_be(&self, name: &str) -> bool {
         self.types.is_empty() || self.types.iter().any(|known| known.name() == name)
     }
 
     /// Whether only values of type `name` fit.
-    pub(crate) fn is_only(&self, name: &str) -> bool {
+    pub fn is_only(&self, name: &str) -> bool {
         self.types.len() == 1 && self.may_be(name)
     }
 
     /// The schema of each element, if it says.
-    pub(crate) fn element(&self) -> Option<&Self> {
+    pub fn element(&self) -> Option<&Self> {
         self.items.as_deref()
     }
 
@@ -380,6 +418,7 @@ impl Schema {
             "pattern",
             self.pattern.as_ref().map(|pattern| json!(pattern.as_str())),
         );
+        put("secret", self.secret.then_some(Value::Bool(true)));
         Value::Object(out)
     }
 }
@@ -452,7 +491,8 @@ fn size(node: &Node, problems: &mut Problems) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-pub(crate) fn pattern(node: &Node, problems: &mut Problems) -> Option<Regex> {
+/// Reads a pattern whose cost is bounded.
+pub fn pattern(node: &Node, problems: &mut Problems) -> Option<Regex> {
     let text = node.text(problems)?;
     let built = RegexBuilder::new(text)
         .size_limit(PATTERN_BYTES)
@@ -482,7 +522,7 @@ pub(crate) fn pattern(node: &Node, problems: &mut Problems) -> Option<Regex> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::read;
+    use crate::read;
     use proptest::prelude::*;
 
     fn schema(text: &str) -> Schema {
@@ -602,6 +642,25 @@ properties:
             let parsed = Schema::parse(&root, &mut problems);
             let error = problems.settle(parsed).unwrap_err();
             assert_eq!(error.problems()[0].code, code::UNKNOWN, "{keyword}");
+        }
+    }
+
+    #[test]
+    fn only_settings_have_secrets_and_settings_are_objects() {
+        let text = "{type: object, properties: {key: {type: string, secret: true}, b: {}}}";
+        let read_as = |text: &str, parse: fn(&Node, &mut Problems) -> Option<Schema>| {
+            let mut problems = Problems::default();
+            let root = read(text, 0, &mut problems).unwrap();
+            let schema = parse(&root, &mut problems);
+            problems.settle(schema)
+        };
+        let schema = read_as(text, Schema::parse_settings).unwrap();
+        assert!(schema.property("key").unwrap().is_secret());
+        assert!(!schema.property("b").unwrap().is_secret());
+        assert_eq!(schema.to_json()["properties"]["key"]["secret"], true);
+        assert!(read_as(text, Schema::parse).is_err());
+        for bad in ["{type: string}", "{}", "{type: [object, string]}"] {
+            assert!(read_as(bad, Schema::parse_settings).is_err(), "{bad}");
         }
     }
 

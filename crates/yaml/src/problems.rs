@@ -10,19 +10,31 @@ const KEPT: usize = 50;
 const SHOWN: usize = 60;
 
 /// The kinds of problem there are.
-pub(crate) mod code {
-    pub(crate) const TOO_LARGE: &str = "definition/too-large";
-    pub(crate) const CHARACTER: &str = "definition/character";
-    pub(crate) const SYNTAX: &str = "definition/syntax";
-    pub(crate) const UNSUPPORTED: &str = "definition/unsupported-yaml";
-    pub(crate) const DUPLICATE: &str = "definition/duplicate-key";
-    pub(crate) const UNKNOWN: &str = "definition/unknown-field";
-    pub(crate) const MISSING: &str = "definition/missing-field";
-    pub(crate) const VALUE: &str = "definition/bad-value";
-    pub(crate) const SCHEMA: &str = "definition/schema";
-    pub(crate) const REFERENCE: &str = "definition/reference";
-    pub(crate) const WIDENS: &str = "definition/widens";
-    pub(crate) const UNSAFE_ARGUMENT: &str = "definition/unsafe-argument";
+pub mod code {
+    /// The file, or a part of it, is too large.
+    pub const TOO_LARGE: &str = "definition/too-large";
+    /// A character that does not show as itself.
+    pub const CHARACTER: &str = "definition/character";
+    /// The text is not YAML.
+    pub const SYNTAX: &str = "definition/syntax";
+    /// YAML that is not taken here.
+    pub const UNSUPPORTED: &str = "definition/unsupported-yaml";
+    /// Something is given twice.
+    pub const DUPLICATE: &str = "definition/duplicate-key";
+    /// A field that does not exist.
+    pub const UNKNOWN: &str = "definition/unknown-field";
+    /// A field that has to be there.
+    pub const MISSING: &str = "definition/missing-field";
+    /// A value that cannot stand where it stands.
+    pub const VALUE: &str = "definition/bad-value";
+    /// A schema that is none.
+    pub const SCHEMA: &str = "definition/schema";
+    /// A name that leads nowhere.
+    pub const REFERENCE: &str = "definition/reference";
+    /// Something that would grant more than may be granted.
+    pub const WIDENS: &str = "definition/widens";
+    /// A value that could become an option or a second word.
+    pub const UNSAFE_ARGUMENT: &str = "definition/unsafe-argument";
 }
 
 /// Every code a problem can have, for the documentation.
@@ -43,9 +55,11 @@ pub const CODES: &[&str] = &[
 
 /// A stretch of one line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spot {
-    pub(crate) place: Place,
-    pub(crate) length: u32,
+pub struct Spot {
+    /// Where it begins.
+    pub place: Place,
+    /// How many characters it has.
+    pub length: u32,
 }
 
 /// A definition that does not load, with everything that is wrong with it.
@@ -89,13 +103,14 @@ impl std::error::Error for DefinitionError {}
 
 /// Every problem found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
+pub struct Problems {
     kept: Vec<Diagnostic>,
     errors: usize,
 }
 
 impl Problems {
-    pub(crate) fn error(
+    /// Notes a problem: of which kind, where, what is wrong and how to mend it.
+    pub fn error(
         &mut self,
         code: &'static str,
         spot: Spot,
@@ -116,7 +131,7 @@ impl Problems {
     }
 
     /// An error about `word`, which should be one of `known`.
-    pub(crate) fn unknown(
+    pub fn unknown(
         &mut self,
         code: &'static str,
         spot: Spot,
@@ -132,12 +147,12 @@ impl Problems {
     }
 
     /// How many errors there are, listed or not.
-    pub(crate) fn errors(&self) -> usize {
+    pub fn errors(&self) -> usize {
         self.errors
     }
 
     /// `value`, if nothing was wrong.
-    pub(crate) fn settle<T>(mut self, value: Option<T>) -> Result<T, DefinitionError> {
+    pub fn settle<T>(mut self, value: Option<T>) -> Result<T, DefinitionError> {
         match value {
             Some(value) if self.errors == 0 => Ok(value),
             _ => {
@@ -151,7 +166,7 @@ impl Problems {
 }
 
 /// The author's text as it may appear in a message: short, on one line, without odd characters.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut out: String = text
         .chars()
         .take(SHOWN)

@@ -3,22 +3,21 @@
 //! Bounded: so many lines of such a length, so many questions of the server's own, each of which is
 //! refused. What a server says is data; nothing of it steers Airlock.
 
+use crate::message;
 use serde_json::{Value, json};
 
 /// Longest line.
 const LINE_BYTES: usize = 1024 * 1024;
 /// Most lines, of whatever kind.
 const LINES: usize = 1_000;
-/// The version of the protocol that is spoken.
-const PROTOCOL: &str = "2025-06-18";
 
 /// What is asked of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// The server's name for the tool.
-    pub(crate) tool: String,
+    pub tool: String,
     /// The arguments.
-    pub(crate) arguments: Value,
+    pub arguments: Value,
 }
 
 /// Where a conversation stands.
@@ -34,7 +33,7 @@ enum Stage {
 
 /// A conversation with one question.
 #[derive(Debug)]
-pub(crate) struct Conversation {
+pub struct Conversation {
     asked: Asked,
     stage: Stage,
     line: Vec<u8>,
@@ -43,7 +42,8 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    pub(crate) fn new(asked: Asked) -> Self {
+    /// A conversation about `asked`, not yet begun.
+    pub fn new(asked: Asked) -> Self {
         Self {
             asked,
             stage: Stage::Greeting,
@@ -54,22 +54,13 @@ impl Conversation {
     }
 
     /// What to say first.
-    pub(crate) fn hello(&self) -> String {
+    pub fn hello(&self) -> String {
         let _ = self;
-        line(&json!({
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": PROTOCOL,
-                "capabilities": {},
-                "clientInfo": { "name": "airlock", "version": env!("CARGO_PKG_VERSION") },
-            },
-        }))
+        message::initialize(1)
     }
 
     /// Hears `bytes`; what to say to them.
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub fn hear(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut said = Vec::new();
         for byte in bytes {
             if self.stage == Stage::Over {
@@ -89,12 +80,12 @@ impl Conversation {
     }
 
     /// Whether nothing more is to be said.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
 
     /// The answer, if there is one.
-    pub(crate) fn answer(self) -> Option<Value> {
+    pub fn answer(self) -> Option<Value> {
         self.answer
     }
 
@@ -110,7 +101,7 @@ impl Conversation {
             return Vec::new();
         };
         if message.get("method").is_some() {
-            return refusal(&message).into_iter().collect();
+            return message::reply(&message).into_iter().collect();
         }
         match (self.stage, message.get("id").and_then(Value::as_u64)) {
             (Stage::Greeting, Some(1)) => {
@@ -119,15 +110,8 @@ impl Conversation {
                     return Vec::new();
                 }
                 self.stage = Stage::Called;
-                vec![
-                    line(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })),
-                    line(&json!({
-                        "jsonrpc": "2.0",
-                        "id": 2,
-                        "method": "tools/call",
-                        "params": { "name": self.asked.tool, "arguments": self.asked.arguments },
-                    })),
-                ]
+                let call = message::call(2, &self.asked.tool, &self.asked.arguments);
+                vec![message::initialized(), call]
             }
             (Stage::Called, Some(2)) => {
                 self.end(message);
@@ -138,31 +122,12 @@ impl Conversation {
     }
 }
 
-/// The answer to a question of the server's own: it is told that there is nothing to be had here.
-fn refusal(message: &Value) -> Option<String> {
-    let id = message
-        .get("id")
-        .filter(|id| id.is_number() || id.is_string())?;
-    if message.get("method").and_then(Value::as_str) == Some("ping") {
-        return Some(line(&json!({ "jsonrpc": "2.0", "id": id, "result": {} })));
-    }
-    let error = json!({ "code": -32601, "message": "not available" });
-    Some(line(&json!({ "jsonrpc": "2.0", "id": id, "error": error })))
-}
-
-/// One line; JSON has none in it.
-fn line(message: &Value) -> String {
-    format!("{message}\n")
-}
-
-/// The value an answer means, or a word and a line on why there is none.
-pub(super) fn meaning(answer: &Value, ended: &Value) -> Result<Value, (&'static str, String)> {
+/// The value an answer means, or a word and a line on why there is none. `ended` says how the program
+/// ended.
+pub fn meaning(answer: &Value, ended: &Value) -> Result<Value, (&'static str, String)> {
     if answer.is_null() {
-        let outcome = ended
-            .get("outcome")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        if outcome == "timed_out" {
+        let outcome = ended.get("outcome").and_then(Value::as_str);
+        if outcome == Some("timed_out") {
             return Err(("timed_out", "the server did not answer in time".to_owned()));
         }
         return Err(("no_answer", "the server ended without an answer".to_owned()));
@@ -170,41 +135,11 @@ pub(super) fn meaning(answer: &Value, ended: &Value) -> Result<Value, (&'static 
     if let Some(what) = answer.get("airlock").and_then(Value::as_str) {
         return Err(("output_invalid", what.to_owned()));
     }
-    let told = |value: Option<&Value>| {
-        let text = value.map(|value| {
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned)
-        });
-        text.unwrap_or_default()
-            .chars()
-            .take(300)
-            .collect::<String>()
-    };
-    if let Some(error) = answer.get("error") {
-        return Err((
-            "tool_error",
-            format!("the server refused: {}", told(error.get("message"))),
-        ));
+    if let Some(why) = message::error_text(answer) {
+        return Err(("tool_error", format!("the server refused: {why}")));
     }
-    let result = answer.get("result").cloned().unwrap_or_default();
-    let content = result.get("content").and_then(Value::as_array);
-    let texts: Vec<&str> = content
-        .into_iter()
-        .flatten()
-        .filter_map(|part| part.get("text").and_then(Value::as_str))
-        .collect();
-    let text = texts.join("\n");
-    if result.get("isError") == Some(&Value::Bool(true)) {
-        return Err((
-            "tool_error",
-            format!("the tool failed: {}", told(Some(&Value::String(text)))),
-        ));
-    }
-    match result.get("structuredContent") {
-        Some(value) => Ok(value.clone()),
-        None => Ok(Value::String(text)),
-    }
+    let result = answer.get("result").unwrap_or(&Value::Null);
+    message::value(result).map_err(|why| ("tool_error", format!("the tool failed: {why}")))
 }
 
 #[cfg(test)]
@@ -259,14 +194,15 @@ mod tests {
 
     #[test]
     fn answers_mean_values_or_errors() {
+        let mixed = json!({"result": {"content": [{"text": "a"}, {"image": "b"}, {"text": "c"}]}});
         for (answer, want) in [
             (
                 json!({"result": {"structuredContent": {"n": 1}, "content": []}}),
                 Ok(json!({"n": 1})),
             ),
             (
-                json!({"result": {"content": [{"text": "a"}, {"image": "b"}, {"text": "c"}]}}),
-                Ok(json!("a\nc")),
+                mixed,
+                Ok(json!("a\n[a part that is no text was left out]\nc")),
             ),
             (
                 json!({"result": {"isError": true, "content": [{"text": "bad"}]}}),

@@ -79,6 +79,7 @@ impl Secured {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
 fn protocol(error: impl ToString) -> StartError {
     StartError::Protocol(error.to_string())
 }
@@ -268,14 +269,14 @@ fn tools(
     few("tools", described.len(), settings)?;
     let mut names = BTreeSet::new();
     let tool = |tool: airlock::ToolDescription| {
-        let named = |why: &str| protocol(format!("its tool `{}` {why}", shown(&tool.name)));
+        let wrong = |why: &str| protocol(format!("its tool `{}` {why}", shown(&tool.name)));
         if !names.insert(tool.name.clone()) {
-            return Err(named("is described twice"));
+            return Err(wrong("is described twice"));
         }
         let schema: Value = serde_json::from_str(&tool.schema_json)
-            .map_err(|error| named(&format!("has a schema that is no JSON: {error}")))?;
+            .map_err(|error| wrong(&format!("has a schema that is no JSON: {error}")))?;
         if !schema.is_object() {
-            return Err(named("has a schema that is no object"));
+            return Err(wrong("has a schema that is no object"));
         }
         Ok(ToolDescription {
             name: tool.name,
@@ -355,7 +356,10 @@ mod tests {
             &[one.clone(), two.clone()],
             &[two.clone(), one.clone()]
         ));
-        assert!(!same(&[one.clone()], &[one.clone(), two.clone()]));
+        assert!(!same(
+            std::slice::from_ref(&one),
+            &[one.clone(), two.clone()]
+        ));
         assert!(!same(&[one.clone(), two], &[one, tool("two", false)]));
     }
 }

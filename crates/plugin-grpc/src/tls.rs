@@ -219,7 +219,7 @@ mod tests {
         let connector = TlsConnector::from(client.client(&client_expects.certificate).unwrap());
         let acceptor = TlsAcceptor::from(server.server(&server_expects.certificate).unwrap());
         let (near, far) = duplex(64 * 1024);
-        let serve = async {
+        let answer = async {
             let mut stream = acceptor.accept(far).await?;
             let mut byte = [0];
             stream.read_exact(&mut byte).await?;
@@ -233,8 +233,8 @@ mod tests {
             let mut byte = [0];
             stream.read_exact(&mut byte).await
         };
-        let (served, called) = tokio::join!(serve, call);
-        served.is_ok() && called.is_ok()
+        let (answered, called) = tokio::join!(answer, call);
+        answered.is_ok() && called.is_ok()
     }
 
     #[tokio::test]

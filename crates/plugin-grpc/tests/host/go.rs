@@ -69,16 +69,18 @@ fn a_go_plugin_ends_by_itself_when_it_is_asked_to() {
     assert!(after.is_empty(), "{left:?} {after:?}");
 }
 
+/// Cancels the call once it has said something, and counts.
+struct Cancel<'a>(&'a AtomicBool, u32);
+impl airlock_plugin::Sink for Cancel<'_> {
+    fn piece(&mut self, _text: &str) -> bool {
+        self.1 += 1;
+        self.0.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
 #[test]
 fn cancelling_ends_the_call_in_go_too() {
-    struct Cancel<'a>(&'a AtomicBool, u32);
-    impl airlock_plugin::Sink for Cancel<'_> {
-        fn piece(&mut self, _text: &str) -> bool {
-            self.1 += 1;
-            self.0.store(true, Ordering::Relaxed);
-            true
-        }
-    }
     let fixture = Fixture::go();
     let plugin = fixture.started();
     let cancelled = AtomicBool::new(false);

@@ -2,6 +2,7 @@
 //! hostile ones. All of them run in their boxes.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod go;
 mod handshakes;

@@ -1,7 +1,7 @@
 //! Plugins in Python, on the SDK.
 
 use crate::support::{Fixture, PATIENCE, call, root, tool_call, until};
-use airlock_plugin::{CallError, Host as _, Instance as _, StartError, ToolDescription};
+use airlock_plugin::{CallError, Host as _, Instance as _, Manifest, StartError, ToolDescription};
 use serde_json::json;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -55,17 +55,19 @@ fn failures_of_a_tool_are_its_own() {
     plugin.health().unwrap();
 }
 
+/// Wants nothing.
+struct Stop;
+impl airlock_plugin::Sink for Stop {
+    fn piece(&mut self, _text: &str) -> bool {
+        false
+    }
+}
+
 #[test]
 fn cancelling_reaches_the_tool() {
     let fixture = Fixture::python(TOOLS);
     let plugin = fixture.started();
     let cancelled = AtomicBool::new(false);
-    struct Stop;
-    impl airlock_plugin::Sink for Stop {
-        fn piece(&mut self, _text: &str) -> bool {
-            false
-        }
-    }
     let called = plugin.call(&tool_call("wait", json!({})), &mut Stop, &cancelled);
     assert_eq!(called, Err(CallError::Cancelled));
     assert_eq!(fixture.written("cancelled"), "yes");
@@ -182,9 +184,13 @@ fn the_sdks_and_the_examples_own_tests_pass() {
 }
 
 #[test]
-fn the_example_runs() {
-    let program = root().join("examples/plugins/python-grpc/bin/text-tools");
-    let fixture = Fixture::python(&std::fs::read_to_string(program).unwrap());
+fn the_example_runs_as_its_manifest_says() {
+    let example = root().join("examples/plugins/python-grpc");
+    let manifest = Manifest::parse(&std::fs::read(example.join("plugin.yaml")).unwrap()).unwrap();
+    let program = std::fs::read_to_string(example.join(&manifest.execution.entry)).unwrap();
+    let mut fixture = Fixture::python(&program);
+    fixture.manifest = manifest;
+    fixture.manifest.execution.entry = "bin/run".to_owned();
     let plugin = fixture.started();
     let counted = call(&plugin, "count", json!({"text": "a b\n"}));
     assert_eq!(

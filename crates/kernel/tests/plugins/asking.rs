@@ -118,9 +118,9 @@ fn a_plugin_does_exactly_what_manifest_workspace_and_user_all_allow() {
     };
     let (every, reads) = (
         "\"*\"",
-        "\"tool.*\", \"plugin.*\", \"trust.*\", \"filesystem.read.*\"",
+        "\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\", \"filesystem.read.*\"",
     );
-    let none = "\"tool.*\", \"plugin.*\", \"trust.*\"";
+    let none = "\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\"";
     let asks = "capabilities: [\"filesystem.read.*\"]\n";
     for (case, policy, more, want) in [
         ("all three", narrow(every, every), asks, None),

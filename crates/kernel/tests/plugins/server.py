@@ -7,6 +7,7 @@ import sys
 words = "Echo a text"
 if os.path.exists("words"):
     words = open("words").read()
+SELF = os.urandom(4).hex()
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
           "additionalProperties": False}
 TOOLS = [{"name": "echo", "description": words, "inputSchema": SCHEMA},
@@ -18,7 +19,7 @@ def result(name, given):
     if name == "die":
         os._exit(3)
     open("calls", "a").write(name + "\n")
-    text = given["text"] if name == "echo" else str(os.stat("/proc/self/ns/pid").st_ino)
+    text = given["text"] if name == "echo" else SELF
     return {"content": [{"type": "text", "text": text}]}
 
 

@@ -1,6 +1,6 @@
 //! `airlock plugin`: what it writes, what it checks, what it says of what is not there.
 
-use crate::support::{Ran, World, fed, program};
+use crate::support::{Ran, World, answering, fed, program};
 use serde_json::{Value, json};
 
 /// A program of this machine, with no environment of the person's.
@@ -106,10 +106,78 @@ fn every_problem_of_a_manifest_is_shown_with_its_line() {
     world.run(&["plugin", "check", "bad"]);
     world.run(&["plugin", "install", "bad"]);
     world.run(&["plugin", "check", "absent"]);
+    world.write(
+        "slip/plugin.yaml",
+        "name: slip\nversion: 1.0.0\ntype: tool\ncapabilities: [fs.read, 'kv.*']\n",
+    );
+    world.run(&["plugin", "check", "slip"]);
     let ran = world.quiet(&["plugin", "check", "bad", "--json"]);
     let problems = last_line(&ran)["error"]["problems"]
         .as_array()
         .map(Vec::len);
     assert_eq!(problems, Some(4), "{ran:?}");
     world.compare("plugin_check");
+}
+
+const POLICY: &str = "\
+version: 1
+rules:
+  - name: call-tools
+    match: { syscall: tool.call }
+    action: allow
+";
+
+#[test]
+fn a_new_plugin_is_installed_called_switched_off_and_removed() {
+    let world = World::new();
+    world.write(".airlock/policy.yaml", POLICY);
+    let trusted = answering(&world, "trust", &["y"]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    made(&world, &["word-count", "--lang", "python"]);
+
+    let nobody = world.quiet(&["plugin", "install", "word-count", "--trust", "process"]);
+    assert_eq!(nobody.code, Some(4), "{nobody:?}");
+    let no = answering(&world, "plugin install word-count --trust process", &["n"]);
+    assert_eq!(no.code, Some(3), "{no:?}");
+    let listed = world.quiet(&["plugin", "list"]);
+    assert!(listed.stdout.is_empty(), "{listed:?}");
+    let yes = answering(&world, "plugin install word-count --trust process", &["y"]);
+    assert_eq!(yes.code, Some(0), "{yes:?}");
+    assert!(
+        yes.stdout
+            .contains("runs bin/word-count as a process, in a sandbox"),
+        "{yes:?}"
+    );
+    assert!(yes.stdout.contains("word-count is installed"), "{yes:?}");
+    assert!(!yes.stdout.contains("warning"), "{yes:?}");
+
+    let called = |text: &str| world.quiet(&["plugin", "call", "word-count", "count", text]);
+    let counted = called("text=one two three");
+    assert_eq!(counted.code, Some(0), "{counted:?}");
+    assert!(counted.stdout.contains('3'), "{counted:?}");
+    let wrong = called("txt=one");
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+
+    let shown = world
+        .quiet(&["plugin", "show", "word-count", "--json"])
+        .json();
+    assert_eq!(shown["tags"], json!(["third_party"]));
+    assert_eq!(shown["approved"]["tier"], "process");
+    assert_eq!(shown["manifest"]["execution"]["protocol"], "mcp");
+
+    let off = answering(&world, "plugin disable word-count", &["y"]);
+    assert_eq!(off.code, Some(0), "{off:?}");
+    assert_ne!(called("text=one").code, Some(0));
+    let on = answering(&world, "plugin enable word-count", &["y"]);
+    assert_eq!(on.code, Some(0), "{on:?}");
+    assert_eq!(called("text=one").code, Some(0));
+
+    let installed = world.path("state/airlock/plugins/installed/word-count/bin/tools.py");
+    std::fs::write(&installed, "evil").unwrap();
+    let changed = called("text=one");
+    assert_ne!(changed.code, Some(0), "{changed:?}");
+
+    let gone = answering(&world, "plugin remove word-count", &["y"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    assert!(!installed.exists());
 }

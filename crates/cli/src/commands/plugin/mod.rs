@@ -13,6 +13,7 @@ use crate::output::{Output, Tone, shown, styled};
 use crate::review;
 use airlock_kernel::{Call, Front, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Tier};
+use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -214,6 +215,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     for line in show::request(&manifest) {
         output.note(line);
     }
+    warn(&manifest, output);
     let name = manifest.name.as_str();
     needs_trust(&manifest, trust)?;
     let tier = trust.map(|trust| trust.tier().as_str());
@@ -313,8 +315,21 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
         .fix("give the directory that has the plugin's plugin.yaml")
 }
 
+/// A capability that nothing needs is legal, and more often a slip than a plan.
+fn warn(manifest: &Manifest, output: &mut Output) {
+    for capability in &manifest.capabilities {
+        if !known_family(capability) {
+            let capability = airlock_kernel::sanitise_line(capability, 100);
+            output.warning(&format!(
+                "nothing needs the capability `{capability}`; files are read with `filesystem.read./**`"
+            ));
+        }
+    }
+}
+
 fn check(path: &Path, output: &mut Output) -> Ending {
     let (manifest, file) = read(path)?;
+    warn(&manifest, output);
     if output.is_json() {
         output.json(&manifest.effective());
     } else {

@@ -42,8 +42,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use table::Key;
 use tool::PluginTool;
 
-/// Below the directory of all state: everything about plugins of the person's.
-const HOME: &str = "plugins";
+/// Below the home of all state, among what is Airlock's own and no sandbox may see: everything about
+/// plugins of the person's.
+const HOME: &str = "airlock/plugins";
 
 /// What hosts plugins in a kernel.
 #[cfg(target_os = "linux")]

@@ -232,6 +232,9 @@ Files that were changed since stay as they are.")]
     /// Change files of a stage, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock file-worker")]
     FileWorker,
+    /// Serve one Wasm plugin, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock wasm-worker")]
+    WasmWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

@@ -21,6 +21,7 @@ pub(crate) mod session;
 mod stage;
 mod tool;
 mod trust;
+mod wasm_worker;
 pub(crate) mod workflow;
 
 pub(crate) use exec::INTERNAL;
@@ -63,6 +64,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Man { directory } => man(&directory, output),
         Command::ScriptWorker => script_worker::run(),
         Command::FileWorker => file_worker::run(),
+        Command::WasmWorker => wasm_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

@@ -7,6 +7,7 @@ mod kernel;
 mod sandbox;
 mod stage;
 mod token;
+mod wasm;
 
 use crate::failure::Failure;
 use crate::options::Options;
@@ -94,6 +95,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "stage",
         about: "stages and denials on 100 and 300,000 files",
         run: stage::run,
+    },
+    Case {
+        name: "wasm",
+        about: "a call of a Wasm plugin in an instance of its own against raw wasmtime",
+        run: wasm::run,
     },
 ];
 

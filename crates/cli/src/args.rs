@@ -172,6 +172,15 @@ Files that were changed since stay as they are.")]
   airlock workflow resume 0198c1f2"
     )]
     Workflow(crate::commands::workflow::Arguments),
+    /// Make, install and steer plugins: third-party tools, boxed in
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock plugin new word-count --lang python
+  airlock plugin install ./word-count
+  airlock plugin call word-count count text='one two'"
+    )]
+    Plugin(crate::commands::plugin::Arguments),
     /// List, describe and call tools on the road
     #[command(
         subcommand,
@@ -226,6 +235,9 @@ Files that were changed since stay as they are.")]
     /// Make one request over a connection of the kernel's, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock request-worker")]
     RequestWorker,
+    /// Serve one Wasm plugin, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock wasm-worker")]
+    WasmWorker,
     /// Print the version and what this build can do
     #[command(after_help = "Example:
   airlock version --json")]

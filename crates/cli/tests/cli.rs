@@ -33,6 +33,7 @@ mod cases {
     mod machine;
     mod mcp;
     mod merge;
+    mod plugin;
     mod policy;
     mod review;
     mod session;

@@ -42,6 +42,7 @@ const PAGES: &[&str] = &[
     "docs/mcp.md",
     "docs/performance.md",
     "docs/phases.md",
+    "docs/plugins.md",
     "docs/policy.md",
     "docs/protocol.md",
     "docs/sessions.md",

@@ -375,6 +375,13 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         &[Control],
         "ask for an exemption",
     ),
+    row("plugin.list", Fixed("plugin.read"), &[Read], "list plugins"),
+    row(
+        "plugin.show",
+        Fixed("plugin.read"),
+        &[Read],
+        "show a plugin",
+    ),
     row(
         "plugin.install",
         Fixed("plugin.manage"),

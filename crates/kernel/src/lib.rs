@@ -19,6 +19,7 @@ mod hold;
 mod kernel;
 mod person;
 mod phases;
+mod plugins;
 mod policy_store;
 mod preview;
 mod process;
@@ -45,6 +46,9 @@ pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worke
 pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
+#[cfg(target_os = "linux")]
+pub use plugins::Hosting;
+pub use plugins::{PluginRoad, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

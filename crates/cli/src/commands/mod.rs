@@ -14,6 +14,7 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 mod open;
 mod outcome;
+pub(crate) mod plugin;
 mod policy;
 mod request_worker;
 mod script_worker;
@@ -21,6 +22,7 @@ pub(crate) mod session;
 mod stage;
 mod tool;
 mod trust;
+mod wasm_worker;
 pub(crate) mod workflow;
 
 pub(crate) use exec::INTERNAL;
@@ -49,6 +51,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Approvals(command) => approvals::run(global, command, output),
         Command::Session(command) => session::run(global, &command, output),
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
+        Command::Plugin(arguments) => plugin::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Kernel(arguments) => kernel::run(global, &arguments, output),
         Command::Mcp(command) => mcp::run(global, command, output),
@@ -63,6 +66,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::ScriptWorker => script_worker::run(),
         Command::FileWorker => file_worker::run(),
         Command::RequestWorker => request_worker::run(),
+        Command::WasmWorker => wasm_worker::run(),
         Command::Version => {
             version(output);
             Ok(0)

@@ -4,8 +4,8 @@ use super::arguments::Interface;
 use super::how::How;
 use super::output::Output;
 use super::{Header, Kind, Summary};
-use crate::yaml::{Mapping, Names, Node, Problems, code, shown};
 use airlock_core::{ByteSize, Span};
+use airlock_yaml::{Mapping, Names, Node, Problems, code, shown};
 
 /// An adapter that can be run.
 #[derive(Debug, Clone)]

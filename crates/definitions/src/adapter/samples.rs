@@ -2,7 +2,7 @@
 
 use super::body::Adapter;
 use super::how::How;
-use crate::yaml::{Mapping, Node, Problems};
+use airlock_yaml::{Mapping, Node, Problems};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -138,7 +138,7 @@ fn fixture(node: &Node, problems: &mut Problems) -> Option<Fixture> {
     if value.is_some() == error.is_some() {
         let fix = "say what it means";
         problems.error(
-            crate::yaml::code::VALUE,
+            airlock_yaml::code::VALUE,
             node.spot,
             "a fixture has either a `value` or an `error`",
             fix,

@@ -9,7 +9,6 @@
 //! while the workspace's files are as approved. Non-guarantee: where a request may go is decided by
 //! host and port; what it carries there is the definition's and the caller's.
 
-mod mcp;
 mod names;
 mod persist;
 mod prepared;

@@ -1,12 +1,12 @@
 //! Calls of adapters that are well formed.
 
-use super::mcp;
 use super::names::lasting;
 use super::speaker::Speaker;
 use crate::process::Job;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::RequestPath;
 use airlock_definitions::{Adapter, Status};
+use airlock_plugin_mcp as mcp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

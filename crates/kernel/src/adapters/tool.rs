@@ -1,6 +1,5 @@
 //! One adapter as a tool: its body is read when it is first needed.
 
-use super::mcp;
 use super::names::{lasting, spec};
 use super::prepared::{Program, Unready};
 use super::request::{Means, Request};
@@ -11,6 +10,7 @@ use crate::policy_store::PolicyStore;
 use crate::process::ExecRun;
 use crate::tools::{InvalidArguments, Next, Prepared, Tool, ToolSpec};
 use airlock_definitions::{Adapter, ArgumentError, How, Invocation, Sandbox, Status};
+use airlock_plugin_mcp as mcp;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

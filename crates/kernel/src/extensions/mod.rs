@@ -11,8 +11,6 @@
 //! was approved, as the policy itself does, until the policy is loaded again.
 
 mod listed;
-#[cfg(target_os = "linux")]
-mod outlet;
 mod unusable;
 #[cfg_attr(not(target_os = "linux"), path = "no_worker.rs")]
 mod worker;

@@ -4,7 +4,7 @@
 //! Guarantee: a worker that is killed is gone, with its sandbox, when killing returns.
 
 use super::WorkerProgram;
-use super::outlet::Outlet;
+use airlock_plugin::boxed::Outlet;
 use airlock_sandbox::launch::{Command, Launch, StartError, Stdin, Streams};
 use airlock_sandbox::{
     Control, HostPath, Minimum, Plan, Sandbox, Surroundings, Template, base, start,

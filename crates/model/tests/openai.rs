@@ -4,8 +4,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::string_slice,
-    clippy::wildcard_enum_match_arm,
-    clippy::panic,
     reason = "a test fails by panicking"
 )]
 

@@ -9,6 +9,7 @@ use crate::step::Step;
 use airlock_core::closest;
 use airlock_model::{Arguments, Cancel, Message, Status, ToolCall};
 use airlock_sanitise::{Origin, sanitise_line, tag};
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -141,7 +142,8 @@ impl Calls<'_> {
             });
         }
         let (ended, ends) = mpsc::channel();
-        let mut done: Vec<Option<Handed>> = calls.iter().map(|_| None).collect();
+        let mut done: BTreeMap<usize, (Handed, u64)> = BTreeMap::new();
+        let mut made: Vec<Made> = Vec::new();
         std::thread::scope(|scope| {
             for (at, call) in calls.iter().enumerate() {
                 let ended = ended.clone();
@@ -154,18 +156,24 @@ impl Calls<'_> {
             }
             drop(ended);
             for (at, handed, took) in ends {
-                if let (Some(call), Some(place)) = (calls.get(at), done.get_mut(at)) {
-                    let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                done.insert(at, (handed, took));
+                // Told in the order they were asked for: the same each time.
+                while let Some((handed, took)) = done.remove(&made.len())
+                    && let Some(call) = calls.get(made.len())
+                {
                     told(watch, call, &handed, took);
-                    *place = Some(handed);
+                    let call = call.clone();
+                    made.push(Made { call, handed });
                 }
             }
         });
-        let made = calls.iter().zip(done).map(|(call, handed)| Made {
-            call: call.clone(),
-            handed: handed.unwrap_or_else(broken),
-        });
-        made.collect()
+        // Whoever broke off left nothing; every call has a result all the same.
+        for call in calls.iter().skip(made.len()) {
+            let (call, handed) = (call.clone(), broken());
+            made.push(Made { call, handed });
+        }
+        made
     }
 
     fn one(&self, call: &ToolCall) -> Handed {

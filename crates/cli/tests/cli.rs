@@ -15,6 +15,7 @@ mod support;
 #[path = "../../../tests/tools/every.rs"]
 mod every;
 mod cases {
+    mod agent;
     mod approvals;
     mod audit;
     mod bootstrap;

@@ -34,6 +34,7 @@ const PROJECT: &[(&str, &str)] = &[
 const PAGES: &[&str] = &[
     "README.md",
     "docs/adapters.md",
+    "docs/agent.md",
     "docs/approvals.md",
     "docs/audit.md",
     "docs/bootstrap.md",

@@ -1,6 +1,7 @@
 //! One module a command. Each turns arguments into calls on the road and outcomes into text.
 
 mod adapter;
+pub(crate) mod agent;
 pub(crate) mod approvals;
 mod audit;
 mod config;
@@ -36,7 +37,11 @@ use std::path::Path;
 
 pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     let global = &cli.global;
-    match cli.command {
+    let Some(command) = cli.command else {
+        return agent::bare(global, output);
+    };
+    match command {
+        Command::Run(arguments) => agent::run(global, &arguments, output),
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Exec(args) => exec::run(global, &args, output),

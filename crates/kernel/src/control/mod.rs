@@ -7,6 +7,7 @@ mod approvals;
 mod audit_read;
 pub(crate) mod for_caller;
 pub(crate) mod merge;
+mod model_chat;
 mod policy_init;
 mod policy_update;
 mod remember;
@@ -48,6 +49,7 @@ pub(crate) fn register(
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    registry.add(Box::new(model_chat::ModelChat));
     registry.add(Box::new(merge::Apply::new(store)));
     registry.add(Box::new(merge::Undo::new(store)));
     registry.add(Box::new(session_view::SessionPolicy::new(store)));

@@ -18,6 +18,7 @@ mod fronts;
 mod hold;
 mod kernel;
 mod person;
+mod plugins;
 mod policy_store;
 mod preview;
 mod process;
@@ -44,6 +45,9 @@ pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
 pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
+#[cfg(target_os = "linux")]
+pub use plugins::Hosting;
+pub use plugins::{PluginRoad, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

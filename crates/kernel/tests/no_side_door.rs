@@ -76,9 +76,12 @@ fn expected(front: Front, tool: &str) -> &'static str {
         return "denied";
     }
     match tool {
-        "policy.update" | "trust.approve" | "workflow.confirm" => "review",
+        "policy.update" | "trust.approve" | "workflow.confirm" | "plugin.install"
+        | "plugin.enable" => "review",
         "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
-        | "approval.read" => "done",
+        | "approval.read" | "plugin.list" => "done",
+        // There is no such plugin.
+        other if other.starts_with("plugin.") => "plugin_unknown",
         // No rule of this policy allows running anything, or names a session's own view.
         "exec.own" | "agent.invoke" | "session.policy" | "session.log" => "denied",
         "approval.revoke" => "unknown_approval",

@@ -148,7 +148,7 @@ impl Instance for McpInstance {
         _sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, CallError> {
-        let question = |id| message::call(id, &call.tool, &call.arguments);
+        let question = |id| message::call_within(id, call);
         let answer = self.server.ask(call.deadline, cancelled, question)?;
         if let Some(why) = message::error_text(&answer) {
             return Err(CallError::Tool(why));

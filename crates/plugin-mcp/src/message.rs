@@ -24,11 +24,21 @@ pub(crate) fn initialized() -> String {
 
 /// The call of a tool.
 pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> String {
-    request(
-        id,
-        "tools/call",
-        &json!({ "name": tool, "arguments": arguments }),
-    )
+    let params = json!({ "name": tool, "arguments": arguments });
+    request(id, "tools/call", &params)
+}
+
+/// The same for a server that may want to ask the kernel something as part of it: which action it
+/// serves, under a name that servers which know nothing of it pass over.
+#[cfg(target_os = "linux")]
+pub(crate) fn call_within(id: u64, call: &airlock_plugin::ToolCall) -> String {
+    let meta = json!({
+        "airlock/action": call.action,
+        "airlock/session": call.session,
+        "airlock/mode": call.mode,
+    });
+    let params = json!({ "name": call.tool, "arguments": call.arguments, "_meta": meta });
+    request(id, "tools/call", &params)
 }
 
 /// Any request.

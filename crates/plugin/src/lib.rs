@@ -6,6 +6,7 @@
 //! Guarantee: a plugin's code runs only as the bytes that were approved, in a sandbox made from its
 //! manifest. Non-guarantee: nothing here decides; whether a call may happen is the road's business.
 
+mod arguments;
 #[cfg(target_os = "linux")]
 pub mod boxed;
 mod host;
@@ -17,6 +18,7 @@ mod tool;
 
 pub use airlock_core::Tier;
 pub use airlock_yaml::DefinitionError;
+pub use arguments::{Misfit, check_arguments};
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{

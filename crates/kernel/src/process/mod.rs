@@ -65,6 +65,16 @@ pub use surround::Machine;
 pub(crate) use testing::TestRun;
 pub(crate) use warm::Warm;
 
+/// What the machine keeps clear of, and what it gives every sandbox in this workspace.
+#[cfg(target_os = "linux")]
+pub(crate) fn outfitted(
+    machine: &Machine,
+    workspace: &crate::workspace::Workspace,
+) -> Result<(airlock_sandbox::Surroundings, airlock_sandbox::Outfit), ProcessFailure> {
+    let around = surround::Around::look(machine, workspace)?;
+    Ok((around.surroundings, around.outfit))
+}
+
 use crate::policy_store::PolicyStore;
 use crate::tools::Registry;
 use std::sync::Arc;

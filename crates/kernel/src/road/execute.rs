@@ -51,6 +51,16 @@ impl Kernel {
                 }
                 Ok(Some(planned))
             }
+            (tier @ (Tier::Process | Tier::Wasm | Tier::Container), None)
+                if valid.prepared.is_hosted() =>
+            {
+                let least = policy.policy().document().workspace.minimum_tier;
+                if tier.satisfies(least) {
+                    Ok(None)
+                } else {
+                    Err(ProcessFailure::TierTooLow.into())
+                }
+            }
             // There is no fallback to a weaker tier: what has no host does not run.
             (tier @ (Tier::Kernel | Tier::Wasm | Tier::Process | Tier::Container), _) => {
                 Err(ToolFailure::TierUnavailable { tier })

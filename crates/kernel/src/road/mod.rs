@@ -155,6 +155,8 @@ impl Kernel {
         // What cannot be planned was attempted all the same, and fails after its record.
         let planned = self.plan(&policy, &valid, &ruling);
         trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
+        let limit = ruling.decision.imposed.max_duration;
+        valid.prepared.begun(trail.action(), limit);
         let result =
             planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached));
         Ok(trail.finish(result))

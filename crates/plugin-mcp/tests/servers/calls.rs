@@ -26,6 +26,10 @@ fn tools_are_described_and_called_and_their_failures_are_theirs() {
         ("echo", Ok(json!("a\nb"))),
         ("structured", Ok(json!({ "given": given }))),
         ("fails", Err(CallError::Tool("it is raining".to_owned()))),
+        (
+            "meta",
+            Ok(json!({ "airlock/action": "a", "airlock/session": null, "airlock/mode": null })),
+        ),
     ] {
         assert_eq!(call(&*instance, tool, given.clone()), want, "{tool}");
     }

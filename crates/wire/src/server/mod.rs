@@ -161,7 +161,18 @@ impl<H: Handler> Server<H> {
         directory: &Path,
         user: u32,
     ) -> Result<SandboxSocket, SocketError> {
-        let mut socket = Socket::bind(directory, &format!("{sandbox}.sock"))?;
+        self.socket_called(&format!("{sandbox}.sock"), sandbox, directory, user)
+    }
+
+    /// The same under a name of its own.
+    pub fn socket_called(
+        &self,
+        name: &str,
+        sandbox: &SandboxId,
+        directory: &Path,
+        user: u32,
+    ) -> Result<SandboxSocket, SocketError> {
+        let mut socket = Socket::bind(directory, name)?;
         let path = socket.path().to_owned();
         let listener = listening(&mut socket).map_err(|source| SocketError::Io { path, source })?;
         let via = Via::Sandbox(sandbox.clone());

@@ -146,7 +146,7 @@ impl Place {
         })?;
         Ok(Self {
             root: root.to_owned(),
-            host: GrpcHost::new(Arc::new(boxes), Settings::default())?,
+            host: GrpcHost::new(Arc::new(boxes), Settings::default()),
         })
     }
 

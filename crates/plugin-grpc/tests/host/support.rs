@@ -151,7 +151,7 @@ impl Fixture {
             place: self.path("own/place"),
             disk: ByteSize::from_bytes(8 << 20),
         };
-        GrpcHost::new(Arc::new(Boxes::new(ground).unwrap()), self.settings.clone()).unwrap()
+        GrpcHost::new(Arc::new(Boxes::new(ground).unwrap()), self.settings.clone())
     }
 
     pub(crate) fn start(&self) -> Start {

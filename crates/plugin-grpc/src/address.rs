@@ -5,6 +5,7 @@
 //! file is opened once without following a link, looked at, and connected to by its descriptor, so
 //! what was looked at is what is connected to.
 
+use crate::output::shown;
 use airlock_plugin::boxed::KERNEL_SOCKET;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, unlinkat};
 use std::fs::File;
@@ -18,13 +19,13 @@ use tokio::net::{UnixListener, UnixStream};
 /// Why a socket is not connected to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AddressError {
-    #[error("`{0}` is not directly in the directory that the plugin shares with Airlock")]
+    #[error("`{}` is not directly in the directory that the plugin shares with Airlock", shown(.0))]
     Outside(String),
-    #[error("`{0}` is the kernel's own socket")]
+    #[error("`{}` is the kernel's own socket", shown(.0))]
     Kernel(String),
-    #[error("`{0}` is no socket")]
+    #[error("`{}` is no socket", shown(.0))]
     NotASocket(String),
-    #[error("`{name}`: {source}")]
+    #[error("`{}`: {source}", shown(.name))]
     System {
         name: String,
         #[source]

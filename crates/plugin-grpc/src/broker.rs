@@ -11,7 +11,6 @@ use crate::address::{AddressError, Sockets};
 use crate::connect::{self, Accepted, Carrier, ConnectError};
 use crate::proto::goplugin::ConnInfo;
 use crate::proto::goplugin::grpc_broker_client::GrpcBrokerClient;
-use crate::settings::Settings;
 use rustls::{ClientConfig, ServerConfig};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +26,7 @@ use tonic::transport::Channel;
 /// Announcements that are remembered until they are used.
 const ANNOUNCED: usize = 64;
 /// Connections to one offer that are open at once.
-const CONNECTIONS: usize = 8;
+const CONNECTIONS: usize = 4;
 /// How long a plugin has for the TLS handshake of one of them.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
@@ -137,7 +136,6 @@ impl Broker {
         &self,
         number: u32,
         tls: Option<Arc<ClientConfig>>,
-        settings: &Settings,
     ) -> Result<Channel, DialError> {
         let place = self.announced.take(number).await;
         if place.network != "unix" {
@@ -147,7 +145,7 @@ impl Broker {
             ));
         }
         let stream = self.sockets.connect(&place.address).await?;
-        Ok(connect::channel(stream, tls, settings).await?)
+        Ok(connect::channel(stream, tls).await?)
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a channel has one connection in its life. If that is lost, it fails for good.
 
-use crate::settings::Settings;
 use crate::tls;
 use http::Uri;
 use hyper_util::rt::TokioIo;
@@ -22,6 +21,10 @@ use tower_service::Service;
 
 /// Bytes of headers and trailers a peer may send.
 const HEADER_BYTES: u32 = 16 * 1024;
+/// Bytes a peer may send ahead of whoever reads a stream.
+const STREAM_BYTES: u32 = 512 * 1024;
+/// The same for all streams together: enough that one nobody reads holds up none of the others.
+const CONNECTION_BYTES: u32 = 64 * STREAM_BYTES;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +43,6 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 pub(crate) async fn channel(
     stream: UnixStream,
     tls: Option<Arc<ClientConfig>>,
-    settings: &Settings,
 ) -> Result<Channel, ConnectError> {
     let carrier: Box<dyn Carrier> = match tls {
         Some(config) => {
@@ -56,11 +58,10 @@ pub(crate) async fn channel(
         }
         None => Box::new(stream),
     };
-    let window = u32::try_from(settings.message_bytes).unwrap_or(u32::MAX / 2);
     Endpoint::from_static("http://localhost")
         .http2_max_header_list_size(HEADER_BYTES)
-        .initial_stream_window_size(window)
-        .initial_connection_window_size(window)
+        .initial_stream_window_size(STREAM_BYTES)
+        .initial_connection_window_size(CONNECTION_BYTES)
         .connect_with_connector(Once(Some(carrier)))
         .await
         .map_err(ConnectError::Http)

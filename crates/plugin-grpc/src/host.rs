@@ -5,7 +5,7 @@ use crate::handshake::Handshake;
 use crate::line::{FirstLine, Lines};
 use crate::output::{Output, last_line};
 use crate::plugin::{Engine, GrpcPlugin};
-use crate::ready::{Process, Ready, ready};
+use crate::ready::{Process, ready};
 use crate::settings::{COOKIE, PROTOCOL_VERSIONS, Settings};
 use crate::tls;
 use airlock_plugin::boxed::{BoxRequest, Boxes, Running};
@@ -13,9 +13,9 @@ use airlock_plugin::{Host, Instance, Start, StartError};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Threads that carry messages. Calls wait on the threads they come from.
@@ -29,38 +29,38 @@ const AUTHORITIES: &str = "/etc/ssl/certs:/etc/pki/tls/certs";
 pub struct GrpcHost {
     boxes: Arc<Boxes>,
     settings: Settings,
-    runtime: Arc<Engine>,
+    /// Made for the first plugin: a host without one has no threads.
+    runtime: Mutex<Option<Arc<Engine>>>,
 }
 
 impl GrpcHost {
     /// A host whose plugins run in `boxes`.
-    pub fn new(boxes: Arc<Boxes>, settings: Settings) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+    pub fn new(boxes: Arc<Boxes>, settings: Settings) -> Self {
+        Self {
+            boxes,
+            settings,
+            runtime: Mutex::new(None),
+        }
+    }
+
+    fn runtime(&self) -> io::Result<Arc<Engine>> {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*runtime {
+            return Ok(Arc::clone(runtime));
+        }
+        let made = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("plugin rpc")
             .enable_all()
             .build()?;
-        Ok(Self {
-            boxes,
-            settings,
-            runtime: Arc::new(Engine::new(runtime)),
-        })
+        Ok(Arc::clone(runtime.insert(Arc::new(Engine::new(made)))))
     }
 
     /// Starts a plugin, of whatever type, and waits until it can be called.
     pub fn launch(&self, start: &Start) -> Result<GrpcPlugin, StartError> {
         let until = Instant::now() + self.settings.start;
-        let confinement = |what: &str, error: &dyn std::fmt::Display| {
-            StartError::Confinement(format!("{what}: {error}"))
-        };
-        let host = tls::Host::new().map_err(|error| confinement("no certificate", &error))?;
-        let sockets = Sockets::open(&start.reach.directory)
-            .map_err(|error| confinement("no directory for its socket", &error))?;
-        let trusted = sockets.leave("pem", host.pem().as_bytes());
-        trusted.map_err(|error| confinement("no certificate", &error))?;
-        let mut request = BoxRequest::of(start);
-        request.host = environment(&start.reach.directory, &host).into();
-        let running = self.boxes.start(&request)?;
+        let runtime = self.runtime().map_err(|error| lacking("threads", &error))?;
+        let (host, sockets, running) = self.enclose(start)?;
         let output = Output::new(self.settings.output_bytes);
         let first = read(&running, &output)?;
         let said = self.handshake(&running, &first, until)?;
@@ -69,16 +69,37 @@ impl GrpcHost {
             sandbox: running.sandbox(),
             output: &output,
         };
-        let ready = self.ready(start, process, &host, sockets, until);
+        let sockets = Arc::new(sockets);
+        let ready = ready(start, process, &host, sockets, &self.settings);
+        let late = || Err(StartError::TimedOut(self.settings.start));
+        let ready = runtime.wait(async {
+            let ready = tokio::time::timeout_at(until.into(), ready);
+            ready.await.unwrap_or_else(|_| late())
+        });
+        let ready = ready.unwrap_or_else(late);
         let ready = ready.map_err(|error| explained(error, &running))?;
         Ok(GrpcPlugin {
-            runtime: Arc::clone(&self.runtime),
+            runtime,
             running,
             ready,
             output,
             settings: self.settings.clone(),
             lost: AtomicBool::new(false),
         })
+    }
+
+    /// Starts its program, with what it needs to find us and we to find it.
+    fn enclose(&self, start: &Start) -> Result<(tls::Host, Sockets, Running), StartError> {
+        let reach = &start.reach.directory;
+        let host = tls::Host::new().map_err(|error| lacking("certificate", &error))?;
+        let sockets = Sockets::open(reach);
+        let sockets = sockets.map_err(|error| lacking("directory for its socket", &error))?;
+        let left = sockets.leave("pem", host.pem().as_bytes());
+        left.map_err(|error| lacking("certificate", &error))?;
+        let mut request = BoxRequest::of(start);
+        request.host = environment(reach, &host).into();
+        let running = self.boxes.start(&request)?;
+        Ok((host, sockets, running))
     }
 
     /// Waits for the plugin's first line.
@@ -102,29 +123,16 @@ impl GrpcHost {
         }
         said.map_err(|error| StartError::Protocol(error.to_string()))
     }
-
-    fn ready(
-        &self,
-        start: &Start,
-        process: Process<'_>,
-        host: &tls::Host,
-        sockets: Sockets,
-        until: Instant,
-    ) -> Result<Ready, StartError> {
-        let ready = ready(start, process, host, Arc::new(sockets), &self.settings);
-        let late = || Err(StartError::TimedOut(self.settings.start));
-        let done = self.runtime.wait(async {
-            let ready = tokio::time::timeout_at(until.into(), ready);
-            ready.await.unwrap_or_else(|_| late())
-        });
-        done.unwrap_or_else(late)
-    }
 }
 
 impl Host for GrpcHost {
     fn start(&self, start: Start) -> Result<Arc<dyn Instance>, StartError> {
         Ok(Arc::new(self.launch(&start)?))
     }
+}
+
+fn lacking(what: &str, error: &dyn std::fmt::Display) -> StartError {
+    StartError::Confinement(format!("there is no {what}: {error}"))
 }
 
 /// What makes a program a plugin of ours.

@@ -18,8 +18,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Streams a plugin may have open on one connection; all but `callbacks` of them wait.
+/// Streams a plugin may have open on one connection. Only `callbacks` of them are read, so that what
+/// waits takes no memory.
 const STREAMS: u32 = 128;
+/// Bytes of one request, as on the kernel's socket for sandboxes.
+const REQUEST: usize = 1024 * 1024;
 
 /// Serves the kernel to whatever comes in, until aborted.
 pub(crate) fn serve(
@@ -32,10 +35,11 @@ pub(crate) fn serve(
         places: Arc::new(Semaphore::new(settings.callbacks)),
     };
     let service = KernelServer::new(kernel)
-        .max_decoding_message_size(settings.message_bytes)
+        .max_decoding_message_size(REQUEST)
         .max_encoding_message_size(settings.message_bytes);
     let server = Server::builder()
         .max_concurrent_streams(STREAMS)
+        .concurrency_limit_per_connection(settings.callbacks)
         .add_service(service)
         .serve_with_incoming(incoming);
     tokio::spawn(server).abort_handle()

@@ -95,7 +95,7 @@ pub(crate) async fn ready(
     let Process { said, output, .. } = process;
     let secured = Secured::new(host, said.certificate.as_deref())?;
     let stream = sockets.connect(&said.address).await.map_err(protocol)?;
-    let channel = connect::channel(stream, secured.client.clone(), settings);
+    let channel = connect::channel(stream, secured.client.clone());
     let channel = channel.await.map_err(protocol)?;
     let mut tasks = vec![print(channel.clone(), output.clone(), settings)];
     check(channel.clone())
@@ -114,7 +114,7 @@ pub(crate) async fn ready(
     let serving = match init(&channel, start, process.sandbox, settings).await? {
         0 => channel.clone(),
         number => broker
-            .dial(number, secured.client, settings)
+            .dial(number, secured.client)
             .await
             .map_err(protocol)?,
     };

@@ -1,7 +1,7 @@
 """Calls to the kernel, over the socket it has for this plugin.
 
 The protocol is in Airlock's docs/protocol.md: frames of JSON, a handshake, requests. Who asks is
-known by the socket; nothing here says it.
+known by the socket; the name in the handshake must be that one.
 """
 
 import itertools
@@ -34,8 +34,9 @@ class Denied(KernelError):
 class Kernel:
     """The kernel. Calls from several threads run side by side."""
 
-    def __init__(self, path, timeout=None):
+    def __init__(self, path, plugin, timeout=None):
         self._path = path
+        self._plugin = plugin
         self._timeout = timeout
         self._idle = []
         self._lock = threading.Lock()
@@ -65,7 +66,7 @@ class Kernel:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return _Connection(self._path, self._timeout)
+        return _Connection(self._path, self._plugin, self._timeout)
 
     def _give_back(self, connection):
         with self._lock:
@@ -90,11 +91,11 @@ def outcome(answer):
 
 
 class _Connection:
-    def __init__(self, path, timeout):
+    def __init__(self, path, plugin, timeout):
         self._numbers = itertools.count(1)
         self._socket = _connect(path, timeout)
         try:
-            hello = {"name": "agent", "version": f"python-sdk {_version.VERSION}", "api": 1}
+            hello = {"name": plugin, "version": f"python-sdk {_version.VERSION}", "api": 1}
             self.request("handshake", hello)
         except BaseException:
             self.close()

@@ -131,7 +131,7 @@ class Services:
             request.data_directory,
             request.sandbox_id,
         )
-        self._plugin.start(about, Kernel(request.kernel_socket))
+        self._plugin.start(about, Kernel(request.kernel_socket, request.name))
         return protocol.airlock.InitResponse()
 
     def Health(self, request, context):

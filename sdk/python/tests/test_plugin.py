@@ -161,7 +161,7 @@ class Wire(unittest.TestCase):
         ]
         with tempfile.TemporaryDirectory() as directory:
             served = Served(directory, answers)
-            kernel = Kernel(served.path, timeout=30)
+            kernel = Kernel(served.path, "tried", timeout=30)
             self.assertEqual(kernel.call("fs.read", {"path": "p"}, within="w"), {"text": "x"})
             with self.assertRaisesRegex(Denied, "rule 7"):
                 kernel.call("fs.read")
@@ -172,6 +172,7 @@ class Wire(unittest.TestCase):
                 with self.assertRaises(KernelError) as failed:
                     kernel.call("fs.read")
                 self.assertEqual((failed.exception.code, failed.exception.retryable), (code, True))
+            self.assertEqual(served.seen[0][1]["name"], "tried")
             calls = [params for method, params in served.seen if method == "call"]
             self.assertEqual(calls[0], {"name": "fs.read", "arguments": {"path": "p"}, "within": "w"})
             self.assertEqual(calls[1], {"name": "fs.read", "arguments": {}})
@@ -179,7 +180,7 @@ class Wire(unittest.TestCase):
     def test_no_kernel_is_an_error_of_its_own(self):
         with tempfile.TemporaryDirectory() as directory:
             with self.assertRaises(KernelError) as failed:
-                Kernel(os.path.join(directory, "kernel.sock")).call("fs.read")
+                Kernel(os.path.join(directory, "kernel.sock"), "tried").call("fs.read")
             self.assertEqual(failed.exception.code, "unreachable")
 
 

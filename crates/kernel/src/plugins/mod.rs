@@ -60,6 +60,10 @@ impl Default for Hosting {
     fn default() -> Self {
         Self {
             hosts: Box::new(|boxes| Hosts {
+                grpc: Some(Arc::new(airlock_plugin_grpc::GrpcHost::new(
+                    Arc::clone(boxes),
+                    airlock_plugin_grpc::Settings::default(),
+                ))),
                 mcp: Some(Arc::new(airlock_plugin_mcp::McpHost::new(Arc::clone(
                     boxes,
                 )))),

@@ -41,6 +41,20 @@ fn a_go_plugin_runs_with_mutual_tls_and_calls_the_kernel_through_the_broker() {
 }
 
 #[test]
+fn a_plugin_that_asks_the_kernel_from_everywhere_waits_for_its_turn() {
+    let fixture = Fixture::go();
+    let plugin = fixture.started();
+    let asked = json!({"name": "fs.read", "arguments": {"path": "x"}});
+    std::thread::scope(|scope| {
+        for _ in 0..48 {
+            scope.spawn(|| call(&plugin, "ask", asked.clone()).unwrap());
+        }
+    });
+    assert_eq!(fixture.kernel.asked.lock().unwrap().len(), 48);
+    assert!(fixture.kernel.most.load(Ordering::SeqCst) <= fixture.settings.callbacks);
+}
+
+#[test]
 fn its_tools_are_reached_through_the_broker_if_it_says_so() {
     let mut fixture = Fixture::go();
     fixture.configuration = json!({"serve": "broker"});

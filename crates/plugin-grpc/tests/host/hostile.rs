@@ -3,9 +3,11 @@
 use crate::python::TOOLS;
 use crate::support::{Fixture, PATIENCE, call, mark, running, runs, tool_call, until};
 use airlock_core::ByteSize;
-use airlock_plugin::{CallError, Instance as _, StartError};
+use airlock_plugin::{CallError, Instance as _, Sink, StartError};
 use serde_json::json;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 pub(crate) const RAW: &str = include_str!("plugins/raw.py");
@@ -99,6 +101,40 @@ fn a_flood_ends_the_call_and_nothing_else() {
     assert_eq!(called, Err(CallError::TooMuch(100_000)));
     assert!(said.concat().len() <= 100_000);
     assert_eq!(call(&plugin, "echo", json!({"a": 1})), Ok(json!({"a": 1})));
+}
+
+/// Takes nothing more once it has a piece, until it is let go.
+struct Stalled<'a>(&'a Mutex<Option<Receiver<()>>>);
+
+impl Sink for Stalled<'_> {
+    fn piece(&mut self, _text: &str) -> bool {
+        let freed = self.0.lock().unwrap().take();
+        freed.is_none_or(|freed| freed.recv_timeout(PATIENCE).is_ok())
+    }
+}
+
+#[test]
+fn a_reader_that_stalls_holds_up_no_other_call() {
+    let plugin = Fixture::python(TOOLS).started();
+    let (free, freed) = channel();
+    let freed = Mutex::new(Some(freed));
+    std::thread::scope(|scope| {
+        let flooded = scope.spawn(|| {
+            let mut call = tool_call("flood", json!({}));
+            call.max_output = 8 << 20;
+            plugin.call(&call, &mut Stalled(&freed), &AtomicBool::new(false))
+        });
+        until(|| freed.lock().unwrap().is_none().then_some(()));
+        // So much that what nobody reads could have filled the connection meanwhile.
+        let text = "x".repeat(100_000);
+        for _ in 0..10 {
+            let value = json!({"text": text});
+            assert_eq!(call(&plugin, "echo", value.clone()), Ok(value));
+        }
+        free.send(()).unwrap();
+        let flooded = flooded.join().unwrap();
+        assert_eq!(flooded, Err(CallError::TooMuch(8 << 20)));
+    });
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -29,6 +29,9 @@ pub(crate) type Asked = (String, Value, Option<String>);
 #[derive(Default)]
 pub(crate) struct Kernel {
     pub(crate) asked: Mutex<Vec<Asked>>,
+    inside: AtomicUsize,
+    /// The most that were asked at once.
+    pub(crate) most: AtomicUsize,
 }
 
 impl Callback for Kernel {
@@ -44,6 +47,10 @@ impl Callback for Kernel {
             within.map(str::to_owned),
         );
         self.asked.lock().unwrap().push(asked);
+        let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(inside, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(5));
+        self.inside.fetch_sub(1, Ordering::SeqCst);
         match name {
             "fs.read" => Ok(json!({"text": "hello", "path": arguments["path"]})),
             _ => Err(CallbackError {
@@ -144,7 +151,7 @@ impl Fixture {
             place: self.path("own/place"),
             disk: ByteSize::from_bytes(8 << 20),
         };
-        GrpcHost::new(Arc::new(Boxes::new(ground).unwrap()), self.settings.clone()).unwrap()
+        GrpcHost::new(Arc::new(Boxes::new(ground).unwrap()), self.settings.clone())
     }
 
     pub(crate) fn start(&self) -> Start {

@@ -114,11 +114,11 @@ impl Made {
 pub(crate) struct Plans(Mutex<VecDeque<(Origin, Arc<Made>)>>);
 
 impl Plans {
-    /// The plan of `origin`: the one there is, or what `make` makes of it.
+    /// The plan of `origin`: the one there is, or what `build` makes of it.
     pub(super) fn of(
         &self,
         origin: Origin,
-        make: impl FnOnce(&Origin) -> Result<Plan, ProcessFailure>,
+        build: impl FnOnce(&Origin) -> Result<Plan, ProcessFailure>,
     ) -> Result<Arc<Made>, ProcessFailure> {
         let found = self.lock().iter().find_map(|(known, made)| {
             let same = *known == origin;
@@ -127,7 +127,7 @@ impl Plans {
         if let Some(made) = found {
             return Ok(made);
         }
-        let made = Arc::new(Made::new(make(&origin)?));
+        let made = Arc::new(Made::new(build(&origin)?));
         let mut known = self.lock();
         // Nobody asks by a policy that is no longer in force.
         known.retain(|(old, _)| old.policy == origin.policy);

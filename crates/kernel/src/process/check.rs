@@ -68,6 +68,13 @@ struct Objection {
 
 type Denied = BTreeMap<TreePath, Objection>;
 
+/// What came of the check of a stage.
+pub(super) struct Judged {
+    pub(super) put_back: Vec<PutBack>,
+    /// Whether the stage now differs from the real tree in nothing.
+    pub(super) untouched: bool,
+}
+
 impl<'a> Changes<'a> {
     pub(crate) fn new(
         policy: &'a PolicyInForce,
@@ -133,7 +140,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Judges what is there now, and puts back what may not be.
-    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Vec<PutBack>, ProcessFailure> {
+    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Judged, ProcessFailure> {
         self.end_with(stage, aside, || {})
     }
 
@@ -143,7 +150,7 @@ impl<'a> Changes<'a> {
         stage: &Stage,
         aside: Aside,
         mut unmount: impl FnMut(),
-    ) -> Result<Vec<PutBack>, ProcessFailure> {
+    ) -> Result<Judged, ProcessFailure> {
         let mut told = BTreeMap::new();
         self.look_through(stage);
         for _ in 0..PASSES {
@@ -151,7 +158,10 @@ impl<'a> Changes<'a> {
             let denied = self.changed(stage, &touched, &aside)?;
             if denied.is_empty() {
                 stage.settle(aside)?;
-                return Ok(told.into_values().collect());
+                return Ok(Judged {
+                    put_back: told.into_values().collect(),
+                    untouched: touched.is_empty(),
+                });
             }
             unmount();
             let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();

@@ -26,6 +26,7 @@ mod ladder;
 mod no_sandboxes;
 mod own;
 mod plan;
+mod plans;
 mod ran;
 #[cfg(target_os = "linux")]
 mod reserve;

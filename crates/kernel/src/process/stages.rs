@@ -79,11 +79,7 @@ pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {
 pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFailure> {
     let root = workspace.root();
     // Most reads are made where nothing was staged, and this is all they pay for it.
-    let place = workspace.state().path().join("stages").join(name);
-    if !place.exists() {
-        return Ok(root.clone());
-    }
-    let Some(stage) = all(workspace)?.find(name)? else {
+    let Some(stage) = Stages::peek(&workspace.state().path().join("stages"), name)? else {
         return Ok(root.clone());
     };
     through(root, &stage)

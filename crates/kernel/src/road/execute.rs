@@ -15,7 +15,7 @@ use airlock_policy::Imposed;
 use airlock_sanitise::Bound;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// A sanitised result.
@@ -29,7 +29,7 @@ impl Kernel {
     /// What a program will be granted; none for what runs in the kernel itself.
     pub(super) fn plan(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: &Valid,
         ruling: &Ruling,
     ) -> Result<Option<Planned>, ToolFailure> {
@@ -82,7 +82,7 @@ impl Kernel {
             workspace: self.workspace(),
             machine: valid.machine.as_ref().or(self.machine()),
             worker: self.file_worker(),
-            lasting: self.warm().is_some(),
+            lasting: self.warm().map(AsRef::as_ref),
             stage: &valid.stage,
             sandboxes: self.sandboxes(),
             request: &valid.request,

@@ -47,7 +47,7 @@ pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 #[cfg(target_os = "linux")]
-pub use plugins::Hosting;
+pub use plugins::{Hosting, MakeHosts};
 pub use plugins::{PluginRoad, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;

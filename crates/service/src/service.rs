@@ -116,7 +116,7 @@ impl Service {
         cancel: &CancelToken,
     ) -> Result<Value, WireError> {
         if let Identity::Plugin { .. } = identity {
-            return self.call_for_plugin(identity, asked, cancel);
+            return self.call_for_plugin(identity, &asked, cancel);
         }
         if asked.within.is_some() {
             let told = "only a plugin makes calls as part of one it serves";
@@ -139,7 +139,7 @@ impl Service {
     fn call_for_plugin(
         &self,
         identity: &Identity,
-        asked: CallParams,
+        asked: &CallParams,
         cancel: &CancelToken,
     ) -> Result<Value, WireError> {
         if asked.session.is_some() || asked.person.is_some() {

@@ -11,7 +11,7 @@ use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
 use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
-use airlock_plugin::{Approval, ManageError, Manager, Review, State};
+use airlock_plugin::{Approval, Listed, ManageError, Manager, Review, State};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -67,24 +67,21 @@ struct InstallArguments {
     tier: Option<Tier>,
 }
 
+type Check = fn(&Value) -> Result<(), InvalidArguments>;
 type Work = fn(&Plugins, &Value, Option<&Review>) -> Result<Value, ManageError>;
 
 /// One syscall.
 struct Control {
     spec: &'static ToolSpec,
     plugins: Arc<Plugins>,
-    check: fn(&Value) -> Result<(), InvalidArguments>,
+    check: Check,
     work: Work,
     /// Whether a person is shown what is in a directory.
     reviews: bool,
 }
 
 pub(super) fn register(registry: &mut Registry, plugins: &Arc<Plugins>) {
-    let rows: [(
-        &'static ToolSpec,
-        fn(&Value) -> Result<(), InvalidArguments>,
-        Work,
-    ); 7] = [
+    let rows: [(&'static ToolSpec, Check, Work); 7] = [
         (&LIST, fits::<ListArguments>, list),
         (&SHOW, fits::<NameArguments>, show),
         (&INSTALL, fits::<InstallArguments>, install),
@@ -288,7 +285,7 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
         // No plugin has a tag that is none.
         Some(Err(_)) => Vec::new(),
     };
-    let lines: Vec<Value> = listed.iter().map(|listed| listed.line()).collect();
+    let lines: Vec<Value> = listed.iter().map(Listed::line).collect();
     Ok(json!({ "plugins": lines, "rejected": manager.rejected().len() }))
 }
 

@@ -16,6 +16,7 @@ use airlock_policy::{CapabilityGrants, Enforcer};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -187,7 +188,6 @@ impl Desk {
         if let Some(parent) = directory.parent().filter(|parent| *parent == own) {
             make_private(parent)?;
         }
-        use std::os::unix::fs::DirBuilderExt as _;
         std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
         Ok(directory)
     }

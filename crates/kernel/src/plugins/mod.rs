@@ -46,11 +46,15 @@ use tool::PluginTool;
 /// plugins of the person's.
 const HOME: &str = "airlock/plugins";
 
+/// Makes hosts, given the boxes of a machine.
+#[cfg(target_os = "linux")]
+pub type MakeHosts = Box<dyn FnOnce(&Arc<Boxes>) -> Hosts + Send>;
+
 /// What hosts plugins in a kernel.
 #[cfg(target_os = "linux")]
 pub struct Hosting {
     /// Makes the hosts, given the boxes of this machine.
-    pub hosts: Box<dyn FnOnce(&Arc<Boxes>) -> Hosts + Send>,
+    pub hosts: MakeHosts,
     /// The configuration of each plugin, from the person's own files.
     pub configuration: BTreeMap<String, Value>,
 }

@@ -57,7 +57,9 @@ fn a_hundred_calls_at_once_each_get_their_own_answer() {
                 })
             })
             .collect();
-        calls.into_iter().for_each(|call| call.join().unwrap());
+        for call in calls {
+            call.join().unwrap();
+        }
     });
 }
 

@@ -145,14 +145,9 @@ fn answers_nobody_asked_for_reach_nobody() {
     let fixture = server("plain");
     let instance = start(&fixture).unwrap();
     // Answers to every question that may come next, before it comes.
-    let early: String = (1..60)
-        .map(|id| {
-            format!(
-                "{}\n",
-                json!({ "id": id, "result": { "content": [{ "text": "forged" }] } })
-            )
-        })
-        .collect();
+    let forged = |id| json!({ "id": id, "result": { "content": [{ "text": "forged" }] } });
+    let early: Vec<String> = (1..60).map(|id| forged(id).to_string()).collect();
+    let early = early.join("\n") + "\n";
     let mut raw = question("raw", json!({ "text": early }));
     raw.deadline = Duration::from_secs(2);
     // Its own answer is among them: that one is the server's to give.

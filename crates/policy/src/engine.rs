@@ -81,18 +81,31 @@ impl Engine {
     /// Decides on `request`. `token` was redeemed for exactly this request, `now` is the time the
     /// whole evaluation goes by.
     pub fn decide(&self, request: &Request, token: Option<&Redeemed>, now: Timestamp) -> Decision {
+        let asked = Asked::new(request);
+        match token {
+            Some(token) => self.decide_by_token(asked, token),
+            None => self.decide_by_rules(asked, now),
+        }
+    }
+
+    /// Under the policy the token was redeemed for: no rule of the one in force is asked.
+    fn decide_by_token(&self, asked: Asked<'_>, token: &Redeemed) -> Decision {
+        let mut contributions = Vec::with_capacity(1);
+        let mut imposed = Imposed::default();
+        self.built_ins.evaluate(asked, &mut contributions);
+        contributions.push(self.honour(token, asked.request, &mut imposed));
+        self.conclude(contributions, imposed, token.generation)
+    }
+
+    fn decide_by_rules(&self, asked: Asked<'_>, now: Timestamp) -> Decision {
         let policy = self.policy.load();
         let mut contributions = Vec::with_capacity(4);
         let mut imposed = Imposed::default();
-        let asked = Asked::new(request);
         self.built_ins.evaluate(asked, &mut contributions);
-        if let Some(token) = token {
-            contributions.push(self.honour(token, request, &mut imposed));
-        } else {
-            policy.evaluate(asked, &mut contributions, &mut imposed);
-            if !denied(&contributions) {
-                self.extensions.evaluate(request, now, &mut contributions);
-            }
+        policy.evaluate(asked, &mut contributions, &mut imposed);
+        if !denied(&contributions) {
+            self.extensions
+                .evaluate(asked.request, now, &mut contributions);
         }
         self.conclude(contributions, imposed, policy.generation())
     }

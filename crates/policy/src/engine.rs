@@ -108,22 +108,49 @@ impl Engine {
         now: Timestamp,
         discipline: Discipline,
     ) -> Decision {
+        let asked = Asked::new(request);
+        match token {
+            Some(token) => self.decide_by_token(asked, token, discipline),
+            None => self.decide_by_rules(asked, now, discipline),
+        }
+    }
+
+    /// Under the policy the token was redeemed for: no rule of the one in force is asked, but for
+    /// those a session's state is held by.
+    fn decide_by_token(
+        &self,
+        asked: Asked<'_>,
+        token: &Redeemed,
+        discipline: Discipline,
+    ) -> Decision {
+        let mut contributions = Vec::with_capacity(1);
+        let mut imposed = Imposed::default();
+        self.built_ins.evaluate(asked, &mut contributions);
+        if discipline == Discipline::Holds && asked.request.caller.phase.is_some() {
+            let policy = self.policy.load();
+            policy.evaluate_phases(asked.request, &mut contributions);
+        }
+        contributions.push(self.honour(token, asked.request, &mut imposed));
+        self.conclude(contributions, imposed, token.generation)
+    }
+
+    fn decide_by_rules(
+        &self,
+        asked: Asked<'_>,
+        now: Timestamp,
+        discipline: Discipline,
+    ) -> Decision {
         let policy = self.policy.load();
         let mut contributions = Vec::with_capacity(4);
         let mut imposed = Imposed::default();
-        let asked = Asked::new(request);
         self.built_ins.evaluate(asked, &mut contributions);
-        match discipline {
-            Discipline::Holds => policy.evaluate_phases(request, &mut contributions),
-            Discipline::Excepted => {}
+        if discipline == Discipline::Holds {
+            policy.evaluate_phases(asked.request, &mut contributions);
         }
-        if let Some(token) = token {
-            contributions.push(self.honour(token, request, &mut imposed));
-        } else {
-            policy.evaluate(asked, &mut contributions, &mut imposed);
-            if !denied(&contributions) {
-                self.extensions.evaluate(request, now, &mut contributions);
-            }
+        policy.evaluate(asked, &mut contributions, &mut imposed);
+        if !denied(&contributions) {
+            self.extensions
+                .evaluate(asked.request, now, &mut contributions);
         }
         self.conclude(contributions, imposed, policy.generation())
     }

@@ -1,4 +1,5 @@
-//! The writer: one thread that appends to the chain for everybody in this process.
+//! The writer: one thread that appends to the chain for everybody in this process. Where it pays, a
+//! second one waits for the disk: see [`sync`].
 //!
 //! Guarantee: a durable append returns only after its record, and every record before it, was
 //! synced; all durable appends that arrive while one sync runs share the next. Acknowledged
@@ -166,7 +167,7 @@ impl Writer {
         });
         let loop_ = Loop {
             shared: Arc::clone(&shared),
-            syncer: Syncer::start(Arc::clone(&committer.disk))?,
+            syncer: Syncer::new(Arc::clone(&committer.disk)),
             committer,
             companions: 0,
             linger: LINGER,

@@ -51,29 +51,39 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    pub(super) fn start(disk: Arc<Disk>) -> std::io::Result<Self> {
+    /// Starts no thread yet: a short command never needs it.
+    pub(super) fn new(disk: Arc<Disk>) -> Self {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             work: Condvar::new(),
             disk,
         });
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("audit-sync".to_owned())
-            .spawn(move || of_thread.run())?;
-        Ok(Self {
+        Self {
             shared,
-            thread: Some(thread),
-        })
+            thread: None,
+        }
+    }
+
+    /// Whether the thread is there, started now if need be.
+    fn is_started(&mut self) -> bool {
+        if self.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            // If the system gives no thread, the writer waits for the disk itself.
+            self.thread = std::thread::Builder::new()
+                .name("audit-sync".to_owned())
+                .spawn(move || shared.run())
+                .ok();
+        }
+        self.thread.is_some()
     }
 
     /// Whether the writer should go on instead of waiting for the disk itself, with `callers` more
     /// to be answered.
-    pub(super) fn is_worthwhile(&self, callers: usize) -> bool {
+    pub(super) fn is_worthwhile(&mut self, callers: usize) -> bool {
         let waiting = self.shared.lock().callers.saturating_add(callers);
         let work = EACH_CALLER.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
         // Of a disk nobody has waited for yet nothing is known.
-        self.shared.disk.took().is_some_and(|took| took < work)
+        self.shared.disk.took().is_some_and(|took| took < work) && self.is_started()
     }
 
     /// Callers that are on their way back, and how long it costs nothing to wait for them: what is
@@ -83,7 +93,8 @@ impl Syncer {
         (self.shared.lock().answered, took / 2)
     }
 
-    /// Answers `promise` with `written` once the disk has what was committed before this call.
+    /// Answers `promise` with `written` once the disk has what was committed before this call. Only
+    /// after this was found worthwhile: without a thread nobody would answer.
     pub(super) fn hand(&self, promise: Promise, written: Vec<Written>) {
         let mut state = self.shared.lock();
         if state.closed {
@@ -196,7 +207,9 @@ mod tests {
         let (began, begins) = channel();
         let (end, ends) = channel();
         let disk = Disk::new(Box::new(Stepped { began, ends }));
-        (Syncer::start(Arc::new(disk)).unwrap(), begins, end)
+        let mut syncer = Syncer::new(Arc::new(disk));
+        assert!(syncer.is_started());
+        (syncer, begins, end)
     }
 
     fn written(seq: u64) -> Vec<Written> {
@@ -256,7 +269,7 @@ mod tests {
 
     #[test]
     fn only_a_disk_quicker_than_its_callers_is_left_to_the_thread() {
-        let (syncer, begins, end) = stepped();
+        let (mut syncer, begins, end) = stepped();
         assert!(!syncer.is_worthwhile(1_000_000), "nothing is known yet");
         let mut promise = Promise::default();
         let awaited = promise.join(1);

@@ -7,10 +7,10 @@ mod interrupt;
 mod kept;
 mod road;
 mod screen;
-mod shown;
+pub(super) mod shown;
 mod slash;
 mod talk;
-mod told;
+pub(super) mod told;
 mod view;
 mod wrap;
 

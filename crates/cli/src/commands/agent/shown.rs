@@ -11,7 +11,7 @@ const TELLING: &[&str] = &[
 ];
 
 /// What a call is about.
-pub(super) fn call(name: &str, arguments: &str) -> String {
+pub(in crate::commands) fn call(name: &str, arguments: &str) -> String {
     let name = sanitise_line(name, 60);
     let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
     let told: Vec<String> = TELLING
@@ -30,7 +30,7 @@ fn words(value: &Value) -> String {
 }
 
 /// A call that ended, in one line of `width` columns.
-pub(super) fn ended(what: &str, status: Status, milliseconds: u64, width: usize) -> String {
+pub(in crate::commands) fn ended(what: &str, status: Status, milliseconds: u64, width: usize) -> String {
     let (word, tone) = match status {
         Status::Ok => ("ok", Tone::Good),
         Status::Denied => ("denied", Tone::Bad),

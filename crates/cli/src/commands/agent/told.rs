@@ -26,7 +26,7 @@ fn own(status: Status, text: String) -> Handed {
     }
 }
 
-pub(super) fn outcome(outcome: Outcome) -> Handed {
+pub(in crate::commands) fn outcome(outcome: Outcome) -> Handed {
     match outcome {
         Outcome::Done(done) => happened(&done),
         Outcome::Denied(denied) => own(Status::Denied, denial(&denied)),

@@ -31,7 +31,7 @@ pub struct Engine {
 }
 
 /// Whether the rules on a session's state are asked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Discipline {
     Holds,
     Excepted,

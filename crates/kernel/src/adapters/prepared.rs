@@ -151,8 +151,8 @@ impl Prepared for Unready {
         self.inner.describe(request);
     }
 
-    fn confines_itself(&self) -> bool {
-        self.inner.confines_itself()
+    fn is_hosted(&self) -> bool {
+        self.inner.is_hosted()
     }
 
     fn ready(&self) -> Result<(), ToolFailure> {

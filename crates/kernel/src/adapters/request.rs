@@ -153,7 +153,7 @@ impl Prepared for Request {
         request.port = Some(self.port);
     }
 
-    fn confines_itself(&self) -> bool {
+    fn is_hosted(&self) -> bool {
         true
     }
 

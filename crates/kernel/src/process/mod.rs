@@ -74,7 +74,7 @@ pub(crate) fn outfitted(
     workspace: &crate::workspace::Workspace,
 ) -> Result<(airlock_sandbox::Surroundings, airlock_sandbox::Outfit), ProcessFailure> {
     let around = surround::Around::look(machine, workspace)?;
-    Ok((around.surroundings, around.outfit))
+    Ok((around.surroundings().clone(), around.outfit().clone()))
 }
 
 use crate::policy_store::PolicyStore;

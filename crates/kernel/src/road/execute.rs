@@ -39,7 +39,6 @@ impl Kernel {
         }
         match (valid.request.tier, valid.prepared.job()) {
             (Tier::Kernel, None) => Ok(None),
-            (Tier::Process, None) if valid.prepared.confines_itself() => Ok(None),
             (Tier::Process, Some(job)) => {
                 let grounds = self.plan_grounds(policy, valid, ruling);
                 let commits =
@@ -73,7 +72,7 @@ impl Kernel {
     /// What a job of this call is planned on.
     fn plan_grounds<'a>(
         &'a self,
-        policy: &'a PolicyInForce,
+        policy: &'a Arc<PolicyInForce>,
         valid: &'a Valid,
         ruling: &'a Ruling,
     ) -> Grounds<'a> {
@@ -92,7 +91,7 @@ impl Kernel {
 
     pub(super) fn execute(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: Valid,
         ruling: &Ruling,
         planned: Option<Planned>,
@@ -107,7 +106,7 @@ impl Kernel {
 
     fn run_program(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: &Valid,
         ruling: &Ruling,
         planned: Planned,

@@ -14,7 +14,7 @@ use airlock_kernel::{Call, Front, Kernel, Lifetime, Machine, Whence};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
-use support::{Place, approved, done, submit, trust, word};
+use support::{Place, done, submit, trust, word};
 
 const RUNS: &str = "\
 version: 1
@@ -123,7 +123,7 @@ fn a_policy_that_is_approved_elsewhere_holds_for_the_next_call() {
         assert_eq!(read(&kernel), "attack at dawn\n", "and no longer");
     }
     let elsewhere = place.open();
-    done(approved(&elsewhere, "trust.revoke", json!({})));
+    done(submit(&elsewhere, Front::Cli, "trust.revoke", json!({})));
     let call = json!({ "command": ["cat", "plans.txt"] });
     let outcome = submit(&kernel, Front::Agent, "exec.run", call);
     assert_ne!(word(&outcome), "done", "withdrawn: built-in defaults hold");

@@ -5,7 +5,7 @@ use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
 use airlock_core::{SessionId, Tier, closest};
-use airlock_kernel::tools::{Registry, Tool, ToolSpec};
+use airlock_kernel::tools::{Registry, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use airlock_service::Door;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn describe(spec: &ToolSpec) -> Value {
 
 fn list(output: &mut Output) {
     let registry = Registry::built_in();
-    for spec in registry.list().map(Tool::spec) {
+    for spec in registry.list().map(|tool| tool.spec()) {
         if output.is_json() {
             output.json(&describe(spec));
         } else {
@@ -189,8 +189,9 @@ fn parse_session(text: &str) -> Result<SessionId, Failure> {
 /// Whether calling `name` starts a program.
 fn runs_program(name: &str) -> bool {
     let registry = Registry::built_in();
-    let runs = |tool: &dyn Tool| tool.spec().tier != Tier::Kernel;
-    registry.get(name).is_ok_and(runs)
+    registry
+        .get(name)
+        .is_ok_and(|tool| tool.spec().tier != Tier::Kernel)
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

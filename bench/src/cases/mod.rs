@@ -4,9 +4,11 @@ mod audit;
 mod capability;
 mod decision;
 mod kernel;
+mod plugin_grpc;
 mod sandbox;
 mod stage;
 mod token;
+mod wasm;
 
 use crate::failure::Failure;
 use crate::options::Options;
@@ -76,6 +78,11 @@ pub(crate) const ALL: &[Case] = &[
         run: kernel::exec,
     },
     Case {
+        name: "grpc",
+        about: "a gRPC plugin in its box against the same program without Airlock",
+        run: plugin_grpc::run,
+    },
+    Case {
         name: "sanitise",
         about: "the sanitiser's throughput against copying",
         run: kernel::sanitise,
@@ -94,6 +101,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "stage",
         about: "stages and denials on 100 and 300,000 files",
         run: stage::run,
+    },
+    Case {
+        name: "wasm",
+        about: "a call of a Wasm plugin in an instance of its own against raw wasmtime",
+        run: wasm::run,
     },
 ];
 

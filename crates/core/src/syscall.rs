@@ -358,6 +358,18 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "ask for the next phase",
     ),
     row(
+        "phase.status",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "say where a session stands",
+    ),
+    row(
+        "phase.commit",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "ask for the merge of what was reviewed",
+    ),
+    row(
         "phase.request_exemption",
         Fixed("sessions.write.self"),
         &[Control],

@@ -210,7 +210,9 @@ impl Kernel {
     #[must_use]
     pub fn defining(mut self, own: &OwnDefinitions) -> Self {
         self.definitions = Definitions::load(own, &self.store.current());
-        adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
+        let worker = self.file_worker.as_ref();
+        let (registry, store) = (&mut self.registry, &self.store);
+        adapters::register(registry, &mut self.definitions, own, store, worker);
         self
     }
 
@@ -282,6 +284,14 @@ impl Kernel {
 
     pub(crate) fn store(&self) -> &PolicyStore {
         &self.store
+    }
+
+    pub(crate) fn store_shared(&self) -> Arc<PolicyStore> {
+        Arc::clone(&self.store)
+    }
+
+    pub(crate) fn hold_shared(&self) -> Arc<StateHold> {
+        Arc::clone(&self.hold)
     }
 
     pub(crate) fn enforcer(&self) -> &Enforcer {

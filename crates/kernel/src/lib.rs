@@ -18,6 +18,7 @@ mod fronts;
 mod hold;
 mod kernel;
 mod person;
+mod phases;
 mod plugins;
 mod policy_store;
 mod preview;
@@ -41,7 +42,7 @@ pub use clock::Clock;
 pub use definitions::{
     AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
 };
-pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
+pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worker};
 pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};

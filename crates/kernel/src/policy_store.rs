@@ -219,6 +219,16 @@ impl PolicyInForce {
         self.engine.decide(request, token, now)
     }
 
+    /// The same for what is excepted from the rules on a session's state.
+    pub(crate) fn decide_past_phases(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+    ) -> Decision {
+        self.engine.decide_past_phases(request, token, now)
+    }
+
     /// Why `decision` came out as it did, and what would change it.
     pub fn explain(&self, request: &Request, decision: &Decision) -> Explanation {
         self.engine.explain(request, decision)

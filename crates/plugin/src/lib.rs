@@ -9,6 +9,7 @@
 mod arguments;
 #[cfg(target_os = "linux")]
 pub mod boxed;
+mod built_in;
 mod host;
 mod lifecycle;
 mod manager;
@@ -19,6 +20,7 @@ mod tool;
 pub use airlock_core::Tier;
 pub use airlock_yaml::DefinitionError;
 pub use arguments::{Misfit, check_arguments};
+pub use built_in::built_in;
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{

@@ -2,6 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     reason = "a test fails by panicking"
 )]
 
@@ -128,344 +129,346 @@ fn limits_of_wasm_plugins_can_be_read_back() {
     assert_eq!(shown["execution"]["limits"], want);
 }
 
+/// What is added to a minimal manifest, the line it is told at, and what is told.
+const RULES: &[(&str, u32, &str)] = &[
+    ("engine: soon", 4, "does not say which versions"),
+    ("engine: [1]", 4, "this is no text"),
+    ("api_version: 0", 4, "no number that can stand here"),
+    ("api_version: two", 4, "no number that can stand here"),
+    ("license: ''", 4, "one line of at most 200"),
+    ("author: me", 4, "unknown field in a manifest, `author`"),
+    (
+        "capabilites: []",
+        4,
+        "unknown field in a manifest, `capabilites`",
+    ),
+    ("name: y", 4, "`name` is given twice"),
+    ("capabilities: kv.*", 4, "this is no list"),
+    ("capabilities: ['']", 4, "the capability is empty"),
+    ("capabilities: ['kv..x']", 4, "two dots in a row"),
+    ("capabilities: ['.kv']", 4, "begins with a dot"),
+    ("capabilities: ['kv.']", 4, "ends with a dot"),
+    ("capabilities: ['kv.{a,b}']", 4, "has the character"),
+    (
+        "capabilities: [filesystem.read./data/../etc]",
+        4,
+        "has the component `..`",
+    ),
+    (
+        "capabilities: [filesystem.read.~root/x]",
+        4,
+        "begins with `~` but not with `~/`",
+    ),
+    ("capabilities: [kv.get, kv.get]", 4, "is there twice"),
+    ("deny_capabilities: ['**']", 4, "has `**`"),
+    (
+        "capabilities: [exec.run.sandboxed]\ndeny_capabilities: ['exec.*']",
+        4,
+        "`exec.run.sandboxed` is denied by `exec.*`",
+    ),
+    (
+        "capabilities: ['kv.*']\ndeny_capabilities: ['*']",
+        4,
+        "`kv.*` is denied by `*`",
+    ),
+    (
+        "capabilities: [filesystem.read./data/x]\ndeny_capabilities: [filesystem.read./data/*]",
+        4,
+        "is denied by",
+    ),
+    ("execution: process", 4, "`execution` is no mapping"),
+    ("execution:\n  tier: native", 5, "unknown tier `native`"),
+    ("execution:\n  tier: kernel", 5, "unknown tier `kernel`"),
+    (
+        "execution:\n  tier: container",
+        5,
+        "the tier `container` cannot be used yet",
+    ),
+    (
+        "execution:\n  image: 'x:1'",
+        5,
+        "`image` is that of a container",
+    ),
+    ("execution:\n  protocol: http", 5, "unknown protocol `http`"),
+    ("execution:\n  protocol: wasm", 5, "does not fit the tier"),
+    (
+        "execution:\n  tier: wasm\n  protocol: grpc",
+        6,
+        "does not fit the tier",
+    ),
+    (
+        "execution:\n  tier: wasm\n  arguments: [x]",
+        6,
+        "has no command line",
+    ),
+    (
+        "execution:\n  tier: wasm\n  sandbox: {}",
+        6,
+        "has no files and no network",
+    ),
+    (
+        "execution:\n  limits: {}",
+        5,
+        "`limits` are those of a Wasm plugin",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { fuel: 0 }",
+        6,
+        "no number that can stand here",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { memory: 1k }",
+        6,
+        "unknown unit",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { memory: 5GiB }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { deadline: 10 }",
+        6,
+        "unknown unit",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { stack: 1GiB }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { threads: 1 }",
+        6,
+        "unknown field in `limits`, `threads`",
+    ),
+    (
+        "execution:\n  entry: /bin/sh",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: ../sh",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: bin/../../sh",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: bin//x",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: ./x",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: ~/x",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: ''",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: 'a\\b'",
+        5,
+        "no path within the plugin's directory",
+    ),
+    (
+        "execution:\n  entry: \"a\\nb\"",
+        5,
+        "no path within the plugin's directory",
+    ),
+    ("execution:\n  arguments: [[x]]", 5, "this is no text"),
+    (
+        "execution:\n  user: root",
+        5,
+        "unknown field in `execution`, `user`",
+    ),
+    (
+        "execution:\n  sandbox:\n    template: none",
+        6,
+        "unknown template `none`",
+    ),
+    (
+        "execution:\n  sandbox:\n    memory_limit: 1KiB",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  sandbox:\n    memory_limit: 256mb",
+        6,
+        "unknown unit",
+    ),
+    (
+        "execution:\n  sandbox:\n    seccomp: off",
+        6,
+        "unknown field in `sandbox`, `seccomp`",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { write_allow: [data] }",
+        6,
+        "neither absolute nor in a known place",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { write_allow: [/] }",
+        6,
+        "is the whole file system",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_allow: ['~/*'] }",
+        6,
+        "is the whole home",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_allow: [/data/../etc] }",
+        6,
+        "`.` or `..` component",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_allow: [/data//x] }",
+        6,
+        "empty component",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_allow: ['/data/*/x'] }",
+        6,
+        "wildcard in the middle",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_allow: [/proc/1] }",
+        6,
+        "belongs to the machine",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { read_deny: ['/data/[x]'] }",
+        6,
+        "other patterns give a meaning",
+    ),
+    (
+        "execution:\n  sandbox:\n    filesystem: { exec_allow: [/x] }",
+        6,
+        "unknown field in `filesystem`, `exec_allow`",
+    ),
+    (
+        "execution:\n  sandbox:\n    network: { allow: ['h.example:443'] }",
+        6,
+        "`network.allow` cannot be enforced yet",
+    ),
+    (
+        "execution:\n  sandbox:\n    network: { proxy: yes }",
+        6,
+        "neither true nor false",
+    ),
+    ("config_schema: { type: string }", 4, "settings are named"),
+    (
+        "config_schema: { type: object, propertis: {} }",
+        4,
+        "unknown field in a schema, `propertis`",
+    ),
+    (
+        "config_schema: { type: object, required: [a] }",
+        4,
+        "unknown property `a`",
+    ),
+    (
+        "config_schema: { type: object, properties: { a: { type: text } } }",
+        4,
+        "unknown type `text`",
+    ),
+    (
+        "config_schema: { type: object, properties: { a: { pattern: '(' } } }",
+        4,
+        "no pattern",
+    ),
+    ("dependencies: [a]", 4, "`dependencies` is no mapping"),
+    ("dependencies: { x: '1' }", 4, "`x` depends on itself"),
+    ("dependencies: { Y: '1' }", 4, "`Y` is no plugin's name"),
+    (
+        "dependencies: { y: latest }",
+        4,
+        "does not say which versions",
+    ),
+    ("tags: ['a b']", 4, "`a b` is no tag"),
+    ("tags: [a, a]", 4, "is there twice"),
+    (
+        "lifecycle: { graceful_shutdown_timeout: 30 }",
+        4,
+        "unknown unit",
+    ),
+    (
+        "lifecycle: { graceful_shutdown_timeout: 1h }",
+        4,
+        "out of range",
+    ),
+    (
+        "lifecycle: { hot_reload: maybe }",
+        4,
+        "neither true nor false",
+    ),
+    (
+        "lifecycle: { restart: always }",
+        4,
+        "unknown field in `lifecycle`, `restart`",
+    ),
+    ("tools: {}", 4, "this is no list"),
+    (
+        "tools: [{ name: a.b, summary: s, schema: { type: object } }]",
+        4,
+        "`a.b` is no tool's name",
+    ),
+    (
+        "tools: [{ name: 1a, summary: s, schema: { type: object } }]",
+        4,
+        "`1a` is no tool's name",
+    ),
+    (
+        "tools: [{ name: a, schema: { type: object } }]",
+        4,
+        "`summary` is missing in a tool",
+    ),
+    (
+        "tools: [{ name: a, summary: s }]",
+        4,
+        "`schema` is missing in a tool",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: array } }]",
+        4,
+        "arguments are an object",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object, properties: { k: { secret: true } } } }]",
+        4,
+        "unknown field in a schema, `secret`",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { $ref: x } }]",
+        4,
+        "unknown field in a schema, `$ref`",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object } }, { name: a, summary: t, schema: { type: object } }]",
+        4,
+        "the tool `a` is there twice",
+    ),
+];
+
 #[test]
 fn every_rule_is_kept() {
-    // What is added to a minimal manifest, the line it is told at, and what is told.
-    for (added, line, what) in [
-        ("engine: soon", 4, "does not say which versions"),
-        ("engine: [1]", 4, "this is no text"),
-        ("api_version: 0", 4, "no number that can stand here"),
-        ("api_version: two", 4, "no number that can stand here"),
-        ("license: ''", 4, "one line of at most 200"),
-        ("author: me", 4, "unknown field in a manifest, `author`"),
-        (
-            "capabilites: []",
-            4,
-            "unknown field in a manifest, `capabilites`",
-        ),
-        ("name: y", 4, "`name` is given twice"),
-        ("capabilities: kv.*", 4, "this is no list"),
-        ("capabilities: ['']", 4, "the capability is empty"),
-        ("capabilities: ['kv..x']", 4, "two dots in a row"),
-        ("capabilities: ['.kv']", 4, "begins with a dot"),
-        ("capabilities: ['kv.']", 4, "ends with a dot"),
-        ("capabilities: ['kv.{a,b}']", 4, "has the character"),
-        (
-            "capabilities: [filesystem.read./data/../etc]",
-            4,
-            "has the component `..`",
-        ),
-        (
-            "capabilities: [filesystem.read.~root/x]",
-            4,
-            "begins with `~` but not with `~/`",
-        ),
-        ("capabilities: [kv.get, kv.get]", 4, "is there twice"),
-        ("deny_capabilities: ['**']", 4, "has `**`"),
-        (
-            "capabilities: [exec.run.sandboxed]\ndeny_capabilities: ['exec.*']",
-            4,
-            "`exec.run.sandboxed` is denied by `exec.*`",
-        ),
-        (
-            "capabilities: ['kv.*']\ndeny_capabilities: ['*']",
-            4,
-            "`kv.*` is denied by `*`",
-        ),
-        (
-            "capabilities: [filesystem.read./data/x]\ndeny_capabilities: [filesystem.read./data/*]",
-            4,
-            "is denied by",
-        ),
-        ("execution: process", 4, "`execution` is no mapping"),
-        ("execution:\n  tier: native", 5, "unknown tier `native`"),
-        ("execution:\n  tier: kernel", 5, "unknown tier `kernel`"),
-        (
-            "execution:\n  tier: container",
-            5,
-            "the tier `container` cannot be used yet",
-        ),
-        (
-            "execution:\n  image: 'x:1'",
-            5,
-            "`image` is that of a container",
-        ),
-        ("execution:\n  protocol: http", 5, "unknown protocol `http`"),
-        ("execution:\n  protocol: wasm", 5, "does not fit the tier"),
-        (
-            "execution:\n  tier: wasm\n  protocol: grpc",
-            6,
-            "does not fit the tier",
-        ),
-        (
-            "execution:\n  tier: wasm\n  arguments: [x]",
-            6,
-            "has no command line",
-        ),
-        (
-            "execution:\n  tier: wasm\n  sandbox: {}",
-            6,
-            "has no files and no network",
-        ),
-        (
-            "execution:\n  limits: {}",
-            5,
-            "`limits` are those of a Wasm plugin",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { fuel: 0 }",
-            6,
-            "no number that can stand here",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { memory: 1k }",
-            6,
-            "unknown unit",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { memory: 5GiB }",
-            6,
-            "out of range",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { deadline: 10 }",
-            6,
-            "unknown unit",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { stack: 1GiB }",
-            6,
-            "out of range",
-        ),
-        (
-            "execution:\n  tier: wasm\n  limits: { threads: 1 }",
-            6,
-            "unknown field in `limits`, `threads`",
-        ),
-        (
-            "execution:\n  entry: /bin/sh",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: ../sh",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: bin/../../sh",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: bin//x",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: ./x",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: ~/x",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: ''",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: 'a\\b'",
-            5,
-            "no path within the plugin's directory",
-        ),
-        (
-            "execution:\n  entry: \"a\\nb\"",
-            5,
-            "no path within the plugin's directory",
-        ),
-        ("execution:\n  arguments: [[x]]", 5, "this is no text"),
-        (
-            "execution:\n  user: root",
-            5,
-            "unknown field in `execution`, `user`",
-        ),
-        (
-            "execution:\n  sandbox:\n    template: none",
-            6,
-            "unknown template `none`",
-        ),
-        (
-            "execution:\n  sandbox:\n    memory_limit: 1KiB",
-            6,
-            "out of range",
-        ),
-        (
-            "execution:\n  sandbox:\n    memory_limit: 256mb",
-            6,
-            "unknown unit",
-        ),
-        (
-            "execution:\n  sandbox:\n    seccomp: off",
-            6,
-            "unknown field in `sandbox`, `seccomp`",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { write_allow: [data] }",
-            6,
-            "neither absolute nor in a known place",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { write_allow: [/] }",
-            6,
-            "is the whole file system",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_allow: ['~/*'] }",
-            6,
-            "is the whole home",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_allow: [/data/../etc] }",
-            6,
-            "`.` or `..` component",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_allow: [/data//x] }",
-            6,
-            "empty component",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_allow: ['/data/*/x'] }",
-            6,
-            "wildcard in the middle",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_allow: [/proc/1] }",
-            6,
-            "belongs to the machine",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { read_deny: ['/data/[x]'] }",
-            6,
-            "other patterns give a meaning",
-        ),
-        (
-            "execution:\n  sandbox:\n    filesystem: { exec_allow: [/x] }",
-            6,
-            "unknown field in `filesystem`, `exec_allow`",
-        ),
-        (
-            "execution:\n  sandbox:\n    network: { allow: ['h.example:443'] }",
-            6,
-            "`network.allow` cannot be enforced yet",
-        ),
-        (
-            "execution:\n  sandbox:\n    network: { proxy: yes }",
-            6,
-            "neither true nor false",
-        ),
-        ("config_schema: { type: string }", 4, "settings are named"),
-        (
-            "config_schema: { type: object, propertis: {} }",
-            4,
-            "unknown field in a schema, `propertis`",
-        ),
-        (
-            "config_schema: { type: object, required: [a] }",
-            4,
-            "unknown property `a`",
-        ),
-        (
-            "config_schema: { type: object, properties: { a: { type: text } } }",
-            4,
-            "unknown type `text`",
-        ),
-        (
-            "config_schema: { type: object, properties: { a: { pattern: '(' } } }",
-            4,
-            "no pattern",
-        ),
-        ("dependencies: [a]", 4, "`dependencies` is no mapping"),
-        ("dependencies: { x: '1' }", 4, "`x` depends on itself"),
-        ("dependencies: { Y: '1' }", 4, "`Y` is no plugin's name"),
-        (
-            "dependencies: { y: latest }",
-            4,
-            "does not say which versions",
-        ),
-        ("tags: ['a b']", 4, "`a b` is no tag"),
-        ("tags: [a, a]", 4, "is there twice"),
-        (
-            "lifecycle: { graceful_shutdown_timeout: 30 }",
-            4,
-            "unknown unit",
-        ),
-        (
-            "lifecycle: { graceful_shutdown_timeout: 1h }",
-            4,
-            "out of range",
-        ),
-        (
-            "lifecycle: { hot_reload: maybe }",
-            4,
-            "neither true nor false",
-        ),
-        (
-            "lifecycle: { restart: always }",
-            4,
-            "unknown field in `lifecycle`, `restart`",
-        ),
-        ("tools: {}", 4, "this is no list"),
-        (
-            "tools: [{ name: a.b, summary: s, schema: { type: object } }]",
-            4,
-            "`a.b` is no tool's name",
-        ),
-        (
-            "tools: [{ name: 1a, summary: s, schema: { type: object } }]",
-            4,
-            "`1a` is no tool's name",
-        ),
-        (
-            "tools: [{ name: a, schema: { type: object } }]",
-            4,
-            "`summary` is missing in a tool",
-        ),
-        (
-            "tools: [{ name: a, summary: s }]",
-            4,
-            "`schema` is missing in a tool",
-        ),
-        (
-            "tools: [{ name: a, summary: s, schema: { type: array } }]",
-            4,
-            "arguments are an object",
-        ),
-        (
-            "tools: [{ name: a, summary: s, schema: { type: object, properties: { k: { secret: true } } } }]",
-            4,
-            "unknown field in a schema, `secret`",
-        ),
-        (
-            "tools: [{ name: a, summary: s, schema: { $ref: x } }]",
-            4,
-            "unknown field in a schema, `$ref`",
-        ),
-        (
-            "tools: [{ name: a, summary: s, schema: { type: object } }, { name: a, summary: t, schema: { type: object } }]",
-            4,
-            "the tool `a` is there twice",
-        ),
-    ] {
+    for (added, line, what) in RULES {
         let text = format!("{HEAD}{added}\n");
         let found = problems(&text);
         let hit = found
             .iter()
-            .any(|(at, told)| *at == line && told.contains(what));
+            .any(|(at, told)| at == line && told.contains(what));
         assert!(hit, "{added}\nwanted {line}: {what}\nfound {found:?}");
     }
 }

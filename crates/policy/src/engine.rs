@@ -30,6 +30,13 @@ pub struct Engine {
     texts: Texts,
 }
 
+/// Whether the rules on a session's state are asked.
+#[derive(Debug, Clone, Copy)]
+enum Discipline {
+    Holds,
+    Excepted,
+}
+
 /// Texts of contributions that belong to no rule, made once.
 #[derive(Debug)]
 struct Texts {
@@ -81,11 +88,35 @@ impl Engine {
     /// Decides on `request`. `token` was redeemed for exactly this request, `now` is the time the
     /// whole evaluation goes by.
     pub fn decide(&self, request: &Request, token: Option<&Redeemed>, now: Timestamp) -> Decision {
+        self.decide_by(request, token, now, Discipline::Holds)
+    }
+
+    /// The same for what the discipline's own exceptions allow: everything else is still asked.
+    pub fn decide_past_phases(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+    ) -> Decision {
+        self.decide_by(request, token, now, Discipline::Excepted)
+    }
+
+    fn decide_by(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+        discipline: Discipline,
+    ) -> Decision {
         let policy = self.policy.load();
         let mut contributions = Vec::with_capacity(4);
         let mut imposed = Imposed::default();
         let asked = Asked::new(request);
         self.built_ins.evaluate(asked, &mut contributions);
+        match discipline {
+            Discipline::Holds => policy.evaluate_phases(request, &mut contributions),
+            Discipline::Excepted => {}
+        }
         if let Some(token) = token {
             contributions.push(self.honour(token, request, &mut imposed));
         } else {

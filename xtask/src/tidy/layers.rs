@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("airlock-bootstrap", 1),
     ("airlock-phases", 1),
     ("airlock-model", 1),
+    ("airlock-request", 1),
     ("airlock-script", 2),
     ("airlock-state", 2),
     ("airlock-yaml", 2),

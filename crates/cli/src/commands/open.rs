@@ -91,6 +91,7 @@ pub(super) fn embedded(
     .defining(&OwnDefinitions {
         directory: Some(place.config_home.join("airlock")),
         experimental: config.experimental(),
+        certificates: config.certificates()?,
     });
     Ok(kernel)
 }

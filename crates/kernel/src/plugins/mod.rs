@@ -42,8 +42,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use table::Key;
 use tool::PluginTool;
 
-/// Below the directory of all state: everything about plugins of the person's.
-const HOME: &str = "plugins";
+/// Below the home of all state, among what is Airlock's own and no sandbox may see: everything about
+/// plugins of the person's.
+const HOME: &str = "airlock/plugins";
 
 /// Makes hosts, given the boxes of a machine.
 #[cfg(target_os = "linux")]
@@ -63,6 +64,10 @@ impl Default for Hosting {
     fn default() -> Self {
         Self {
             hosts: Box::new(|boxes| Hosts {
+                grpc: Some(Arc::new(airlock_plugin_grpc::GrpcHost::new(
+                    Arc::clone(boxes),
+                    airlock_plugin_grpc::Settings::default(),
+                ))),
                 mcp: Some(Arc::new(airlock_plugin_mcp::McpHost::new(Arc::clone(
                     boxes,
                 )))),

@@ -148,7 +148,12 @@ impl Kernel {
             self.count(scene, session, &valid, &mut ruling, trail)?;
         }
         match ruling.decision.verdict {
-            Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),
+            Verdict::Deny => {
+                if valid.request.syscall.name() == "session.set_mode" {
+                    self.mode_refused(&valid.request.caller);
+                }
+                return Err(trail.deny(&policy, &valid.request, ruling));
+            }
             Verdict::RequireReview => return Err(trail.ask(scene, &valid.request, ruling)),
             Verdict::Allow => {}
         }

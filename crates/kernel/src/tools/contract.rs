@@ -103,6 +103,11 @@ pub trait Prepared: Send {
         None
     }
 
+    /// Whether what it runs outside the kernel is in a sandbox of its own making, and so no job.
+    fn confines_itself(&self) -> bool {
+        false
+    }
+
     /// Fails if it cannot be used as things are. Asked once it is allowed: whoever may not use it
     /// learns nothing else.
     fn ready(&self) -> Result<(), ToolFailure> {

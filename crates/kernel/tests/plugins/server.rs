@@ -73,7 +73,7 @@ pub(crate) fn asked(directory: &Path) -> Value {
 
 /// What the plugin wrote to its data.
 pub(crate) fn data(place: &Place) -> PathBuf {
-    place.beside("state/plugins/data/tickets")
+    place.beside("state/airlock/plugins/data/tickets")
 }
 
 pub(crate) fn calls(place: &Place) -> usize {

@@ -79,6 +79,9 @@ pub struct BoxRequest<'a> {
     pub reach: &'a Path,
     /// Variables besides `PATH`, `HOME`, `TMPDIR` and `AIRLOCK_SOCKET`.
     pub environment: BTreeMap<String, String>,
+    /// Variables of the host's own making, which stand above all others and above the rules for
+    /// them. Nothing of a manifest or a configuration belongs here.
+    pub host: BTreeMap<String, String>,
 }
 
 impl<'a> BoxRequest<'a> {
@@ -91,6 +94,7 @@ impl<'a> BoxRequest<'a> {
             data: &start.data,
             reach: &start.reach.directory,
             environment: BTreeMap::new(),
+            host: BTreeMap::new(),
         }
     }
 
@@ -149,12 +153,15 @@ impl Boxes {
 fn command(request: &BoxRequest<'_>, program: &Program, plan: &airlock_sandbox::Plan) -> Command {
     let arguments = request.manifest.execution.arguments.iter();
     let arguments = arguments.map(OsString::from);
+    let host = request.host.iter();
+    let mut environment = plan.environment().resolve([]);
+    environment.extend(host.map(|(name, value)| (name.into(), value.into())));
     Command {
         arguments: [program.path().into()]
             .into_iter()
             .chain(arguments)
             .collect(),
-        environment: plan.environment().resolve([]),
+        environment,
         directory: None,
         lasting: true,
     }

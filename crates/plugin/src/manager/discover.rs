@@ -11,6 +11,7 @@ use airlock_core::{Digest, PluginName};
 use airlock_yaml::{BYTES, DefinitionError};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use semver::Version;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -122,6 +123,18 @@ pub struct Rejected {
     pub name: Option<PluginName>,
     /// Why.
     pub reason: Reason,
+}
+
+impl Rejected {
+    /// One line of a list, as data.
+    pub fn line(&self) -> Value {
+        json!({
+            "path": self.path.display().to_string(),
+            "name": self.name,
+            "reason": self.reason.to_string(),
+            "fix": self.reason.hint(),
+        })
+    }
 }
 
 /// A plugin whose manifest was read.

@@ -279,7 +279,7 @@ impl ManageError {
             Self::NoEntry { .. } => "build the plugin first, or correct `execution.entry`",
             Self::NotReviewed { .. } => "install it again, and look at it anew",
             Self::NeedsTrust { .. } => {
-                "look at the plugin, and approve it for that tier if you trust it"
+                "look at it, and if you trust it: `airlock plugin install PATH --trust process`"
             }
             Self::OfWorkspace(name) => return Some(format!("`airlock plugin disable {name}`")),
             Self::Call(_) => return None,

@@ -10,10 +10,10 @@ use airlock_core::Digest;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Most files, links and directories of one plugin: those of a large npm package.
@@ -162,8 +162,10 @@ fn take(directory: &Path, target: Option<&Path>) -> Result<Contents, FilesError>
     Ok(taker.contents)
 }
 
+/// Readable to whoever gets as far, whatever the umask: the plugin's sandbox may be another user.
 fn new_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o755).create(path)
+    DirBuilder::new().mode(0o755).create(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
 struct Taker<'t> {
@@ -275,7 +277,10 @@ impl Taker<'_> {
                 let mode = if executable { 0o755 } else { 0o644 };
                 let mut options = OpenOptions::new();
                 let options = options.write(true).create_new(true).mode(mode);
-                Some(options.open(copy).map_err(failed)?)
+                let copy = options.open(copy).map_err(failed)?;
+                let permissions = Permissions::from_mode(mode);
+                copy.set_permissions(permissions).map_err(failed)?;
+                Some(copy)
             }
             None => None,
         };
@@ -337,7 +342,7 @@ fn shown(path: &str) -> String {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     fn tree() -> tempfile::TempDir {
         let tree = tempfile::tempdir().unwrap();

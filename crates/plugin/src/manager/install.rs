@@ -160,9 +160,15 @@ impl Manager {
     }
 
     /// Stops a plugin that was installed, and removes it with its approval and its data: whoever has
-    /// its name next must not find them.
+    /// its name next must not find them. One that cannot be used any more can still be removed.
     pub fn remove(&self, name: &str) -> Result<(), ManageError> {
-        let plugin = self.plugin(name)?;
+        let plugin = match self.plugin(name) {
+            Ok(plugin) => plugin,
+            Err(unknown) => {
+                let name = PluginName::new(name).map_err(|_| unknown)?;
+                return self.remove_broken(&name);
+            }
+        };
         let found = plugin.found();
         if found.origin == Origin::Workspace {
             return Err(ManageError::OfWorkspace(plugin.name.clone()));
@@ -171,26 +177,41 @@ impl Manager {
             let _operation = plugin.slot.operate();
             self.not_needed(&plugin.name)?;
             self.stop_under(&plugin);
-            let gone = aside(&self.installed(), "gone");
-            let take = |book: &mut Book| {
-                std::fs::rename(&found.path, &gone)?;
-                book.approved.remove(&plugin.name);
-                book.disabled.remove(&plugin.name);
-                Ok(())
-            };
-            self.records
-                .change(take)
-                .map_err(|source| self.records_failed(source))?;
-            drop(Aside(gone));
-            let data = self.home.join("data").join(plugin.name.as_str());
-            match std::fs::remove_dir_all(data) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(self.records_failed(error));
-                }
-                Err(_) | Ok(()) => {}
-            }
+            self.take_away(&plugin.name, &found.path)?;
         }
         self.refresh()
+    }
+
+    fn remove_broken(&self, name: &PluginName) -> Result<(), ManageError> {
+        let path = self.installed().join(name.as_str());
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Err(ManageError::Unknown {
+                name: name.to_string(),
+                near: None,
+            });
+        }
+        self.take_away(name, &path)?;
+        self.refresh()
+    }
+
+    fn take_away(&self, name: &PluginName, path: &Path) -> Result<(), ManageError> {
+        let gone = aside(&self.installed(), "gone");
+        let take = |book: &mut Book| {
+            std::fs::rename(path, &gone)?;
+            book.approved.remove(name);
+            book.disabled.remove(name);
+            Ok(())
+        };
+        self.records
+            .change(take)
+            .map_err(|source| self.records_failed(source))?;
+        drop(Aside(gone));
+        match std::fs::remove_dir_all(self.home.join("data").join(name.as_str())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.records_failed(error))
+            }
+            Err(_) | Ok(()) => Ok(()),
+        }
     }
 
     /// The manifest and the digest of the entry of what is in `at`, which messages call `path`.
@@ -278,7 +299,10 @@ struct Aside(PathBuf);
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // After a rename nothing is there; and what stays is swept another day.
-        let _ = std::fs::remove_dir_all(&self.0);
+        // After a rename nothing is there; and what stays is swept another day. A link is removed,
+        // not followed.
+        if std::fs::remove_dir_all(&self.0).is_err() {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 }

@@ -238,31 +238,38 @@ impl Manager {
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
         let Discovery { found, rejected } = discover::discover(&sources, &self.engine);
         drop(sources);
+        // Made before anybody has to wait: the files of a workspace's plugins are read for it.
+        let known = self.read(|registry| registry.plugins.clone());
+        let plugins: Vec<(Found, Arc<Plugin>)> = found
+            .into_iter()
+            .map(|one| {
+                let plugin = match known.get(&one.manifest.name) {
+                    Some(plugin) if plugin.found().origin == one.origin => Arc::clone(plugin),
+                    other => {
+                        if let Some(plugin) = other {
+                            // Another plugin has its name now: it goes before that one comes.
+                            let _operation = plugin.slot.operate();
+                            self.stop_under(plugin);
+                        }
+                        Arc::new(Plugin::new(one.clone()))
+                    }
+                };
+                (one, plugin)
+            })
+            .collect();
         let mut registry = self
             .registry
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let mut before = std::mem::take(&mut registry.plugins);
-        registry.order = found.iter().map(|one| one.manifest.name.clone()).collect();
-        for one in found {
-            let name = one.manifest.name.clone();
-            let same = before
-                .remove(&name)
-                .filter(|plugin| locked(&plugin.found).origin == one.origin);
-            let plugin = match same {
-                Some(plugin) => {
-                    *locked(&plugin.found) = one;
-                    plugin
-                }
-                None => Arc::new(Plugin::new(one)),
-            };
-            registry.plugins.insert(name, plugin);
+        registry.order = plugins.iter().map(|(_, one)| one.name.clone()).collect();
+        for (found, plugin) in plugins {
+            before.remove(&plugin.name);
+            *locked(&plugin.found) = found;
+            registry.plugins.insert(plugin.name.clone(), plugin);
         }
         // Files that are gone do not end what runs from them.
-        before.retain(|name, plugin| {
-            let runs = !matches!(plugin.slot.now(), Now::Off(_) | Now::Failed { .. });
-            runs && !registry.plugins.contains_key(name)
-        });
+        before.retain(|_, plugin| !matches!(plugin.slot.now(), Now::Off(_) | Now::Failed { .. }));
         registry.order.extend(before.keys().cloned());
         registry.plugins.append(&mut before);
         for (name, plugin) in &registry.plugins {

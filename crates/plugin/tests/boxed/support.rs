@@ -104,6 +104,7 @@ impl Fixture {
             data: &self.path("own/data"),
             reach: &self.path("own/reach"),
             environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
+            host: BTreeMap::new(),
         };
         self.boxes().start(&request)
     }

@@ -135,10 +135,14 @@ fn a_source_that_is_no_directory_is_said_and_one_that_is_absent_is_empty() {
 
 #[test]
 fn what_a_person_installed_comes_before_what_a_workspace_brings() {
-    let place = Place::with(workspace);
+    let place = Place::with(|root| {
+        write_plugin(&root.join("workspace"), "x", "9.0.0", "");
+        workspace(root)
+    });
+    place.manager.start("x").unwrap();
     place.install("x", "1.0.0", "");
-    write_plugin(&place.path("workspace"), "x", "9.0.0", "");
-    place.manager.refresh().unwrap();
+    assert!(!place.notes.may("x", "anything"), "the other one has ended");
+    place.manager.start("x").unwrap();
     let x = place.manager.get("x").unwrap();
     assert_eq!(
         (x.origin, x.manifest.version.to_string().as_str()),

@@ -242,3 +242,25 @@ fn what_is_removed_leaves_neither_approval_nor_data() {
     place.manager.refresh().unwrap();
     assert!(place.manager.start("x").is_err());
 }
+
+#[test]
+fn one_that_broke_can_be_removed() {
+    let place = Place::new();
+    place.install("x", "1.0.0", "");
+    fs::write(place.path("home/installed/x/plugin.yaml"), "name: [").unwrap();
+    place.manager.refresh().unwrap();
+    assert!(place.manager.get("x").is_err());
+    place.manager.remove("x").unwrap();
+    assert!(place.manager.rejected().is_empty());
+    let outside = place.path("outside");
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, place.path("home/installed/linked")).unwrap();
+    place.manager.remove("linked").unwrap();
+    assert!(outside.exists() && !place.path("home/installed/linked").exists());
+    for name in ["x", "../outside", "."] {
+        assert_eq!(
+            place.manager.remove(name).unwrap_err().code(),
+            "plugin_unknown"
+        );
+    }
+}

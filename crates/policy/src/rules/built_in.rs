@@ -134,6 +134,7 @@ const RULES: [BuiltInRule; 10] = [
                 "session.resume",
                 "session.cancel",
                 "session.archive",
+                "session.set_mode",
                 "session.observe",
                 "session.recall",
                 "plugin.list",

@@ -111,6 +111,8 @@ pub(crate) struct Inner<H> {
     news: watch::Sender<u64>,
     main: Arc<Share>,
     quiet_since: std::sync::Mutex<Instant>,
+    /// How many calls are under way, on all sockets.
+    calls: std::sync::atomic::AtomicUsize,
 }
 
 /// Serves a handler. Clones are one server.
@@ -138,6 +140,7 @@ impl<H: Handler> Server<H> {
                 news: watch::Sender::new(0),
                 main: Arc::new(main),
                 quiet_since: std::sync::Mutex::new(Instant::now()),
+                calls: std::sync::atomic::AtomicUsize::new(0),
             }),
         }
     }

@@ -1,0 +1,10 @@
+//! The Rust template of `airlock plugin new` compiles, and its own tests hold.
+#![expect(
+    unreachable_pub,
+    reason = "the template is a plugin's code, not Airlock's"
+)]
+
+#[path = "../src/commands/plugin/templates/rust-process/src/server.rs.txt"]
+mod server;
+#[path = "../src/commands/plugin/templates/rust-process/src/tools.rs.txt"]
+mod tools;

@@ -251,6 +251,8 @@ impl Prepared for Asked {
                 ("name", json!(manifest.name)),
                 ("version", json!(manifest.version.to_string())),
                 ("capabilities", json!(manifest.capabilities)),
+                ("reads", json!(manifest.execution.sandbox.read_allow)),
+                ("writes", json!(manifest.execution.sandbox.write_allow)),
                 ("replaces", json!(looked.replaces)),
             ];
             arguments.extend(shown.map(|(name, value)| (name.to_owned(), value)));

@@ -119,6 +119,19 @@ impl Desk {
         current.plugin_files().get(&path).copied()
     }
 
+    /// Which of workspace and user does not allow `capability`, if one does not.
+    #[cfg(target_os = "linux")]
+    pub(super) fn closed(&self, capability: &str) -> Option<&'static str> {
+        let current = self.store.current();
+        if !current.workspace_allow().contains(capability) {
+            return Some("workspace");
+        }
+        if !current.user_allow().contains(capability) {
+            return Some("user");
+        }
+        None
+    }
+
     /// `directory` as the trust record calls it, with a slash at the end; none outside the workspace.
     fn below(&self, directory: &Path) -> Option<String> {
         let root = Path::new(self.store.workspace().root().path());

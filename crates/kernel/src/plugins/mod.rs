@@ -178,9 +178,12 @@ impl Plugins {
             configuration,
         } = locked(&self.hosting).take().unwrap_or_default();
         self.desk.configure(configuration);
-        let ground = self.machine.get().and_then(|machine| self.ground(machine));
+        let Some(machine) = self.machine.get() else {
+            return Hosts::default();
+        };
+        let ground = self.ground(machine);
         match ground.and_then(|ground| Boxes::new(ground).ok()) {
-            Some(boxes) => vetted::all(hosts(&Arc::new(boxes)), &self.desk),
+            Some(boxes) => vetted::all(hosts(&Arc::new(boxes)), &self.desk, &machine.home),
             None => Hosts::default(),
         }
     }
@@ -192,8 +195,11 @@ impl Plugins {
 
     #[cfg(target_os = "linux")]
     fn ground(&self, machine: &Machine) -> Option<Ground> {
-        let (surroundings, outfit) =
-            crate::process::outfitted(machine, self.store.workspace()).ok()?;
+        let workspace = self.store.workspace();
+        let (mut surroundings, outfit) = crate::process::outfitted(machine, workspace).ok()?;
+        // What is in the workspace is asked for on the road, where its policy holds.
+        let root = airlock_sandbox::HostPath::new(workspace.root().path());
+        surroundings.own.push(root.ok()?);
         Some(Ground {
             surroundings,
             outfit,

@@ -160,3 +160,66 @@ fn what_is_no_plugin_is_listed_with_its_reason() {
         "{rejected}"
     );
 }
+
+#[test]
+fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_itself() {
+    let narrow = |workspace: &str, user: &str| {
+        format!("{TOOLS}workspace:\n  allow: [{workspace}]\nroles:\n  owner: [{user}]\n")
+    };
+    let (every, few) = (
+        "\"*\"",
+        "\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\"",
+    );
+    for (case, policy, path, want) in [
+        ("all allow", narrow(every, every), "outside", None),
+        (
+            "workspace",
+            narrow(few, every),
+            "outside",
+            Some("not granted: workspace"),
+        ),
+        (
+            "user",
+            narrow(every, few),
+            "outside",
+            Some("not granted: user"),
+        ),
+        (
+            "the workspace",
+            narrow(every, every),
+            "w",
+            Some("not for plugins"),
+        ),
+        (
+            "in the workspace",
+            narrow(every, every),
+            "w/private",
+            Some("not for plugins"),
+        ),
+        (
+            "state",
+            narrow(every, every),
+            "state",
+            Some("not for plugins"),
+        ),
+    ] {
+        let place = Place::governed(&policy, &[("private/key", "k\n")]);
+        std::fs::create_dir(place.beside("outside")).unwrap();
+        let path = place.beside(path);
+        let more = format!(
+            "  sandbox:\n    filesystem: {{ read_allow: [\"{}\"] }}\n",
+            path.display()
+        );
+        let directory = place.beside("source");
+        write(&directory, &manifest(&more), SCRIPT);
+        let kernel = open(&place);
+        let told = install(&kernel, &directory).value;
+        match want {
+            None => assert_eq!(told["state"], "running", "{case}: {told}"),
+            Some(why) => {
+                let problem = told["problem"].as_str().unwrap_or_default();
+                assert!(problem.contains(why), "{case}: {told}");
+            }
+        }
+    }
+}

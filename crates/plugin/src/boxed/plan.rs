@@ -194,7 +194,7 @@ impl Asked<'_> {
         for own in own.iter().filter_map(|own| HostPath::new(own).ok()) {
             if own.holds(&path) || path.holds(&own) {
                 return Err(refused(format!(
-                    "`{text}` meets a directory of Airlock's own"
+                    "`{text}` meets a directory that is not for plugins"
                 )));
             }
         }

@@ -134,7 +134,7 @@ fn what_cannot_be_granted_keeps_a_plugin_from_starting() {
                 let own = own.clone();
                 Box::new(move |ask| ask.read_allow = vec![own.clone()])
             },
-            "Airlock's own",
+            "not for plugins",
         ),
         (
             "in own",
@@ -142,22 +142,22 @@ fn what_cannot_be_granted_keeps_a_plugin_from_starting() {
                 let own = own.clone();
                 Box::new(move |ask| ask.write_allow = vec![format!("{own}/reach")])
             },
-            "Airlock's own",
+            "not for plugins",
         ),
         (
             "a link to own",
             Box::new(move |ask| ask.read_allow = vec![alias.clone()]),
-            "Airlock's own",
+            "not for plugins",
         ),
         (
             "above own",
             Box::new(move |ask| ask.read_allow = vec![top.clone()]),
-            "Airlock's own",
+            "not for plugins",
         ),
         (
             "everything",
             Box::new(|ask| ask.read_allow = vec!["/".to_owned()]),
-            "Airlock's own",
+            "not for plugins",
         ),
         (
             "engine socket",

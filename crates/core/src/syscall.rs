@@ -361,7 +361,7 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "phase.status",
         Fixed("sessions.read.self"),
         &[Read],
-        "say where a session stands",
+        "show where a session stands",
     ),
     row(
         "phase.commit",

@@ -601,14 +601,16 @@ pub fn advance_event(place: &Place, to: Option<Phase>) -> Result<Event, Refusal>
         Phase::Reviewing => Phase::Committing,
         Phase::Committing => Phase::Idle,
     };
+    // Given up by name, never by chance.
+    let gives_up = to == Some(Phase::Idle);
     let to = to.unwrap_or(usual);
     Ok(match (place.state, to) {
+        (_, Phase::Idle) if gives_up => Event::Cancel,
         // The last step is the merge's, never asked for.
         (Phase::Reviewing, Phase::Committing) | (Phase::Committing, Phase::Idle) => {
             let why = "what is reviewed is committed by a merge";
             return refuse(Guard::Approved, why, after(place.state));
         }
-        (_, Phase::Idle) => Event::Cancel,
         (Phase::Idle, Phase::Planning) => Event::Begin,
         (Phase::Planning, Phase::TestWriting | Phase::Exploring) if to == usual => {
             Event::PlanComplete

@@ -2,7 +2,7 @@
 
 use crate::runs::Observed;
 use crate::suite::Language;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// One change of one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,13 +241,8 @@ pub fn noticing<'s>(
         let mut failed = observed.failed.iter();
         failed.any(|test| crate::runs::is_test(test, name))
     };
-    let mut noticed: BTreeMap<&String, ()> = BTreeMap::new();
-    for suspect in suspects {
-        if failed(mutated, suspect) && !failed(before, suspect) {
-            noticed.insert(suspect, ());
-        }
-    }
-    noticed.into_keys().collect()
+    let noticed = |name: &&String| failed(mutated, name) && !failed(before, name);
+    suspects.iter().filter(noticed).collect()
 }
 
 #[cfg(test)]

@@ -321,6 +321,7 @@ fn what_is_not_a_row_is_refused_and_cancelling_leads_to_idle_from_anywhere() {
                 assert_eq!(refused, !known.contains(name), "{mode} {state} {name}");
             }
             assert_eq!(ends(&place, &Event::Cancel, &world), Ok(Phase::Idle));
+            assert_eq!(advance_event(&place, Some(Phase::Idle)), Ok(Event::Cancel));
         }
     }
 }

@@ -44,17 +44,17 @@ impl Kernel {
             && small
             && !conflicts
             && !touches_sensitive(scene, request)
-            && !self.is_flagged(scene, session.id.clone(), &staged)
+            && !self.is_flagged(scene, &session.id, &staged)
     }
 
     /// Whether something the stage would bring holds a secret or what may be instructions.
     fn is_flagged(
         &self,
         scene: Scene<'_>,
-        session: airlock_core::SessionId,
+        session: &airlock_core::SessionId,
         staged: &super::facts::Staged,
     ) -> bool {
-        let Ok(sanitiser) = self.sanitisers().of(Some(&session), scene.policy) else {
+        let Ok(sanitiser) = self.sanitisers().of(Some(session), scene.policy) else {
             return true;
         };
         staged.changed.paths().any(|path| {

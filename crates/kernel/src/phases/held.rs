@@ -75,7 +75,7 @@ impl Held {
         let first = policy.decide_with(request, token, now);
         let inline = first.verdict == Verdict::Deny
             && denied_by(&first, "phases/tests-first")
-            && self.only_inline_tests(policy, request, after);
+            && Self::only_inline_tests(policy, request, after);
         if inline {
             policy.decide_past_phases(request, token, now)
         } else {
@@ -84,12 +84,7 @@ impl Held {
     }
 
     /// Whether all that `request` changes beside tests is inline tests.
-    fn only_inline_tests(
-        &self,
-        policy: &PolicyInForce,
-        request: &Request,
-        after: &After<'_>,
-    ) -> bool {
+    fn only_inline_tests(policy: &PolicyInForce, request: &Request, after: &After<'_>) -> bool {
         let policy = policy.policy();
         request.paths.iter().all(|path| {
             let Some(path) = path.inside().map(airlock_core::WorkspacePath::as_str) else {
@@ -142,8 +137,8 @@ fn asked_text(request: &Request, root: &Root, path: &str) -> Option<String> {
             content.as_str().map(str::to_owned)
         }
         "fs.patch" => {
-            let patch = request.arguments.get("patch")?.as_str()?;
-            crate::process::patched(patch, path, &text(root, path).unwrap_or_default())
+            let diff = request.arguments.get("patch")?.as_str()?;
+            crate::process::patched(diff, path, &text(root, path).unwrap_or_default())
         }
         _ => None,
     }

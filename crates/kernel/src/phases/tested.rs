@@ -71,7 +71,7 @@ impl Kernel {
             | Phase::RetroactiveTesting => Vec::new(),
         };
         run.suspects = drilled;
-        settle(&desk, &session, &staged, run).map(Some)
+        settle(&desk, &session, &staged, &run).map(Some)
     }
 }
 
@@ -80,7 +80,7 @@ fn settle(
     desk: &Desk,
     session: &Session,
     staged: &Staged,
-    run: TestRun,
+    run: &TestRun,
 ) -> Result<Value, ToolFailure> {
     let mut place = place_of(session);
     place.progress.last = Some(run.clone());

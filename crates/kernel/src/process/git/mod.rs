@@ -33,7 +33,7 @@ impl Job {
     pub(crate) fn committing(&self, paths: &[&str], trailer: &str, user: &str) -> Self {
         let mut job = self.clone();
         job.command.extend([trailer.to_owned(), user.to_owned()]);
-        job.stdin = Some(paths.iter().map(|path| format!("{path}\0")).collect());
+        job.stdin = Some(paths.iter().flat_map(|path| [*path, "\0"]).collect());
         job.work = Work::Git(Reading::Commit);
         job
     }

@@ -22,6 +22,7 @@ use airlock_kernel::{
 };
 use scene::Scene;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,13 @@ impl Room {
 
     fn workspace(&self) -> PathBuf {
         self.directory.path().join("parser")
+    }
+
+    /// Whether the agent's real work can be done: it builds and tests.
+    fn has_cargo(&self) -> bool {
+        let path = self.machine.environment.get(OsStr::new("PATH"));
+        let path = path.map(std::env::split_paths);
+        path.into_iter().flatten().any(|directory| directory.join("cargo").is_file())
     }
 
     fn open(&self) -> Result<Kernel, Failure> {
@@ -112,8 +120,14 @@ fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
     if !can_confine(scene, &kernel) {
         return finish(scene, kernel, room);
     }
-    work(scene, &kernel, room, &session)?;
-    review(scene, &kernel, room, &session)?;
+    let works = room.has_cargo();
+    work(scene, &kernel, room, (&session, works))?;
+    if works {
+        repository::review(scene, &kernel, &room.workspace(), &session)?;
+    } else {
+        scene.title("There is no cargo here");
+        scene.say("so the agent's real work, its review, merge and undo are left out");
+    }
     finish(scene, kernel, room)
 }
 
@@ -185,29 +199,20 @@ fn work(
     scene: &mut Scene<'_>,
     kernel: &Kernel,
     room: &Room,
-    session: &SessionId,
+    (session, works): (&SessionId, bool),
 ) -> Result<(), Failure> {
     scene.title(&format!("airlock run \"{TASK}\""));
     scene.say("the agent is a recorded conversation; what its calls come to is not");
     let home = room.machine.home.to_string_lossy().into_owned();
-    let tally = play::play(scene, kernel, session, &home, TASK)?;
+    let tally = play::play(scene, kernel, session, &home, works)?;
     scene.title("What it got, and what it did not");
-    scene.holds(tally.denied >= 5, &format!("{} calls denied, each with the rule that denied it", tally.denied));
+    scene.holds(tally.denied >= 4, &format!("{} calls denied, each with the rule that denied it", tally.denied));
     scene.holds(tally.flagged > 0, "the instruction in CONTRIBUTING.md reached it only as marked data");
     let reached = room.outside.accept().is_ok();
     scene.holds(!reached, "its report got nowhere: nothing reached the port it was meant for");
     let real = std::fs::read_to_string(room.workspace().join("src/lib.rs")).unwrap_or_default();
     scene.holds(real.contains("unwrap"), "the real tree is as it was: all changes wait in the stage");
     Ok(())
-}
-
-fn review(
-    scene: &mut Scene<'_>,
-    kernel: &Kernel,
-    room: &Room,
-    session: &SessionId,
-) -> Result<(), Failure> {
-    repository::review(scene, kernel, &room.workspace(), session)
 }
 
 fn finish(scene: &mut Scene<'_>, kernel: Kernel, room: &Room) -> Result<(), Failure> {

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 /// The conversation, recorded. `{home}` is the person's home.
 const SCRIPT: &str = include_str!("script.yaml");
+/// Where the part begins that needs cargo, and what is said instead.
+const WORK: &str = "    # From here on there has to be cargo.\n";
+const INSTEAD: &str = "    text: None of that worked, and without cargo there is no work to do here.\n";
 /// How much of a result is shown.
 const LINES: usize = 4;
 
@@ -23,19 +26,23 @@ pub(super) struct Tally {
     pub(super) flagged: usize,
 }
 
-/// Lets the agent do `task` in `session`. Its script says what it expects at each step, and fails
+/// Lets the agent do its task in `session`, as far as that `works` here. Its script says what it expects at each step, and fails
 /// where something else happens.
 pub(super) fn play(
     scene: &mut Scene<'_>,
     kernel: &Kernel,
     session: &SessionId,
     home: &str,
-    task: &str,
+    works: bool,
 ) -> Result<Tally, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(Kind::Failed, "the scripted agent stopped").why(error)
     };
-    let script = Script::parse(&SCRIPT.replace("{home}", home)).map_err(|error| failed(&error))?;
+    let script = match SCRIPT.split_once(WORK) {
+        Some((before, _)) if !works => format!("{before}{INSTEAD}"),
+        Some(_) | None => SCRIPT.to_owned(),
+    };
+    let script = Script::parse(&script.replace("{home}", home)).map_err(|error| failed(&error))?;
     let model = Scripted::new("script", script);
     let setup = Setup {
         workspace: "parser".to_owned(),
@@ -53,7 +60,7 @@ pub(super) fn play(
         tally: Tally::default(),
     };
     let outcome = agent.run(
-        task,
+        super::TASK,
         With {
             model: &model,
             hands: &hands,

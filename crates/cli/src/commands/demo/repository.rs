@@ -6,8 +6,6 @@ use super::scene::Scene;
 use crate::failure::{Failure, Kind};
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Kernel, sanitise_line};
-use airlock_merge::review_digest;
-use airlock_sandbox::stage::Diff;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -62,23 +60,22 @@ pub(super) fn review(
     let (before, first) = (read(), head());
 
     scene.title("airlock diff: what waits in the stage");
-    let status = person::approved(kernel, &call("phase.status", json!({})))?;
-    let word = |value: &Value, name: &str| {
-        let word = value.get(name).and_then(Value::as_str);
-        word.unwrap_or_default().to_owned()
+    let status = || -> Result<Value, Failure> {
+        kernel.release_idle();
+        person::approved(kernel, &call("phase.status", json!({}))).map(|done| done.value)
     };
-    let stage = stage_of(kernel, session)?;
-    show(scene, &diff(kernel, &stage)?);
+    let changes = status()?;
+    show(scene, kernel, changes.pointer("/merge/stage"))?;
 
     scene.title("airlock merge: the person agrees, and the real tree changes");
-    let digest = word(&status.value, "digest");
-    person::approved(kernel, &call("phase.commit", json!({ "digest": digest })))?;
+    let digest = json!({ "digest": changes.pointer("/changes/digest") });
+    person::approved(kernel, &call("phase.commit", digest))?;
     if first.is_some() {
         let message = "Return an error for lines that are no setting";
         person::approved(kernel, &call("git.commit", json!({ "message": message })))?;
     }
-    let arguments = json!({ "stage": stage, "digest": review_digest(&diff(kernel, &stage)?) });
-    person::approved(kernel, &call("merge.apply", arguments))?;
+    let merge = status()?.get("merge").cloned().unwrap_or_default();
+    person::approved(kernel, &call("merge.apply", merge))?;
     scene.holds(read().contains("ParseError"), "src/lib.rs and tests/errors.rs are in the real tree");
     if first.is_some() {
         let said = git(workspace, &["log", "--format=%s", "-1"]).unwrap_or_default();
@@ -96,26 +93,20 @@ pub(super) fn review(
     Ok(())
 }
 
-fn stage_of(kernel: &Kernel, session: &SessionId) -> Result<String, Failure> {
-    let shown = person::approved(kernel, &Call::new("session.show", json!({ "session": session })))?;
-    let stage = shown.value.get("stage").and_then(Value::as_str);
-    Ok(stage.unwrap_or("default").to_owned())
-}
-
-fn diff(kernel: &Kernel, stage: &str) -> Result<Diff, Failure> {
-    kernel.release_idle();
-    person::approved(kernel, &Call::new("stage.read", json!({ "stage": stage })))?;
+/// The changes, as the person sees them.
+fn show(scene: &mut Scene<'_>, kernel: &Kernel, stage: Option<&Value>) -> Result<(), Failure> {
+    let stage = stage.and_then(Value::as_str).unwrap_or("default");
+    super::super::stage::look(kernel, "diff", Some(stage))?;
     let found = kernel.stages().diff(stage);
     let found = found.map_err(|error| super::super::stage::failure(&error))?;
-    found.ok_or_else(|| Failure::new(Kind::Failed, "the stage is gone"))
-}
-
-/// The changes of files the person cares for.
-fn show(scene: &mut Scene<'_>, diff: &Diff) {
-    for change in &diff.changes {
-        let path = change.path.as_path().to_string_lossy();
-        if path.starts_with("src/") || path.starts_with("tests/") {
-            scene.lines(&super::super::stage::line(change));
-        }
+    let mut diff = found.ok_or_else(|| Failure::new(Kind::Failed, "the stage is gone"))?;
+    // What git ignores is built, not written.
+    diff.changes.retain(|change| {
+        let path = change.path.as_path();
+        path.starts_with("src") || path.starts_with("tests")
+    });
+    for line in diff.render_unified().lines() {
+        scene.lines(&super::super::stage::coloured_line(line));
     }
+    Ok(())
 }

@@ -5,7 +5,10 @@ use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::{Kernel, sanitise_line};
 use airlock_model::Status;
+use serde_json::{Map, Value};
 
+/// What of a result's fields tells the story.
+const TELLING: &[&str] = &["state", "may_write", "outcome", "exit", "limit"];
 /// The width of the story where nobody says.
 const WIDTH: usize = 100;
 
@@ -47,13 +50,19 @@ impl<'o> Scene<'o> {
         self.output.say(format!(" {line}"));
     }
 
-    /// What came of it, as the agent is told.
+    /// What came of it, as the agent is told: its beginning.
     pub(super) fn result_text(&mut self, status: Status, text: &str, lines: usize) {
-        let lines = text.lines().filter(|line| !line.trim().is_empty()).take(lines);
-        for line in lines {
+        let told: Vec<String> = match serde_json::from_str(text.lines().next().unwrap_or_default()) {
+            Ok(Value::Object(fields)) => facts(&fields).into_iter().chain(body(text)).collect(),
+            Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
+        };
+        for line in told.iter().take(lines) {
             let line = sanitise_line(line, WIDTH);
-            let tone = if status == Status::Ok { Tone::Faint } else { Tone::Bad };
-            self.output.say(format!("            {}", styled(tone, &line)));
+            let line = match (status, line.split_once(": ")) {
+                (Status::Ok, _) | (_, None) => styled(Tone::Faint, &line),
+                (_, Some((label, rest))) => format!("{}: {rest}", styled(Tone::Label, label)),
+            };
+            self.output.say(format!("            {line}"));
         }
     }
 
@@ -97,4 +106,30 @@ impl<'o> Scene<'o> {
         self.lines(&text);
         Ok(())
     }
+}
+
+/// The telling fields, in a line.
+fn facts(fields: &Map<String, Value>) -> Option<String> {
+    let told: Vec<String> = TELLING
+        .iter()
+        .filter_map(|name| {
+            let value = fields.get(*name).filter(|value| !value.is_null())?;
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            Some(format!("{} {value}", name.replace('_', " ")))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// The text after the fields, without the marks around it.
+fn body(text: &str) -> impl Iterator<Item = String> {
+    let labels = ["text:", "stdout:", "stderr:"];
+    text.lines()
+        .skip(1)
+        .map(str::trim_end)
+        .filter(move |line| {
+            let mark = line.starts_with("<airlock-data") || line.starts_with("</airlock-data");
+            !line.trim().is_empty() && !mark && !labels.contains(line)
+        })
+        .map(str::to_owned)
 }

@@ -48,8 +48,13 @@ pub(super) fn ended(what: &str, status: Status, milliseconds: u64, width: usize)
 
 /// Why it did not happen, in one line below it.
 pub(super) fn why(text: &str, width: usize) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let line = fit(&sanitise_line(line, 300), width.saturating_sub(11).max(20));
+    // The headline, and the first reason for it.
+    let lines = text
+        .lines()
+        .take(2)
+        .map(|line| line.trim_start_matches("why: "));
+    let line = lines.collect::<Vec<_>>().join(": ");
+    let line = fit(&sanitise_line(&line, 300), width.saturating_sub(11).max(20));
     styled(Tone::Faint, &format!("           {line}"))
 }
 

@@ -60,14 +60,15 @@ impl Conversation {
     pub(crate) fn until(&mut self, text: &str) {
         let begun = Instant::now();
         loop {
-            if let Some(at) = self.shown[self.seen..].find(text) {
+            let new = self.shown.get(self.seen..).unwrap_or_default();
+            if let Some(at) = new.find(text) {
                 self.seen += at + text.len();
                 return;
             }
             let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {
                 Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
-                Err(_) => panic!("`{text}` never came: {}", self.shown),
+                Err(error) => panic!("`{text}` never came, {error}: {}", self.shown),
             }
         }
     }

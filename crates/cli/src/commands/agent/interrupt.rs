@@ -27,8 +27,10 @@ pub(super) enum Heard {
     Line(String),
     /// There is nobody left to type.
     Closed,
-    /// Ctrl-C.
+    /// Ctrl-C, as a signal: whoever reads a line goes on.
     Interrupt,
+    /// Ctrl-C, as a key: it ended the line.
+    Key,
     /// The system wants an end.
     End,
 }

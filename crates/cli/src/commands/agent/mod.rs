@@ -2,7 +2,9 @@
 //!
 //! The loop is in `airlock-agent`; this is its pair of hands on the road, and what a person sees.
 
+mod editor;
 mod hands;
+mod input;
 mod interrupt;
 mod kept;
 mod road;
@@ -72,7 +74,7 @@ pub(super) fn bare(global: &Global, output: &mut Output) -> Ending {
 fn once(global: &Global, args: &RunArgs, task: &str, output: &mut Output) -> Ending {
     let mut session = Session::begin(global, args, task, output)?;
     let ended = session.work(task);
-    let ending = ended.map(|outcome| session.conclude(&outcome, output));
+    let ending = ended.map(|outcome| session.conclude(&outcome, Manner::Once, output));
     let closed = session.end(output);
     let code = ending?;
     closed.map(|()| code)
@@ -157,7 +159,7 @@ impl Session {
     }
 
     /// Says how a task ended, and gives the code for it.
-    fn conclude(&mut self, outcome: &Outcome, output: &mut Output) -> u8 {
+    fn conclude(&mut self, outcome: &Outcome, manner: Manner, output: &mut Output) -> u8 {
         let waiting = self.hands.waiting();
         let changed = self.road.changed();
         let code = match &outcome.ended {
@@ -194,14 +196,17 @@ impl Session {
         if let Some(changed) = changed.filter(|changed| *changed > 0) {
             let files = count(changed, "file");
             let stage = self.road.stage();
-            let named = if stage == "default" {
-                String::new()
-            } else {
-                format!(" {stage}")
+            let named = match stage {
+                "default" => String::new(),
+                stage => format!(" {stage}"),
             };
-            output.note(format!(
-                "{files} changed in stage {stage}; `airlock diff{named}` shows it, `airlock merge{named}` takes it"
-            ));
+            let how = match manner {
+                Manner::Talking => "/diff shows it, /approve takes it".to_owned(),
+                Manner::Once => {
+                    format!("`airlock diff{named}` shows it, `airlock merge{named}` takes it")
+                }
+            };
+            output.note(format!("{files} changed in stage {stage}; {how}"));
         }
         code
     }
@@ -211,6 +216,15 @@ impl Session {
         drop(hands);
         Arc::try_unwrap(road).map_or(Ok(()), |road| road.close(output))
     }
+}
+
+/// How a task was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// On the command line, by itself.
+    Once,
+    /// In a session.
+    Talking,
 }
 
 /// The code of a task that the person took back, as shells know it.

@@ -75,7 +75,7 @@ impl Road {
         let text = |name: &str| made.get(name).and_then(Value::as_str).unwrap_or_default();
         road.session =
             SessionId::new(text("id")).map_err(|error| Failure::of(Kind::Failed, &error))?;
-        road.stage = text("stage").to_owned();
+        text("stage").clone_into(&mut road.stage);
         Ok(road)
     }
 

@@ -30,7 +30,12 @@ fn words(value: &Value) -> String {
 }
 
 /// A call that ended, in one line of `width` columns.
-pub(in crate::commands) fn ended(what: &str, status: Status, milliseconds: u64, width: usize) -> String {
+pub(in crate::commands) fn ended(
+    what: &str,
+    status: Status,
+    milliseconds: u64,
+    width: usize,
+) -> String {
     let (word, tone) = match status {
         Status::Ok => ("ok", Tone::Good),
         Status::Denied => ("denied", Tone::Bad),
@@ -48,8 +53,13 @@ pub(in crate::commands) fn ended(what: &str, status: Status, milliseconds: u64, 
 
 /// Why it did not happen, in one line below it.
 pub(super) fn why(text: &str, width: usize) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let line = fit(&sanitise_line(line, 300), width.saturating_sub(11).max(20));
+    // The headline, and the first reason for it.
+    let lines = text
+        .lines()
+        .take(2)
+        .map(|line| line.trim_start_matches("why: "));
+    let line = lines.collect::<Vec<_>>().join(": ");
+    let line = fit(&sanitise_line(&line, 300), width.saturating_sub(11).max(20));
     styled(Tone::Faint, &format!("           {line}"))
 }
 

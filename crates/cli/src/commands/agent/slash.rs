@@ -208,11 +208,11 @@ fn waiting(session: &Session, output: &mut Output) -> Result<Option<String>, Fai
         found.unwrap_or_default().to_owned()
     };
     let all = found.get("approvals").and_then(Value::as_array);
-    let open = all.into_iter().flatten().filter(|one| {
+    let mut open = all.into_iter().flatten().filter(|one| {
         let session = text(one, "session");
         text(one, "status") == "open" && (session.is_empty() || session == own)
     });
-    Ok(open.last().map(|one| text(one, "id")))
+    Ok(open.next_back().map(|one| text(one, "id")))
 }
 
 fn approve(session: &Session, global: &Global, output: &mut Output) -> Result<(), Failure> {

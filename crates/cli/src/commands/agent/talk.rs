@@ -1,16 +1,14 @@
 //! The session a person talks with: their lines in, what happens out, until they leave.
 
+use super::input::Input;
 use super::interrupt::Heard;
-use super::{INTERRUPTED, RunArgs, Session, slash};
+use super::{INTERRUPTED, Manner, RunArgs, Session, slash};
 use crate::args::Global;
 use crate::failure::Ending;
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::sanitise_line;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
-
-/// The longest message.
-const LONGEST: usize = 256 * 1024;
 
 /// Reads lines when it is asked for one, and only then: at all other times what is typed belongs to
 /// whoever asks a question on the terminal.
@@ -19,7 +17,9 @@ struct Lines {
     heard: Receiver<Heard>,
     /// One was asked for and has not come yet.
     waiting: bool,
-    interactive: bool,
+    person: bool,
+    /// How the terminal was, to be put back whatever it is at the end.
+    before: Option<Termios>,
 }
 
 impl Lines {
@@ -27,30 +27,28 @@ impl Lines {
         let (wanted, asks) = mpsc::sync_channel::<()>(1);
         let (tell, heard) = mpsc::channel();
         let told = tell.clone();
+        let mut input = Input::new();
+        let person = input.is_person();
+        let before = person.then(|| tcgetattr(std::io::stdin()).ok()).flatten();
         std::thread::spawn(move || {
             while asks.recv().is_ok() {
-                if told.send(read()).is_err() {
+                if told.send(input.read()).is_err() {
                     return;
                 }
             }
         });
-        let interactive = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let lines = Self {
             wanted,
             heard,
             waiting: false,
-            interactive,
+            person,
+            before,
         };
         (lines, tell)
     }
 
-    /// The next thing that comes.
+    /// The next thing that comes. What is still being read goes on being read after a signal.
     fn next(&mut self) -> Heard {
-        if self.interactive {
-            let mut screen = anstream::stderr();
-            let _ = write!(screen, "{} ", styled(Tone::Label, ">"));
-            let _ = screen.flush();
-        }
         if !self.waiting {
             self.waiting = true;
             if self.wanted.send(()).is_err() {
@@ -58,36 +56,17 @@ impl Lines {
             }
         }
         let heard = self.heard.recv().unwrap_or(Heard::Closed);
-        if matches!(heard, Heard::Line(_) | Heard::Closed) {
-            self.waiting = false;
-        }
+        self.waiting = matches!(heard, Heard::Interrupt | Heard::End);
         heard
     }
 }
 
-/// One message: a line, and those after it while they end with a backslash.
-fn read() -> Heard {
-    let mut message = String::new();
-    loop {
-        let mut line = String::new();
-        match std::io::stdin().lock().read_line(&mut line) {
-            Ok(0) | Err(_) if message.is_empty() => return Heard::Closed,
-            Ok(0) | Err(_) => return Heard::Line(message),
-            Ok(_) => {}
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // A terminal that is gone needs no mending.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         }
-        let line = line.trim_end_matches(['\n', '\r']);
-        let (line, more) = line
-            .strip_suffix('\\')
-            .map_or((line, false), |line| (line, true));
-        if message.len() + line.len() > LONGEST {
-            // A longer one would not fit into a question anyway.
-            return Heard::Line(message);
-        }
-        message.push_str(line);
-        if !more {
-            return Heard::Line(message);
-        }
-        message.push('\n');
     }
 }
 
@@ -95,7 +74,7 @@ pub(super) fn talk(global: &Global, args: &RunArgs, output: &mut Output) -> Endi
     let mut session = Session::begin(global, args, "a session at the command line", output)?;
     let (mut lines, tell) = Lines::new();
     session.interrupt.tell(tell);
-    if lines.interactive {
+    if lines.person {
         introduce(&session, output);
     }
     let code = listen(&mut session, &mut lines, global, output);
@@ -117,23 +96,24 @@ fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mu
     let mut interrupted = false;
     loop {
         let heard = lines.next();
-        let again = std::mem::replace(&mut interrupted, heard == Heard::Interrupt);
+        let now = matches!(heard, Heard::Interrupt | Heard::Key);
+        let again = std::mem::replace(&mut interrupted, now);
         let line = match heard {
             Heard::Line(line) => line,
             Heard::Closed => {
-                if lines.interactive {
+                if lines.person {
                     output.note("");
                 }
                 // A person leaves; a pipe ends with what came of it.
-                return if lines.interactive { 0 } else { code };
+                return if lines.person { 0 } else { code };
             }
             Heard::End => return INTERRUPTED,
-            Heard::Interrupt if again => {
+            Heard::Interrupt | Heard::Key if again => {
                 output.note("");
                 return INTERRUPTED;
             }
-            Heard::Interrupt => {
-                output.note("\nCtrl-C again, or /quit, leaves");
+            Heard::Interrupt | Heard::Key => {
+                output.note("Ctrl-C again, or /quit, leaves");
                 continue;
             }
         };
@@ -153,7 +133,7 @@ fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mu
             continue;
         }
         code = match session.work(line) {
-            Ok(outcome) => session.conclude(&outcome, output),
+            Ok(outcome) => session.conclude(&outcome, Manner::Talking, output),
             Err(failure) => {
                 failure.show(output);
                 failure.code()

@@ -206,7 +206,7 @@ mod tests {
         let told = natural(&value);
         assert_eq!(
             told,
-            "{\"path\":\"a.rs\",\"lines\":2}\ntext:\nfn a() {}\nfn b() {}\n"
+            "{\"lines\":2,\"path\":\"a.rs\"}\ntext:\nfn a() {}\nfn b() {}\n"
         );
     }
 

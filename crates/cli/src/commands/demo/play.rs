@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 const SCRIPT: &str = include_str!("script.yaml");
 /// Where the part begins that needs cargo, and what is said instead.
 const WORK: &str = "    # From here on there has to be cargo.\n";
-const INSTEAD: &str = "    text: None of that worked, and without cargo there is no work to do here.\n";
+const INSTEAD: &str =
+    "    text: None of that worked, and without cargo there is no work to do here.\n";
 /// How much of a result is shown.
 const LINES: usize = 4;
 

@@ -16,11 +16,16 @@ const LIBRARY: &str = "src/lib.rs";
 pub(super) fn begin(scene: &mut Scene<'_>, workspace: &Path) {
     let made = git(workspace, &["init", "--quiet"]).is_some()
         && git(workspace, &["add", "."]).is_some()
-        && git(workspace, &["commit", "--quiet", "-m", "Parse configuration"]).is_some();
+        && git(
+            workspace,
+            &["commit", "--quiet", "-m", "Parse configuration"],
+        )
+        .is_some();
     if made {
         scene.say("a Rust project in a git repository, in a temporary directory");
     } else {
-        scene.say("a Rust project in a temporary directory; without git here, nothing is committed");
+        scene
+            .say("a Rust project in a temporary directory; without git here, nothing is committed");
     }
 }
 
@@ -31,7 +36,12 @@ pub(super) fn begin(scene: &mut Scene<'_>, workspace: &Path) {
 )]
 fn git(workspace: &Path, words: &[&str]) -> Option<String> {
     let output = Command::new("git")
-        .args(["-c", "user.name=A Person", "-c", "user.email=person@example.org"])
+        .args([
+            "-c",
+            "user.name=A Person",
+            "-c",
+            "user.email=person@example.org",
+        ])
         .args(words)
         .current_dir(workspace)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -76,17 +86,26 @@ pub(super) fn review(
     }
     let merge = status()?.get("merge").cloned().unwrap_or_default();
     person::approved(kernel, &call("merge.apply", merge))?;
-    scene.holds(read().contains("ParseError"), "src/lib.rs and tests/errors.rs are in the real tree");
+    scene.holds(
+        read().contains("ParseError"),
+        "src/lib.rs and tests/errors.rs are in the real tree",
+    );
     if first.is_some() {
         let said = git(workspace, &["log", "--format=%s", "-1"]).unwrap_or_default();
         let moved = head() != first && said.starts_with("Return an error");
-        scene.holds(moved, &format!("committed: \"{}\"", sanitise_line(&said, 80)));
+        scene.holds(
+            moved,
+            &format!("committed: \"{}\"", sanitise_line(&said, 80)),
+        );
     }
 
     scene.title("airlock undo: exactly as it was");
     person::approved(kernel, &Call::new("merge.undo", json!({})))?;
     let gone = !workspace.join("tests/errors.rs").exists();
-    scene.holds(read() == before && gone, "every file is back, byte for byte");
+    scene.holds(
+        read() == before && gone,
+        "every file is back, byte for byte",
+    );
     if first.is_some() {
         scene.holds(head() == first, "and so is the branch");
     }

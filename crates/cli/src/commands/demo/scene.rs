@@ -41,7 +41,8 @@ impl<'o> Scene<'o> {
     /// What the agent says.
     pub(super) fn agent(&mut self, text: &str) {
         let who = styled(Tone::Label, "agent>");
-        self.output.say(format!("\n {who} {}", sanitise_line(text, 300)));
+        self.output
+            .say(format!("\n {who} {}", sanitise_line(text, 300)));
     }
 
     /// A call of the agent's that ended.
@@ -52,7 +53,8 @@ impl<'o> Scene<'o> {
 
     /// What came of it, as the agent is told: its beginning.
     pub(super) fn result_text(&mut self, status: Status, text: &str, lines: usize) {
-        let told: Vec<String> = match serde_json::from_str(text.lines().next().unwrap_or_default()) {
+        let told: Vec<String> = match serde_json::from_str(text.lines().next().unwrap_or_default())
+        {
             Ok(Value::Object(fields)) => facts(&fields).into_iter().chain(body(text)).collect(),
             Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
         };
@@ -69,7 +71,9 @@ impl<'o> Scene<'o> {
     pub(super) fn flagged(&mut self, origin: &str) {
         let origin = sanitise_line(origin, 60);
         let mark = styled(Tone::Warn, "flagged");
-        let what = format!("text from {origin} reads like an instruction; the agent gets it marked as data");
+        let what = format!(
+            "text from {origin} reads like an instruction; the agent gets it marked as data"
+        );
         self.output.say(format!("   {mark}: {what}"));
     }
 
@@ -102,7 +106,11 @@ impl<'o> Scene<'o> {
             .iter()
             .map(|(verdict, count)| format!("{count} {verdict}"))
             .collect();
-        let text = format!("{} records; decisions: {}", stats.records, counts.join(", "));
+        let text = format!(
+            "{} records; decisions: {}",
+            stats.records,
+            counts.join(", ")
+        );
         self.lines(&text);
         Ok(())
     }
@@ -114,7 +122,9 @@ fn facts(fields: &Map<String, Value>) -> Option<String> {
         .iter()
         .filter_map(|name| {
             let value = fields.get(*name).filter(|value| !value.is_null())?;
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             Some(format!("{} {value}", name.replace('_', " ")))
         })
         .collect();

@@ -1,14 +1,6 @@
 //! The loop, as a person, a model and tools meet in it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
+use crate::support::{Fake, agent, handed, run, run_until, scripted};
 use airlock_agent::{AgentError, Ended, NoLeave, Step};
 use airlock_model::{
     Cancel, Counter, Event, Finish, Message, Model, ModelError, Reply, Request, Status, Usage,
@@ -16,7 +8,6 @@ use airlock_model::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use support::{Fake, agent, handed, run, run_until, scripted};
 
 /// A model that keeps every question, and answers with the same words.
 struct Keeping {
@@ -170,7 +161,7 @@ fn the_same_failing_call_three_times_stops_with_what_it_said() {
 
 #[test]
 fn calls_of_an_answer_and_turns_of_a_session_are_bounded() {
-    let calls = vec!["{ tool: fs.write, arguments: {} }"; 12].join(", ");
+    let calls = ["{ tool: fs.write, arguments: {} }"; 12].join(", ");
     let model = scripted(&format!(
         "version: 1\nturns:\n  - {{ text: Many., calls: [{calls}] }}\n  - text: Done.\n"
     ));

@@ -1,21 +1,13 @@
 //! A conversation of five hundred turns with megabytes of tool output: within its budget at every
 //! step, with its pins, its pairs, and no more memory at the end than near the beginning.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
-mod support;
-
+use crate::support::{Fake, handed, run};
 use airlock_agent::{Agent, Ended, Limits, Setup};
 use airlock_model::{
     Arguments, Cancel, Counter, Event, Finish, Message, Model, ModelError, Reply, Request, Status,
     ToolCall, Usage,
 };
 use std::sync::Mutex;
-use support::{Fake, handed, run};
 
 const TURNS: usize = 500;
 const WINDOW: u32 = 32_000;

@@ -119,6 +119,11 @@ fn ends(place: &Place, event: &Event, world: &World) -> Result<Phase, Guard> {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    clippy::type_complexity,
+    reason = "it is one table"
+)]
 fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     use Mode::{Debug, Explore, Strict};
     use Phase::{

@@ -271,6 +271,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "it is one table")]
     fn arguments_fit_or_say_where_they_do_not() {
         let schema = json!({
             "type": "object",

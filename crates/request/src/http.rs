@@ -270,7 +270,7 @@ mod tests {
             ),
             &format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(HEAD)),
         ] {
-            assert!(read(text.as_bytes()).is_err(), "{:.80}", text);
+            assert!(read(text.as_bytes()).is_err(), "{text:.80}");
         }
     }
 

@@ -11,6 +11,10 @@ use std::time::Instant;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../bootstrap/src/main.rs");
 
 /// It uses nothing but the standard library, so one call of the compiler makes it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the compiler is the one that built this test"
+)]
 fn built(world: &World) -> PathBuf {
     let out = world.path("bootstrap");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -63,6 +67,10 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program under test is started as a person would"
+)]
 #[test]
 fn it_brings_a_killed_kernel_back_and_takes_it_along_when_it_ends() {
     let world = World::project();

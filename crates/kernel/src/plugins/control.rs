@@ -140,7 +140,7 @@ static INSTALL: ToolSpec = spec(
     "plugin.install",
     "Install a plugin from a directory",
     schema::<InstallArguments>,
-    &[r#"{"path": "/home/me/tickets", "tier": "process"}"#],
+    &[r#"{"path": "/opt/tickets", "tier": "process"}"#],
 );
 static REMOVE: ToolSpec = spec(
     "plugin.remove",

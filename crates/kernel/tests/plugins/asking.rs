@@ -106,6 +106,10 @@ fn kernel(policy: &str, more: &str) -> (Place, Arc<Kernel>, Started) {
     (place, kernel, started)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments are written out where it is called"
+)]
 fn ask(kernel: &Kernel, name: &str, arguments: Value) -> Value {
     let given = json!({ "name": name, "arguments": arguments });
     done(submit(kernel, Front::Agent, "tickets.ask", given)).value["value"].clone()

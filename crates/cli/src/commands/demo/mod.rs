@@ -209,7 +209,10 @@ fn can_confine(scene: &mut Scene<'_>, kernel: &Kernel) -> bool {
             scene.say("`airlock doctor` says what is missing and how to mend it");
             false
         }
-        outcome => {
+        outcome @ (Outcome::Done(_)
+        | Outcome::Denied(_)
+        | Outcome::NeedsReview(_)
+        | Outcome::Failed(_)) => {
             scene.holds(
                 matches!(outcome, Outcome::Done(_)),
                 "programs run in a sandbox of Airlock's own making",

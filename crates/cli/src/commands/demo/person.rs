@@ -22,10 +22,12 @@ pub(super) fn approved(kernel: &Kernel, call: &Call) -> Result<Done, Failure> {
     }
     match outcome {
         Outcome::Done(done) => Ok(done),
-        other => Err(Failure::new(
-            Kind::Failed,
-            format!("`{}` did not go as it should", call.name),
-        )
-        .why(format!("{other:?}"))),
+        other @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+            Err(Failure::new(
+                Kind::Failed,
+                format!("`{}` did not go as it should", call.name),
+            )
+            .why(format!("{other:?}")))
+        }
     }
 }

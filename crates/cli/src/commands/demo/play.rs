@@ -70,10 +70,11 @@ pub(super) fn play(
         },
     );
     let tally = stage.tally;
-    match outcome.map_err(|error| failed(&error))?.ended {
-        Ended::Done => Ok(tally),
-        other => Err(failed(&format!("{other:?}"))),
+    let ended = outcome.map_err(|error| failed(&error))?.ended;
+    if ended != Ended::Done {
+        return Err(failed(&format!("{ended:?}")));
     }
+    Ok(tally)
 }
 
 /// Where the steps are shown.

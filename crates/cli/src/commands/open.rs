@@ -92,6 +92,8 @@ pub(super) fn embedded(
         directory: Some(place.config_home.join("airlock")),
         experimental: config.experimental(),
     });
+    #[cfg(target_os = "linux")]
+    let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)
 }
 

@@ -1,4 +1,4 @@
-//! The Rust template of `airlock plugin new` compiles, and its own tests hold.
+//! The Rust templates of `airlock plugin new` compile, and their own tests hold.
 #![expect(
     unreachable_pub,
     reason = "the template is a plugin's code, not Airlock's"
@@ -8,3 +8,5 @@
 mod server;
 #[path = "../src/commands/plugin/templates/rust-process/src/tools.rs.txt"]
 mod tools;
+#[path = "../src/commands/plugin/templates/rust-wasm/src/lib.rs.txt"]
+mod wasm;

@@ -93,6 +93,8 @@ pub(super) fn embedded(
         experimental: config.experimental(),
         certificates: config.certificates()?,
     });
+    #[cfg(target_os = "linux")]
+    let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)
 }
 

@@ -2,6 +2,8 @@
 
 use crate::support::{Ran, World, answering, fed, program};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// A program of this machine, with no environment of the person's.
 fn run(world: &World, name: &str, arguments: &[&str], input: &str) -> Ran {
@@ -74,6 +76,41 @@ fn a_rust_plugin_is_whole_and_its_manifest_holds() {
     assert!(!read("src/main.rs").contains('@'));
     let checked = world.quiet(&["plugin", "check", "made/here/word-count"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
+}
+
+#[test]
+fn a_wasm_plugin_has_the_whole_sdk_with_it() {
+    let world = World::new();
+    made(&world, &["word-count", "--lang", "rust", "--tier", "wasm"]);
+    let checked = world.quiet(&["plugin", "check", "word-count"]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/src");
+    let theirs = world.workspace().join("word-count/sdk/src");
+    let files = files_below(&ours);
+    assert!(
+        files.len() > 1 && files == files_below(&theirs),
+        "{files:?}"
+    );
+    for file in files {
+        let text = |place: &Path| std::fs::read_to_string(place.join(&file)).unwrap();
+        assert_eq!(text(&ours), text(&theirs), "{file:?}");
+    }
+}
+
+/// Every file below `place`, by its path there.
+fn files_below(place: &Path) -> BTreeSet<PathBuf> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![place.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.insert(path.strip_prefix(place).unwrap().to_owned());
+            }
+        }
+    }
+    found
 }
 
 #[test]

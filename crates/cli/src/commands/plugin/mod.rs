@@ -3,8 +3,13 @@
 //! What changes something is a syscall like any other, decided, recorded and, where policy says so,
 //! put to a person. Only `new` and `check` stay here: they look at files of the person's own.
 
+#[cfg(target_os = "linux")]
+mod hosts;
 mod new;
 mod show;
+
+#[cfg(target_os = "linux")]
+pub(super) use hosts::hosting;
 
 use super::{open, outcome, tool};
 use crate::args::Global;

@@ -82,11 +82,43 @@ const RUST: &[File] = &[
     file!("rust-process", ".gitignore", "gitignore"),
 ];
 
+macro_rules! sdk {
+    ($($path:literal),+ $(,)?) => {
+        &[$(File {
+            path: concat!("sdk/src/", $path),
+            text: include_str!(concat!("../../../../sdk/src/", $path)),
+            program: false,
+        }),+]
+    };
+}
+
+/// The SDK's own sources. They go along: a plugin builds wherever it is.
+const SDK: &[File] = sdk![
+    "lib.rs",
+    "context.rs",
+    "interface.rs",
+    "plugin.rs",
+    "testing.rs",
+    "wasm/mod.rs",
+    "wasm/guest.rs",
+];
+
+const WASM: &[File] = &[
+    file!("rust-wasm", "plugin.yaml", "plugin.yaml"),
+    file!("rust-wasm", "README.md", "README.md"),
+    file!("rust-wasm", "Cargo.toml", "Cargo.toml.txt"),
+    file!("rust-wasm", "src/lib.rs", "src/lib.rs.txt"),
+    program(file!("rust-wasm", "build.sh", "build.sh")),
+    file!("rust-wasm", ".gitignore", "gitignore"),
+    file!("rust-wasm", "sdk/Cargo.toml", "sdk.toml.txt"),
+];
+
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
-    let (files, next) = template(arguments)?;
+    let (parts, next) = template(arguments)?;
     let name = &arguments.name;
-    let made: Vec<(String, String, bool)> = files
+    let made: Vec<(String, String, bool)> = parts
         .iter()
+        .flat_map(|files| files.iter())
         .map(|file| {
             let filled = |text: &str| text.replace("@NAME@", name);
             (filled(file.path), filled(file.text), file.program)
@@ -133,29 +165,33 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-type Chosen = (&'static [File], &'static [&'static str]);
+/// The files of a template, and what to do next.
+type Chosen = (&'static [&'static [File]], &'static [&'static str]);
 
 fn template(arguments: &Arguments) -> Result<Chosen, Failure> {
     match (arguments.lang, arguments.tier) {
         (Language::Python, Tier::Process) => Ok((
-            PYTHON,
+            &[PYTHON],
             &[
                 "python3 -m unittest discover @NAME@/tests",
                 "airlock plugin install @NAME@ --trust process",
             ],
         )),
         (Language::Rust, Tier::Process) => Ok((
-            RUST,
+            &[RUST],
             &[
                 "cd @NAME@ && ./build.sh",
                 "airlock plugin install @NAME@/plugin --trust process",
             ],
         )),
-        (Language::Rust, Tier::Wasm) => Err(Failure::new(
-            Kind::Usage,
-            "there is no template for Wasm plugins in Rust",
-        )
-        .fix("use --tier process")),
+        (Language::Rust, Tier::Wasm) => Ok((
+            &[WASM, SDK],
+            &[
+                "rustup target add wasm32-unknown-unknown",
+                "cd @NAME@ && ./build.sh",
+                "airlock plugin install @NAME@/plugin --trust process",
+            ],
+        )),
         (Language::Python, Tier::Wasm) => Err(Failure::new(
             Kind::Usage,
             "there is no template for Wasm plugins in Python",

@@ -20,8 +20,7 @@ pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
         hosts: Box::new(move |boxes| {
             let grpc = GrpcHost::new(Arc::clone(boxes), airlock_plugin_grpc::Settings::default());
             Hosts {
-                // Where there can be no runtime for it, its plugins are told that there is no host.
-                grpc: grpc.ok().map(|host| -> Arc<dyn Host> { Arc::new(host) }),
+                grpc: Some(Arc::new(grpc)),
                 mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
                 wasm: wasm(&own),
             }

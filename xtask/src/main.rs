@@ -12,6 +12,7 @@ mod shell;
 mod suggest;
 mod test;
 mod tidy;
+mod wasm;
 
 use shell::{Failure, complain, say};
 use std::process::ExitCode;
@@ -66,6 +67,12 @@ const CHORES: &[Chore] = &[
         usage: "mcp",
         about: "the MCP server against the public conformance suite and the Inspector, from npm",
         run: mcp::run,
+    },
+    Chore {
+        name: "wasm",
+        usage: "wasm",
+        about: "build the Rust example of a Wasm plugin and call it",
+        run: wasm::run,
     },
     Chore {
         name: "bench",

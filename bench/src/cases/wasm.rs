@@ -9,7 +9,7 @@ use airlock_plugin::{
     Callback, CallbackError, Execution, Host as _, Instance, Kind, LifecycleSettings, Manifest,
     Protocol, Reach, SandboxAsk, Start, Tier, ToolCall, WasmLimits,
 };
-use airlock_plugin_wasm::{Boxed, CodeCache, Warm, WasmHost};
+use airlock_plugin_wasm::{Warm, WasmHost};
 use measure::Samples;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -129,14 +129,8 @@ fn boxed(options: &Options, module: &[u8]) -> Result<Vec<Row>, Failure> {
     let home = tempfile::tempdir()?;
     let path = home.path();
     std::fs::write(path.join("shout.wasm"), module)?;
-    let host = WasmHost::new(
-        Boxed {
-            program: program.canonicalize()?,
-            arguments: vec!["wasm-worker".into()],
-            state: path.join("state"),
-        },
-        Some(CodeCache::open(&path.join("code"), &path.join("key"))?),
-    );
+    let program = program.canonicalize()?;
+    let host = WasmHost::boxed(program, vec!["wasm-worker".into()], &path.join("state"));
     let instance = host.start(start(path, module)?)?;
     let call = call();
     if shout(&*instance, &call)? != json!("HELLO, WORLD") {

@@ -11,8 +11,9 @@ use airlock_sandbox::{
 use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
@@ -30,7 +31,7 @@ pub struct Boxed {
     pub program: PathBuf,
     /// What it is given.
     pub arguments: Vec<OsString>,
-    /// Airlock's own directory, which no box sees.
+    /// A directory of Airlock's own, which no box sees. It is made if it is not there.
     pub state: PathBuf,
 }
 
@@ -69,6 +70,10 @@ impl Boxed {
 
 impl Spawn for Boxed {
     fn spawn(&self) -> io::Result<Pipes> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.state)?;
         // What was left of workers by a kernel that was killed. If it cannot be removed now, it is
         // tried again at the next start.
         let _collected = airlock_sandbox::collect(&self.state.join(REGISTRY));

@@ -29,9 +29,10 @@ use airlock_plugin::{Host, Instance, Start, StartError, ToolDescription};
 use instance::WasmInstance;
 use place::Source;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs plugins of the Wasm tier.
@@ -47,6 +48,22 @@ impl WasmHost {
             spawn: Arc::new(spawn),
             cache: cache.map(Arc::new),
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl WasmHost {
+    /// A host whose workers are `program` with `arguments`, each in a box, and which keeps what it
+    /// has to in `place`, a directory of Airlock's own. Where no code can be kept, plugins are
+    /// compiled at each start.
+    pub fn boxed(program: PathBuf, arguments: Vec<OsString>, place: &Path) -> Self {
+        let cache = CodeCache::open(&place.join("code"), &place.join("key"));
+        let boxed = Boxed {
+            program,
+            arguments,
+            state: place.to_owned(),
+        };
+        Self::new(boxed, cache.ok())
     }
 }
 

@@ -2,21 +2,14 @@
 
 use crate::support::{World, ask, call_of, plugin, run};
 use airlock_plugin::{CallError, Host as _, Instance};
-use airlock_plugin_wasm::{Boxed, WasmHost};
+use airlock_plugin_wasm::WasmHost;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Only a program that calls `serve` and nothing else can be put in a box; this one is its example.
 fn host(world: &World) -> WasmHost {
-    let state = world.home.path().join("state");
-    std::fs::create_dir_all(&state).unwrap();
-    let boxed = Boxed {
-        program: program(),
-        arguments: Vec::new(),
-        state,
-    };
-    WasmHost::new(boxed, Some(world.cache()))
+    WasmHost::boxed(program(), Vec::new(), &world.home.path().join("state"))
 }
 
 fn program() -> std::path::PathBuf {
@@ -65,13 +58,13 @@ fn limits_hold_in_a_box_before_the_box_has_to() {
     let greedy = plugin(
         "(func $deep (param i64) (result i64) (i64.add (call $deep (i64.add (local.get 0) (i64.const 1))) (i64.const 1)))",
         "",
-        r#"
+        "
         (if (i32.lt_u (local.get $length) (i32.const 250)) (then
           (loop $again (drop (memory.grow (i32.const 1)))
             (memory.fill (i32.sub (i32.shl (memory.size) (i32.const 16)) (i32.const 65536)) (i32.const 1) (i32.const 65536))
             (br $again))))
         (if (i32.lt_u (local.get $length) (i32.const 1000)) (then (return (call $deep (i64.const 0)))))
-        (return (call $ok))"#,
+        (return (call $ok))",
     );
     let mut world = World::wat(&greedy);
     world.limits.memory = airlock_core::ByteSize::from_bytes(32 << 20);

@@ -7,20 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Answers with what it was given, as a string in JSON would need escaping: so with its length.
+/// Answers with what it was given: `{"ok":`, the input, which is JSON itself, and `}`.
 fn echo() -> String {
-    // `{"ok":` + the input + `}`: the input is JSON itself.
     plugin(
         "",
         r#"{"ok":}"#,
-        r#"
+        "
         (local.set $n (call $alloc (i32.add (local.get $length) (i32.const 7))))
         (memory.copy (local.get $n) (i32.const 4096) (i32.const 6))
         (memory.copy (i32.add (local.get $n) (i32.const 6)) (local.get $in) (local.get $length))
         (i32.store8 (i32.add (local.get $n) (i32.add (local.get $length) (i32.const 6))) (i32.const 125))
         (i64.or
           (i64.shl (i64.extend_i32_u (local.get $n)) (i64.const 32))
-          (i64.extend_i32_u (i32.add (local.get $length) (i32.const 7))))"#,
+          (i64.extend_i32_u (i32.add (local.get $length) (i32.const 7))))",
     )
 }
 
@@ -60,7 +59,7 @@ fn nothing_is_carried_from_one_call_to_the_next() {
     let counting = plugin(
         "(global $seen (mut i32) (i32.const 0)) (table $t 4 funcref) (elem declare func $ok)",
         "",
-        r#"
+        "
         (if (global.get $seen) (then unreachable))
         (if (i32.load (i32.const 100000)) (then unreachable))
         (if (i32.load (i32.const 20000)) (then unreachable))
@@ -72,7 +71,7 @@ fn nothing_is_carried_from_one_call_to_the_next() {
         (table.set $t (i32.const 2) (ref.func $ok))
         (drop (memory.grow (i32.const 3)))
         (i32.store (i32.const 300000) (i32.const 1))
-        (return (call $ok))"#,
+        (return (call $ok))",
     );
     let instance = World::wat(&counting).start();
     for _ in 0..50 {
@@ -95,12 +94,12 @@ fn pieces_come_in_order_and_before_the_answer() {
     let streaming = plugin(
         "",
         text,
-        r#"
+        "
         (drop (call $emit (i32.const 4096) (i32.const 1)))
         (drop (call $emit (i32.const 4096) (i32.const 0)))
         (drop (call $emit (i32.const 4097) (i32.const 1)))
         (drop (call $emit (i32.const 4096) (i32.const 2)))
-        (return (call $ok))"#,
+        (return (call $ok))",
     );
     let instance = World::wat(&streaming).start();
     let mut pieces = Vec::new();
@@ -116,14 +115,14 @@ fn asking() -> String {
     plugin(
         "",
         text,
-        r#"
+        "
         (local.set $n (call $call (i32.const 4096) (i32.const 7) (i32.const 4103) (i32.const 16)))
         (memory.copy (i32.const 70000) (i32.const 4119) (i32.const 6))
         (if (i32.eqz (call $take (i32.const 70006) (local.get $n))) (then unreachable))
         (i32.store8 (i32.add (i32.const 70006) (local.get $n)) (i32.const 125))
         (i64.or
           (i64.const 300647710720000)
-          (i64.extend_i32_u (i32.add (local.get $n) (i32.const 7))))"#,
+          (i64.extend_i32_u (i32.add (local.get $n) (i32.const 7))))",
     )
 }
 

@@ -86,8 +86,7 @@ fn a_component_that_imports_nothing_is_a_plugin_too() {
 
 #[test]
 fn the_context_is_the_calls_own() {
-    // The action, the plugin, the sandbox, the session and the mode, then the configuration: each
-    // is copied behind the other with the tool's own quotes around it all.
+    // Where each lies, and what it is to be; given back as a failure, which is plain text.
     for (offset, wanted) in [
         (16, "action-1"),
         (24, "text-tools"),
@@ -113,11 +112,11 @@ fn the_context_is_the_calls_own() {
 }
 
 /// Makes the syscall and gives back what came: the value, or the failure's message.
-const ASK: &str = r#"
+const ASK: &str = "
     (call $call (i32.const 128) (i32.const 7) (i32.const 135) (i32.const 16) (i32.const 2048))
     (if (result i32) (i32.load8_u (i32.const 2048))
       (then (call $answer (i32.const 1) (i32.load (i32.const 2060)) (i32.load (i32.const 2064))))
-      (else (call $answer (i32.const 0) (i32.load (i32.const 2052)) (i32.load (i32.const 2056)))))"#;
+      (else (call $answer (i32.const 0) (i32.load (i32.const 2052)) (i32.load (i32.const 2056)))))";
 
 #[test]
 fn a_component_makes_syscalls_and_is_denied_them() {
@@ -132,11 +131,11 @@ fn a_component_makes_syscalls_and_is_denied_them() {
 
 #[test]
 fn a_component_streams_and_logs() {
-    let talking = r#"
+    let talking = "
         (call $log (i32.const 3) (i32.const 151) (i32.const 4))
         (drop (call $emit (i32.const 151) (i32.const 9)))
         (if (call $cancelled) (then unreachable))
-        (call $answer (i32.const 0) (i32.const 160) (i32.const 6))"#;
+        (call $answer (i32.const 0) (i32.const 160) (i32.const 6))";
     let instance = component(talking).start();
     let mut pieces = Vec::new();
     let call = call_of("try", json!({}));
@@ -235,11 +234,9 @@ fn a_component_without_the_interface_is_refused() {
 
 #[test]
 fn a_component_of_too_many_instances_is_refused() {
-    let module = r#"(core module $m (memory 1))"#;
-    let instances: String = (0..40)
-        .map(|number| format!("(core instance $i{number} (instantiate $m))"))
-        .collect();
-    let text = format!("(component {module} {instances})");
+    let module = "(core module $m (memory 1))";
+    let instance = "(core instance (instantiate $m))".repeat(40);
+    let text = format!("(component {module} {instance})");
     let refused = World::new(wat::parse_str(text).unwrap())
         .try_start()
         .err()

@@ -1,21 +1,20 @@
 //! Guests that mean harm: each ends in an error of its own, and its worker goes on.
 
-use crate::support::{OK, World, ask, call_of, packed, plugin, run};
+use crate::support::{World, ask, call_of, packed, plugin, run};
 use airlock_plugin::{CallError, StartError};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// A guest that does one of many things, by the first letter of its tool's argument: only the
-/// worker that has survived all of them answers the last.
+/// Lets a guest do harm three times; after each, the same worker answers a harmless call.
 fn contained(execute: &str, wanted: &CallError) {
     contained_with("", execute, wanted);
 }
 
 fn contained_with(more: &str, execute: &str, wanted: &CallError) {
-    // The first call does harm, the second, in the same worker, is to be answered.
+    // A call with long arguments is the harmless one.
     let both = format!(
-        r#"(if (i32.gt_u (local.get $length) (i32.const 260)) (then (return (call $ok))))
-        {execute}"#
+        "(if (i32.gt_u (local.get $length) (i32.const 260)) (then (return (call $ok))))
+        {execute}"
     );
     let world = World::wat(&plugin(more, "text", &both)).limits(|limits| {
         limits.fuel = 50_000_000;
@@ -249,11 +248,11 @@ fn a_flood_of_log_lines_is_cut_and_the_last_lines_are_kept() {
     let flood = plugin(
         "",
         "line\u{1b}[2J",
-        r#"
+        "
         (loop $again
           (call $log (i32.const 2) (i32.const 4096) (i32.const 8))
           (br_if $again (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 50000))))
-        (return (call $ok))"#,
+        (return (call $ok))",
     );
     let instance = World::wat(&flood).start();
     assert_eq!(ask(&*instance), Ok(json!("done")));
@@ -317,7 +316,6 @@ fn an_allocator_that_lies_is_an_error() {
         let wild = CallError::Protocol("`airlock_alloc` names memory that is not there".to_owned());
         assert_eq!(ask(&*instance), Err(wild), "{pointer}");
     }
-    assert!(OK.len() < 100);
 }
 
 #[test]

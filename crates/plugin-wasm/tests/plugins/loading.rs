@@ -205,9 +205,9 @@ fn a_program_that_does_not_start_is_no_plugin() {
 #[test]
 fn features_that_are_not_offered_are_refused() {
     for text in [
-        r#"(module (memory i64 1))"#,
-        r#"(module (memory 1) (memory 1))"#,
-        r#"(module (memory 1 1 shared))"#,
+        "(module (memory i64 1))",
+        "(module (memory 1) (memory 1))",
+        "(module (memory 1 1 shared))",
     ] {
         let said = refusal(text);
         assert!(said.contains("not valid"), "{text}: {said}");

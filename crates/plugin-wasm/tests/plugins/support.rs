@@ -9,6 +9,7 @@ use airlock_plugin_wasm::{CodeCache, Pipes, WasmHost};
 use airlock_sandbox::seccomp::Profile;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -109,10 +110,12 @@ pub(crate) fn spawn(workers: &Arc<Workers>, confine: &str, most: u64) -> io::Res
     })
 }
 
+type Answer = Box<dyn Fn(&str, &Value) -> Result<Value, CallbackError> + Send + Sync>;
+
 /// What a plugin asked the kernel, and what the kernel says.
 pub(crate) struct Kernel {
     pub(crate) asked: Mutex<Vec<(String, Value, Option<String>)>>,
-    pub(crate) answer: Box<dyn Fn(&str, &Value) -> Result<Value, CallbackError> + Send + Sync>,
+    pub(crate) answer: Answer,
 }
 
 impl Kernel {
@@ -301,7 +304,10 @@ pub(crate) const DESCRIPTION: &str =
 pub(crate) const OK: &str = r#"{"ok":"done"}"#;
 
 fn data(at: usize, text: &str) -> String {
-    let escaped: String = text.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    let escaped = text.bytes().fold(String::new(), |mut escaped, byte| {
+        let _ = write!(escaped, "\\{byte:02x}");
+        escaped
+    });
     format!("(data (i32.const {at}) \"{escaped}\")")
 }
 

@@ -118,12 +118,19 @@ fn ends(place: &Place, event: &Event, world: &World) -> Result<Phase, Guard> {
     })
 }
 
+/// A case: its name, where the session stands, what happens, what is so, where it leads.
+type Row<'w> = (
+    &'static str,
+    Mode,
+    Phase,
+    Progress,
+    Event,
+    &'w World,
+    Result<Phase, Guard>,
+);
+
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    clippy::type_complexity,
-    reason = "it is one table"
-)]
+#[expect(clippy::too_many_lines, reason = "one table, a row each")]
 fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     use Mode::{Debug, Explore, Strict};
     use Phase::{
@@ -208,7 +215,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     let elsewhere = World::changing(&[], &["src/b.rs"], &[]);
     let beyond = World::changing(&[], &["src/a.rs"], &["docs/a.md"]);
     #[rustfmt::skip]
-    let rows: Vec<(&str, Mode, Phase, Progress, Event, &World, Result<Phase, Guard>)> = vec![
+    let rows: Vec<Row<'_>> = vec![
         ("a task", Strict, Idle, none(), Event::Begin, &clean, Ok(Planning)),
         ("planned, strictly", Strict, Planning, none(), Event::PlanComplete, &clean, Ok(TestWriting)),
         ("planned, exploring", Explore, Planning, none(), Event::PlanComplete, &clean, Ok(Exploring)),

@@ -119,14 +119,18 @@ impl Desk {
         current.plugin_files().get(&path).copied()
     }
 
-    /// Which of workspace and user does not allow `capability`, if one does not.
+    /// Which of workspace and user does not allow all of `pattern`, if one does not.
     #[cfg(target_os = "linux")]
-    pub(super) fn closed(&self, capability: &str) -> Option<&'static str> {
+    pub(super) fn closed(&self, pattern: &str) -> Option<&'static str> {
         let current = self.store.current();
-        if !current.workspace_allow().contains(capability) {
+        let wanted = Pattern::parse(pattern);
+        let covers = |allowed: &CapabilitySet| {
+            wanted.as_ref().is_ok_and(|wanted| allowed.covers(wanted))
+        };
+        if !covers(current.workspace_allow()) {
             return Some("workspace");
         }
-        if !current.user_allow().contains(capability) {
+        if !covers(current.user_allow()) {
             return Some("user");
         }
         None

@@ -88,9 +88,12 @@ impl Vetted {
         };
         // Links are followed when it is granted; what is asked for and what it is must both pass.
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        // Whoever is given a directory is given what lies in it.
+        let below = if real.is_dir() { "/**" } else { "" };
         let gates = |path: &Path| {
-            let capability = format!("{right}.{}", path.display());
-            self.desk.closed(&capability)
+            let path = path.display().to_string();
+            let path = path.trim_end_matches('/');
+            self.desk.closed(&format!("{right}.{path}{below}"))
         };
         gates(&path).or_else(|| gates(&real))
     }

@@ -223,3 +223,24 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
         }
     }
 }
+
+#[test]
+fn leave_for_a_directory_alone_is_no_leave_for_what_lies_in_it() {
+    for (granted, want) in [
+        ("filesystem.read./usr/share", "not granted: workspace"),
+        ("filesystem.read./usr/share/**", ""),
+    ] {
+        let policy = format!(
+            "{TOOLS}workspace:\n  allow: [\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\", \"{granted}\"]\n"
+        );
+        let place = Place::governed(&policy, &[]);
+        let more = "  sandbox:\n    filesystem: { read_allow: [/usr/share] }\n";
+        let directory = place.beside("source");
+        write(&directory, &manifest(more), SCRIPT);
+        let kernel = open(&place);
+        let told = install(&kernel, &directory).value;
+        let problem = told["problem"].as_str().unwrap_or_default();
+        assert!(problem.contains(want), "{granted}: {told}");
+        assert_eq!(problem.is_empty(), want.is_empty(), "{granted}: {told}");
+    }
+}

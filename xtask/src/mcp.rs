@@ -1,5 +1,5 @@
 //! `mcp`: the server against what others wrote for MCP servers: the public conformance suite and
-//! the command line of the MCP Inspector.
+//! the command line of the MCP Inspector; and a server of others' as a plugin.
 //!
 //! Both come from npm, in the versions written down here, into the target directory. The suite calls
 //! tools by names of its own, so part of it runs against the `airlock` command and part against the
@@ -13,6 +13,20 @@ use std::process::{Child, Stdio};
 
 const CONFORMANCE: (&str, &str) = ("@modelcontextprotocol/conformance", "0.1.16");
 const INSPECTOR: (&str, &str) = ("@modelcontextprotocol/inspector", "2.12.0");
+/// The reference server, which runs as a plugin. Its manifest is among the examples.
+const STOCK: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
+/// What is asked of it, and what its answer holds.
+const STOCK_ASKED: &[(&str, &str, &str)] = &[
+    ("echo", r#"{"message": "hello"}"#, "Echo: hello"),
+    ("get-sum", r#"{"a": 19, "b": 23}"#, "42"),
+    // Its environment is that of its box.
+    ("get-env", "{}", "AIRLOCK_SOCKET"),
+    (
+        "get-structured-content",
+        r#"{"location": "Chicago"}"#,
+        "\"temperature\"",
+    ),
+];
 /// What the suite needs, where the machine's own is older.
 const NODE: (u32, &str) = (22, "22.23.3");
 
@@ -226,7 +240,33 @@ fn check(peers: &Peers) -> Result<Tally, Failure> {
     say("mcp: the Inspector, over stdio");
     let airlock = built("airlock").display().to_string();
     inspect(peers, &place, &[&airlock, "mcp", "serve"], &mut tally)?;
+    say("mcp: a stock server as a plugin, in a box");
+    stock(&mut tally)?;
     Ok(tally)
+}
+
+/// Has the host of plugins run the reference server.
+fn stock(tally: &mut Tally) -> Result<(), Failure> {
+    let example = [
+        "build",
+        "--package",
+        "airlock-plugin-mcp",
+        "--example",
+        "stock",
+    ];
+    run_command(&mut cargo(&example))?;
+    let directory = target().join("mcp-stock");
+    let manifest = root().join("examples/plugins/mcp-everything/plugin.yaml");
+    let copied = std::fs::copy(manifest, directory.join("plugin.yaml"));
+    copied.map_err(|error| Failure::new(format!("cannot write the manifest: {error}")))?;
+    for (tool, arguments, holds) in STOCK_ASKED {
+        let mut stock = command(built("examples/stock"));
+        stock.arg(&directory).args([tool, arguments]);
+        let answer = answer(&mut stock)?;
+        let passed = answer.success && answer.said.contains(holds);
+        tally.count(&format!("{} {tool}", STOCK.0), passed, &answer.said);
+    }
+    Ok(())
 }
 
 fn inspect(
@@ -316,12 +356,13 @@ impl Peers {
         if !own {
             wanted.push((&package, NODE.1));
         }
-        let there = |(name, version): &(&str, &str)| {
-            std::fs::read_to_string(module(name).join("package.json"))
-                .is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
-        };
+        let there = |wanted: &(&str, &str)| is_there(&directory, wanted);
         if !wanted.iter().all(there) {
             install(&directory, &wanted)?;
+        }
+        let stock = target().join("mcp-stock");
+        if !is_there(&stock, &STOCK) {
+            install(&stock, &[STOCK])?;
         }
         let node = if own {
             PathBuf::from("node")
@@ -362,6 +403,13 @@ impl Peers {
     }
 }
 
+/// Whether a package is installed in `directory`, in its version.
+fn is_there(directory: &Path, (name, version): &(&str, &str)) -> bool {
+    let package = directory.join("node_modules").join(name);
+    std::fs::read_to_string(package.join("package.json"))
+        .is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
+}
+
 /// Whether the machine's own `node` will do.
 fn own_node() -> bool {
     let version = command("node").arg("--version").output();
@@ -386,9 +434,10 @@ fn install(directory: &Path, wanted: &[(&str, &str)]) -> Result<(), Failure> {
     let cannot = |error| Failure::new(format!("cannot make `{}`: {error}", directory.display()));
     std::fs::create_dir_all(directory).map_err(cannot)?;
     let mut npm = command("npm");
-    // None of them needs a script of its own to work.
+    // None of them needs a script of its own to work, and no link of a plugin is followed.
     npm.args([
         "install",
+        "--no-bin-links",
         "--no-audit",
         "--no-fund",
         "--ignore-scripts",

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 struct Need {
+    /// A program, or the path of something else.
     program: &'static str,
     /// Debian's packages.
     packages: &'static [&'static str],
@@ -65,6 +66,28 @@ const NEEDS: &[Need] = &[
         why: "the independent audit verifier, and a toolchain",
     },
     Need {
+        program: "/usr/lib/python3/dist-packages/cryptography",
+        packages: &["python3-cryptography"],
+        why: "plugins in Python with mutual TLS, in tests",
+    },
+    Need {
+        program: "/usr/lib/python3/dist-packages/grpc",
+        packages: &["python3-grpcio", "python3-protobuf"],
+        why: "plugins in Python, in tests",
+    },
+    Need {
+        program: "/usr/share/gocode/src/github.com/hashicorp/go-plugin",
+        // The library's own package does not name what it needs.
+        packages: &[
+            "golang-github-hashicorp-go-plugin-dev",
+            "golang-github-oklog-run-dev",
+            "golang-golang-x-net-dev",
+            "golang-google-grpc-dev",
+            "golang-goprotobuf-dev",
+        ],
+        why: "a plugin in Go on HashiCorp's library, in tests and the bench",
+    },
+    Need {
         program: "rg",
         packages: &["ripgrep"],
         why: "the peer that search is held against",
@@ -92,7 +115,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         [] => install(&missing),
         ["--check"] => {
             for need in NEEDS {
-                let found = if on_path(need.program) {
+                let found = if is_there(need.program) {
                     "found"
                 } else {
                     "missing"
@@ -110,7 +133,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 fn missing() -> Vec<&'static Need> {
-    NEEDS.iter().filter(|need| !on_path(need.program)).collect()
+    NEEDS
+        .iter()
+        .filter(|need| !is_there(need.program))
+        .collect()
+}
+
+fn is_there(program: &str) -> bool {
+    if program.starts_with('/') {
+        Path::new(program).exists()
+    } else {
+        on_path(program)
+    }
 }
 
 fn on_path(program: &str) -> bool {
@@ -226,6 +260,12 @@ mod tests {
             !found_in(OsStr::new("/usr"), "bin"),
             "a directory is no program"
         );
+    }
+
+    #[test]
+    fn a_path_is_there_if_something_is() {
+        assert!(is_there("/usr"));
+        assert!(!is_there("/usr/no-such-library"));
     }
 
     #[test]

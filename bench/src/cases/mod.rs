@@ -4,6 +4,7 @@ mod audit;
 mod capability;
 mod decision;
 mod kernel;
+mod plugin_grpc;
 mod sandbox;
 mod stage;
 mod token;
@@ -75,6 +76,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "exec",
         about: "exec.run on the whole road in a sandbox that lasts",
         run: kernel::exec,
+    },
+    Case {
+        name: "grpc",
+        about: "a gRPC plugin in its box against the same program without Airlock",
+        run: plugin_grpc::run,
     },
     Case {
         name: "sanitise",

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 
 /// Give AI agents real work without giving them the machine.
 #[derive(Debug, Parser)]
-#[command(
-    name = "airlock",
-    version,
-    arg_required_else_help = true,
-    propagate_version = true
-)]
+#[command(name = "airlock", version, propagate_version = true)]
 #[command(after_help = "Examples:
+  airlock                  a session with an agent in this directory
+  airlock run 'add error handling to parse_config'
   airlock demo
   airlock init
   airlock exec -- make test
@@ -25,7 +22,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -50,6 +47,16 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Let an agent do a task here; without one, talk with it
+    #[command(after_help = "Examples:
+  airlock run 'add error handling to parse_config'
+  airlock run --mode explore --model local 'try another parser'
+  airlock run --json 'list what is untested'
+
+`airlock \"TWO WORDS\"` is short for it. What the agent writes lands in a stage.
+Exit codes: 0 done, 1 failed, 2 usage, 3 denied, 4 needs a person, 130
+interrupted.")]
+    Run(crate::commands::agent::RunArgs),
     /// Show the whole road on a sample project, offline
     #[command(after_help = "Example:
   airlock demo             leaves nothing behind")]
@@ -172,6 +179,15 @@ Files that were changed since stay as they are.")]
   airlock workflow resume 0198c1f2"
     )]
     Workflow(crate::commands::workflow::Arguments),
+    /// Make, install and steer plugins: third-party tools, boxed in
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  airlock plugin new word-count --lang python
+  airlock plugin install ./word-count
+  airlock plugin call word-count count text='one two'"
+    )]
+    Plugin(crate::commands::plugin::Arguments),
     /// List, describe and call tools on the road
     #[command(
         subcommand,
@@ -223,6 +239,9 @@ Files that were changed since stay as they are.")]
     /// Change files of a stage, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock file-worker")]
     FileWorker,
+    /// Make one request over a connection of the kernel's, in its sandbox
+    #[command(hide = true, after_help = "Example:\n  airlock request-worker")]
+    RequestWorker,
     /// Serve one Wasm plugin, in its sandbox
     #[command(hide = true, after_help = "Example:\n  airlock wasm-worker")]
     WasmWorker,

@@ -2,7 +2,8 @@
 //!
 //! Nothing here can widen what policy allows. Order, high to low: flags, `AIRLOCK_*` variables, the
 //! workspace's trusted `.airlock/config.yaml`, the user's own file, defaults. Files are flat: one
-//! `key: value` a line.
+//! `key: value` a line, but for the list of `models`, which only the user's own file may have: it
+//! says where keys come from and where questions go.
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
@@ -49,7 +50,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         check: |value| value.parse().is_ok_and(|threads: u32| threads <= 256),
     },
     Setting {
-        key: OWN_ONLY,
+        key: EXPERIMENTAL,
         default: "",
         about: "experimental adapters that are switched on",
         accepts: "ids of adapters with commas between them",
@@ -58,10 +59,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
             value.len() <= 1_000 && value.chars().all(plain)
         },
     },
+    Setting {
+        key: CERTIFICATES,
+        default: "",
+        about: "a file of authorities that requests of adapters trust besides the public ones",
+        accepts: "the absolute path of a PEM file",
+        check: |value| value.is_empty() || value.starts_with('/'),
+    },
 ];
 
+const EXPERIMENTAL: &str = "adapters.experimental";
+const CERTIFICATES: &str = "adapters.certificates";
+
 /// What only the person's own configuration says: a workspace could switch on what it brought.
-const OWN_ONLY: &str = "adapters.experimental";
+const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES];
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +100,8 @@ impl fmt::Display for Origin {
 #[derive(Debug)]
 pub(crate) struct Config {
     values: BTreeMap<&'static str, (String, Origin)>,
+    /// The list of models as it stands in the user's own file.
+    models: Option<String>,
 }
 
 impl Config {
@@ -99,9 +112,9 @@ impl Config {
         color: Option<&str>,
     ) -> Result<Self, Failure> {
         let user = place.user_config();
-        let user_values = match std::fs::read(&user) {
+        let (user_values, models) = match std::fs::read(&user) {
             Ok(bytes) => parse(&bytes, &user.display().to_string())?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (BTreeMap::new(), None),
             Err(error) => {
                 return Err(
                     Failure::new(Kind::Failed, format!("cannot read {}", user.display()))
@@ -111,7 +124,10 @@ impl Config {
             }
         };
         let workspace_values = match workspace {
-            Some(bytes) => parse(bytes, airlock_kernel::CONFIG_FILE)?,
+            Some(bytes) => match parse(bytes, airlock_kernel::CONFIG_FILE)? {
+                (values, None) => values,
+                (_, Some(_)) => return Err(not_a_workspaces()),
+            },
             None => BTreeMap::new(),
         };
         let mut values = BTreeMap::new();
@@ -121,7 +137,7 @@ impl Config {
                 value = (text.clone(), Origin::User(user.clone()));
             }
             let theirs = workspace_values.get(setting.key);
-            if let Some(text) = theirs.filter(|_| setting.key != OWN_ONLY) {
+            if let Some(text) = theirs.filter(|_| !OWN_ONLY.contains(&setting.key)) {
                 value = (text.clone(), Origin::Workspace);
             }
             let name = variable_name(setting.key);
@@ -135,7 +151,12 @@ impl Config {
             }
             values.insert(setting.key, value);
         }
-        Ok(Self { values })
+        Ok(Self { values, models })
+    }
+
+    /// The list of models in the user's own file, as YAML.
+    pub(crate) fn models(&self) -> Option<&str> {
+        self.models.as_deref()
     }
 
     /// Every setting with its value and origin, in order of name.
@@ -163,8 +184,24 @@ impl Config {
 
     /// The experimental adapters that are switched on.
     pub(crate) fn experimental(&self) -> std::collections::BTreeSet<String> {
-        let ids = self.get(OWN_ONLY).split(',').map(str::trim);
+        let ids = self.get(EXPERIMENTAL).split(',').map(str::trim);
         ids.filter(|id| !id.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The authorities that requests trust besides the public ones.
+    pub(crate) fn certificates(&self) -> Result<String, Failure> {
+        let path = self.get(CERTIFICATES);
+        if path.is_empty() {
+            return Ok(String::new());
+        }
+        std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(
+                Kind::Failed,
+                format!("cannot read the certificates in `{path}`"),
+            )
+            .why(error)
+            .fix("make it readable, or change it: `airlock config set adapters.certificates FILE`")
+        })
     }
 
     pub(crate) fn search_threads(&self) -> usize {
@@ -210,13 +247,48 @@ fn shorten(text: &str) -> String {
     airlock_kernel::sanitise_line(text, 60)
 }
 
-fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure> {
+/// A workspace must not say where keys come from, nor whom they are sent to.
+fn not_a_workspaces() -> Failure {
+    let file = airlock_kernel::CONFIG_FILE;
+    Failure::new(Kind::Usage, format!("{file} sets `models`"))
+        .why("models have keys and addresses, which a workspace does not get to choose")
+        .fix("move them to your own configuration; `airlock config path` says where it is")
+}
+
+/// Takes the block of `models` out of a file, and leaves empty lines in its place, so that the
+/// others keep their numbers.
+fn without_models(text: &str) -> (String, Option<String>) {
+    let mut flat = String::new();
+    let mut block: Option<String> = None;
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("models:") {
+            inside = true;
+        } else if !line.is_empty() && !line.starts_with([' ', '\t', '-', '#']) {
+            inside = false;
+        }
+        if inside {
+            let block = block.get_or_insert_default();
+            block.push_str(line);
+            block.push('\n');
+        } else {
+            flat.push_str(line);
+        }
+        flat.push('\n');
+    }
+    (flat, block)
+}
+
+type Parsed = (BTreeMap<String, String>, Option<String>);
+
+fn parse(bytes: &[u8], source: &str) -> Result<Parsed, Failure> {
     let invalid = |why: String| {
         Failure::new(Kind::Usage, format!("cannot read configuration {source}"))
             .why(why)
             .fix("write one `key: value` a line; `airlock config show` lists the keys")
     };
     let text = std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
+    let (text, models) = without_models(text);
     let mut values = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -240,7 +312,7 @@ fn parse(bytes: &[u8], source: &str) -> Result<BTreeMap<String, String>, Failure
             )));
         }
     }
-    Ok(values)
+    Ok((values, models))
 }
 
 /// Sets `key` in the user's file, leaving every other line as it is.
@@ -297,6 +369,23 @@ mod tests {
         set(&path, "color", "always").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "# mine\ncolor: always\nsearch.threads: 2\n");
+    }
+
+    #[test]
+    fn the_list_of_models_stands_apart_and_stays_as_it_is() {
+        let list = "models:\n  - name: a\n    provider: openai\n\n  # mine\n- name: b\n";
+        let text = format!("color: never\n{list}search.threads: 2\n");
+        let (values, models) = parse(text.as_bytes(), "test").unwrap();
+        assert_eq!(values.len(), 2);
+        assert_eq!(models.as_deref(), Some(list));
+        let wrong = parse(format!("{list}colour: x\n").as_bytes(), "f").unwrap_err();
+        assert!(wrong.what().contains("f:7"), "{}", wrong.what());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.yaml");
+        std::fs::write(&path, &text).unwrap();
+        set(&path, "color", "always").unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(after, text.replace("never", "always"));
     }
 
     #[test]

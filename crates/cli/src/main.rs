@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod config;
 mod failure;
+mod models;
 mod output;
 mod place;
 mod review;
@@ -18,7 +19,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(usage::spelt_out(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => {
             return refuse(&error);

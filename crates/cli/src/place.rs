@@ -59,13 +59,21 @@ impl Place {
 
     /// What the process tier must know.
     pub(crate) fn machine(&self) -> Machine {
+        Machine {
+            own: self.own(),
+            ..Self::machine_here()
+        }
+    }
+
+    /// The person's home and environment, with nothing of Airlock's own.
+    pub(crate) fn machine_here() -> Machine {
         let home = variable("HOME").map(PathBuf::from);
         Machine {
             // A home has to have a name inside, also for those who have none.
             home: home
                 .filter(|home| home.is_absolute())
                 .unwrap_or_else(|| PathBuf::from("/home/user")),
-            own: self.own(),
+            own: Vec::new(),
             environment: environment(),
         }
     }

@@ -15,6 +15,23 @@ use std::ffi::OsString;
 /// As much of a mistyped word as helps to recognise it.
 const SHOWN: usize = 60;
 
+/// `line` with `run` before a task that stands where a command would: no command has a space in it.
+pub(crate) fn spelt_out(mut line: Vec<OsString>) -> Vec<OsString> {
+    let mut value_follows = false;
+    let at = line.iter().skip(1).position(|word| {
+        let is_value = std::mem::take(&mut value_follows);
+        value_follows = word == "--workspace" || word == "--color";
+        !is_value && !word.as_encoded_bytes().starts_with(b"-")
+    });
+    if let Some(at) = at.map(|at| at + 1)
+        && let Some(word) = line.get(at)
+        && word.to_string_lossy().trim().contains(char::is_whitespace)
+    {
+        line.insert(at, OsString::from("run"));
+    }
+    line
+}
+
 /// The failure that `error` over `line` is; nothing where it is an answer, such as help.
 pub(crate) fn failure(error: &clap::Error, line: &[OsString]) -> Option<Failure> {
     let value = || quoted(error, ContextKind::InvalidValue);
@@ -171,6 +188,28 @@ mod tests {
             assert_eq!(failure.what(), what, "{line:?}");
             let last = failure.fixes().last().unwrap_or_default();
             assert!(last.starts_with("see: airlock"), "{line:?}: {last}");
+        }
+    }
+
+    #[test]
+    fn two_words_are_a_task_and_one_is_a_command() {
+        for (line, want) in [
+            (&["airlock", "fix it"][..], Some(1)),
+            (&["airlock", "--json", "fix it"], Some(2)),
+            (&["airlock", "--workspace", "a b", "fix it"], Some(3)),
+            (&["airlock", "--workspace=a b", "fix it"], Some(2)),
+            (&["airlock", "--workspace", "a b", "init"], None),
+            (&["airlock", "run", "fix it"], None),
+            (&["airlock", "init"], None),
+            (&["airlock", " init "], None),
+            (&["airlock"], None),
+        ] {
+            let given: Vec<OsString> = line.iter().map(OsString::from).collect();
+            let mut expected = given.clone();
+            if let Some(at) = want {
+                expected.insert(at, OsString::from("run"));
+            }
+            assert_eq!(spelt_out(given), expected, "{line:?}");
         }
     }
 

@@ -15,8 +15,10 @@ mod support;
 #[path = "../../../tests/tools/every.rs"]
 mod every;
 mod cases {
+    mod agent;
     mod approvals;
     mod audit;
+    mod bootstrap;
     mod both_ways;
     mod color;
     mod config;
@@ -32,6 +34,7 @@ mod cases {
     mod machine;
     mod mcp;
     mod merge;
+    mod plugin;
     mod policy;
     mod review;
     mod session;

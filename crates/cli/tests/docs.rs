@@ -34,6 +34,7 @@ const PROJECT: &[(&str, &str)] = &[
 const PAGES: &[&str] = &[
     "README.md",
     "docs/adapters.md",
+    "docs/agent.md",
     "docs/approvals.md",
     "docs/audit.md",
     "docs/bootstrap.md",
@@ -41,6 +42,8 @@ const PAGES: &[&str] = &[
     "docs/doctor.md",
     "docs/mcp.md",
     "docs/performance.md",
+    "docs/phases.md",
+    "docs/plugins.md",
     "docs/policy.md",
     "docs/protocol.md",
     "docs/sessions.md",

@@ -358,10 +358,29 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "ask for the next phase",
     ),
     row(
+        "phase.status",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "show where a session stands",
+    ),
+    row(
+        "phase.commit",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "ask for the merge of what was reviewed",
+    ),
+    row(
         "phase.request_exemption",
         Fixed("sessions.write.self"),
         &[Control],
         "ask for an exemption",
+    ),
+    row("plugin.list", Fixed("plugin.read"), &[Read], "list plugins"),
+    row(
+        "plugin.show",
+        Fixed("plugin.read"),
+        &[Read],
+        "show a plugin",
     ),
     row(
         "plugin.install",

@@ -1,7 +1,7 @@
 //! Agents: who a model is to be, with which tools, for how much.
 
-use crate::yaml::{DefinitionError, Mapping, Names, Node, Problems, code, documents, read, text};
 use airlock_core::Span;
+use airlock_yaml::{DefinitionError, Mapping, Names, Node, Problems, code, documents, read, text};
 use serde::Serialize;
 
 /// Longest system part.
@@ -55,7 +55,7 @@ impl Agent {
             let what = "an agent is one YAML document that is not empty";
             problems.error(
                 code::MISSING,
-                crate::yaml::Spot::default(),
+                airlock_yaml::Spot::default(),
                 what,
                 "begin with `agent: 1`",
             );

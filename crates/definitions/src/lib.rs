@@ -7,9 +7,7 @@
 
 mod adapter;
 mod agent;
-mod schema;
 mod workflow;
-mod yaml;
 
 pub use adapter::{
     Adapter, AdapterFile, Api, ArgumentError, Call, CheckFailure, Cli, ErrorCase, Example, Fixture,
@@ -17,8 +15,7 @@ pub use adapter::{
     Samples, Sandbox, Status, Summary, Unresolved, check_samples, resolve,
 };
 pub use agent::{Agent, Budget};
-pub use schema::{Mismatch, Schema};
+pub use airlock_yaml::{CODES, DefinitionError, Mismatch, Schema};
 pub use workflow::{
     Condition, Expression, LookupError, Scope, Step, StepKind, Workflow, WorkflowLimits,
 };
-pub use yaml::{CODES, DefinitionError};

@@ -25,6 +25,11 @@ pub struct Cancel {
     program: Arc<Mutex<Option<Arc<dyn Steering>>>>,
 }
 
+/// Whether the call this thread is on was taken back.
+pub(crate) fn is_set() -> bool {
+    COVERING.with_borrow(|covering| covering.as_ref().is_some_and(Cancel::is_cancelled))
+}
+
 impl Cancel {
     /// For a call that is wanted, as yet.
     pub fn new() -> Self {

@@ -25,6 +25,8 @@ pub struct OwnDefinitions {
     pub directory: Option<PathBuf>,
     /// Experimental adapters that are switched on.
     pub experimental: BTreeSet<String>,
+    /// Authorities to trust besides the public ones when a request is made, as PEM.
+    pub certificates: String,
 }
 
 /// Where a definition comes from.

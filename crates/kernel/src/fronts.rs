@@ -22,10 +22,12 @@ pub enum Front {
     Mcp,
     /// An HTTP client.
     Server,
+    /// A plugin: which one is in [`Whence::plugin`], and its manifest is its own.
+    Plugin,
 }
 
 impl Front {
-    /// Every front.
+    /// Every front of our own.
     pub const ALL: [Self; 4] = [Self::Cli, Self::Agent, Self::Mcp, Self::Server];
 
     /// The front's name as a plugin.
@@ -35,6 +37,7 @@ impl Front {
             Self::Agent => "agent",
             Self::Mcp => "mcp",
             Self::Server => "server",
+            Self::Plugin => "plugin",
         }
     }
 
@@ -42,6 +45,8 @@ impl Front {
     pub const fn allow(self) -> &'static [&'static str] {
         match self {
             Self::Cli => &["*"],
+            // Each has what its own manifest says.
+            Self::Plugin => &[],
             Self::Agent | Self::Mcp | Self::Server => &[
                 "filesystem.*",
                 "exec.run.sandboxed",
@@ -61,7 +66,7 @@ impl Front {
     pub const fn deny(self) -> &'static [&'static str] {
         match self {
             Self::Cli => &[],
-            Self::Agent | Self::Mcp | Self::Server => {
+            Self::Agent | Self::Mcp | Self::Server | Self::Plugin => {
                 &["policy.*", "approvals.*", "trust.*", "plugin.*", "audit.*"]
             }
         }
@@ -82,6 +87,8 @@ pub struct Whence {
     pub peer: Option<Peer>,
     /// The sandbox it asks from.
     pub sandbox: Option<SandboxId>,
+    /// The plugin that asks, where the front is one.
+    pub plugin: Option<PluginName>,
     /// The home and the environment of the person who asks; absent: the kernel's own.
     pub machine: Option<Machine>,
 }
@@ -131,12 +138,19 @@ impl Local {
         session: Option<SessionId>,
         tags: Vec<TagName>,
     ) -> Result<Caller, IdError> {
+        let plugin = match (front, &whence.plugin) {
+            (Front::Plugin, Some(plugin)) => plugin.clone(),
+            // A plugin nobody named is registered under no name, and so has no capability.
+            (Front::Cli | Front::Agent | Front::Mcp | Front::Server | Front::Plugin, _) => {
+                PluginName::new(front.as_str())?
+            }
+        };
         Ok(Caller {
             tenant: self.tenant.clone(),
             user: self.user.clone(),
             workspace: workspace.clone(),
             session,
-            plugin: PluginName::new(front.as_str())?,
+            plugin,
             tags,
             peer: Some(whence.peer.unwrap_or(self.peer)),
             sandbox: whence.sandbox.clone(),

@@ -10,6 +10,7 @@ use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local, Whence};
 use crate::hold::StateHold;
+use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Sandboxes, StageHold, Warm};
 use crate::road::{Call, Turns};
@@ -100,7 +101,8 @@ pub enum StartError {
 /// One opened kernel.
 pub struct Kernel {
     store: Arc<PolicyStore>,
-    enforcer: Enforcer,
+    enforcer: Arc<Enforcer>,
+    plugins: Arc<Plugins>,
     hold: Arc<StateHold>,
     tokens: TokenAuthority,
     state_home: PathBuf,
@@ -142,7 +144,7 @@ impl Kernel {
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
-        let enforcer = enforcer()?;
+        let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
         let hold = Arc::new(StateHold::new(
             store.workspace().state().path().to_owned(),
@@ -152,9 +154,12 @@ impl Kernel {
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
+        let plugins = Plugins::new(&config.state_home, &store, &enforcer);
+        plugins.register(&mut registry);
         let kernel = Self {
             store,
             enforcer,
+            plugins,
             hold,
             tokens: TokenAuthority::new(rand::random()),
             state_home: config.state_home,
@@ -185,6 +190,7 @@ impl Kernel {
     /// Lets this kernel run programs, in sandboxes on `machine`.
     #[must_use]
     pub fn on(mut self, machine: Machine) -> Self {
+        self.plugins.on(&machine);
         self.machine = Some(machine);
         if self.lifetime == Lifetime::Long && !self.sandboxes.has_reserve() {
             self.sandboxes = Sandboxes::in_reserve(None);
@@ -204,7 +210,9 @@ impl Kernel {
     #[must_use]
     pub fn defining(mut self, own: &OwnDefinitions) -> Self {
         self.definitions = Definitions::load(own, &self.store.current());
-        adapters::register(&mut self.registry, &mut self.definitions, own, &self.store);
+        let worker = self.file_worker.as_ref();
+        let (registry, store) = (&mut self.registry, &self.store);
+        adapters::register(registry, &mut self.definitions, own, store, worker);
         self
     }
 
@@ -267,6 +275,7 @@ impl Kernel {
 
     /// Flushes the log. Dropping does the same but cannot report a failure.
     pub fn close(self) -> Result<(), AppendError> {
+        self.plugins.shutdown();
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
         }
@@ -277,8 +286,20 @@ impl Kernel {
         &self.store
     }
 
+    pub(crate) fn store_shared(&self) -> Arc<PolicyStore> {
+        Arc::clone(&self.store)
+    }
+
+    pub(crate) fn hold_shared(&self) -> Arc<StateHold> {
+        Arc::clone(&self.hold)
+    }
+
     pub(crate) fn enforcer(&self) -> &Enforcer {
         &self.enforcer
+    }
+
+    pub(crate) fn plugins(&self) -> &Arc<Plugins> {
+        &self.plugins
     }
 
     /// A fresh name for one action.
@@ -365,7 +386,16 @@ impl Kernel {
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
-        let tags = policy.tags(front.as_str(), self.local.user());
+        let tags = match (front, &whence.plugin) {
+            (Front::Plugin, Some(plugin)) => {
+                let mut tags = policy.tags(plugin.as_str(), self.local.user());
+                tags.extend(self.plugins.tags(plugin));
+                tags
+            }
+            (Front::Cli | Front::Agent | Front::Mcp | Front::Server | Front::Plugin, _) => {
+                policy.tags(front.as_str(), self.local.user())
+            }
+        };
         self.local.caller(
             front,
             whence,

@@ -18,6 +18,8 @@ mod fronts;
 mod hold;
 mod kernel;
 mod person;
+mod phases;
+mod plugins;
 mod policy_store;
 mod preview;
 mod process;
@@ -40,10 +42,13 @@ pub use clock::Clock;
 pub use definitions::{
     AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
 };
-pub use extensions::{ExtensionProblem, WorkerProgram, serve_worker};
+pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worker};
 pub use fronts::{Front, Whence};
 pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
+#[cfg(target_os = "linux")]
+pub use plugins::{Hosting, MakeHosts};
+pub use plugins::{PluginRoad, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

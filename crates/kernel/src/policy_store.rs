@@ -18,6 +18,7 @@ use airlock_policy::{
 };
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -117,6 +118,7 @@ pub struct PolicyInForce {
     source: Arc<[u8]>,
     extensions: Vec<Arc<Listed>>,
     definitions: Vec<(String, Arc<[u8]>)>,
+    plugin_files: BTreeMap<String, Digest>,
 }
 
 /// Where a policy is in force, and for whom.
@@ -156,12 +158,18 @@ impl PolicyInForce {
             source: source.into(),
             extensions,
             definitions: Vec::new(),
+            plugin_files: BTreeMap::new(),
         })
     }
 
     /// The adapters, workflows and agents that were approved together with this policy.
     pub(crate) fn definitions(&self) -> &[(String, Arc<[u8]>)] {
         &self.definitions
+    }
+
+    /// The files of the workspace's plugins that were approved together with this policy.
+    pub(crate) fn plugin_files(&self) -> &BTreeMap<String, Digest> {
+        &self.plugin_files
     }
 
     /// Starts every extension and says which cannot be asked.
@@ -209,6 +217,16 @@ impl PolicyInForce {
         now: Timestamp,
     ) -> Decision {
         self.engine.decide(request, token, now)
+    }
+
+    /// The same for what is excepted from the rules on a session's state.
+    pub(crate) fn decide_past_phases(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+    ) -> Decision {
+        self.engine.decide_past_phases(request, token, now)
     }
 
     /// Why `decision` came out as it did, and what would change it.
@@ -558,6 +576,7 @@ fn load(here: Here<'_>) -> Result<PolicyInForce, StartError> {
     })?;
     let mut current = PolicyInForce::new(loaded.policy, origin, bytes, &trust.approved(), here)?;
     current.definitions = trust.definitions().to_vec();
+    current.plugin_files = trust.plugin_files();
     Ok(current)
 }
 

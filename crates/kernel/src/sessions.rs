@@ -70,7 +70,8 @@ impl Kernel {
             }
         }
         caller.mode = Some(session.mode);
-        caller.phase = Some(session.phase);
+        // A session that is not held to the discipline stands nowhere in it.
+        caller.phase = session.progress.is_some().then_some(session.phase);
         Ok(Some(session))
     }
 

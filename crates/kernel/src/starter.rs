@@ -201,6 +201,7 @@ impl Starter {
             "
   - name: write-project-files
     match: {{ effect: [write, delete], path_glob: {} }}
+    except: [{{ syscall: [merge.apply, merge.undo] }}]
     action: allow
     reason: source, tests and documentation are what an agent is here for
     constraints: {{ require_sandbox: process, max_file_size: 1MiB }}
@@ -339,6 +340,11 @@ const TAIL: &str = "
     match: { syscall: [merge.apply, merge.undo, git.commit] }
     action: require_review
     reason: the real tree changes only when a person agrees
+
+  - name: ask-own-models
+    match: { plugin: cli, syscall: model.chat }
+    action: allow
+    reason: the person configured whom to ask
 
   - name: steer-own-session
     match: { syscall: [\"session.*\", \"plan.*\", \"phase.*\"] }

@@ -50,6 +50,7 @@ fn own(place: &Place) -> OwnDefinitions {
     OwnDefinitions {
         directory: Some(place.beside("config")),
         experimental: BTreeSet::new(),
+        certificates: String::new(),
     }
 }
 
@@ -450,7 +451,7 @@ fn experimental_ones_are_switched_on_by_name_only() {
 }
 
 #[test]
-fn requests_are_checked_and_decided_but_no_socket_is_opened() {
+fn requests_are_checked_and_decided_before_a_worker_is_looked_for() {
     let api = "adapter: 1\nid: api\nname: items\ntool: web.items\ntype: api\n---\nsummary: Items\nversion: 1.0.0\nstatus: active\n---\n\
 interface: { input: { type: object, required: [id], properties: { id: { type: string } } } }\n\
 api: { method: GET, url: 'https://api.example.com/items/{id}' }\n";

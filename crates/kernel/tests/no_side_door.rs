@@ -60,7 +60,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if reads.contains(&tool) {
         return "done";
     }
-    let own = ["exec.own", "workflow.confirm", "agent.invoke"].contains(&tool);
+    let own = ["exec.own", "workflow.confirm", "agent.invoke", "model.chat"].contains(&tool);
     if (own || tool.starts_with("approval.")) && front != Front::Cli {
         return "unknown_tool";
     }
@@ -76,11 +76,15 @@ fn expected(front: Front, tool: &str) -> &'static str {
         return "denied";
     }
     match tool {
-        "policy.update" | "trust.approve" | "workflow.confirm" => "review",
+        "policy.update" | "trust.approve" | "workflow.confirm" | "plugin.install"
+        | "plugin.enable" => "review",
         "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
-        | "approval.read" => "done",
+        | "approval.read" | "plugin.list" => "done",
+        // There is no such plugin.
+        other if other.starts_with("plugin.") => "plugin_unknown",
         // No rule of this policy allows running anything, or names a session's own view.
-        "exec.own" | "agent.invoke" | "session.policy" | "session.log" => "denied",
+        other if other.starts_with("phase.") || other == "plan.complete" => "denied",
+        "exec.own" | "agent.invoke" | "model.chat" | "session.policy" | "session.log" => "denied",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.

@@ -78,6 +78,7 @@ fn open(place: &Place) -> Kernel {
     let own = OwnDefinitions {
         directory: Some(place.beside("config")),
         experimental: BTreeSet::new(),
+        certificates: String::new(),
     };
     let kernel = place.open().on(machine).defining(&own);
     assert!(

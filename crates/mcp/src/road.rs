@@ -62,7 +62,7 @@ impl Road for Kernel {
         let tools = self.registry().list();
         Ok(tools
             .filter(|tool| tool.open_to(Front::Mcp))
-            .filter_map(|tool| info(tool.spec()))
+            .filter_map(|tool| info(tool.spec(), tool.schema()))
             .collect())
     }
 
@@ -99,11 +99,11 @@ pub fn begun(outcome: &Outcome) -> Option<SessionId> {
 }
 
 /// The tool, unless no policy could ever let this front use it.
-fn info(spec: &ToolSpec) -> Option<ToolInfo> {
+fn info(spec: &ToolSpec, schema: Value) -> Option<ToolInfo> {
     let info = ToolInfo {
         name: spec.name.to_owned(),
         summary: spec.summary.to_owned(),
-        schema: (spec.schema)(),
+        schema,
         examples: spec.examples.iter().map(ToString::to_string).collect(),
         read_only: spec.read_only,
         effects: EffectSet::of(&[]),

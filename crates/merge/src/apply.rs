@@ -1,13 +1,15 @@
 //! Carries a journal out. It may be carried out any number of times, each from wherever the last
 //! one stopped: what to do next is told from the tree alone.
 //!
-//! What goes goes first, deepest path first; then directories come, then files and links, then the
-//! modes of directories, which may take away the right to do any of this. A file is written beside
+//! What goes goes first, deepest path first; then directories come, then git's objects, then files
+//! and links, then the modes of directories, which may take away the right to do any of this, and
+//! last the refs of git. A file is written beside
 //! its place and exchanged with what is there; what came out must be what was to go, or it is put
 //! back.
 
 use crate::Moment;
 use crate::entry::Entry;
+use crate::git;
 use crate::journal::{Journal, new_content};
 use crate::node::Node;
 use crate::outcome::{EntryResult, Result as EntryOutcome};
@@ -53,8 +55,14 @@ pub(crate) fn carry_out(
     let comes = |entry: &Entry| entry.after.is_directory() && !entry.before.is_directory();
     work.each(false, comes, Work::make);
     let fills = |entry: &Entry| matches!(entry.after, Node::File { .. } | Node::Symlink { .. });
-    work.each(false, fills, Work::put);
+    let is_object = |entry: &Entry| git::is_object(entry.path.as_path());
+    work.each(false, |entry| fills(entry) && is_object(entry), Work::put);
+    let plain = |entry: &Entry| fills(entry) && !is_object(entry) && !git::is_ref(entry);
+    work.each(false, plain, Work::put);
     work.each(true, |entry| entry.after.is_directory(), Work::set_mode);
+    let whole = work.has_objects();
+    let moves = |entry: &Entry| fills(entry) && git::is_ref(entry);
+    work.each(false, moves, if whole { Work::put } else { Work::orphaned });
     work.sync();
     let results = journal.entries.iter().zip(work.ended);
     Ok(results
@@ -130,8 +138,56 @@ impl Work<'_> {
         }
     }
 
+    /// Whether every object came.
+    fn has_objects(&self) -> bool {
+        let mut entries = self.journal.entries.iter().zip(&self.ended);
+        entries.all(|(entry, ended)| !git::is_object(entry.path.as_path()) || ended.is_none())
+    }
+
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "a step like any other"
+    )]
+    fn orphaned(&self, _: usize, _: &Entry) -> io::Result<Step> {
+        Ok(Step::Conflict("what it would name could not be brought"))
+    }
+
+    /// Moves a ref while git keeps off it.
+    fn locked(
+        &self,
+        index: usize,
+        entry: &Entry,
+        step: fn(&Self, usize, &Entry) -> io::Result<Step>,
+    ) -> io::Result<Step> {
+        let Some(spot) = self.spot(entry)? else {
+            return Ok(Step::Conflict("the directory it belongs in is not there"));
+        };
+        let Some(lock) = git::Lock::take(&spot, &entry.path, &self.journal.id)? else {
+            return Ok(Step::Conflict("git is at work on it"));
+        };
+        (self.moment)("locked");
+        // A ref without a file of its own has its value elsewhere.
+        let packed = entry.before == Node::Absent
+            && git::packed_refs(self.journal.root.as_path()) != self.journal.packed_refs;
+        let moved = if packed && spot.node()?.0 == Node::Absent {
+            Ok(Step::Conflict(CHANGED))
+        } else {
+            step(self, index, entry)
+        };
+        lock.release()?;
+        moved
+    }
+
     /// Takes away what goes.
     fn clear(&self, index: usize, entry: &Entry) -> io::Result<Step> {
+        if git::is_ref(entry) {
+            return self.locked(index, entry, Self::clear_unlocked);
+        }
+        self.clear_unlocked(index, entry)
+    }
+
+    fn clear_unlocked(&self, index: usize, entry: &Entry) -> io::Result<Step> {
         let Some(spot) = self.spot(entry)? else {
             return Ok(Step::Done);
         };
@@ -175,6 +231,13 @@ impl Work<'_> {
 
     /// Brings a file or a link.
     fn put(&self, index: usize, entry: &Entry) -> io::Result<Step> {
+        if git::is_ref(entry) {
+            return self.locked(index, entry, Self::put_unlocked);
+        }
+        self.put_unlocked(index, entry)
+    }
+
+    fn put_unlocked(&self, index: usize, entry: &Entry) -> io::Result<Step> {
         let Some(spot) = self.spot(entry)? else {
             return Ok(Step::Conflict("the directory it belongs in is not there"));
         };
@@ -191,7 +254,9 @@ impl Work<'_> {
         } else {
             &entry.before
         };
-        if now == entry.after {
+        // An object is its name: whoever brought it, it is the same.
+        let is_there = git::is_object(entry.path.as_path()) && now.is_file();
+        if now == entry.after || is_there {
             return Ok(Step::Done);
         }
         if now != *expected {

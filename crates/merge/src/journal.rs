@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::error::{MergeError, failed};
 use crate::outcome::MergeOutcome;
 use crate::tree::keep_bytes;
-use airlock_core::Timestamp;
+use airlock_core::{Digest, Timestamp};
 use airlock_sandbox::stage::TreePath;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub struct Journal {
     /// The merge it undoes, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_of: Option<String>,
+    /// What git's packed refs were when it was begun, if it moves a ref.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed_refs: Option<Digest>,
     /// Its paths, in order.
     pub entries: Vec<Entry>,
 }

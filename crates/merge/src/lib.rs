@@ -19,6 +19,7 @@
 mod apply;
 mod entry;
 mod error;
+mod git;
 mod hunks;
 mod journal;
 mod node;

@@ -4,6 +4,7 @@ use crate::Moment;
 use crate::apply::carry_out;
 use crate::entry::Entry;
 use crate::error::{MergeError, failed};
+use crate::git;
 use crate::journal::{FORMAT, Journal, new_content, old_content, sync_directory};
 use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
 use crate::prepare::Preparation;
@@ -320,7 +321,8 @@ impl Merges {
             entries.any(|entry| entry.path == *path && entry.result == EntryOutcome::Merged)
         };
         let entries = journal.entries.into_iter().enumerate();
-        Ok(entries.filter(|(_, entry)| merged(&entry.path)).collect())
+        let undoable = |entry: &Entry| merged(&entry.path) && !git::is_object(entry.path.as_path());
+        Ok(entries.filter(|(_, entry)| undoable(entry)).collect())
     }
 
     /// Lets `fill` put everything into a directory of the merge's own; nothing of it stays if that
@@ -367,6 +369,7 @@ impl Merges {
             stage,
             created,
             undo_of,
+            packed_refs: git::packed_refs(&self.root).filter(|_| entries.iter().any(git::is_ref)),
             entries,
         };
         let place = self.open(id);

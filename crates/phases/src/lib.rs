@@ -1,1 +1,38 @@
-//! Test first as a state machine: states, guards, exemptions, coverage budget.
+//! Test first as a state machine: states, guards, exemptions, coverage budget. Pure: no I/O, no
+//! clock.
+//!
+//! [`step`] takes where a session stands, what happened and the facts, and gives back where it
+//! stands next, or the guard that failed with what would make it hold. What the facts say comes
+//! from runs and files that the kernel looked at itself; reading them is here, too: what a test run
+//! proves ([`judge`]), which tests a file holds ([`tests_of`]), whether a change of a Rust file
+//! touches nothing but its inline tests ([`only_tests_differ`]), and mutations that a test worth
+//! its name notices ([`mutants`]).
+//!
+//! Non-guarantee: a runner's output is text that the tests themselves can imitate. Whoever writes
+//! the tests can lie about them; the exit status, the stage's digest and the mutations are what
+//! makes lying hard.
+//!
+//! Invariant: a state is only ever left by a row of the table in `machine.rs`, and what may be
+//! written in it is [`writable`]'s to say.
+
+mod coverage;
+mod exemption;
+mod inline;
+mod machine;
+mod mutation;
+mod progress;
+mod runs;
+mod smuggled;
+mod suite;
+mod table;
+
+pub use coverage::{Coverage, Ledger, Loss, parse_lcov};
+pub use exemption::{Category, Exemption};
+pub use inline::{inline_tests, only_tests_differ};
+pub use machine::{Effects, Event, Facts, Guard, Refusal, advance_event, mode_switch, step};
+pub use mutation::{Mutant, mutants, noticing};
+pub use progress::{Changed, Place, Progress, Route, TestRun};
+pub use runs::{Framework, Observed, Proof, Reading, judge, names};
+pub use smuggled::pulls_in_tests;
+pub use suite::{Language, TestItem, new_tests, tests_of};
+pub use table::{Writable, writable};

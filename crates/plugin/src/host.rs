@@ -87,6 +87,11 @@ pub trait Instance: Send + Sync {
     /// What confines it, as enforced.
     fn report(&self) -> Value;
 
+    /// The last it printed, for people. Untrusted text.
+    fn output(&self) -> String {
+        String::new()
+    }
+
     /// Asks it to end, waits for at most `grace`, and ends it with all it started.
     fn stop(&self, grace: Duration);
 }

@@ -6,12 +6,31 @@
 //! Guarantee: a plugin's code runs only as the bytes that were approved, in a sandbox made from its
 //! manifest. Non-guarantee: nothing here decides; whether a call may happen is the road's business.
 
+mod arguments;
+#[cfg(target_os = "linux")]
+pub mod boxed;
+mod built_in;
 mod host;
+mod lifecycle;
+mod manager;
 mod manifest;
+mod pins;
 mod tool;
 
+pub use airlock_core::Tier;
+pub use airlock_yaml::DefinitionError;
+pub use arguments::{Misfit, check_arguments};
+pub use built_in::built_in;
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
-pub use manifest::{
-    Execution, Kind, LifecycleSettings, Manifest, Protocol, SandboxAsk, Tier, WasmLimits,
+pub use lifecycle::{Lifecycle, Refused, State};
+pub use manager::{
+    Approval, Approved, Clock, Contents, DependencyError, FilesError, Hosts, LaunchError, Listed,
+    ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected, Review, Settings, Source,
+    THIRD_PARTY, Watch,
 };
+pub use manifest::{
+    API_VERSION, Execution, Kind, LifecycleSettings, MANIFEST, Manifest, Protocol, SandboxAsk,
+    WasmLimits, is_tool_name,
+};
+pub use pins::{PinChange, Pins};
 pub use tool::{Sink, ToolCall, ToolDescription};

@@ -30,6 +30,13 @@ pub struct Engine {
     texts: Texts,
 }
 
+/// Whether the rules on a session's state are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Discipline {
+    Holds,
+    Excepted,
+}
+
 /// Texts of contributions that belong to no rule, made once.
 #[derive(Debug)]
 struct Texts {
@@ -81,18 +88,69 @@ impl Engine {
     /// Decides on `request`. `token` was redeemed for exactly this request, `now` is the time the
     /// whole evaluation goes by.
     pub fn decide(&self, request: &Request, token: Option<&Redeemed>, now: Timestamp) -> Decision {
+        self.decide_by(request, token, now, Discipline::Holds)
+    }
+
+    /// The same for what the discipline's own exceptions allow: everything else is still asked.
+    pub fn decide_past_phases(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+    ) -> Decision {
+        self.decide_by(request, token, now, Discipline::Excepted)
+    }
+
+    fn decide_by(
+        &self,
+        request: &Request,
+        token: Option<&Redeemed>,
+        now: Timestamp,
+        discipline: Discipline,
+    ) -> Decision {
+        let asked = Asked::new(request);
+        match token {
+            Some(token) => self.decide_by_token(asked, token, discipline),
+            None => self.decide_by_rules(asked, now, discipline),
+        }
+    }
+
+    /// Under the policy the token was redeemed for: no rule of the one in force is asked, but for
+    /// those a session's state is held by.
+    fn decide_by_token(
+        &self,
+        asked: Asked<'_>,
+        token: &Redeemed,
+        discipline: Discipline,
+    ) -> Decision {
+        let mut contributions = Vec::with_capacity(1);
+        let mut imposed = Imposed::default();
+        self.built_ins.evaluate(asked, &mut contributions);
+        if discipline == Discipline::Holds && asked.request.caller.phase.is_some() {
+            let policy = self.policy.load();
+            policy.evaluate_phases(asked.request, &mut contributions);
+        }
+        contributions.push(self.honour(token, asked.request, &mut imposed));
+        self.conclude(contributions, imposed, token.generation)
+    }
+
+    fn decide_by_rules(
+        &self,
+        asked: Asked<'_>,
+        now: Timestamp,
+        discipline: Discipline,
+    ) -> Decision {
         let policy = self.policy.load();
         let mut contributions = Vec::with_capacity(4);
         let mut imposed = Imposed::default();
-        let asked = Asked::new(request);
         self.built_ins.evaluate(asked, &mut contributions);
-        if let Some(token) = token {
-            contributions.push(self.honour(token, request, &mut imposed));
-        } else {
-            policy.evaluate(asked, &mut contributions, &mut imposed);
-            if !denied(&contributions) {
-                self.extensions.evaluate(request, now, &mut contributions);
-            }
+        if discipline == Discipline::Holds {
+            policy.evaluate_phases(asked.request, &mut contributions);
+        }
+        policy.evaluate(asked, &mut contributions, &mut imposed);
+        if !denied(&contributions) {
+            self.extensions
+                .evaluate(asked.request, now, &mut contributions);
         }
         self.conclude(contributions, imposed, policy.generation())
     }

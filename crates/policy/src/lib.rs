@@ -44,4 +44,4 @@ pub use load::{
 };
 pub use replay::{Change, Difference, Judge, Replay, replay};
 pub use rules::built_in::{BuiltInRule, BuiltIns, Trigger, built_in_rules};
-pub use rules::{COMPILE_CODES, Loaded, Policy, Protected, Shape};
+pub use rules::{COMPILE_CODES, Loaded, PathClass, Policy, Protected, Shape};

@@ -78,7 +78,7 @@ pub struct Command {
     pub environment: BTreeMap<OsString, OsString>,
     /// Where it starts; the plan's directory if absent.
     pub directory: Option<HostPath>,
-    /// It is a worker that lasts: its time is limited for each call, by whoever calls it.
+    /// It is a worker that lasts: its time and output are limited for each call, by whoever calls it.
     pub lasting: bool,
 }
 

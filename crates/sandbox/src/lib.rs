@@ -33,7 +33,7 @@ pub use linux::{
     Collected, Control, Prepared, RegistryError, Sandbox, Trouble, collect, confine, prepare,
     stage_owner, start, start_with,
 };
-pub use outfit::Outfit;
+pub use outfit::{Outfit, Remembered};
 pub use plan::{HostPath, Plan, PlanBuilder, PlanError, Problem, Surroundings, View};
 pub use report::{Enforced, Held, Launcher, Minimum, NotEnforced, Report, Shortfall, Wall};
 pub use template::{Reach, TEMPLATES, Template};

@@ -156,8 +156,11 @@ pub(crate) struct Evidence {
     variables: BTreeMap<String, Option<String>>,
 }
 
-/// A change this recent may have another of the same time after it.
+/// A change this recent may have another of the same time after it, on a file system that counts
+/// seconds, or two at a time.
 const SETTLED: Duration = Duration::from_secs(2);
+/// The same where times have parts of a second: some ticks of the slowest clock there is.
+const SETTLED_FINE: Duration = Duration::from_millis(100);
 
 /// Does `work`, and gives what it follows from, where that can be said.
 pub(crate) fn watching<T>(work: impl FnOnce() -> T) -> (T, Option<Evidence>) {
@@ -183,13 +186,16 @@ impl Evidence {
             let end = End::of(&path, &first);
             named.push((text(&path)?, File::of(&first), end));
         }
-        let mut whole = Vec::new();
-        for path in looked.whole {
-            let path = if path.exists() {
+        // Much of what is missing is missing from the same directory, which is asked about once.
+        let there = |path: PathBuf| {
+            if path.exists() {
                 path
             } else {
                 last_there(&path)
-            };
+            }
+        };
+        let mut whole = Vec::new();
+        for path in looked.whole.into_iter().map(there).collect::<BTreeSet<_>>() {
             let found = fs::metadata(&path).ok()?;
             whole.push((text(&path)?, File::of(&found), changed(&found)));
         }
@@ -220,15 +226,30 @@ impl Evidence {
             && self.named.iter().all(names)
     }
 
-    /// Whether every change lies so far back that the next one will be told from it.
-    pub(crate) fn is_settled(&self) -> bool {
-        let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
+    /// Whether every change lies so far before `begun`, when the looking began, that a later one
+    /// will be told from it.
+    pub(crate) fn is_settled(&self, begun: SystemTime) -> bool {
+        let Ok(begun) = begun.duration_since(UNIX_EPOCH) else {
             return false;
         };
-        let latest = now.saturating_sub(SETTLED).as_secs();
         let mut whole = self.whole.iter();
-        whole.all(|(_, _, (seconds, _))| u64::try_from(*seconds).is_ok_and(|then| then < latest))
+        whole.all(|(_, _, changed)| is_before(*changed, begun))
     }
+}
+
+fn is_before((seconds, nanoseconds): Changed, begun: Duration) -> bool {
+    let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
+    else {
+        return false;
+    };
+    let tick = if nanoseconds == 0 {
+        SETTLED
+    } else {
+        SETTLED_FINE
+    };
+    begun
+        .checked_sub(Duration::new(seconds, nanoseconds))
+        .is_some_and(|age| age > tick)
 }
 
 /// The last directory on the way to something that is missing.
@@ -361,14 +382,33 @@ mod tests {
     #[test]
     fn what_was_just_changed_is_not_settled() {
         let directory = tempfile::tempdir().unwrap();
+        let begun = SystemTime::now();
         let fresh = evidence(|| whole(directory.path()));
-        assert!(!fresh.is_settled());
+        assert!(!fresh.is_settled(begun));
+        assert!(fresh.is_settled(begun + Duration::from_mins(1)));
         let old = evidence(|| whole(Path::new("/proc/self/exe")));
         assert!(
             old.whole
                 .iter()
                 .all(|(path, _, _)| path == "/proc/self/exe")
         );
+    }
+
+    #[test]
+    fn a_change_is_settled_once_no_clock_would_give_the_next_one_its_time() {
+        let begun = Duration::from_secs(1_000);
+        for (changed, want) in [
+            ((999, 950_000_000), false),
+            ((999, 890_000_000), true),
+            ((999, 0), false),
+            ((998, 0), false),
+            ((997, 0), true),
+            ((1_000, 1), false),
+            ((2_000, 0), false),
+            ((-1, 5), false),
+        ] {
+            assert_eq!(is_before(changed, begun), want, "{changed:?}");
+        }
     }
 
     #[test]

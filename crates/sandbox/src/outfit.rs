@@ -16,6 +16,8 @@ use crate::template::Reach;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 /// What a machine gives every sandbox of a person.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,18 +46,20 @@ impl Outfit {
     }
 
     /// The same, from the record in `file` if that still holds; else it is written anew.
-    pub fn remembered(file: &Path, facts: &Facts<'_>, home: &HostPath) -> Self {
+    pub fn remembered(file: &Path, facts: &Facts<'_>, home: &HostPath) -> Remembered {
         let remembered = Asked::of(facts, home).and_then(|asked| recall(file, &asked, facts));
         remembered.unwrap_or_else(|| Self::look_and_keep(file, facts, home))
     }
 
-    fn look_and_keep(file: &Path, facts: &Facts<'_>, home: &HostPath) -> Self {
+    fn look_and_keep(file: &Path, facts: &Facts<'_>, home: &HostPath) -> Remembered {
+        let begun = SystemTime::now();
         let (outfit, evidence) = looked::watching(|| {
             // Another program has other tables.
             looked::whole(Path::new(PROGRAM));
             Self::look(facts, home)
         });
-        let evidence = evidence.filter(Evidence::is_settled);
+        let evidence = evidence.filter(|evidence| evidence.is_settled(begun));
+        let mut known = None;
         if let Some(((evidence, asked), things)) = evidence
             .zip(Asked::of(facts, home))
             .zip(Things::of(&outfit))
@@ -69,8 +73,15 @@ impl Outfit {
             let _kept = serde_json::to_vec(&record)
                 .map_err(Into::into)
                 .and_then(|bytes| kept::write(file, &bytes));
+            known = Some(Known {
+                asked: record.asked,
+                evidence: record.evidence,
+            });
         }
-        outfit
+        Remembered {
+            outfit: Arc::new(outfit),
+            known,
+        }
     }
 
     /// What every sandbox sees of the system.
@@ -132,6 +143,24 @@ impl Asked {
     }
 }
 
+/// Whom an outfit is for, and what it follows from.
+#[derive(Debug)]
+struct Known {
+    asked: Asked,
+    evidence: Evidence,
+}
+
+impl Known {
+    /// Whether the same would be found for `asked` now.
+    fn holds(&self, asked: &Asked, facts: &Facts<'_>) -> bool {
+        let variable = |name: &str| {
+            let value = facts.environment.get(OsStr::new(name));
+            value.map(OsString::as_os_str)
+        };
+        self.asked == *asked && self.evidence.holds(variable)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     asked: Asked,
@@ -139,17 +168,41 @@ struct Record {
     things: Things,
 }
 
-fn recall(file: &Path, asked: &Asked, facts: &Facts<'_>) -> Option<Outfit> {
+fn recall(file: &Path, asked: &Asked, facts: &Facts<'_>) -> Option<Remembered> {
     let bytes = kept::read(file, asked.user)?;
     let record: Record = serde_json::from_slice(&bytes).ok()?;
-    let variable = |name: &str| {
-        let value = facts.environment.get(OsStr::new(name));
-        value.map(OsString::as_os_str)
+    let known = Known {
+        asked: record.asked,
+        evidence: record.evidence,
     };
-    if record.asked != *asked || !record.evidence.holds(variable) {
+    if !known.holds(asked, facts) {
         return None;
     }
-    record.things.outfit()
+    Some(Remembered {
+        outfit: Arc::new(record.things.outfit()?),
+        known: Some(known),
+    })
+}
+
+/// An outfit, and how to tell whether it is still the one that would be found.
+#[derive(Debug)]
+pub struct Remembered {
+    outfit: Arc<Outfit>,
+    /// None of one that may be another the next moment.
+    known: Option<Known>,
+}
+
+impl Remembered {
+    /// The outfit.
+    pub const fn outfit(&self) -> &Arc<Outfit> {
+        &self.outfit
+    }
+
+    /// Whether looking for `facts` now would find the same.
+    pub fn holds(&self, facts: &Facts<'_>, home: &HostPath) -> bool {
+        let known = self.known.as_ref().zip(Asked::of(facts, home));
+        known.is_some_and(|(known, asked)| known.holds(&asked, facts))
+    }
 }
 
 /// An outfit as text.

@@ -83,6 +83,11 @@ classes! {
     SIGNATURE = "A-Za-z0-9%+/";
     // What stands before a secret whose fixed part is in its middle.
     LEADING = "A-Za-z0-9_.~-";
+    // What ends the name, and the password, in an address.
+    NAME_END = " \t\r\n/@'\"<>`\\?#,;()|:";
+    PASSWORD_END = " \t\r\n/@'\"<>`\\";
+    // What ends the value of a setting.
+    SETTING_END = " \t\r\n;&'\"<>`\\)";
     SPACE = " \t";
     BLANK = " \t\n\r";
 }

@@ -1,8 +1,10 @@
 //! Finds the fixed texts of all rules in one pass.
 //!
-//! Of each text four bytes are picked, letters without their case, and hashed into a set of bits.
-//! The pass hashes every four bytes and looks the bit up; each step is independent of the one
-//! before, so a processor does several at once. What the set lets through is compared in full.
+//! Of each text two overlapping groups of four bytes are picked, letters without their case, and
+//! hashed into a set of bits. The pass hashes the four bytes at every second place, so it meets one
+//! group or the other of a text wherever that stands, and looks the bit up; each step is
+//! independent of the one before, so a processor does several at once. What the set lets through is
+//! compared in full.
 
 use crate::class::Class;
 use std::collections::{BTreeMap, HashSet};
@@ -32,21 +34,46 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Prefilter {
     entries: Vec<Entry>,
-    /// Where in the text of each entry its four bytes are.
-    offsets: Vec<usize>,
     bits: Box<[u64; WORDS]>,
-    /// The four bytes themselves, without case, where their hash says or soon after.
-    keys: Vec<(u32, u16)>,
-    /// The entries of each key.
-    lists: Vec<Vec<u16>>,
+    /// The groups themselves, where their hash says or soon after.
+    slots: Vec<Slot>,
+    /// What each group is of, group by group.
+    picks: Vec<Pick>,
     /// Beginnings of the texts, without case.
     beginnings: HashSet<Vec<u8>>,
     longest: usize,
 }
 
-const BITS: u32 = 17;
+/// One group of one entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Pick {
+    entry: u16,
+    /// Where the group begins in the entry's text.
+    offset: i8,
+    /// Whether it is the second of the two, one byte further on.
+    second: bool,
+}
+
+/// A group without case, and which of the picks are its own; none in a free slot.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    key: u32,
+    first: u16,
+    count: u16,
+}
+
+/// Which groups count at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    Both,
+    First,
+}
+
+const BITS: u32 = 18;
 const WORDS: usize = 1 << (BITS - 6);
 const CASE: u32 = 0x2020_2020;
+/// Bytes of a group.
+const GROUP: usize = 4;
 
 #[inline]
 fn hash(folded: u32) -> usize {
@@ -54,29 +81,35 @@ fn hash(folded: u32) -> usize {
 }
 
 #[inline]
-fn folded(four: [u8; 4]) -> u32 {
+fn folded(four: [u8; GROUP]) -> u32 {
     u32::from_le_bytes(four) | CASE
 }
 
 impl Prefilter {
     /// Texts have at least three bytes.
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "filled once, and on the heap from then on"
+    )]
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
-        let mut lists: BTreeMap<u32, Vec<u16>> = BTreeMap::new();
-        let mut offsets = Vec::with_capacity(entries.len());
+        let mut lists: BTreeMap<u32, Vec<Pick>> = BTreeMap::new();
         let mut beginnings = HashSet::new();
         for (number, entry) in entries.iter().enumerate() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            let offset = rarest(&entry.text);
-            offsets.push(offset);
-            for key in keys(entry, offset) {
+            for (key, offset, second) in pick(entry) {
                 let list = lists.entry(key).or_default();
-                if !list.contains(&number) {
-                    list.push(number);
+                let pick = Pick {
+                    entry: number,
+                    offset,
+                    second,
+                };
+                if !list.contains(&pick) {
+                    list.push(pick);
                 }
             }
             let whole = entry.text.to_ascii_lowercase();
-            // Three bytes alone are not seen yet: the fourth picked one is missing.
-            for count in 1..whole.len().max(4) {
+            // Three bytes alone are not seen yet: a fourth is missing.
+            for count in 1..whole.len().max(GROUP) {
                 beginnings.insert(whole.get(..count).unwrap_or_default().to_vec());
             }
         }
@@ -87,101 +120,134 @@ impl Prefilter {
             .unwrap_or(0);
         let mut made = Self {
             entries,
-            offsets,
             bits: Box::new([0; WORDS]),
-            keys: vec![(0, EMPTY); (4 * lists.len()).next_power_of_two()],
-            lists: Vec::with_capacity(lists.len()),
+            slots: vec![Slot::default(); (2 * lists.len()).next_power_of_two()],
+            picks: Vec::new(),
             beginnings,
             longest,
         };
         for (key, list) in lists {
-            made.add(key, list);
+            made.add(key, &list);
         }
         made
     }
 
-    fn add(&mut self, key: u32, list: Vec<u16>) {
+    fn add(&mut self, key: u32, list: &[Pick]) {
         let hash = hash(key);
         if let Some(word) = self.bits.get_mut(hash >> 6) {
             *word |= 1 << (hash & 63);
         }
-        let number = u16::try_from(self.lists.len()).unwrap_or(EMPTY);
-        self.lists.push(list);
-        let mask = self.keys.len() - 1;
-        let free = (hash..=hash + mask).find(|slot| {
-            self.keys
-                .get(slot & mask)
-                .is_none_or(|(_, list)| *list == EMPTY)
-        });
-        if let Some(slot) = free.and_then(|slot| self.keys.get_mut(slot & mask)) {
-            *slot = (key, number);
+        // Some thousand groups in all, each of a few entries.
+        let first = u16::try_from(self.picks.len()).unwrap_or(u16::MAX);
+        let count = u16::try_from(list.len()).unwrap_or(u16::MAX);
+        self.picks.extend_from_slice(list);
+        let mask = self.slots.len() - 1;
+        let is_free = |slot: &usize| {
+            let slot = self.slots.get(slot & mask);
+            slot.is_none_or(|slot| slot.count == 0)
+        };
+        let free = (hash..=hash + mask).find(is_free);
+        if let Some(slot) = free.and_then(|slot| self.slots.get_mut(slot & mask)) {
+            *slot = Slot { key, first, count };
         }
     }
 
-    /// The entries whose picked bytes these are.
-    fn list(&self, key: u32, hash: usize) -> &[u16] {
-        let mask = self.keys.len() - 1;
-        for slot in hash..=hash + mask {
-            match self.keys.get(slot & mask) {
-                Some((_, EMPTY)) | None => return &[],
-                Some((other, list)) if *other == key => {
-                    return self
-                        .lists
-                        .get(usize::from(*list))
-                        .map_or(&[], Vec::as_slice);
+    /// What the group with this key is of.
+    #[inline]
+    fn list(&self, key: u32) -> &[Pick] {
+        let mask = self.slots.len() - 1;
+        let hash = hash(key);
+        for place in hash..=hash + mask {
+            match self.slots.get(place & mask) {
+                Some(slot) if slot.count > 0 && slot.key != key => {}
+                Some(slot) => {
+                    let first = usize::from(slot.first);
+                    let end = first + usize::from(slot.count);
+                    return self.picks.get(first..end).unwrap_or_default();
                 }
-                Some(_) => {}
+                None => return &[],
             }
         }
         &[]
     }
 
-    /// Calls `found` with every fixed text that begins in `text` at `from` or later, in the order
-    /// of their picked bytes.
+    /// Whether the group with this key may be one that was picked.
+    #[inline]
+    fn may_hold(&self, key: u32) -> bool {
+        let hash = hash(key);
+        let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
+        word & (1 << (hash & 63)) != 0
+    }
+
+    /// Calls `found` with every fixed text that begins in `text` at `from` or later, each once, in
+    /// the order of the groups they are found by.
     pub(crate) fn scan(&self, text: &[u8], from: usize, mut found: impl FnMut(usize, Target)) {
         let rest = text.get(from..).unwrap_or_default();
-        for (at, four) in rest.array_windows::<4>().enumerate() {
-            let key = folded(*four);
-            let hash = hash(key);
-            let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
-            if word & (1 << (hash & 63)) != 0 {
-                let list = self.list(key, hash);
-                if !list.is_empty() {
-                    self.compare(text, from, from + at, list, &mut found);
+        let (eights, _) = rest.as_chunks::<8>();
+        let (behind, _) = rest.get(GROUP..).unwrap_or_default().as_chunks::<8>();
+        let mut at = 0;
+        for (eight, behind) in eights.iter().zip(behind) {
+            let [one, two] = [eight, behind].map(|eight| u64::from_le_bytes(*eight));
+            let keys = [one, one >> 16, two, two >> 16].map(|word| low(word) | CASE);
+            let hits = keys.map(|key| self.may_hold(key));
+            if hits.iter().fold(false, |any, hit| any | hit) {
+                let places = [at, at + 2, at + 4, at + 6];
+                for (at, (key, hit)) in places.into_iter().zip(keys.into_iter().zip(hits)) {
+                    if hit {
+                        self.compare(text, from, at, (key, Groups::Both), &mut found);
+                    }
                 }
             }
+            at += 8;
+        }
+        while let Some(four) = rest.get(at..).and_then(<[u8]>::first_chunk) {
+            let key = folded(*four);
+            if self.may_hold(key) {
+                self.compare(text, from, at, (key, Groups::Both), &mut found);
+            }
+            at += 2;
+        }
+        // Of a text whose second group would lie beyond the end, the first was passed over.
+        if let Some(four) = rest.last_chunk()
+            && !rest.len().is_multiple_of(2)
+        {
+            let at = rest.len() - GROUP;
+            self.compare(text, from, at, (folded(*four), Groups::First), &mut found);
         }
     }
 
-    #[inline(never)]
+    /// Compares what has the group with this key at `at` after `from`.
     fn compare(
         &self,
         text: &[u8],
         from: usize,
         at: usize,
-        list: &[u16],
+        (key, groups): (u32, Groups),
         found: &mut impl FnMut(usize, Target),
     ) {
+        let list = self.list(key);
         crate::work::spend(list.len());
-        for &number in list {
-            let number = usize::from(number);
-            let (Some(entry), Some(offset)) = (self.entries.get(number), self.offsets.get(number))
-            else {
+        for pick in list {
+            if pick.second && groups == Groups::First {
+                continue;
+            }
+            let begin = at.checked_add_signed(-isize::from(pick.offset));
+            let entry = self.entries.get(usize::from(pick.entry));
+            let (Some(begin), Some(entry)) = (begin, entry) else {
                 continue;
             };
-            let Some(begin) = at.checked_sub(*offset).filter(|begin| *begin >= from) else {
+            let rest = text.get(from + begin..).unwrap_or_default();
+            if rest.len() < GROUP {
                 continue;
-            };
-            let here = text
-                .get(begin..begin + entry.text.len())
-                .unwrap_or_default();
+            }
+            let here = rest.get(..entry.text.len()).unwrap_or_default();
             let same = if entry.fold {
                 here.eq_ignore_ascii_case(&entry.text)
             } else {
                 here == entry.text
             };
             if same {
-                found(begin, entry.target);
+                found(from + begin, entry.target);
             }
         }
     }
@@ -200,33 +266,64 @@ impl Prefilter {
     }
 }
 
-/// A slot without a key.
-const EMPTY: u16 = u16::MAX;
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the lower half is what is wanted"
+)]
+#[inline]
+const fn low(word: u64) -> u32 {
+    word as u32
+}
 
-/// The picked bytes of an entry: of three bytes, with every fourth that may follow.
-fn keys(entry: &Entry, offset: usize) -> Vec<u32> {
-    match *entry.text.get(offset..).unwrap_or_default() {
-        [a, b, c, d, ..] => vec![folded([a, b, c, d])],
-        [a, b, c] => (0..=255_u8)
-            .filter(|d| entry.next.is_none_or(|class| class.has(*d)))
-            .map(|d| folded([a, b, c, d]))
-            .collect(),
-        _ => Vec::new(),
+/// The two groups of an entry, one byte apart: the key of each, where it begins, and whether it is
+/// the second. What a group reaches beyond a text of three or four bytes may be anything that can
+/// stand there.
+fn pick(entry: &Entry) -> Vec<(u32, i8, bool)> {
+    let after = || (0..=255_u8).filter(|byte| entry.next.is_none_or(|class| class.has(*byte)));
+    match *entry.text.as_slice() {
+        [a, b, c] => {
+            let first = (0..=255_u8).map(|x| (folded([x, a, b, c]), -1, false));
+            let second = after().map(|x| (folded([a, b, c, x]), 0, true));
+            first.chain(second).collect()
+        }
+        [a, b, c, d] => {
+            let first = (folded([a, b, c, d]), 0, false);
+            let second = after().map(|x| (folded([b, c, d, x]), 1, true));
+            std::iter::once(first).chain(second).collect()
+        }
+        ref long => {
+            let begin = rarest(long);
+            let five = long.get(usize::from(begin.unsigned_abs())..);
+            let groups = five.and_then(<[u8]>::first_chunk).map(|&[a, b, c, d, e]| {
+                let first = (folded([a, b, c, d]), begin, false);
+                vec![first, (folded([b, c, d, e]), begin + 1, true)]
+            });
+            groups.unwrap_or_default()
+        }
     }
 }
 
-/// Where the four bytes of `text` stand that ordinary text has least.
-fn rarest(text: &[u8]) -> usize {
-    let common = |byte: &u8| match byte.to_ascii_lowercase() {
+/// What text of all sorts is full of.
+const COMMON: &[&[u8]] = &[b"api", b"com", b"http", b"key", b"sec", b"tok"];
+
+/// Where the five bytes of `text` stand that ordinary text has least.
+fn rarest(text: &[u8]) -> i8 {
+    let common = |byte: &u8| match byte {
         b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 5,
         b'h' | b'l' | b'd' | b'c' | b'u' | b'm' | b'p' | b'f' => 4,
         b'a'..=b'z' => 3,
         b'0'..=b'9' | b'_' | b'-' | b'.' => 2,
         _ => 1,
     };
-    let windows = text.windows(4).enumerate();
-    windows
-        .min_by_key(|(_, four)| four.iter().map(common).sum::<u32>())
+    let score = |five: &[u8]| {
+        let holds = |word: &&&[u8]| five.windows(word.len()).any(|part| part == **word);
+        five.iter().map(common).sum::<usize>() + 10 * COMMON.iter().filter(holds).count()
+    };
+    let lower = text.to_ascii_lowercase();
+    // No text is so long that it does not fit.
+    let places = (0..i8::MAX - 1).zip(lower.windows(GROUP + 1));
+    places
+        .min_by_key(|(_, five)| score(five))
         .map_or(0, |(at, _)| at)
 }
 
@@ -273,7 +370,45 @@ mod tests {
         }
     }
 
+    /// Every place of every text, looked for one by one.
+    fn by_hand(texts: &[(&str, bool)], text: &str, from: usize) -> Vec<(usize, Target)> {
+        let stands = |at: usize, (wanted, fold): &(&str, bool)| {
+            let here = text.as_bytes().get(at..at + wanted.len());
+            here.is_some_and(|here| {
+                here == wanted.as_bytes() || *fold && here.eq_ignore_ascii_case(wanted.as_bytes())
+            })
+        };
+        let mut places = Vec::new();
+        for at in from..text.len() {
+            for (number, wanted) in texts.iter().enumerate() {
+                // Three bytes count once a fourth follows.
+                if stands(at, wanted) && at + GROUP <= text.len() {
+                    places.push((at, Target::Kind(number)));
+                }
+            }
+        }
+        places
+    }
+
     proptest! {
+        #[test]
+        fn every_text_is_found_once_at_either_parity_and_up_to_the_end(
+            text in "(sk-|sk|ant|-|ghp_|gh|ig|nore|NORE|xxxx|x|:/|/| ){0,30}", from in 0usize..40,
+        ) {
+            let texts = [
+                ("sk-ant-", false),
+                ("sk-", false),
+                ("ghp_", false),
+                ("ignore", true),
+                ("xxxx", true),
+                ("://", false),
+            ];
+            let from = from.min(text.len());
+            let mut out = found(&filter(&texts), &text, from);
+            out.sort_by_key(|(at, target)| (*at, format!("{target:?}")));
+            prop_assert_eq!(out, by_hand(&texts, &text, from));
+        }
+
         #[test]
         fn scanning_on_from_an_unfinished_text_misses_nothing(
             text in "(sk-|ant|ghp_|gh|ig|nore|NORE| |x){0,30}", cut in 0usize..120,

@@ -224,22 +224,28 @@ const fn is_suspect(byte: u8) -> bool {
     )
 }
 
+/// Whether a byte is no ordinary one of ASCII: little to compare, and true of every suspect one.
+const fn is_unusual(byte: u8) -> bool {
+    !matches!(byte, b'\t' | b'\n' | 0x20..=0x7e)
+}
+
 /// Where the first suspect byte stands.
 fn suspect(bytes: &[u8]) -> usize {
-    // A whole block at a time without leaving early, which the compiler turns into wide operations.
-    const BLOCK: usize = 64;
+    // A whole block at a time without leaving early, which the compiler turns into wide operations;
+    // a short one, because coloured text has little between two sequences.
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    let unusual = |found: bool, byte: &u8| found | is_unusual(*byte);
     let mut at = 0;
-    for block in bytes.chunks(BLOCK) {
-        if block
-            .iter()
-            .fold(false, |found, byte| found | is_suspect(*byte))
+    for block in blocks {
+        if block.iter().fold(false, unusual)
+            && let Some(inside) = block.iter().position(|byte| is_suspect(*byte))
         {
-            let inside = block.iter().position(|byte| is_suspect(*byte));
-            return at + inside.unwrap_or(0);
+            return at + inside;
         }
         at += block.len();
     }
-    at
+    let inside = rest.iter().position(|byte| is_suspect(*byte));
+    at + inside.unwrap_or(rest.len())
 }
 
 #[cfg(test)]
@@ -273,6 +279,13 @@ mod tests {
             ("\u{1b}[", ""),
         ] {
             assert_eq!(strip_control(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn every_suspect_byte_is_unusual() {
+        for byte in 0..=255 {
+            assert!(is_unusual(byte) || !is_suspect(byte), "{byte:#x}");
         }
     }
 

@@ -54,7 +54,7 @@ fn hex(bytes: &[u8], upper: bool) -> String {
 }
 
 /// Percent escapes for what is not a letter or digit, or for all, or for every third.
-fn percent(text: &str, which: fn(usize, u8) -> bool) -> String {
+fn percent(text: &str, which: impl Fn(usize, u8) -> bool) -> String {
     let mut out = Vec::new();
     for (at, byte) in text.bytes().enumerate() {
         if which(at, byte) {
@@ -254,5 +254,24 @@ proptest! {
         prop_assert!(!out.contains(&value), "{out}");
         let encoded = base64(format!("{before}{value}{after}").as_bytes(), false, true);
         prop_assert!(sanitiser.text(&encoded).secrets >= 1);
+    }
+}
+
+/// Text is squeezed in blocks and looked at at every second place: neither may matter.
+#[test]
+fn a_value_is_found_at_every_offset_from_a_block_and_with_an_escape_at_every_place() {
+    const BLOCK: usize = 16 * 1024;
+    let value = "Zq7-kt_Wm2";
+    let sanitiser = holding(&[("A", value)]);
+    for offset in BLOCK - 24..BLOCK + 4 {
+        let text = format!("{}{value} end", "a ".repeat(BLOCK).get(..offset).unwrap());
+        assert_eq!(sanitiser.text(&text).secrets, 1, "{offset}");
+    }
+    for place in 0..value.len() {
+        let escaped = percent(value, |at, _| at == place);
+        for before in ["", "x", "xy "] {
+            let text = format!("{before}{escaped} end");
+            assert_eq!(sanitiser.text(&text).secrets, 1, "{text}");
+        }
     }
 }

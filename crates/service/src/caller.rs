@@ -1,6 +1,6 @@
 //! Who a connection is: what its socket says, and within that what it calls itself.
 
-use airlock_core::{Peer, SandboxId};
+use airlock_core::{Peer, PluginName, SandboxId};
 use airlock_kernel::{Front, Machine, Whence};
 use airlock_wire::{Hello, Via, Visitor, WireError, code};
 
@@ -27,14 +27,42 @@ pub enum Identity {
         /// The process.
         peer: Peer,
     },
+    /// A plugin, in its own sandbox.
+    Plugin {
+        /// Which.
+        plugin: PluginName,
+        /// Where it runs.
+        sandbox: SandboxId,
+        /// The process.
+        peer: Peer,
+    },
     /// Somebody who watches over the kernel.
     Supervisor,
 }
 
 impl Identity {
-    /// Who `visitor` is that says `hello`.
-    pub(crate) fn of(visitor: &Visitor, hello: &Hello) -> Result<Self, WireError> {
+    /// Who `visitor` is that says `hello`; `plugin_in` knows which sandboxes are plugins'. What
+    /// comes out of one is that plugin, whatever it calls itself.
+    pub(crate) fn of(
+        visitor: &Visitor,
+        hello: &Hello,
+        plugin_in: impl FnOnce(&SandboxId) -> Option<PluginName>,
+    ) -> Result<Self, WireError> {
         let peer = visitor.peer;
+        if let Via::Sandbox(sandbox) = &visitor.via
+            && let Some(plugin) = plugin_in(sandbox)
+        {
+            return if hello.name == plugin.as_str() {
+                Ok(Self::Plugin {
+                    plugin,
+                    sandbox: sandbox.clone(),
+                    peer,
+                })
+            } else {
+                let told = format!("this is the socket of the plugin `{plugin}`");
+                Err(WireError::new(code::REFUSED, told))
+            };
+        }
         let named = Front::ALL
             .into_iter()
             .find(|front| front.as_str() == hello.name);
@@ -62,6 +90,7 @@ impl Identity {
         match self {
             Self::Front { front, .. } => Some(*front),
             Self::Sandbox { .. } => Some(SANDBOX_FRONT),
+            Self::Plugin { .. } => Some(Front::Plugin),
             Self::Supervisor => None,
         }
     }
@@ -90,14 +119,20 @@ impl Identity {
 
     /// Where its calls come from.
     pub(crate) fn whence(&self, machine: Option<Machine>) -> Whence {
-        let (peer, sandbox) = match self {
-            Self::Front { peer, .. } => (Some(*peer), None),
-            Self::Sandbox { sandbox, peer } => (Some(*peer), Some(sandbox.clone())),
-            Self::Supervisor => (None, None),
+        let (peer, sandbox, plugin) = match self {
+            Self::Front { peer, .. } => (Some(*peer), None, None),
+            Self::Sandbox { sandbox, peer } => (Some(*peer), Some(sandbox.clone()), None),
+            Self::Plugin {
+                plugin,
+                sandbox,
+                peer,
+            } => (Some(*peer), Some(sandbox.clone()), Some(plugin.clone())),
+            Self::Supervisor => (None, None, None),
         };
         Whence {
             peer,
             sandbox,
+            plugin,
             machine,
         }
     }
@@ -116,7 +151,7 @@ mod tests {
         };
         let sandbox = SandboxId::new("box").unwrap();
         let who = |via: Via, name: &str| {
-            Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"))
+            Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"), |_| None)
                 .map(|identity| (identity.front(), identity.whence(None).sandbox))
                 .map_err(|error| error.code)
         };
@@ -131,7 +166,7 @@ mod tests {
             }
         }
         let serves = |via: Via, name: &str| {
-            let identity = Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"));
+            let identity = Identity::of(&Visitor { peer, via }, &Hello::new(name, "1"), |_| None);
             identity.is_ok_and(|identity| identity.is_mcp_server())
         };
         assert!(serves(Via::Main, "mcp"));
@@ -151,6 +186,41 @@ mod tests {
             (Via::Main, "cli "),
         ] {
             assert_eq!(who(via, name), Err(code::REFUSED.into()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_socket_of_a_plugin_is_that_plugin_and_nobody_else() {
+        let peer = Peer {
+            pid: 1,
+            uid: 2,
+            started: 3,
+        };
+        let sandbox = SandboxId::new("box").unwrap();
+        let tickets = PluginName::new("tickets").unwrap();
+        let who = |name: &str| {
+            let via = Via::Sandbox(sandbox.clone());
+            let visitor = Visitor { peer, via };
+            let plugin_in = |inside: &SandboxId| (*inside == sandbox).then(|| tickets.clone());
+            Identity::of(&visitor, &Hello::new(name, "1"), plugin_in)
+        };
+        let identity = who("tickets").unwrap();
+        assert_eq!(identity.front(), Some(Front::Plugin));
+        assert!(!identity.is_person() && !identity.is_mcp_server());
+        let whence = identity.whence(None);
+        assert_eq!(whence.plugin, Some(tickets.clone()));
+        assert_eq!(whence.sandbox, Some(sandbox.clone()));
+        for name in [
+            "agent",
+            "cli",
+            "mcp",
+            "server",
+            "plugin",
+            "bootstrap",
+            "other",
+            "",
+        ] {
+            assert_eq!(who(name).unwrap_err().code, code::REFUSED, "{name}");
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct CallParams {
     /// Home and environment of the person; only the command line has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<Person>,
+    /// The call it is part of; only a plugin serves one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
 }
 
 impl CallParams {
@@ -37,6 +40,7 @@ impl CallParams {
             session: call.session.clone(),
             unattended: call.unattended,
             person,
+            within: None,
         }
     }
 }

@@ -145,13 +145,15 @@ impl Remote {
         })
     }
 
-    /// Runs a command the person typed. `begun` is handed what steers it.
+    /// Runs a command the person typed. `begun` is handed what steers it; `wait` returns when what it
+    /// is handed can be read, and does meanwhile what else there is to do.
     pub fn exec(
         &mut self,
         arguments: &Value,
         person: Option<Person>,
         ends: Ends<'_>,
         begun: impl FnOnce(Steer),
+        mut wait: impl FnMut(BorrowedFd<'_>),
     ) -> Result<CallResult, ClientError> {
         let run = 1;
         let params = ExecParams {
@@ -169,7 +171,12 @@ impl Remote {
             id,
             run,
         });
-        let value = self.client.answer(id)?;
+        let value = loop {
+            wait(self.client.as_fd());
+            if let Some(value) = self.client.take_in(id)? {
+                break value;
+            }
+        };
         heard(value, arguments)
     }
 }

@@ -4,13 +4,15 @@ use crate::lock::{Lock, LockError, Notice};
 use crate::service::{Service, Settings, Shared};
 use airlock_audit::AppendError;
 use airlock_core::SandboxId;
-use airlock_kernel::Kernel;
+use airlock_kernel::{Kernel, PluginSockets};
+use airlock_plugin::boxed::KERNEL_SOCKET;
 use airlock_wire::{SandboxSocket, Server, ServerConfig, ServerError, Socket, SocketError};
+use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 
 /// How to serve.
@@ -91,6 +93,19 @@ pub struct Running {
     idle: Option<Duration>,
     socket: PathBuf,
     lock: Lock,
+    connected: Connected,
+}
+
+/// Gives plugins a way to a kernel, which holds the kernel as long as it is given.
+struct Connected(Weak<Service>);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        if let Some(service) = self.0.upgrade() {
+            service.kernel.stop_plugins();
+            service.kernel.disconnect_plugins();
+        }
+    }
 }
 
 /// Serves `kernel`, whose workspace `lock` is for.
@@ -105,6 +120,13 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         .map_err(ServeError::Threads)?;
     let service = Arc::new(Service::new(kernel, options.own, options.settings));
     let server = Server::new(Arc::clone(&service), options.wire);
+    let sockets = Arc::new(Sockets {
+        server: server.clone(),
+        runtime: runtime.handle().clone(),
+    });
+    let road: Weak<Service> = Arc::downgrade(&service);
+    service.kernel.connect_plugins(road, Some(sockets));
+    let connected = Connected(Arc::downgrade(&service));
     let socket = Socket::bind(&options.directory, "kernel.sock")?;
     let path = socket.path().to_owned();
     let accepting = server.clone();
@@ -123,6 +145,7 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         idle: options.idle,
         socket: path,
         lock,
+        connected,
     })
 }
 
@@ -155,6 +178,7 @@ impl Running {
             stop,
             idle,
             lock,
+            connected,
             ..
         } = self;
         let served = runtime.block_on(async {
@@ -169,6 +193,8 @@ impl Running {
             let ended = tokio::time::timeout(LAST_PATIENCE, serving).await;
             ended.map_or(Ok(()), flat)
         });
+        // Plugins hold sockets of the server's.
+        drop(connected);
         drop(server);
         runtime.shutdown_timeout(LAST_PATIENCE);
         // Whatever still runs after all that patience keeps the kernel; its log is flushed anyway.
@@ -179,6 +205,27 @@ impl Running {
         drop(lock);
         served?;
         closed
+    }
+}
+
+/// Sockets for plugins, each its plugin's identity.
+struct Sockets {
+    server: Server<Service>,
+    runtime: Handle,
+}
+
+impl PluginSockets for Sockets {
+    fn open(&self, sandbox: &SandboxId, directory: &Path) -> Result<Box<dyn Any + Send>, String> {
+        let _entered = self.runtime.enter();
+        // Who the processes of a sandbox are on this machine.
+        let user = airlock_sandbox::stage_owner().uid;
+        let opened = self
+            .server
+            .socket_called(KERNEL_SOCKET, sandbox, directory, user);
+        match opened {
+            Ok(socket) => Ok(Box::new(socket)),
+            Err(error) => Err(format!("there is no socket for it: {error}")),
+        }
     }
 }
 

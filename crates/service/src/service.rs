@@ -5,8 +5,10 @@ use crate::events;
 use crate::exec::Runs;
 use crate::methods::{CallParams, CallResult, ElicitedParams, Person, ShowParams, none, params};
 use airlock_audit::{AppendError, Health};
-use airlock_kernel::tools::{Tool, ToolSpec};
-use airlock_kernel::{Call, Cancel, Front, Kernel, Machine, Outcome, PolicyOrigin};
+use airlock_kernel::tools::ToolSpec;
+use airlock_kernel::{
+    Call, Cancel, Front, Kernel, Machine, Outcome, PluginRoad, PolicyOrigin, Whence,
+};
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
@@ -113,6 +115,13 @@ impl Service {
         asked: CallParams,
         cancel: &CancelToken,
     ) -> Result<Value, WireError> {
+        if let Identity::Plugin { .. } = identity {
+            return self.call_for_plugin(identity, &asked, cancel);
+        }
+        if asked.within.is_some() {
+            let told = "only a plugin makes calls as part of one it serves";
+            return Err(WireError::new(code::REFUSED, told));
+        }
         let mut call = Call::new(asked.name, asked.arguments);
         call.session = asked.session;
         call.unattended = asked.unattended;
@@ -123,6 +132,28 @@ impl Service {
         }
         let covering = covering(cancel);
         let outcome = covering.cover(|| self.kernel.submit_from(front, &origin, &call, None));
+        self.result(outcome)
+    }
+
+    /// A plugin acts in the session of the call it serves, unattended, and has no person.
+    fn call_for_plugin(
+        &self,
+        identity: &Identity,
+        asked: &CallParams,
+        cancel: &CancelToken,
+    ) -> Result<Value, WireError> {
+        if asked.session.is_some() || asked.person.is_some() {
+            let told = "a plugin names the call it serves by `within`, and no session";
+            return Err(WireError::new(code::REFUSED, told));
+        }
+        let whence = identity.whence(None);
+        let within = asked.within.as_deref();
+        let submit = || {
+            self.kernel
+                .submit_for(&whence, &asked.name, &asked.arguments, within)
+        };
+        let outcome = covering(cancel).cover(submit);
+        let outcome = outcome.map_err(|error| WireError::new(code::REFUSED, error.message))?;
         self.result(outcome)
     }
 
@@ -164,7 +195,8 @@ impl Service {
 
     fn tools(&self, front: Front) -> impl Iterator<Item = &'static ToolSpec> {
         let open = self.kernel.registry().list();
-        open.filter(move |tool| tool.open_to(front)).map(Tool::spec)
+        open.filter(move |tool| tool.open_to(front))
+            .map(|tool| tool.spec())
     }
 
     fn show(&self, front: Front, name: &str) -> Result<Value, WireError> {
@@ -178,8 +210,10 @@ impl Service {
             );
         };
         let mut value = describe(spec);
+        let tool = self.kernel.registry().get(spec.name);
+        let schema = tool.map_or_else(|_| (spec.schema)(), |tool| tool.schema());
         if let Some(object) = value.as_object_mut() {
-            object.insert("arguments".to_owned(), (spec.schema)());
+            object.insert("arguments".to_owned(), schema);
             object.insert("examples".to_owned(), json!(spec.examples));
         }
         Ok(value)
@@ -208,7 +242,8 @@ impl Handler for Service {
     type Identity = Client;
 
     fn greet(&self, visitor: &Visitor, hello: &Hello) -> Result<(Client, Value), WireError> {
-        let identity = Identity::of(visitor, hello)?;
+        let plugin_in = |sandbox: &_| self.kernel.plugin_in(sandbox);
+        let identity = Identity::of(visitor, hello, plugin_in)?;
         let about = json!({
             "pid": std::process::id(),
             "workspace": self.kernel.workspace().id(),
@@ -295,3 +330,16 @@ pub(crate) struct Client {
 }
 
 pub(crate) type Shared = Arc<Service>;
+
+/// In the process itself, plugins' calls take the same way.
+impl PluginRoad for Service {
+    fn submit_for(
+        &self,
+        whence: &Whence,
+        name: &str,
+        arguments: &Value,
+        within: Option<&str>,
+    ) -> Result<Outcome, airlock_plugin::CallbackError> {
+        self.kernel.submit_for(whence, name, arguments, within)
+    }
+}

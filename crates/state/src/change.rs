@@ -1,12 +1,13 @@
 //! What can happen to what is stored: one event each, and what it makes of what was there. Pure.
 
 use crate::approvals::Approval;
-use crate::fact::{Fact, Kind};
+use crate::fact::{Fact, Kept, Kind};
 use crate::observations::Observation;
 use crate::runs::{Run, RunStatus, Step};
 use crate::sessions::{Session, SessionState, Spent};
 use airlock_audit::{Entry, EventType, Stage};
-use airlock_core::{Mode, Phase, SessionId, Timestamp};
+use airlock_core::{Mode, Phase, SessionId, Timestamp, WorkspaceId};
+use airlock_phases::{Ledger, Progress};
 use airlock_policy::approval::{Answered, ApprovalId, Grant};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,18 @@ pub(crate) enum Change {
         id: SessionId,
         mode: Mode,
         phase: Phase,
+    },
+    /// It took a step in the test-first discipline.
+    SessionStep {
+        id: SessionId,
+        mode: Mode,
+        phase: Phase,
+        progress: Box<Progress>,
+    },
+    /// The coverage budget of a workspace was spent or regained.
+    LedgerKept {
+        workspace: WorkspaceId,
+        ledger: Ledger,
     },
     /// It spent something.
     SessionCharged {
@@ -75,7 +88,9 @@ impl Change {
             Self::SessionCreated { session } => (Kind::Session, session.id.to_string()),
             Self::SessionState { id, .. }
             | Self::SessionMode { id, .. }
+            | Self::SessionStep { id, .. }
             | Self::SessionCharged { id, .. } => (Kind::Session, id.to_string()),
+            Self::LedgerKept { workspace, .. } => (Kind::Ledger, workspace.to_string()),
             Self::Asked { approval } => (Kind::Approval, approval.request.id.to_string()),
             Self::Answered { id, .. } | Self::GrantUsed { id } | Self::GrantRevoked { id } => {
                 (Kind::Approval, id.to_string())
@@ -102,6 +117,24 @@ impl Change {
                 session.phase = phase;
                 session.updated = at;
                 one(Fact::Session(session))
+            }
+            (
+                Self::SessionStep {
+                    mode,
+                    phase,
+                    progress,
+                    ..
+                },
+                Some(Fact::Session(mut session)),
+            ) => {
+                session.mode = mode;
+                session.phase = phase;
+                session.progress = Some(progress);
+                session.updated = at;
+                one(Fact::Session(session))
+            }
+            (Self::LedgerKept { workspace, ledger }, None | Some(Fact::Ledger(_))) => {
+                one(Fact::Ledger(Box::new(Kept { workspace, ledger })))
             }
             (Self::SessionCharged { spent, tool, .. }, Some(Fact::Session(mut session))) => {
                 session.spend(spent, tool.as_deref(), at);
@@ -153,6 +186,8 @@ impl Change {
                 | Self::SessionCreated { .. }
                 | Self::SessionState { .. }
                 | Self::SessionMode { .. }
+                | Self::SessionStep { .. }
+                | Self::LedgerKept { .. }
                 | Self::SessionCharged { .. }
                 | Self::Asked { .. }
                 | Self::Answered { .. }
@@ -179,6 +214,8 @@ impl Change {
             Self::SessionCreated { .. }
             | Self::SessionState { .. }
             | Self::SessionMode { .. }
+            | Self::SessionStep { .. }
+            | Self::LedgerKept { .. }
             | Self::SessionCharged { .. }
             | Self::Observed { .. }
             | Self::RunCreated { .. }

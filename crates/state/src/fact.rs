@@ -4,6 +4,8 @@ use crate::approvals::Approval;
 use crate::observations::Observation;
 use crate::runs::{Run, Step};
 use crate::sessions::{ARCHIVED_AFTER, Session, SessionState};
+use airlock_core::WorkspaceId;
+use airlock_phases::Ledger;
 use serde::{Deserialize, Serialize};
 
 /// What a fact is about.
@@ -15,6 +17,7 @@ pub(crate) enum Kind {
     Observation,
     Run,
     Step,
+    Ledger,
 }
 
 impl Kind {
@@ -26,6 +29,7 @@ impl Kind {
             Self::Observation => "observation",
             Self::Run => "run",
             Self::Step => "step",
+            Self::Ledger => "ledger",
         }
     }
 }
@@ -44,6 +48,14 @@ pub(crate) enum Fact {
     Observation(Box<Observation>),
     Run(Box<Run>),
     Step(Box<Step>),
+    Ledger(Box<Kept>),
+}
+
+/// A workspace's coverage budget.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) ledger: Ledger,
 }
 
 /// A fact with what it is found by.
@@ -103,6 +115,7 @@ impl Fact {
                 row.status = run.status.as_str();
             }
             Self::Step(step) => row.parent.clone_from(&step.run),
+            Self::Ledger(_) => {}
         }
         Ok(row)
     }
@@ -114,41 +127,73 @@ impl Fact {
             Self::Observation(observation) => (Kind::Observation, observation.id.clone()),
             Self::Run(run) => (Kind::Run, run.id.clone()),
             Self::Step(step) => (Kind::Step, step.id()),
+            Self::Ledger(kept) => (Kind::Ledger, kept.workspace.to_string()),
         }
     }
 
     pub(crate) fn session(self) -> Option<Session> {
         match self {
             Self::Session(session) => Some(*session),
-            Self::Approval(_) | Self::Observation(_) | Self::Run(_) | Self::Step(_) => None,
+            Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn approval(self) -> Option<Approval> {
         match self {
             Self::Approval(approval) => Some(*approval),
-            Self::Session(_) | Self::Observation(_) | Self::Run(_) | Self::Step(_) => None,
+            Self::Session(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn observation(self) -> Option<Observation> {
         match self {
             Self::Observation(observation) => Some(*observation),
-            Self::Session(_) | Self::Approval(_) | Self::Run(_) | Self::Step(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Run(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn run(self) -> Option<Run> {
         match self {
             Self::Run(run) => Some(*run),
-            Self::Session(_) | Self::Approval(_) | Self::Observation(_) | Self::Step(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Step(_)
+            | Self::Ledger(_) => None,
         }
     }
 
     pub(crate) fn step(self) -> Option<Step> {
         match self {
             Self::Step(step) => Some(*step),
-            Self::Session(_) | Self::Approval(_) | Self::Observation(_) | Self::Run(_) => None,
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Ledger(_) => None,
+        }
+    }
+
+    pub(crate) fn ledger(self) -> Option<Ledger> {
+        match self {
+            Self::Ledger(kept) => Some(kept.ledger),
+            Self::Session(_)
+            | Self::Approval(_)
+            | Self::Observation(_)
+            | Self::Run(_)
+            | Self::Step(_) => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::store::{Durable, State};
 use airlock_core::{
     Caller, Mode, Phase, SessionId, Span, TenantId, Timestamp, UserId, WorkspaceId,
 };
+use airlock_phases::{Ledger, Progress};
 use airlock_policy::approval::BudgetLeft;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -151,6 +152,9 @@ pub struct Session {
     pub mode: Mode,
     /// Where it stands in it.
     pub phase: Phase,
+    /// What it has to show of that; none: it is not held to the discipline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Box<Progress>>,
     /// Whether it can be worked in.
     pub state: SessionState,
     /// The stage its writes go to.
@@ -244,6 +248,8 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Its mode.
     pub mode: Mode,
+    /// Whether it is held to the test-first discipline.
+    pub disciplined: bool,
     /// The stage its writes go to.
     pub stage: String,
     /// Its budget.
@@ -270,6 +276,7 @@ impl State {
             title: new.title,
             mode: new.mode,
             phase: Phase::Idle,
+            progress: new.disciplined.then(Box::default),
             state: SessionState::Active,
             stage: new.stage,
             budget: new.budget,
@@ -347,6 +354,51 @@ impl State {
                 phase,
             })
         })
+    }
+
+    /// Takes the session `id` of `owner` a step further, if it still stands where `from` says; none
+    /// if there is none.
+    pub fn step_session(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        from: (Mode, Phase),
+        to: (Mode, Phase, Progress),
+        now: Timestamp,
+    ) -> Result<Option<Session>, StateError> {
+        self.change_session(owner, id, now, |session| {
+            if (session.mode, session.phase) != from {
+                return Err(StateError::Unfit("the session moved on meanwhile"));
+            }
+            let (mode, phase, progress) = to;
+            Ok(Change::SessionStep {
+                id: session.id.clone(),
+                mode,
+                phase,
+                progress: Box::new(progress),
+            })
+        })
+    }
+
+    /// The coverage budget of `workspace`.
+    pub fn ledger(&self, workspace: &WorkspaceId) -> Result<Ledger, StateError> {
+        let found = self.read(|reader| reader.find(Kind::Ledger, workspace.as_str()))?;
+        Ok(found.and_then(Fact::ledger).unwrap_or_default())
+    }
+
+    /// Keeps the coverage budget of `workspace`.
+    pub fn set_ledger(
+        &self,
+        workspace: &WorkspaceId,
+        ledger: Ledger,
+        now: Timestamp,
+    ) -> Result<(), StateError> {
+        let change = Change::LedgerKept {
+            workspace: workspace.clone(),
+            ledger,
+        };
+        self.write(Durable::Disk, |writer| writer.append(&change, now))
+            .map(drop)
     }
 
     /// Counts what the session `id` of `owner` spent, and the tool it used; none if there is none.

@@ -47,6 +47,53 @@ fn another_users_session_does_not_exist() {
 }
 
 #[test]
+fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
+    use airlock_core::{Mode, Phase};
+    use airlock_phases::{Coverage, Ledger, Progress};
+    let place = place();
+    let ada = owner("ada");
+    let workspace = "work".parse().unwrap();
+    let ledger = Ledger {
+        baseline: Some(Coverage { found: 10, hit: 9 }),
+        locked: None,
+    };
+    let progress = Progress {
+        commit: Some("abc".to_owned()),
+        ..Progress::default()
+    };
+    let id = {
+        let state = open(place.path());
+        let mine = session(&state, "ada", "s1");
+        assert_eq!(mine.progress.as_deref(), Some(&Progress::default()));
+        let step = |from: Phase, at_second: i64| {
+            let to = (Mode::Explore, Phase::Planning, progress.clone());
+            state.step_session(&ada, &mine.id, (Mode::Explore, from), to, at(at_second))
+        };
+        assert!(matches!(
+            step(Phase::Validating, 1),
+            Err(StateError::Unfit(_))
+        ));
+        let stepped = step(Phase::Idle, 2).unwrap().unwrap();
+        assert_eq!(stepped.phase, Phase::Planning);
+        assert!(matches!(step(Phase::Idle, 3), Err(StateError::Unfit(_))));
+        assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());
+        state.set_ledger(&workspace, ledger, at(4)).unwrap();
+        mine.id
+    };
+    let state = open(place.path());
+    let found = state.session(&ada, &id).unwrap().unwrap();
+    assert_eq!(
+        (found.phase, found.progress.as_deref()),
+        (Phase::Planning, Some(&progress))
+    );
+    assert_eq!(state.ledger(&workspace).unwrap(), ledger);
+    assert_eq!(
+        state.ledger(&"other".parse().unwrap()).unwrap(),
+        Ledger::default()
+    );
+}
+
+#[test]
 fn budgets_are_counted_and_each_can_be_used_up() {
     let place = place();
     let ada = owner("ada");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -222,6 +222,26 @@ impl Client {
         }
     }
 
+    /// Takes in what has come, once the connection can be read: the answer to `id`, if it is among
+    /// that.
+    pub fn take_in(&mut self, id: u64) -> Result<Option<Value>, ClientError> {
+        loop {
+            match self.step()? {
+                Some(Arrived::Reply(reply)) => {
+                    self.replies.insert(reply.id, reply);
+                }
+                Some(Arrived::Event(event)) => self.keep(event),
+                None => {}
+            }
+            if let Some(reply) = self.replies.remove(&id) {
+                return reply.answer.map(Some).map_err(ClientError::Answer);
+            }
+            if !self.decoder.is_inside() {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The next answer or event, whichever comes first.
     pub fn receive(&mut self) -> Result<Arrived, ClientError> {
         if let Some(event) = self.events.pop_front() {
@@ -249,28 +269,42 @@ impl Client {
     /// The next message somebody here waits for.
     fn read(&mut self) -> Result<Arrived, ClientError> {
         loop {
-            let frame = self.decoder.read_from(&mut self.stream);
-            let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
-            let frame = frame.and_then(|frame| frame.ok_or_else(ended));
-            let message = parse(&frame.map_err(ClientError::Lost)?)
-                .map_err(|error| ClientError::Nonsense(error.to_string()))?;
-            match message {
-                Message::Event(event) => return Ok(Arrived::Event(event)),
-                Message::Response(Reply {
-                    id: 0,
-                    answer: Err(error),
-                }) => return Err(ClientError::Closed(error)),
-                // An answer nobody waits for is that of a request taken back or only sent.
-                Message::Response(reply) if self.wanted.remove(&reply.id) => {
-                    return Ok(Arrived::Reply(reply));
-                }
-                Message::Response(_) => {}
-                Message::Request(request) => {
-                    let told = format!("it asked for `{}`", request.method);
-                    return Err(ClientError::Nonsense(told));
-                }
+            if let Some(arrived) = self.step()? {
+                return Ok(arrived);
             }
         }
+    }
+
+    /// The next message, if somebody here waits for it.
+    fn step(&mut self) -> Result<Option<Arrived>, ClientError> {
+        let frame = self.decoder.read_from(&mut self.stream);
+        let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let frame = frame.and_then(|frame| frame.ok_or_else(ended));
+        let message = parse(&frame.map_err(ClientError::Lost)?)
+            .map_err(|error| ClientError::Nonsense(error.to_string()))?;
+        match message {
+            Message::Event(event) => Ok(Some(Arrived::Event(event))),
+            Message::Response(Reply {
+                id: 0,
+                answer: Err(error),
+            }) => Err(ClientError::Closed(error)),
+            Message::Response(reply) if self.wanted.remove(&reply.id) => {
+                Ok(Some(Arrived::Reply(reply)))
+            }
+            // An answer nobody waits for is that of a request taken back or only sent.
+            Message::Response(_) => Ok(None),
+            Message::Request(request) => {
+                let told = format!("it asked for `{}`", request.method);
+                Err(ClientError::Nonsense(told))
+            }
+        }
+    }
+}
+
+/// To be waited for together with others.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

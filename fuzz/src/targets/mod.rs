@@ -4,6 +4,7 @@ mod audit_export;
 mod capability_pattern;
 mod checkpoint;
 mod definitions;
+mod manifest;
 mod path_glob;
 mod policy_yaml;
 mod record_decoding;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     capability_pattern::TARGET,
     checkpoint::TARGET,
     definitions::TARGET,
+    manifest::TARGET,
     path_glob::TARGET,
     policy_yaml::TARGET,
     record_decoding::TARGET,

@@ -17,11 +17,13 @@ const FILE: &str = "main.rs";
 const MEDIAN: f64 = 150_000.0;
 const TAIL: f64 = 500_000.0;
 const READY: f64 = 50e6;
+const AGAIN_LIMIT: f64 = 1e9;
 const MEMORY: u64 = 30 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const READ: &str = "fs.read of 4 KiB over the socket, p50";
 const START: &str = "`airlock kernel` until it answers, p50";
+const AGAIN: &str = "a kernel killed amid calls until the next answers, p50";
 const IDLE: &str = "resident memory of an idle kernel";
 
 pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
@@ -31,6 +33,7 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
         let wanted = [
             (READ, "under 150 us more"),
             (START, "under 50 ms"),
+            (AGAIN, "under 1 s"),
             (IDLE, "under 30 MiB"),
         ];
         let missing = wanted.map(|(what, wanted)| Row::missing(what, wanted, why));
@@ -38,6 +41,7 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     }
     let place = Place::new(program)?;
     let mut rows = vec![place.start(options.pick(20, 5))?];
+    rows.push(place.again(options.pick(20, 5))?);
     rows.extend(place.reads(options.pick(5_000, 500))?);
     rows.push(place.memory()?);
     Ok(rows)
@@ -115,6 +119,29 @@ impl Place {
             .wanted("under 50 ms", median < READY))
     }
 
+    /// Killed without a warning while calls are under way, as a crash would.
+    fn again(&self, times: usize) -> Result<Row, Failure> {
+        let mut nanos = Vec::with_capacity(times);
+        for _ in 0..times {
+            let (kernel, mut client) = self.kernel()?;
+            let params = json!({ "name": "fs.read", "arguments": { "path": FILE } });
+            let calling =
+                std::thread::spawn(move || while client.call("call", params.clone()).is_ok() {});
+            std::thread::sleep(Duration::from_millis(20));
+            kernel.kill()?;
+            let begun = Instant::now();
+            let running = self.kernel()?;
+            nanos.push(measure::nanos(begun.elapsed()));
+            drop(running);
+            drop(calling.join());
+        }
+        let median = measure::Samples::new(nanos).median();
+        Ok(Row::new(AGAIN)
+            .measured(measure::time_text(median))
+            .against("a limit")
+            .wanted("under 1 s", median < AGAIN_LIMIT))
+    }
+
     fn reads(&self, times: usize) -> Result<Vec<Row>, Failure> {
         let (_kernel, mut client) = self.kernel()?;
         let params =
@@ -168,6 +195,20 @@ impl Place {
 struct Kernel<'a> {
     place: &'a Place,
     pid: u64,
+}
+
+impl Kernel<'_> {
+    /// Ends it as a crash would. What is left of it is found by the next one.
+    fn kill(self) -> Result<(), Failure> {
+        let pid = i32::try_from(self.pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let pid = pid.ok_or_else(|| Failure::new("no process is told"))?;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)
+            .map_err(std::io::Error::from)?;
+        std::mem::forget(self);
+        Ok(())
+    }
 }
 
 impl Drop for Kernel<'_> {

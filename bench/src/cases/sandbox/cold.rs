@@ -37,7 +37,15 @@ pub(super) fn rows(
     times: Times,
 ) -> Result<Vec<Row>, Failure> {
     let place = Place::small(home, "library")?;
+    let served = Served::start(home);
     let (mut ours, mut rows) = ours(person, home, &place)?;
+    match &served {
+        Ok(served) => ours.push(served.ours()?),
+        Err(why) => {
+            let what = format!("{SERVED} as {person}");
+            rows.push(Row::missing(what, BWRAP_WANTED, why.to_string()));
+        }
+    }
     match bwrap(home) {
         Ready::Is(mut peer) => rows.extend(beside_bwrap(person, &mut ours, &mut peer, times)?),
         Ready::Not(why) => {
@@ -68,7 +76,7 @@ fn ours<'a>(
         }),
     };
     let what = "cold `airlock exec -- true`";
-    let mut command = exec(home)?;
+    let mut command = airlock(home, "workspace", &["exec", "--", "true"])?;
     let missing = match once(&mut command) {
         Ok(()) => {
             let whole = Ours {
@@ -86,14 +94,65 @@ fn ours<'a>(
 }
 
 /// The whole command, on a workspace of its own.
-fn exec(home: &Path) -> Result<Command, Failure> {
-    let workspace = home.join("workspace");
+fn airlock(home: &Path, workspace: &str, words: &[&str]) -> Result<Command, Failure> {
+    let workspace = home.join(workspace);
     std::fs::create_dir_all(&workspace)?;
     std::fs::write(workspace.join("README.md"), "# A workspace\n")?;
     let program = std::env::current_exe()?.with_file_name("airlock");
     let mut command = plain_command(program, home);
-    command.args(["exec", "--", "true"]).current_dir(workspace);
+    command.args(words).current_dir(workspace);
     Ok(command)
+}
+
+/// A workspace for which a kernel runs, as long as this lives.
+struct Served<'a> {
+    home: &'a Path,
+}
+
+const SERVED: &str = "cold `airlock exec -- true` while a kernel runs";
+
+impl<'a> Served<'a> {
+    fn start(home: &'a Path) -> Result<Self, Failure> {
+        let served = Self { home };
+        once(&mut served.airlock(&["kernel"])?)?;
+        Ok(served)
+    }
+
+    fn airlock(&self, words: &[&str]) -> Result<Command, Failure> {
+        airlock(self.home, "served", words)
+    }
+
+    /// The whole command, which that kernel is seen to take.
+    fn ours(&self) -> Result<Ours<'a>, Failure> {
+        let mut command = self.airlock(&["exec", "--", "true"])?;
+        let before = self.calls()?;
+        once(&mut command)?;
+        if self.calls()? <= before {
+            return Err(Failure::new("the kernel that runs did not run the command"));
+        }
+        Ok(Ours {
+            what: SERVED,
+            is_target: true,
+            run: Box::new(move || once(&mut command)),
+        })
+    }
+
+    /// How many calls the kernel has taken.
+    fn calls(&self) -> Result<u64, Failure> {
+        let output = self.airlock(&["kernel", "status", "--json"])?.output()?;
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let calls = told.get("calls").and_then(serde_json::Value::as_u64);
+        calls.ok_or_else(|| Failure::new(format!("the kernel does not say its calls: {told}")))
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut stop) = self.airlock(&["kernel", "stop"]) {
+            // One that does not stop ends by itself when nobody asks it anything for long.
+            let _stopped = once(&mut stop);
+        }
+    }
 }
 
 /// Runs a whole command; what it says counts only if it fails.

@@ -12,7 +12,7 @@ use airlock_core::{ActionId, Effect, SandboxId, Syscall, Tier};
 /// Parts of one kind that are remembered: a log has many records, and few callers at a time.
 const REMEMBERED: usize = 8;
 /// Paths, and requests, that are remembered, each in the one place its bytes point to.
-const PLACES: usize = 256;
+const PLACES: usize = 1_024;
 /// A part longer than this is read anew each time, so that memory stays small.
 const PART_BYTES: usize = 1_024;
 
@@ -97,15 +97,25 @@ impl Places {
 /// Any spread will do: a wrong place costs a second look, never a wrong answer.
 fn place_of(bytes: &[u8]) -> usize {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, rest) = bytes.as_chunks::<8>();
     let mix = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(SPREAD);
-    let sum = words
-        .iter()
-        .fold(0, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    // Two sums side by side: a processor need not wait for one before it goes on with the other.
+    let (pairs, rest) = bytes.as_chunks::<16>();
+    let (even, odd) = pairs.iter().fold((0, 0), |(even, odd), pair| {
+        let pair = u128::from_le_bytes(*pair);
+        (mix(even, low(pair)), mix(odd, low(pair >> 64)))
+    });
     let sum = rest
         .iter()
-        .fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
+        .fold(mix(even, odd), |sum, byte| mix(sum, u64::from(*byte)));
     usize::try_from(sum >> 32).unwrap_or(0) % PLACES
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the lower half is what is wanted"
+)]
+const fn low(pair: u128) -> u64 {
+    pair as u64
 }
 
 impl Checker {
@@ -151,13 +161,13 @@ impl Checker {
         from.word::<Syscall>()?;
         effects(from)?;
         items(from, |from| self.path(from))?;
-        from.optional(Decoder::skip_text)?;
+        from.skip_optional_text()?;
         from.optional(Decoder::u16)?;
         items(from, Decoder::skip_text)?;
         // Tool and secret.
         texts(from, 2)?;
         from.word::<Tier>()?;
-        from.optional(Decoder::skip_text)?;
+        from.skip_optional_text()?;
         from.optional(Decoder::u64)?;
         from.block(|from| self.caller(from))
     }
@@ -211,7 +221,7 @@ fn effects(from: &mut Decoder<'_>) -> Decoded<()> {
 }
 
 fn texts(from: &mut Decoder<'_>, count: usize) -> Decoded<()> {
-    (0..count).try_for_each(|_| from.optional(Decoder::skip_text).map(drop))
+    (0..count).try_for_each(|_| from.skip_optional_text())
 }
 
 fn items<'a>(

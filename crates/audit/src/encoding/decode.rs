@@ -256,6 +256,33 @@ impl<'a> Decoder<'a> {
         Err(DecodeError { offset, problem })
     }
 
+    /// Passes over a text that may be missing: what most fields of an entry are, so the usual forms
+    /// are told by one look, and everything else is left to the exact way.
+    pub(super) fn skip_optional_text(&mut self) -> Decoded<()> {
+        match self.rest {
+            [0, rest @ ..] => {
+                self.rest = rest;
+                self.offset += 1;
+                return Ok(());
+            }
+            [1, a, b, c, d, rest @ ..] => {
+                let length = u32::from_be_bytes([*a, *b, *c, *d]);
+                let text = usize::try_from(length)
+                    .ok()
+                    .and_then(|length| rest.split_at_checked(length));
+                if let Some((text, rest)) = text
+                    && text.is_ascii()
+                {
+                    self.rest = rest;
+                    self.offset += 5 + text.len();
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        self.optional(Self::skip_text).map(drop)
+    }
+
     fn string(&mut self) -> Decoded<String> {
         self.text().map(str::to_owned)
     }

@@ -57,6 +57,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Pages the writer keeps in memory: all that one transaction changes, mostly.
+const WRITER_PAGES: i32 = 64;
+
 /// When a buffered record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffering {
@@ -235,6 +238,9 @@ impl Log {
         let report = OpenReport::build(&layout, head, &dead, recovered)?;
         // From here on the writer itself waits for the disk.
         db.pragma_update(None, "synchronous", "NORMAL")
+            .map_err(fail)?;
+        // Whoever only appends needs the last page and those above it.
+        db.pragma_update(None, "cache_size", WRITER_PAGES)
             .map_err(fail)?;
         let wal = WalFile::open(&layout.database())
             .map_err(|source| OpenError::io(&layout.database(), source))?;

@@ -183,6 +183,13 @@ impl Committed {
         std::mem::take(&mut self.promised)
     }
 
+    /// Whether a sync is all that is left to do, and nobody but those who were promised an answer
+    /// waits for it.
+    pub(crate) fn waits_for_disk_alone(&self, jobs: &[Queued<Job>]) -> bool {
+        let appends = |queued: &Queued<Job>| matches!(queued.job, Job::Append(_));
+        self.durable && self.checkpoint.is_none() && jobs.iter().all(appends)
+    }
+
     /// Tells every caller that asked for something else than records.
     pub(crate) fn answer(self, jobs: impl Iterator<Item = Queued<Job>>) {
         for queued in jobs {

@@ -8,11 +8,6 @@
 //! and a failure is never taken for one that may pass. SQLite keeps its locks on the database and
 //! on the shared-memory file, never on this one, so closing our descriptor releases none of them.
 //!
-//! A second thread that syncs while the writer seals the next transaction was tried, on two busy
-//! processors with 32 callers. With a real disk of 0.1 ms a sync it was slower than this, with a
-//! simulated one sometimes quicker; with 4 callers it was slower, since fewer records share a sync.
-//! It was never tried on an idle machine or on more processors.
-//!
 //! Guarantee: a sync that succeeds covers every commit made before it began, by whichever process:
 //! the file system syncs the file, not the descriptor. Where SQLite has begun the file anew since,
 //! those commits are in the database, synced.
@@ -27,7 +22,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Returns once everything that was written before the call is on disk.
 pub(crate) trait Barrier: Send + Debug {
@@ -73,6 +70,8 @@ pub(crate) struct Disk {
     /// Locked during a sync: the system reports a failure to one call only.
     barrier: Mutex<Box<dyn Barrier>>,
     failure: OnceLock<AppendError>,
+    /// Nanoseconds the last sync took; 0 before the first.
+    took: AtomicU64,
 }
 
 impl Disk {
@@ -80,6 +79,7 @@ impl Disk {
         Self {
             barrier: Mutex::new(barrier),
             failure: OnceLock::new(),
+            took: AtomicU64::new(0),
         }
     }
 
@@ -89,12 +89,24 @@ impl Disk {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        barrier.sync().map_err(|error| {
+        let start = Instant::now();
+        let synced = barrier.sync().map_err(|error| {
             let error = AppendError::Unsynced(error.to_string());
             // Set nowhere else, and never without the lock.
             let _ = self.failure.set(error.clone());
             error
-        })
+        });
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.took.store(took.max(1), Ordering::Relaxed);
+        synced
+    }
+
+    /// How long the last sync took.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        match self.took.load(Ordering::Relaxed) {
+            0 => None,
+            took => Some(Duration::from_nanos(took)),
+        }
     }
 
     /// Why nothing can be made durable any more.

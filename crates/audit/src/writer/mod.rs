@@ -1,4 +1,5 @@
-//! The writer: one thread that appends to the chain for everybody in this process.
+//! The writer: one thread that appends to the chain for everybody in this process. Where it pays, a
+//! second one waits for the disk: see [`sync`].
 //!
 //! Guarantee: a durable append returns only after its record, and every record before it, was
 //! synced; all durable appends that arrive while one sync runs share the next. Acknowledged
@@ -14,6 +15,7 @@ mod disk;
 mod draft;
 mod promise;
 mod queue;
+mod sync;
 
 pub(crate) use ahead::{Ahead, LONG_LIVED, SHORT};
 pub(crate) use commit::{
@@ -30,6 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use sync::Syncer;
 
 /// WAL upkeep at the latest after this long.
 const UPKEEP: Duration = Duration::from_mins(1);
@@ -164,8 +167,10 @@ impl Writer {
         });
         let loop_ = Loop {
             shared: Arc::clone(&shared),
+            syncer: Syncer::new(Arc::clone(&committer.disk)),
             committer,
             companions: 0,
+            linger: LINGER,
             last_upkeep: Instant::now(),
         };
         let thread = std::thread::Builder::new()
@@ -260,8 +265,11 @@ pub(crate) fn answer<T>(answer: &mpsc::Receiver<Result<T, AppendError>>) -> Resu
 struct Loop {
     shared: Arc<Shared>,
     committer: Committer,
-    /// How many callers shared the last sync.
+    syncer: Syncer,
+    /// How many callers shared the last sync, if they are worth waiting for.
     companions: usize,
+    /// How long the first of them is made to wait for the others.
+    linger: Duration,
     last_upkeep: Instant,
 }
 
@@ -282,7 +290,7 @@ impl Loop {
                 // Those that were just answered may be back in a moment: without waiting for them
                 // every second sync would serve only the quickest.
                 companions: self.companions,
-                linger: LINGER,
+                linger: self.linger,
             };
             let promise = self.shared.queue.take(&mut jobs, patience);
             let open = promise.is_some();
@@ -295,6 +303,7 @@ impl Loop {
                 break;
             }
         }
+        self.syncer.close();
         let lost: usize = jobs.iter().map(|queued| queued.acknowledged).sum();
         self.shared.lost.store(lost, Ordering::Relaxed);
         if let Err(error) = self.committer.finish() {
@@ -310,7 +319,14 @@ impl Loop {
                 let acknowledged = jobs.iter().map(|queued| queued.acknowledged).sum();
                 self.shared.set_error(None);
                 self.shared.queue.committed(acknowledged);
+                if committed.waits_for_disk_alone(jobs) && self.syncer.is_worthwhile(callers) {
+                    jobs.clear();
+                    (self.companions, self.linger) = self.syncer.returning();
+                    self.syncer.hand(promise, committed.take_promised());
+                    return;
+                }
                 self.companions = if committed.durable { callers } else { 0 };
+                self.linger = LINGER;
                 // Committed they are in any case, so nothing is left to be tried again.
                 let jobs = jobs.drain(..);
                 match self.committer.settle(&mut committed) {

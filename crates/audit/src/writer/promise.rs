@@ -69,6 +69,11 @@ impl Awaited {
         self.written()?.first().copied().ok_or(AppendError::Closed)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answer.get().is_some()
+    }
+
     fn written(&self) -> Result<&[Written], AppendError> {
         let written = self.answer.wait().as_ref().map_err(Clone::clone)?;
         written.get(self.places.clone()).ok_or(AppendError::Closed)

@@ -92,7 +92,7 @@ fn interface(adapter: &Adapter) -> Value {
     let errors: Vec<Value> = adapter
         .errors
         .iter()
-        .map(|case| json!({ "exit": case.exit, "code": case.code, "summary": case.summary, "ok": case.ok }))
+        .map(|case| json!({ "end": case.end, "code": case.code, "summary": case.summary, "ok": case.ok }))
         .collect();
     json!({
         "input": adapter.interface.input.to_json(),

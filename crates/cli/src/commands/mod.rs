@@ -1,6 +1,7 @@
 //! One module a command. Each turns arguments into calls on the road and outcomes into text.
 
 mod adapter;
+pub(crate) mod agent;
 pub(crate) mod approvals;
 mod audit;
 mod config;
@@ -14,7 +15,9 @@ pub(crate) mod mcp;
 pub(crate) mod merge;
 mod open;
 mod outcome;
+pub(crate) mod plugin;
 mod policy;
+mod request_worker;
 mod script_worker;
 pub(crate) mod session;
 mod stage;
@@ -34,7 +37,11 @@ use std::path::Path;
 
 pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
     let global = &cli.global;
-    match cli.command {
+    let Some(command) = cli.command else {
+        return agent::bare(global, output);
+    };
+    match command {
+        Command::Run(arguments) => agent::run(global, &arguments, output),
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
         Command::Exec(args) => exec::run(global, &args, output),
@@ -49,6 +56,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Approvals(command) => approvals::run(global, command, output),
         Command::Session(command) => session::run(global, &command, output),
         Command::Workflow(arguments) => workflow::run(global, arguments, output),
+        Command::Plugin(arguments) => plugin::run(global, arguments, output),
         Command::Tool(command) => tool::run(global, command, output),
         Command::Kernel(arguments) => kernel::run(global, &arguments, output),
         Command::Mcp(command) => mcp::run(global, command, output),
@@ -62,6 +70,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Man { directory } => man(&directory, output),
         Command::ScriptWorker => script_worker::run(),
         Command::FileWorker => file_worker::run(),
+        Command::RequestWorker => request_worker::run(),
         Command::WasmWorker => wasm_worker::run(),
         Command::Version => {
             version(output);

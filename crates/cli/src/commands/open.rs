@@ -91,7 +91,10 @@ pub(super) fn embedded(
     .defining(&OwnDefinitions {
         directory: Some(place.config_home.join("airlock")),
         experimental: config.experimental(),
+        certificates: config.certificates()?,
     });
+    #[cfg(target_os = "linux")]
+    let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)
 }
 

@@ -4,7 +4,9 @@ use super::{open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure};
 use crate::output::{Output, Tone, styled};
-use airlock_kernel::{Call, Front, Kernel, strip_control};
+use crate::review;
+use airlock_core::SessionId;
+use airlock_kernel::{Call, Front, Kernel, Outcome, strip_control};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -40,6 +42,23 @@ pub(crate) enum Arguments {
         /// The session
         id: String,
     },
+    /// Let a session change files without a test, after you said so
+    #[command(after_help = "Example:
+  airlock session exempt 0192f3a4-7c1e-7000-8000-000000000000 \\
+      --category documentation --reason 'a typo' README.md")]
+    Exempt {
+        /// The session
+        id: String,
+        /// What for: config_change, type_refactor, documentation, asset_update
+        #[arg(long)]
+        category: String,
+        /// Why no test is needed
+        #[arg(long)]
+        reason: String,
+        /// The files, by their names
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
     /// Put a session away; it can be resumed
     #[command(after_help = "Example:
   airlock session archive 0192f3a4-7c1e-7000-8000-000000000000")]
@@ -60,6 +79,15 @@ pub(super) fn run(global: &Global, command: &Arguments, output: &mut Output) -> 
         Arguments::Resume { id } => turn(global, "session.resume", id, output),
         Arguments::Cancel { id } => turn(global, "session.cancel", id, output),
         Arguments::Archive { id } => turn(global, "session.archive", id, output),
+        Arguments::Exempt {
+            id,
+            category,
+            reason,
+            paths,
+        } => {
+            let asked = json!({ "category": category, "paths": paths, "reason": reason });
+            exempt(global, id, asked, output)
+        }
     }
 }
 
@@ -123,6 +151,29 @@ fn turn(global: &Global, name: &str, id: &str, output: &mut Output) -> Ending {
     } else {
         let state = text(&session, "state");
         output.note(format!("session {} is {state}", text(&session, "id")));
+    }
+    Ok(0)
+}
+
+fn exempt(global: &Global, id: &str, asked: Value, output: &mut Output) -> Ending {
+    let kernel = open::kernel(global, output)?;
+    // Named before anything is asked: a session that is not there has nothing to exempt.
+    submit(&kernel, "session.show", json!({ "session": id }), output)?;
+    let mut call = Call::new("phase.request_exemption", asked);
+    call.session = SessionId::new(id).ok();
+    let mut outcome = kernel.submit(Front::Cli, &call);
+    if let Outcome::NeedsReview(review) = &mut outcome {
+        review::answer(&kernel, review, "this exemption", None, output)?;
+        outcome = kernel.submit(Front::Cli, &call);
+    }
+    let told = outcome::done(outcome)?.value;
+    if output.is_json() {
+        output.json(&told);
+    } else {
+        let state = text(&told, "state");
+        output.note(format!(
+            "session {id} is {state}, and may write what was named"
+        ));
     }
     Ok(0)
 }

@@ -62,10 +62,34 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             .iter()
             .for_each(|change| output.line(line(change)));
     } else {
-        output.data(airlock_kernel::strip_control(&diff.render_unified()).as_bytes());
+        coloured(&diff.render_unified(), output);
     }
     remarks(&diff, output);
     Ok(0)
+}
+
+/// A diff, each line in the colour of what it says.
+fn coloured(diff: &str, output: &mut Output) {
+    for line in diff.split_inclusive('\n') {
+        let end = if line.ends_with('\n') { "\n" } else { "" };
+        output.data(format!("{}{end}", coloured_line(line)).as_bytes());
+    }
+}
+
+/// One line of a diff in the colour of what it says.
+pub(super) fn coloured_line(line: &str) -> String {
+    let tone = match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => {
+            Some(Tone::Heading)
+        }
+        [b'+', ..] => Some(Tone::Good),
+        [b'-', ..] => Some(Tone::Bad),
+        [b'@', b'@', ..] => Some(Tone::Label),
+        _ => None,
+    };
+    let text = airlock_kernel::strip_control(line);
+    let text = text.trim_end_matches('\n');
+    tone.map_or_else(|| text.to_owned(), |tone| styled(tone, text))
 }
 
 /// How, and the path.

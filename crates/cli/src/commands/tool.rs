@@ -5,7 +5,7 @@ use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
 use airlock_core::{SessionId, Tier, closest};
-use airlock_kernel::tools::{Registry, Tool, ToolSpec};
+use airlock_kernel::tools::{Registry, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use airlock_service::Door;
 use serde_json::{Value, json};
@@ -48,7 +48,8 @@ fn describe(spec: &ToolSpec) -> Value {
 
 fn list(output: &mut Output) {
     let registry = Registry::built_in();
-    for spec in registry.list().map(Tool::spec) {
+    for tool in registry.list() {
+        let spec = tool.spec();
         if output.is_json() {
             output.json(&describe(spec));
         } else {
@@ -171,6 +172,21 @@ fn call(
     Ok(0)
 }
 
+/// Calls a tool for the person at the command line.
+pub(super) fn call_as_person(
+    global: &Global,
+    name: String,
+    arguments: &[String],
+    output: &mut Output,
+) -> Ending {
+    let setting = Setting {
+        front: Front::Cli,
+        session: None,
+        unattended: false,
+    };
+    call(global, name, arguments, setting, output)
+}
+
 /// Who calls, and from where.
 struct Setting {
     front: Front,
@@ -189,8 +205,8 @@ fn parse_session(text: &str) -> Result<SessionId, Failure> {
 /// Whether calling `name` starts a program.
 fn runs_program(name: &str) -> bool {
     let registry = Registry::built_in();
-    let runs = |tool: &dyn Tool| tool.spec().tier != Tier::Kernel;
-    registry.get(name).is_ok_and(runs)
+    let tool = registry.get(name);
+    tool.is_ok_and(|tool| tool.spec().tier != Tier::Kernel)
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

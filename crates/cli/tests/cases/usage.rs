@@ -67,7 +67,7 @@ fn mistakes_are_json_where_json_was_asked_for() {
 }
 
 #[test]
-fn no_command_at_all_is_answered_with_help_and_a_usage_code() {
+fn no_command_at_all_wants_a_model_and_a_group_wants_a_command() {
     let mut world = World::new();
     let ran = world.run(&[]);
     assert_eq!(ran.code, Some(2));

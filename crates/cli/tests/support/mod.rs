@@ -4,12 +4,16 @@
 //! differs from run to run is replaced before the transcript is compared.
 
 mod confined;
+mod conversation;
 mod normal;
+mod provider;
 mod served;
 mod terminal;
 
 pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
+pub(crate) use conversation::Conversation;
 pub(crate) use normal::normalised;
+pub(crate) use provider::Provider;
 pub(crate) use served::{PATIENCE, Served};
 pub(crate) use terminal::{Typed, answering, at_terminal};
 

@@ -32,6 +32,7 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#""user": ?"[a-z_][a-z0-9_-]*""#, r#""user":"[USER]""#),
         (r"\b\d+ bytes on disk", "[N] bytes on disk"),
         (r"\bduration: \d+", "duration: [N]"),
+        (r"(?m)  \d+(\.\d s| ms| m \d+ s)$", "  [TOOK]"),
         (r"\bin \d+(\.\d+)? ?(ms|µs|us|s)\b", "in [DURATION]"),
     ]
     .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))

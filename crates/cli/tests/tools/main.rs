@@ -12,6 +12,8 @@ mod changes;
 mod files;
 mod git;
 mod lasting;
+mod phases;
 mod programs;
 mod reads;
+mod requests;
 mod support;

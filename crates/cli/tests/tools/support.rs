@@ -3,7 +3,7 @@
 use airlock_audit::{Entry, Filter};
 use airlock_kernel::{
     Call, Clock, DEFAULT_OUTPUT_BYTES, Denied, Done, Failed, Front, Kernel, KernelConfig, Lifetime,
-    Machine, Outcome, WorkerProgram,
+    Machine, Outcome, OwnDefinitions, WorkerProgram,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,6 +36,32 @@ impl Place {
         let place = Self { outer, kernel };
         place.trust();
         place
+    }
+
+    /// The same place with adapters of the person's own.
+    pub(crate) fn defining(self, adapters: &[(&str, &str)], certificates: String) -> Self {
+        let Self { outer, kernel } = self;
+        let directory = outer.path().join("config");
+        fs::create_dir_all(directory.join("adapters")).unwrap();
+        for (name, text) in adapters {
+            fs::write(directory.join("adapters").join(name), text).unwrap();
+        }
+        let kernel = kernel.defining(&OwnDefinitions {
+            directory: Some(directory),
+            certificates,
+            ..OwnDefinitions::default()
+        });
+        let problems = &kernel.definitions().problems();
+        assert!(problems.is_empty(), "{problems:?}");
+        Self { outer, kernel }
+    }
+
+    /// The same workspace with a kernel that was not there before.
+    pub(crate) fn reopened(self) -> Self {
+        let Self { outer, kernel } = self;
+        kernel.close().unwrap();
+        let kernel = open(&outer, Lifetime::Command);
+        Self { outer, kernel }
     }
 
     fn trust(&self) {

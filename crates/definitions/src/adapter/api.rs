@@ -2,7 +2,7 @@
 
 use super::arguments::{ArgumentError, Interface};
 use super::how::{Place, SCALARS, input, one};
-use crate::yaml::{Mapping, Names, Node, Problems, code};
+use airlock_yaml::{Mapping, Names, Node, Problems, code};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,7 +1,6 @@
 //! What callers give: names put right, defaults filled in, everything checked.
 
-use crate::schema::Schema;
-use crate::yaml::{Mapping, Names, Node, Problems, code};
+use airlock_yaml::{Mapping, Names, Node, Problems, Schema, code};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

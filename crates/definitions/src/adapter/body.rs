@@ -3,9 +3,9 @@
 use super::arguments::Interface;
 use super::how::How;
 use super::output::Output;
-use super::{Header, Summary};
-use crate::yaml::{Mapping, Names, Node, Problems, code, shown};
+use super::{Header, Kind, Summary};
 use airlock_core::{ByteSize, Span};
+use airlock_yaml::{Mapping, Names, Node, Problems, code, shown};
 
 /// An adapter that can be run.
 #[derive(Debug, Clone)]
@@ -30,11 +30,11 @@ pub struct Adapter {
     pub fallback: Option<String>,
 }
 
-/// What an exit code means.
+/// What an end means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCase {
-    /// The exit code.
-    pub exit: u8,
+    /// The exit code of a program, or the status of an answer.
+    pub end: u16,
     /// A word for it.
     pub code: String,
     /// One line on it.
@@ -76,6 +76,8 @@ const PASSING: &[&str] = &[
     "stage_busy",
     "output_invalid",
     "tool_unavailable",
+    "unreachable",
+    "no_answer",
 ];
 /// The most of each limit in the execution contract.
 const LONGEST: Span = Span::from_secs(600);
@@ -99,9 +101,10 @@ pub(super) fn parse(
         || Some(Output::default()),
         |node| Output::parse(node, problems),
     );
-    let errors = fields
-        .get("errors")
-        .map_or_else(|| Some(Vec::new()), |node| errors(node, problems));
+    let errors = fields.get("errors").map_or_else(
+        || Some(Vec::new()),
+        |node| errors(header.kind, node, problems),
+    );
     let sandbox = fields.get("sandbox").map_or_else(
         || Some(Sandbox::default()),
         |node| Sandbox::parse(node, problems),
@@ -113,7 +116,8 @@ pub(super) fn parse(
     fields.close(problems);
     let (interface, errors) = (interface?, errors?);
     Some(Adapter {
-        retry: retry.and_then(|node| Retry::parse(node, &interface, &errors, problems)),
+        retry: retry
+            .and_then(|node| Retry::parse(header.kind, node, (&interface, &errors), problems)),
         how: how?,
         output: output?,
         sandbox: sandbox?,
@@ -135,14 +139,22 @@ fn fallback(node: &Node, own: &str, problems: &mut Problems) -> Option<String> {
     Some(id)
 }
 
-fn errors(node: &Node, problems: &mut Problems) -> Option<Vec<ErrorCase>> {
+/// How ends are told apart: the field, what can stand there, the word for one without a case.
+fn ends(kind: Kind) -> (&'static str, std::ops::RangeInclusive<i64>, &'static str) {
+    match kind {
+        Kind::Cli | Kind::Mcp => ("exit", 1..=255, "exit_"),
+        Kind::Api => ("status", 300..=599, "http_"),
+    }
+}
+
+fn errors(kind: Kind, node: &Node, problems: &mut Problems) -> Option<Vec<ErrorCase>> {
     let mut cases: Vec<ErrorCase> = Vec::new();
     for node in node.list(64, problems)? {
-        let Some(case) = ErrorCase::parse(node, problems) else {
+        let Some(case) = ErrorCase::parse(kind, node, problems) else {
             continue;
         };
-        if cases.iter().any(|known| known.exit == case.exit) {
-            let what = format!("exit code {} is there twice", case.exit);
+        if cases.iter().any(|known| known.end == case.end) {
+            let what = format!("{} {} is there twice", ends(kind).0, case.end);
             problems.error(code::DUPLICATE, node.spot, what, "keep one of them");
         }
         cases.push(case);
@@ -151,11 +163,12 @@ fn errors(node: &Node, problems: &mut Problems) -> Option<Vec<ErrorCase>> {
 }
 
 impl ErrorCase {
-    fn parse(node: &Node, problems: &mut Problems) -> Option<Self> {
+    fn parse(kind: Kind, node: &Node, problems: &mut Problems) -> Option<Self> {
         let mut fields = Mapping::of(node, "an error", problems)?;
-        let exit = fields
-            .need("exit", problems)
-            .and_then(|node| node.number(1..=255, problems));
+        let (name, range, _) = ends(kind);
+        let end = fields
+            .need(name, problems)
+            .and_then(|node| node.number(range, problems));
         let code = fields
             .need("code", problems)
             .and_then(|node| node.name(Names::Code, problems));
@@ -167,7 +180,7 @@ impl ErrorCase {
             .map_or(Some(false), |node| node.truth(problems));
         fields.close(problems);
         Some(Self {
-            exit: u8::try_from(exit?).ok()?,
+            end: u16::try_from(end?).ok()?,
             code: code?,
             summary: summary?,
             ok: ok?,
@@ -211,12 +224,13 @@ impl Sandbox {
 
 impl Retry {
     fn parse(
+        kind: Kind,
         node: &Node,
-        interface: &Interface,
-        errors: &[ErrorCase],
+        (interface, errors): (&Interface, &[ErrorCase]),
         problems: &mut Problems,
     ) -> Option<Self> {
         let mut fields = Mapping::of(node, "`retry`", problems)?;
+        let (_, range, prefix) = ends(kind);
         let nodes = fields
             .need("on", problems)
             .and_then(|node| node.list(32, problems));
@@ -225,16 +239,16 @@ impl Retry {
             let Some(word) = node.text(problems) else {
                 continue;
             };
-            let exit = word
-                .strip_prefix("exit_")
-                .is_some_and(|code| code.parse::<u8>().is_ok_and(|code| code > 0));
+            let end = word
+                .strip_prefix(prefix)
+                .is_some_and(|code| code.parse().is_ok_and(|code| range.contains(&code)));
             let mut known: Vec<&str> = errors
                 .iter()
                 .filter(|case| !case.ok)
                 .map(|case| case.code.as_str())
                 .collect();
             known.extend(PASSING);
-            if exit || known.contains(&word) {
+            if end || known.contains(&word) {
                 on.push(word.to_owned());
             } else {
                 problems.unknown(code::REFERENCE, node.spot, ("code", word), &known);
@@ -267,16 +281,34 @@ impl Retry {
 impl Adapter {
     /// What exit code `exit` means: a word and a line for an error, nothing if the output counts.
     pub fn ended(&self, exit: u8) -> Option<(String, String)> {
-        let case = self.errors.iter().find(|case| case.exit == exit);
-        match (exit, case) {
-            (0, _) => None,
-            (_, Some(case)) => (!case.ok).then(|| (case.code.clone(), case.summary.clone())),
-            (_, None) => {
-                let name = shown(&self.header.name);
-                Some((
-                    format!("exit_{exit}"),
-                    format!("{name} ended with code {exit}"),
-                ))
+        let name = shown(&self.header.name);
+        self.end(exit == 0, exit.into(), || {
+            format!("{name} ended with code {exit}")
+        })
+    }
+
+    /// The same for the status of an answer.
+    pub fn answered(&self, status: u16) -> Option<(String, String)> {
+        let name = shown(&self.header.name);
+        let good = (200..300).contains(&status);
+        self.end(good, status, || {
+            format!("{name} answered with status {status}")
+        })
+    }
+
+    fn end(
+        &self,
+        good: bool,
+        end: u16,
+        unnamed: impl FnOnce() -> String,
+    ) -> Option<(String, String)> {
+        let case = self.errors.iter().find(|case| case.end == end);
+        match case {
+            _ if good => None,
+            Some(case) => (!case.ok).then(|| (case.code.clone(), case.summary.clone())),
+            None => {
+                let (_, _, prefix) = ends(self.header.kind);
+                Some((format!("{prefix}{end}"), unnamed()))
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::arguments::{ArgumentError, Interface};
 use super::how::{Place, SCALARS, WORDS, command, input, one, place, word};
-use crate::yaml::{Mapping, Names, Node, Problems, code, shown};
+use airlock_yaml::{Mapping, Names, Node, Problems, code, shown};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -258,7 +258,7 @@ fn each(node: &Node, interface: &Interface, problems: &mut Problems) -> Option<S
         .input
         .property(&name)
         .and_then(|schema| schema.element());
-    let single = |schema: &crate::schema::Schema| SCALARS.iter().any(|one| schema.is_only(one));
+    let single = |schema: &airlock_yaml::Schema| SCALARS.iter().any(|one| schema.is_only(one));
     if !element.is_some_and(single) {
         let what = format!("the elements of `{name}` may be something else than single values");
         problems.error(

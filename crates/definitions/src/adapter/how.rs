@@ -4,7 +4,7 @@ use super::Kind;
 use super::api::Api;
 use super::arguments::{ArgumentError, Interface};
 use super::cli::Cli;
-use crate::yaml::{Mapping, Names, Node, Problems, Tree, code};
+use airlock_yaml::{Mapping, Names, Node, Problems, Tree, code};
 use serde_json::Value;
 
 /// Most words a mapping has of its own.

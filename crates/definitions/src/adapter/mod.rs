@@ -28,7 +28,7 @@ pub use output::{Output, OutputError};
 pub use resolve::{Resolved, Unresolved, resolve};
 pub use samples::{CheckFailure, Example, Fixture, Samples, check_samples};
 
-use crate::yaml::{
+use airlock_yaml::{
     DefinitionError, Mapping, Names, Node, Problems, Spot, code, documents, read, text,
 };
 use serde::Serialize;

@@ -1,7 +1,6 @@
 //! What came back, as a value: taken from a stream, parsed, picked, renamed, checked.
 
-use crate::schema::{Schema, pattern};
-use crate::yaml::{Mapping, Names, Node, Problems, code, shown};
+use airlock_yaml::{Mapping, Names, Node, Problems, Schema, code, pattern, shown};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::body::Adapter;
 use super::how::How;
-use crate::yaml::{Mapping, Node, Problems};
+use airlock_yaml::{Mapping, Node, Problems};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -33,13 +33,16 @@ pub struct Example {
     pub refused: bool,
 }
 
-/// What a program wrote, and the value or the error it means.
+/// What a program wrote or a server answered, and the value or the error it means.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fixture {
     /// One line on it.
     pub name: String,
     /// Its exit code.
     pub exit: u8,
+    /// The status, if it is a server's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     /// What it wrote.
     pub stdout: String,
     /// What it wrote of errors.
@@ -119,6 +122,9 @@ fn fixture(node: &Node, problems: &mut Problems) -> Option<Fixture> {
     let exit = fields
         .get("exit")
         .map_or(Some(0), |node| node.number(0..=255, problems));
+    let status = fields
+        .get("status")
+        .and_then(|node| node.number(200..=599, problems));
     let mut stream = |key, problems: &mut Problems| {
         fields.get(key).map_or(Some(String::new()), |node| {
             node.text(problems).map(str::to_owned)
@@ -132,7 +138,7 @@ fn fixture(node: &Node, problems: &mut Problems) -> Option<Fixture> {
     if value.is_some() == error.is_some() {
         let fix = "say what it means";
         problems.error(
-            crate::yaml::code::VALUE,
+            airlock_yaml::code::VALUE,
             node.spot,
             "a fixture has either a `value` or an `error`",
             fix,
@@ -142,6 +148,7 @@ fn fixture(node: &Node, problems: &mut Problems) -> Option<Fixture> {
     Some(Fixture {
         name: name?,
         exit: u8::try_from(exit?).ok()?,
+        status: status.and_then(|status| u16::try_from(status).ok()),
         stdout: stdout?,
         stderr: stderr?,
         value,
@@ -189,7 +196,11 @@ fn check_example(adapter: &Adapter, example: &Example) -> Option<CheckFailure> {
 }
 
 fn check_fixture(adapter: &Adapter, fixture: &Fixture) -> Option<CheckFailure> {
-    let came = match adapter.ended(fixture.exit) {
+    let end = match adapter.how {
+        How::Api(_) => adapter.answered(fixture.status.unwrap_or(200)),
+        How::Cli(_) | How::Mcp(_) => adapter.ended(fixture.exit),
+    };
+    let came = match end {
         Some((code, _)) => Err(code),
         None => adapter
             .output

@@ -1,7 +1,7 @@
 //! Comparisons: the only questions a workflow can ask.
 
 use super::expression::{Expression, Known, LookupError, Reference, Scope};
-use crate::yaml::{Node, Problems, code, shown};
+use airlock_yaml::{Node, Problems, code, shown};
 use serde_json::Value;
 use std::cmp::Ordering::{Equal, Greater, Less};
 

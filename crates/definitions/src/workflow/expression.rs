@@ -4,7 +4,7 @@
 //! is that value, whatever its type; within other text it has to be a single value. There is no
 //! arithmetic, no function and no loop. `$${` stands for `${`.
 
-use crate::yaml::{Node, Problems, Tree, code, shown};
+use airlock_yaml::{Node, Problems, Tree, code, shown};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

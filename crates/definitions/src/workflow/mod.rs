@@ -12,11 +12,10 @@ pub use condition::Condition;
 pub use expression::{Expression, LookupError, Scope};
 pub use step::{Step, StepKind};
 
-use crate::schema::Schema;
-use crate::yaml::{
-    DefinitionError, Mapping, Names, Node, Problems, Spot, code, documents, read, text,
-};
 use airlock_core::Span;
+use airlock_yaml::{
+    DefinitionError, Mapping, Names, Node, Problems, Schema, Spot, code, documents, read, text,
+};
 use expression::Known;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 use super::STEPS;
 use super::condition::Condition;
 use super::expression::{Expression, Known};
-use crate::yaml::{Mapping, Names, Node, Problems, Tree, code};
+use airlock_yaml::{Mapping, Names, Node, Problems, Tree, code};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -6,22 +6,25 @@
 //! sandbox. Each further attempt and each fallback is a call of its own.
 //!
 //! Guarantee: an adapter never takes the name of another tool, and one of a workspace exists only
-//! while the workspace's files are as approved. Non-guarantee: the kernel opens no connection, so
-//! adapters of type `api` are checked and decided but not carried out yet.
+//! while the workspace's files are as approved. Non-guarantee: where a request may go is decided by
+//! host and port; what it carries there is the definition's and the caller's.
 
-mod mcp;
 mod names;
 mod persist;
 mod prepared;
+mod reach;
+mod request;
 mod speaker;
 mod tool;
 
 pub(crate) use speaker::Speaker;
 
 use crate::definitions::{AdapterEntry, DefinitionProblem, Definitions, OwnDefinitions};
+use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyStore;
 use crate::tools::Registry;
 use airlock_definitions::{Adapter, resolve};
+use request::Means;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tool::AdapterTool;
@@ -32,7 +35,13 @@ pub(crate) fn register(
     definitions: &mut Definitions,
     own: &OwnDefinitions,
     store: &Arc<PolicyStore>,
+    worker: Option<&WorkerProgram>,
 ) {
+    let means = Means {
+        worker: worker.cloned(),
+        state: store.workspace().state().path().to_owned(),
+        certificates: own.certificates.as_str().into(),
+    };
     let mut tools: BTreeMap<&str, Vec<&AdapterEntry>> = BTreeMap::new();
     for entry in &definitions.adapters {
         tools.entry(&entry.header.tool).or_default().push(entry);
@@ -50,7 +59,7 @@ pub(crate) fn register(
             continue;
         }
         match chain(&entries, own) {
-            Ok(chain) => add(registry, name, &chain, own, store),
+            Ok(chain) => add(registry, name, &chain, own, (store, &means)),
             Err(found) => problems.extend(found),
         }
     }
@@ -121,7 +130,7 @@ fn add(
     name: &str,
     chain: &[&AdapterEntry],
     own: &OwnDefinitions,
-    store: &Arc<PolicyStore>,
+    with: (&Arc<PolicyStore>, &Means),
 ) {
     for (index, entry) in chain.iter().enumerate() {
         // The others of a chain have names no caller's tool can have.
@@ -139,7 +148,7 @@ fn add(
             entry,
             next,
             on,
-            store,
+            with,
         )));
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn spec(name: &str, header: &Header) -> &'static ToolSpec {
     specs.entry(key).or_insert_with(|| {
         let (syscall, tier) = match header.kind {
             Kind::Cli | Kind::Mcp => ("exec.run", Tier::Process),
-            Kind::Api => ("net.connect", Tier::Kernel),
+            Kind::Api => ("net.connect", Tier::Process),
         };
         Box::leak(Box::new(ToolSpec {
             name: key.0,

@@ -1,12 +1,12 @@
 //! Calls of adapters that are well formed.
 
-use super::mcp;
 use super::names::lasting;
 use super::speaker::Speaker;
 use crate::process::Job;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::RequestPath;
 use airlock_definitions::{Adapter, Status};
+use airlock_plugin_mcp as mcp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -113,12 +113,8 @@ impl Prepared for Program {
             }
             fields.insert("adapter".to_owned(), json!(self.adapter.header.id));
             fields.insert("value".to_owned(), value);
-            if self.adapter.summary.status == Status::Deprecated {
-                let id = &self.adapter.header.id;
-                let warning = format!("the adapter `{id}` is deprecated");
-                fields.insert("warning".to_owned(), json!(warning));
-            }
         }
+        warn(&self.adapter, &mut ended);
         Ok(ended)
     }
 
@@ -127,31 +123,14 @@ impl Prepared for Program {
     }
 }
 
-/// A request to a host, which nothing carries out yet.
-pub(super) struct Request {
-    pub(super) tool: &'static str,
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
-}
-
-impl Prepared for Request {
-    fn paths(&self) -> &[RequestPath] {
-        &[]
-    }
-
-    fn describe(&self, request: &mut airlock_core::Request) {
-        request.tool = Some(self.tool.into());
-        request.host = Some(Arc::clone(&self.host));
-        request.port = Some(self.port);
-    }
-
-    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        Err(ToolFailure::Unavailable {
-            tool: self.tool.to_owned(),
-            why: "requests to hosts need the egress proxy, which this version does not have"
-                .to_owned(),
-            fix: "use an adapter of type `cli` or `mcp`",
-        })
+/// Says in a result that the adapter that gave it is on its way out.
+pub(super) fn warn(adapter: &Adapter, result: &mut Value) {
+    if let Some(fields) = result
+        .as_object_mut()
+        .filter(|_| adapter.summary.status == Status::Deprecated)
+    {
+        let warning = format!("the adapter `{}` is deprecated", adapter.header.id);
+        fields.insert("warning".to_owned(), json!(warning));
     }
 }
 
@@ -170,6 +149,10 @@ impl Prepared for Unready {
 
     fn describe(&self, request: &mut airlock_core::Request) {
         self.inner.describe(request);
+    }
+
+    fn is_hosted(&self) -> bool {
+        self.inner.is_hosted()
     }
 
     fn ready(&self) -> Result<(), ToolFailure> {

@@ -1,7 +1,7 @@
 //! Talks with a program in a sandbox while it runs.
 
-use super::mcp::{Asked, Conversation};
 use crate::process::{Attached, ProcessFailure, Steering};
+use airlock_plugin_mcp::{Asked, Conversation};
 use airlock_sandbox::launch::Stdin;
 use serde_json::Value;
 use std::io::{self, Write};

@@ -1,8 +1,8 @@
 //! One adapter as a tool: its body is read when it is first needed.
 
-use super::mcp;
 use super::names::{lasting, spec};
-use super::prepared::{Program, Request, Unready};
+use super::prepared::{Program, Unready};
+use super::request::{Means, Request};
 use crate::beneath::Root;
 use crate::definitions::{AdapterEntry, DefinedBy};
 use crate::fronts::Front;
@@ -10,6 +10,7 @@ use crate::policy_store::PolicyStore;
 use crate::process::ExecRun;
 use crate::tools::{InvalidArguments, Next, Prepared, Tool, ToolSpec};
 use airlock_definitions::{Adapter, ArgumentError, How, Invocation, Sandbox, Status};
+use airlock_plugin_mcp as mcp;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(super) struct AdapterTool {
     /// Whether it was switched on by name.
     on: bool,
     store: Arc<PolicyStore>,
+    means: Means,
     body: OnceLock<Result<Arc<Adapter>, String>>,
 }
 
@@ -44,7 +46,7 @@ impl AdapterTool {
         entry: &AdapterEntry,
         next: Option<String>,
         on: bool,
-        store: &Arc<PolicyStore>,
+        (store, means): (&Arc<PolicyStore>, &Means),
     ) -> Self {
         Self {
             spec: spec(name, &entry.header),
@@ -52,6 +54,7 @@ impl AdapterTool {
             next,
             on,
             store: Arc::clone(store),
+            means: means.clone(),
             body: OnceLock::new(),
         }
     }
@@ -190,12 +193,9 @@ impl AdapterTool {
                 Ok(Box::new(Program::new(tool, adapter, inner, Some(call))))
             }
             How::Api(api) => {
-                api.call(&arguments).map_err(|error| self.invalid(error))?;
-                Ok(Box::new(Request {
-                    tool,
-                    host: api.host.as_str().into(),
-                    port: api.port,
-                }))
+                let call = api.call(&arguments).map_err(|error| self.invalid(error))?;
+                let means = &self.means;
+                Ok(Box::new(Request::new(tool, adapter, api, call, means)))
             }
         }
     }
@@ -214,7 +214,7 @@ fn ended_by_itself(code: &str) -> bool {
         "tool_error",
         "no_answer",
     ];
-    code.starts_with("exit_") || words.contains(&code)
+    code.starts_with("exit_") || code.starts_with("http_") || words.contains(&code)
 }
 
 /// The arguments of `exec.run` that are the same thing.

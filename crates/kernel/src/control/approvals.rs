@@ -330,7 +330,15 @@ fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value,
         request.answer(answer, &policy.answer_rules(), &current, now)
     });
     match answered {
-        Ok(approval) => Ok(shown(&approval, now)),
+        Ok(approval) => {
+            let action = &approval.request.action;
+            if let (Reply::Deny, "session.set_mode", Some(session)) =
+                (asked.answer, action.syscall.name(), &action.asker.session)
+            {
+                desk.mode_refused(&owner, session);
+            }
+            Ok(shown(&approval, now))
+        }
         Err(AnswerStateError::State(error)) => Err(failure(&error)),
         Err(AnswerStateError::Unknown(id)) => Err(unknown(&id.to_string())),
         Err(AnswerStateError::Unproven(id)) => Err(unproven(&id)),

@@ -11,20 +11,20 @@ use std::sync::{Arc, OnceLock};
 
 /// What these syscalls work with.
 #[derive(Clone)]
-pub(super) struct Desk {
-    pub(super) store: Arc<PolicyStore>,
-    pub(super) hold: Arc<StateHold>,
-    pub(super) clock: Clock,
+pub(crate) struct Desk {
+    pub(crate) store: Arc<PolicyStore>,
+    pub(crate) hold: Arc<StateHold>,
+    pub(crate) clock: Clock,
 }
 
 impl Desk {
-    pub(super) fn state(&self) -> Result<Arc<State>, ToolFailure> {
+    pub(crate) fn state(&self) -> Result<Arc<State>, ToolFailure> {
         self.hold.get().map_err(|error| failure(&error))
     }
 }
 
 /// A failure of the store, as the tool's.
-pub(super) fn failure(error: &StateError) -> ToolFailure {
+pub(crate) fn failure(error: &StateError) -> ToolFailure {
     let code = match error {
         StateError::Limit { .. } => "limit",
         StateError::Unfit(_) => "state_unfit",
@@ -47,7 +47,7 @@ pub(super) fn failure(error: &StateError) -> ToolFailure {
 }
 
 /// A session that is not there, or not the caller's: the same to whoever asks.
-pub(super) fn unknown_session(id: &SessionId) -> ToolFailure {
+pub(crate) fn unknown_session(id: &SessionId) -> ToolFailure {
     ToolFailure::Stored {
         code: "unknown_session",
         what: format!("there is no session `{id}`"),
@@ -57,7 +57,7 @@ pub(super) fn unknown_session(id: &SessionId) -> ToolFailure {
 }
 
 /// A prepared syscall: a closure over what it validated, run for the caller the road established.
-pub(super) struct ForCaller<F> {
+pub(crate) struct ForCaller<F> {
     run: F,
     caller: OnceLock<Caller>,
 }
@@ -66,7 +66,7 @@ impl<F> ForCaller<F>
 where
     F: FnOnce(&Caller) -> Result<Value, ToolFailure> + Send + 'static,
 {
-    pub(super) fn boxed(run: F) -> Box<dyn Prepared> {
+    pub(crate) fn boxed(run: F) -> Box<dyn Prepared> {
         Box::new(Self {
             run,
             caller: OnceLock::new(),

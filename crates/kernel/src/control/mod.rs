@@ -5,8 +5,9 @@
 
 mod approvals;
 mod audit_read;
-mod for_caller;
+pub(crate) mod for_caller;
 pub(crate) mod merge;
+mod model_chat;
 mod policy_init;
 mod policy_update;
 mod remember;
@@ -20,10 +21,11 @@ use crate::policy_store::PolicyStore;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 pub(crate) use approvals::Through;
-use for_caller::{Desk, ForCaller};
+pub(crate) use for_caller::{Desk, ForCaller};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+pub(crate) use sessions::meant;
 use std::sync::Arc;
 
 /// Adds the control syscalls to the tools of a kernel.
@@ -41,11 +43,13 @@ pub(crate) fn register(
     approvals::register(registry, &desk);
     sessions::register(registry, &desk);
     remember::register(registry, &desk);
+    crate::phases::register(registry, &desk);
     registry.add(Box::new(policy_init::PolicyInit::new(store)));
     registry.add(Box::new(policy_update::PolicyUpdate::new(store)));
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    registry.add(Box::new(model_chat::ModelChat));
     registry.add(Box::new(merge::Apply::new(store)));
     registry.add(Box::new(merge::Undo::new(store)));
     registry.add(Box::new(session_view::SessionPolicy::new(store)));
@@ -53,7 +57,11 @@ pub(crate) fn register(
 }
 
 /// The description of a control syscall: tool and syscall have one name.
-const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) -> ToolSpec {
+pub(crate) const fn spec(
+    name: &'static str,
+    summary: &'static str,
+    schema: fn() -> Value,
+) -> ToolSpec {
     ToolSpec {
         name,
         summary,
@@ -66,12 +74,12 @@ const fn spec(name: &'static str, summary: &'static str, schema: fn() -> Value) 
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Value {
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     schemars::schema_for!(T).to_value()
 }
 
 /// Reads arguments into their type, naming the one at fault.
-fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
+pub(crate) fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
     serde_path_to_error::deserialize(value).map_err(|error| InvalidArguments {
         at: error.path().to_string(),
         what: error.inner().to_string(),

@@ -142,6 +142,7 @@ fn create(desk: &Desk, asked: CreateArguments, caller: &Caller) -> Result<Value,
         owner: Owner::of(caller),
         workspace: caller.workspace.clone(),
         title: asked.title,
+        disciplined: asked.mode.is_some() || policy.policy().document().phases.every_session,
         mode: asked
             .mode
             .unwrap_or_else(|| policy.policy().document().phases.mode),
@@ -165,6 +166,7 @@ pub(super) fn shown(session: &Session) -> Value {
         "workspace": session.workspace,
         "mode": session.mode,
         "phase": session.phase,
+        "disciplined": session.progress.is_some(),
         "stage": session.stage,
         "budget": session.budget,
         "used": session.used,
@@ -245,7 +247,7 @@ pub(super) fn reachable(caller: &Caller, id: &SessionId) -> bool {
 }
 
 /// The session meant, which must be one `caller` may have to do with.
-pub(super) fn meant(caller: &Caller, asked: Option<&SessionId>) -> Result<SessionId, ToolFailure> {
+pub(crate) fn meant(caller: &Caller, asked: Option<&SessionId>) -> Result<SessionId, ToolFailure> {
     let Some(id) = asked.or(caller.session.as_ref()) else {
         return Err(ToolFailure::Stored {
             code: "no_session",

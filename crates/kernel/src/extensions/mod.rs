@@ -11,14 +11,13 @@
 //! was approved, as the policy itself does, until the policy is loaded again.
 
 mod listed;
-#[cfg(target_os = "linux")]
-mod outlet;
 mod unusable;
 #[cfg_attr(not(target_os = "linux"), path = "no_worker.rs")]
 mod worker;
 
 pub(crate) use listed::{Listed, SCRIPT_BYTES};
 pub use unusable::ExtensionProblem;
+pub(crate) use worker::Launcher;
 
 use crate::workspace::Workspace;
 use airlock_core::{Digest, Request};
@@ -47,15 +46,35 @@ impl WorkerProgram {
             arguments: vec!["file-worker".into()],
         }
     }
+
+    /// The same program as a worker that makes one request: it must call [`serve_request`] then.
+    pub(crate) fn for_requests(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            arguments: vec!["request-worker".into()],
+        }
+    }
+}
+
+/// What a worker program does that makes one request: takes its order over `input`, confines the
+/// process, and talks to whoever it is connected with through the same pipes.
+pub fn serve_request(input: impl Read, output: impl Write) -> io::Result<()> {
+    airlock_request::serve(input, output, confine).map_err(io::Error::other)
+}
+
+#[cfg(target_os = "linux")]
+fn confine() -> io::Result<()> {
+    airlock_sandbox::confine(airlock_sandbox::seccomp::Profile::Strict)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confine() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// What a worker program does: takes one script over `input`, confines the process, and answers
 /// over `output` until `input` ends.
 pub fn serve_worker(input: impl Read, output: impl Write) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    let confine = || airlock_sandbox::confine(airlock_sandbox::seccomp::Profile::Strict);
-    #[cfg(not(target_os = "linux"))]
-    let confine = || Err(io::ErrorKind::Unsupported.into());
     match airlock_script::serve(input, output, confine) {
         Ok(_served) => Ok(()),
         Err(error) => Err(io::Error::other(error)),

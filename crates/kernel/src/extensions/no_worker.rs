@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Starts nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Launcher;
+pub(crate) struct Launcher;
 
 impl Launcher {
     pub(super) fn new(_: &WorkerProgram, _: &Path) -> Self {

@@ -4,7 +4,7 @@
 //! Guarantee: a worker that is killed is gone, with its sandbox, when killing returns.
 
 use super::WorkerProgram;
-use super::outlet::Outlet;
+use airlock_plugin::boxed::Outlet;
 use airlock_sandbox::launch::{Command, Launch, StartError, Stdin, Streams};
 use airlock_sandbox::{
     Control, HostPath, Minimum, Plan, Sandbox, Surroundings, Template, base, start,
@@ -28,7 +28,7 @@ const REGISTRY: &str = "workers";
 
 /// Starts workers of one extension, one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Launcher {
+pub(crate) struct Launcher {
     program: WorkerProgram,
     /// Airlock's own directory, which no plan may grant.
     state: PathBuf,
@@ -54,7 +54,7 @@ impl Running {
 }
 
 impl Launcher {
-    pub(super) fn new(program: &WorkerProgram, state: &Path) -> Self {
+    pub(crate) fn new(program: &WorkerProgram, state: &Path) -> Self {
         Self {
             program: program.clone(),
             state: state.to_owned(),

@@ -14,8 +14,10 @@
 //! stage's claim.
 
 use super::failure::ProcessFailure;
+use super::git::is_of_commit;
 use super::ran::PutBack;
 use crate::beneath::Root;
+use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
 use crate::tools::GitIgnored;
@@ -47,6 +49,12 @@ pub(crate) struct Changes<'a> {
     /// What the call itself names, if it is a change: that was decided on.
     decided: BTreeSet<WorkspacePath>,
     ignored: RefCell<GitIgnored<'a>>,
+    /// How the caller's session is held.
+    held: Held,
+    /// Whether what a commit brings was decided on with the commit.
+    commits: bool,
+    /// The tree as the stage shows it, while it is judged.
+    seen: RefCell<Option<Root>>,
 }
 
 /// Why a change may not stand.
@@ -60,6 +68,13 @@ struct Objection {
 
 type Denied = BTreeMap<TreePath, Objection>;
 
+/// What came of the check of a stage.
+pub(super) struct Judged {
+    pub(super) put_back: Vec<PutBack>,
+    /// Whether the stage now differs from the real tree in nothing.
+    pub(super) untouched: bool,
+}
+
 impl<'a> Changes<'a> {
     pub(crate) fn new(
         policy: &'a PolicyInForce,
@@ -67,6 +82,7 @@ impl<'a> Changes<'a> {
         request: &Request,
         root: &'a Root,
         now: Timestamp,
+        held: Held,
     ) -> Self {
         let changes_files = request.syscall.area() == "fs";
         let decided = request.paths.iter().filter(|_| changes_files);
@@ -79,6 +95,9 @@ impl<'a> Changes<'a> {
             template: request.template.clone(),
             decided: decided.filter_map(RequestPath::inside).cloned().collect(),
             ignored: RefCell::new(GitIgnored::new(root)),
+            held,
+            commits: request.syscall.name() == "git.commit",
+            seen: RefCell::new(None),
         }
     }
 
@@ -109,14 +128,19 @@ impl<'a> Changes<'a> {
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
     pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
         self.settle(stage)?;
+        self.look_through(stage);
         let denied = self.denied(&stage.touched(MOST)?)?;
         let paths: Vec<TreePath> = denied.into_keys().collect();
-        let note = json!({ "caller": self.caller, "template": self.template });
+        let note = json!({
+            "caller": self.caller,
+            "template": self.template,
+            "held": self.held,
+        });
         Ok(stage.set_aside(&paths, note)?)
     }
 
     /// Judges what is there now, and puts back what may not be.
-    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Vec<PutBack>, ProcessFailure> {
+    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Judged, ProcessFailure> {
         self.end_with(stage, aside, || {})
     }
 
@@ -126,14 +150,18 @@ impl<'a> Changes<'a> {
         stage: &Stage,
         aside: Aside,
         mut unmount: impl FnMut(),
-    ) -> Result<Vec<PutBack>, ProcessFailure> {
+    ) -> Result<Judged, ProcessFailure> {
         let mut told = BTreeMap::new();
+        self.look_through(stage);
         for _ in 0..PASSES {
             let touched = stage.touched(MOST)?;
             let denied = self.changed(stage, &touched, &aside)?;
             if denied.is_empty() {
                 stage.settle(aside)?;
-                return Ok(told.into_values().collect());
+                return Ok(Judged {
+                    put_back: told.into_values().collect(),
+                    untouched: touched.is_empty(),
+                });
             }
             unmount();
             let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();
@@ -167,6 +195,8 @@ impl<'a> Changes<'a> {
         let caller = note.get("caller").cloned().ok_or_else(unknown)?;
         let caller: Caller = serde_json::from_value(caller).map_err(|_| unknown())?;
         let template = note.get("template").and_then(|name| name.as_str());
+        let held = note.get("held").cloned().unwrap_or_default();
+        let held: Held = serde_json::from_value(held).unwrap_or_default();
         Ok(Changes {
             policy: self.policy,
             enforcer: self.enforcer,
@@ -176,7 +206,15 @@ impl<'a> Changes<'a> {
             template: template.map(Into::into),
             decided: BTreeSet::new(),
             ignored: RefCell::new(GitIgnored::new(self.root)),
+            held,
+            commits: false,
+            seen: RefCell::new(None),
         })
+    }
+
+    /// Lets what is judged be read as the stage shows it.
+    fn look_through(&self, stage: &Stage) {
+        *self.seen.borrow_mut() = super::stages::through(self.root, stage).ok();
     }
 
     /// What is denied and is not what it was before the run.
@@ -240,7 +278,7 @@ impl<'a> Changes<'a> {
                 explicit: true,
             }));
         };
-        if self.decided.contains(&path) {
+        if self.decided.contains(&path) || (self.commits && is_of_commit(path.as_str())) {
             return Ok(None);
         }
         become_one(request, syscall(name)?, size);
@@ -266,7 +304,11 @@ impl<'a> Changes<'a> {
                 explicit,
             });
         }
-        let decision = self.policy.decide(request, self.now);
+        let seen = self.seen.borrow();
+        let after = After::Done(self.root, seen.as_ref());
+        let decision = self
+            .held
+            .decide(self.policy, request, None, &after, self.now);
         (decision.verdict != Verdict::Allow).then(|| objection(change, &decision))
     }
 
@@ -454,9 +496,16 @@ fn objection(change: &'static str, decision: &Decision) -> Objection {
             }
         })
         .collect();
+    // The state a session is in says what may be written, not what may lie about: what git ignores
+    // is free, and a directory stands with what may be in it.
+    let explicit = decision.contributions.iter().any(|one| {
+        matches!(one.opinion, Opinion::Deny | Opinion::RequireReview)
+            && one.layer != Layer::Default
+            && !one.rule.starts_with("phases/")
+    });
     Objection {
         change,
-        explicit: !reasons.is_empty(),
+        explicit,
         reason: if reasons.is_empty() {
             format!("no rule allows `{change}` here")
         } else {

@@ -1,14 +1,14 @@
 //! One command in the sandbox of a stage: claimed, run, judged, and kept for the next or ended.
 
 use super::failure::ProcessFailure;
-use super::job::Staging;
+use super::job::{Job, Listing, Staging};
 use super::plan::Planned;
 use super::ran::Ran;
 use super::run::{Ground, one_command};
 use super::stages;
 use super::streams::Attached;
-use super::warm::Kept;
-use airlock_core::Digest;
+use super::warm::{Granted, Kept};
+use airlock_core::{Caller, Peer};
 use airlock_sandbox::Sandbox;
 use airlock_sandbox::launch::Command;
 use airlock_sandbox::lifecycle::{Outcome, State};
@@ -44,10 +44,8 @@ impl InStage<'_, '_, '_> {
             Staging::Stage(name) => name.clone(),
             Staging::Session | Staging::None => return Err(ProcessFailure::NoMachine),
         };
-        // What was granted, and to whom: nobody finds what another left in the temporary directory.
-        let granted = format!("{:?} {:?}", planned.plan, changes.caller());
-        let granted = Digest::of(granted.as_bytes());
-        let kept = warm.and_then(|warm| warm.take(&name, granted));
+        let granted = Granted::of(planned, changes.caller());
+        let kept = warm.and_then(|warm| warm.take(&name, &granted));
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
         let standing = match kept {
             Some(kept) => Standing {
@@ -63,17 +61,22 @@ impl InStage<'_, '_, '_> {
             stage,
             claim,
         } = standing;
-        let lasts = warm.is_some() && attached.terminal.is_none();
+        let again = comes_again(&planned.job, changes.caller());
+        let lasts = warm.is_some() && attached.terminal.is_none() && again;
         let ran = one_command(&mut sandbox, command, attached);
         // One that was ended by force is gone before what it left is looked at.
         let as_good = ran.as_ref().is_ok_and(ended_by_itself);
         let mut sandbox = as_good.then_some(sandbox);
         // Whatever came of it: nothing runs in the stage any more, and nobody else has it yet.
-        let put_back = changes.end_with(&stage, aside, || drop(sandbox.take()))?;
+        let judged = changes.end_with(&stage, aside, || drop(sandbox.take()))?;
         let mut ran = ran?;
-        ran.put_back = put_back;
+        ran.put_back = judged.put_back;
         ran.stage = Some(stage.name().to_string());
-        ran.changes = stages::changes(&stage);
+        ran.changes = if judged.untouched {
+            Some(0)
+        } else {
+            stages::changes(&stage)
+        };
         match (sandbox, warm) {
             (Some(sandbox), Some(warm)) if lasts => {
                 let kept = Kept {
@@ -113,6 +116,16 @@ impl InStage<'_, '_, '_> {
             what: "runs in the stage end faster than they can be judged".to_owned(),
             busy: true,
         })
+    }
+}
+
+/// Whether the same caller can ask for another command. A process that is there for one command of
+/// the person's cannot, and what it left would only hold the stage.
+fn comes_again(job: &Job, caller: &Caller) -> bool {
+    let another = |peer: &Peer| peer.pid != std::process::id();
+    match job.listing {
+        Listing::Person => !caller.peer.as_ref().is_some_and(another),
+        Listing::Policy | Listing::Own => true,
     }
 }
 

@@ -26,6 +26,7 @@ mod ladder;
 mod no_sandboxes;
 mod own;
 mod plan;
+mod plans;
 mod ran;
 #[cfg(target_os = "linux")]
 mod reserve;
@@ -46,15 +47,16 @@ mod wrappers;
 pub(crate) use check::Changes;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
-pub(crate) use files::{Delete, Move, Patch, Write};
+pub(crate) use files::{Delete, Move, Patch, Write, patched};
 pub use files::{Refusal as FileRefusal, serve_files};
-pub(crate) use git::{Commit, GitDiff, Log, Status};
+pub(crate) use git::{Commit, GitDiff, Log, Status, is_of_commit};
 pub use job::Job;
 pub use ladder::{Ladder, Rung};
 #[cfg(not(target_os = "linux"))]
 pub use no_sandboxes::Sandboxes;
 pub(crate) use plan::{Grounds, Planned};
 pub use ran::{LimitHit, PutBack, Ran};
+pub(crate) use run::Finished;
 #[cfg(target_os = "linux")]
 pub use sandboxes::Sandboxes;
 pub(crate) use shell_run::ShellRun;
@@ -62,8 +64,18 @@ pub use stages::StageHold;
 pub(crate) use stages::view;
 pub use streams::{Attached, Steering};
 pub use surround::Machine;
-pub(crate) use testing::TestRun;
+pub(crate) use testing::{REPORTS, TestJob, TestRun};
 pub(crate) use warm::Warm;
+
+/// What the machine keeps clear of, and what it gives every sandbox in this workspace.
+#[cfg(target_os = "linux")]
+pub(crate) fn outfitted(
+    machine: &Machine,
+    workspace: &crate::workspace::Workspace,
+) -> Result<(airlock_sandbox::Surroundings, airlock_sandbox::Outfit), ProcessFailure> {
+    let around = surround::Around::look(machine, workspace)?;
+    Ok((around.surroundings().clone(), around.outfit().clone()))
+}
 
 use crate::policy_store::PolicyStore;
 use crate::tools::Registry;
@@ -71,6 +83,7 @@ use std::sync::Arc;
 
 /// Adds what only a whole kernel has to its tools: the person's own commands, and their stages.
 pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>, warm: &Arc<Warm>) {
+    registry.replace(Box::new(TestRun::under(store)));
     registry.add(Box::new(own::Own));
     registry.add(Box::new(stages::Read::new(store)));
     registry.add(Box::new(stages::Drop::new(store, warm)));

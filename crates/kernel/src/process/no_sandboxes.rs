@@ -34,8 +34,8 @@ impl Sandboxes {
         &self,
         machine: &Machine,
         workspace: &Workspace,
-    ) -> Result<Around, ProcessFailure> {
-        Around::look(machine, workspace)
+    ) -> Result<Arc<Around>, ProcessFailure> {
+        Around::look(machine, workspace).map(Arc::new)
     }
 
     pub(crate) const fn has_reserve(&self) -> bool {

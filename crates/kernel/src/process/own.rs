@@ -80,7 +80,7 @@ impl Tool for Own {
     fn open_to(&self, front: Front) -> bool {
         match front {
             Front::Cli => true,
-            Front::Agent | Front::Mcp | Front::Server => false,
+            Front::Agent | Front::Mcp | Front::Server | Front::Plugin => false,
         }
     }
 

@@ -7,25 +7,28 @@ use super::denials;
 use super::failure::{CheckId, ProcessFailure};
 use super::git;
 use super::job::{Job, Listing, Staging, Work};
-use super::surround::{Around, Machine, real};
+use super::plans::{Made, Origin};
+use super::surround::{Around, Machine};
+use super::warm::Warm;
 use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_line;
 use crate::workspace::Workspace;
-use airlock_core::{ByteSize, Digest, Request, Tier};
-use airlock_policy::{Decision, Document, Imposed, Layer, Narrowing, Opinion};
+use airlock_core::{ByteSize, Request, Tier};
+use airlock_policy::{Decision, Document, Layer, Narrowing, Opinion};
 use airlock_sandbox::plan::{Class, Limit, Limits};
-use airlock_sandbox::{Plan, Reach, View};
+use airlock_sandbox::{Plan, Reach};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a job is planned on.
 pub(crate) struct Grounds<'a> {
-    pub(crate) policy: &'a PolicyInForce,
+    pub(crate) policy: &'a Arc<PolicyInForce>,
     pub(crate) workspace: &'a Workspace,
     pub(crate) machine: Option<&'a Machine>,
     pub(crate) worker: Option<&'a WorkerProgram>,
-    /// Whether sandboxes last, and so are best granted the same for programs and the worker.
-    pub(crate) lasting: bool,
+    /// Where sandboxes last, which are best granted the same for programs and the worker.
+    pub(crate) lasting: Option<&'a Warm>,
     /// The stage of the call's session.
     pub(crate) stage: &'a str,
     pub(crate) sandboxes: &'a Sandboxes,
@@ -36,8 +39,8 @@ pub(crate) struct Grounds<'a> {
 /// A job with everything it will be granted.
 pub(crate) struct Planned {
     pub(super) job: Job,
-    pub(super) plan: Plan,
-    pub(super) around: Around,
+    pub(super) made: Arc<Made>,
+    pub(super) around: Arc<Around>,
     pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
@@ -67,18 +70,17 @@ impl Planned {
         }
         let job = &job;
         let around = grounds.sandboxes.around(machine, grounds.workspace)?;
-        let plan = build(
-            job,
-            document,
-            grounds.request,
-            &grounds.decision.imposed,
-            root,
-            &around,
-        )?;
-        let environment = plan.environment().resolve(machine.environment.clone());
+        let imposed = grounds.decision.imposed;
+        let origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        let made = match grounds.lasting {
+            Some(warm) => warm.plans().of(origin, build)?,
+            None => Arc::new(Made::new(build(&origin)?)),
+        };
+        let environment = made.plan.environment();
+        let environment = environment.resolve(machine.environment.clone());
         Ok(Self {
             job: job.clone(),
-            plan,
+            made,
             around,
             environment,
             #[cfg(target_os = "linux")]
@@ -89,13 +91,14 @@ impl Planned {
     /// What the attempt's record says of it.
     pub(crate) fn notes(&self) -> BTreeMap<String, String> {
         let listed = |paths: Vec<String>| sanitise_line(&paths.join(" "), 500);
-        let limits = self.plan.limits();
+        let Made { plan, digest } = &*self.made;
+        let limits = plan.limits();
         let stage = match &self.job.staging {
             Staging::Stage(name) => name.as_str(),
             Staging::Session | Staging::None => "none",
         };
         let mut notes = BTreeMap::from([
-            ("template", self.plan.template().name.to_owned()),
+            ("template", plan.template().name.to_owned()),
             ("command", sanitise_line(&self.job.command.join(" "), 500)),
             ("stage", stage.to_owned()),
             (
@@ -109,11 +112,8 @@ impl Planned {
                     limits.stdout
                 ),
             ),
-            ("denials", self.plan.denials().len().to_string()),
-            (
-                "plan",
-                Digest::of(format!("{:?}", self.plan).as_bytes()).to_string(),
-            ),
+            ("denials", plan.denials().len().to_string()),
+            ("plan", digest.to_string()),
         ]);
         for (name, paths) in [("reads", &self.job.reads), ("writes", &self.job.writes)] {
             if !paths.is_empty() {
@@ -133,7 +133,7 @@ fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
     if job.staging == Staging::Session {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
-    if grounds.lasting && job.listing != Listing::Person {
+    if grounds.lasting.is_some() && job.listing != Listing::Person {
         let worker = grounds.worker.and_then(|worker| worker.path.to_str());
         job.reads.extend(worker.map(str::to_owned));
     }
@@ -155,7 +155,7 @@ fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
             job.command = words
                 .collect::<Option<_>>()
                 .ok_or(ProcessFailure::NoWorker)?;
-            if !grounds.lasting {
+            if grounds.lasting.is_none() {
                 job.reads.extend(job.command.first().cloned());
             }
             job.stdin = Some(order.clone());
@@ -202,53 +202,43 @@ fn check_template(
     }
 }
 
-/// The plan itself. Pure but for `around` and where granted paths lead.
-fn build(
-    job: &Job,
-    document: &Document,
-    request: &Request,
-    imposed: &Imposed,
-    root: &str,
-    around: &Around,
-) -> Result<Plan, ProcessFailure> {
-    let reads: Vec<String> = job.reads.iter().map(|path| real(path)).collect();
-    let writes: Vec<String> = job.writes.iter().map(|path| real(path)).collect();
-    let elsewhere: Vec<String> = reads.iter().chain(&writes).cloned().collect();
-    let denied = denials::compile(document, request, root, &elsewhere)?;
-    let narrowing = document.templates.get(job.template.name);
-    let view = match job.staging {
-        Staging::Session | Staging::Stage(_) => View::Staged,
-        Staging::None => View::ReadOnly,
-    };
-    let mut builder = Plan::builder(job.template, &around.surroundings)
-        .workspace(root, view)
-        .limits(limits(job, narrowing, imposed));
+/// The plan itself. Pure.
+fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
+    let policy = origin.policy().policy();
+    let (document, around) = (policy.document(), origin.around());
+    let (root, reads, writes) = (&*origin.root, &origin.reads, &origin.writes);
+    let elsewhere: Vec<String> = reads.iter().chain(writes).cloned().collect();
+    let denied = denials::compile(document, &origin.request, root, &elsewhere)?;
+    let narrowing = document.templates.get(origin.template.name);
+    let mut builder = Plan::builder(origin.template, around.surroundings())
+        .workspace(root, origin.view)
+        .limits(limits(origin, narrowing));
     builder = around.apply(builder);
-    for path in &reads {
+    for path in reads {
         builder = builder.read(path);
     }
-    for path in &writes {
+    for path in writes {
         builder = builder.write(path);
     }
-    for pattern in denied.patterns.iter().chain(&job.denials) {
+    for pattern in denied.patterns.iter().chain(&origin.denials) {
         builder = builder.deny_pattern(pattern);
     }
     for path in &denied.paths {
         builder = builder.deny(path);
     }
     let git = [".git/hooks", ".git/config", ".git/config.worktree"];
-    let git = git.iter().filter(|_| around.repository);
+    let git = git.iter().filter(|_| around.is_repository());
     let git = git.map(|name| format!("{root}/{name}"));
     for path in denied.unwritable.iter().cloned().chain(git) {
         builder = builder.deny_writing(path);
     }
-    for name in &job.inherited {
+    for name in &origin.inherited {
         builder = builder.inherit(name);
     }
-    for (name, value) in &job.environment {
+    for (name, value) in &origin.environment {
         builder = builder.set(name, value);
     }
-    if let Some(directory) = &job.directory {
+    if let Some(directory) = &origin.directory {
         builder = builder.directory(format!("{root}/{directory}"));
     }
     for limit in narrowing
@@ -271,8 +261,9 @@ fn enforced(limit: airlock_policy::Limit) -> Limit {
 }
 
 /// The lowest of what template, policy, decision and caller say.
-fn limits(job: &Job, narrowing: Option<&Narrowing>, imposed: &Imposed) -> Limits {
-    let most = job.template.limits;
+fn limits(origin: &Origin, narrowing: Option<&Narrowing>) -> Limits {
+    let most = origin.template.limits;
+    let (asked, imposed) = (&origin.limits, &origin.imposed);
     let least = |values: [Option<ByteSize>; 3], most: ByteSize| {
         values.into_iter().flatten().fold(most, ByteSize::min)
     };
@@ -281,18 +272,18 @@ fn limits(job: &Job, narrowing: Option<&Narrowing>, imposed: &Imposed) -> Limits
     let duration = [
         narrowing.and_then(|n| n.duration),
         imposed.max_duration,
-        job.limits.duration,
+        asked.duration,
     ];
     Limits {
         memory: least(
-            [own(|n| n.memory), imposed.max_memory, job.limits.memory],
+            [own(|n| n.memory), imposed.max_memory, asked.memory],
             most.memory,
         ),
-        cpus: [narrowing.and_then(|n| n.cpus), job.limits.cpus]
+        cpus: [narrowing.and_then(|n| n.cpus), asked.cpus]
             .into_iter()
             .flatten()
             .fold(most.cpus, u32::min),
-        pids: [narrowing.and_then(|n| n.pids), job.limits.pids]
+        pids: [narrowing.and_then(|n| n.pids), asked.pids]
             .into_iter()
             .flatten()
             .fold(most.pids, u32::min),

@@ -98,6 +98,20 @@ impl Ran {
         }
     }
 
+    /// The command's own exit code, if it came to its end by itself.
+    pub(crate) fn exited(&self) -> Option<i32> {
+        match self.outcome {
+            Outcome::Exited(code) => Some(i32::from(code)),
+            Outcome::Signalled(_)
+            | Outcome::TimedOut
+            | Outcome::OutOfMemory
+            | Outcome::TooManyProcesses
+            | Outcome::TooMuchOutput
+            | Outcome::FileTooLarge
+            | Outcome::Cancelled => None,
+        }
+    }
+
     /// The exit code a shell sees: the command's own, 128 and a signal's number, or 124 for a
     /// limit.
     pub const fn exit(&self) -> u8 {

@@ -23,6 +23,9 @@ use std::time::Duration;
 /// How long one that was made ahead is used: mounts of the machine's that came later are not seen.
 const AGE: Duration = Duration::from_mins(1);
 
+/// How many environments are kept apart.
+const PERSONS: usize = 4;
+
 type Made = Result<Prepared, StartError>;
 
 /// The sandboxes of one kernel. Copies are of the same ones.
@@ -37,12 +40,16 @@ struct Inner {
     ladder: Option<Arc<dyn Ladder>>,
     /// What is looked up ahead, and for which state directory.
     looked: Mutex<Option<Receiver<(PathBuf, Looked)>>>,
+    /// What was looked up, for the persons who asked last.
+    known: Arc<Known>,
     /// The sandbox that is shown it.
     dressing: Mutex<Option<JoinHandle<Made>>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
 }
 
 type Looked = Result<Around, ProcessFailure>;
+
+type Known = Mutex<Vec<Arc<Around>>>;
 
 impl Sandboxes {
     /// Begins to make one at once, for a command with which this process ends.
@@ -62,17 +69,21 @@ impl Sandboxes {
             ends: false,
             ladder: Some(ladder),
             looked: Mutex::default(),
+            known: Arc::default(),
             dressing: Mutex::default(),
             leaving: Mutex::default(),
         }))
     }
 
     fn with(then: Then, ladder: Option<Arc<dyn Ladder>>) -> Self {
+        let known: Arc<Known> = Arc::default();
+        let shown = Arc::clone(&known);
         Self(Arc::new(Inner {
-            reserve: Some(Reserve::new(prepare, AGE, then)),
+            reserve: Some(Reserve::new(move || prepared(&shown), AGE, then)),
             ends: then == Then::End,
             ladder,
             looked: Mutex::default(),
+            known,
             dressing: Mutex::default(),
             leaving: Mutex::default(),
         }))
@@ -89,7 +100,7 @@ impl Sandboxes {
             let base = around
                 .as_ref()
                 .ok()
-                .map(|around| around.outfit.base().clone());
+                .map(|around| around.outfit().base().clone());
             // Whoever plans waits for no more than this.
             let _told = tell.send((workspace.state().path().to_owned(), around));
             let mut prepared = own.undressed()?;
@@ -106,12 +117,33 @@ impl Sandboxes {
     }
 
     /// What is around the sandboxes of `workspace`.
-    pub(super) fn around(&self, machine: &Machine, workspace: &Workspace) -> Looked {
+    pub(super) fn around(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Arc<Around>, ProcessFailure> {
         let looked = locked(&self.0.looked).take();
         match looked.and_then(|looked| looked.recv().ok()) {
-            Some((state, around)) if state == workspace.state().path() => around,
-            Some(_) | None => Around::look(machine, workspace),
+            Some((state, around)) if state == workspace.state().path() => around.map(Arc::new),
+            Some(_) | None => self.known(machine, workspace),
         }
+    }
+
+    /// What was looked up before, if that still holds.
+    fn known(
+        &self,
+        machine: &Machine,
+        workspace: &Workspace,
+    ) -> Result<Arc<Around>, ProcessFailure> {
+        let mut known = locked(&self.0.known).clone();
+        if let Some(found) = known.iter().find(|around| around.holds(machine, workspace)) {
+            return Ok(Arc::clone(found));
+        }
+        let around = Arc::new(Around::look(machine, workspace)?);
+        known.insert(0, Arc::clone(&around));
+        known.truncate(PERSONS);
+        *locked(&self.0.known) = known;
+        Ok(around)
     }
 
     /// Whether a sandbox is raised before the attempt is on disk. Only where no other call of this
@@ -164,6 +196,18 @@ impl Sandboxes {
     /// Waits until those that leave are gone.
     pub(super) fn settle(&self) {
         self.0.settle();
+    }
+}
+
+/// A sandbox in the making, that sees what the last one saw. What it is to see is only known with its
+/// plan; one that sees something else then is made anew.
+fn prepared(known: &Known) -> Made {
+    let mut prepared = prepare()?;
+    let last = locked(known).first().cloned();
+    match last.map(|around| prepared.show(around.outfit().base())) {
+        None | Some(Ok(())) => Ok(prepared),
+        // The machine may have changed since.
+        Some(Err(_)) => prepare(),
     }
 }
 

@@ -79,13 +79,14 @@ pub(super) fn claim(stage: &mut Stage) -> Result<Claim, ProcessFailure> {
 pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFailure> {
     let root = workspace.root();
     // Most reads are made where nothing was staged, and this is all they pay for it.
-    let place = workspace.state().path().join("stages").join(name);
-    if !place.exists() {
-        return Ok(root.clone());
-    }
-    let Some(stage) = all(workspace)?.find(name)? else {
+    let Some(stage) = Stages::peek(&workspace.state().path().join("stages"), name)? else {
         return Ok(root.clone());
     };
+    through(root, &stage)
+}
+
+/// The tree at `root` as `stage` shows it.
+pub(super) fn through(root: &Root, stage: &Stage) -> Result<Root, ProcessFailure> {
     let layers = stage.layers();
     let staged = match layers.kind {
         LayersKind::Copy => Staged::Instead(layers.upper),
@@ -93,7 +94,7 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     };
     root.through(&staged)
         .map_err(|error| ProcessFailure::Stage {
-            what: format!("stage `{name}` cannot be looked at: {error}"),
+            what: format!("stage `{}` cannot be looked at: {error}", stage.name()),
             busy: false,
         })
 }

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 use airlock_core::limits::PATH_BYTES;
 use airlock_sandbox::plan::OwnVariable;
 use airlock_sandbox::presets::Facts;
-use airlock_sandbox::{HostPath, Outfit, PlanBuilder, Reach, Surroundings};
+use airlock_sandbox::{HostPath, Outfit, PlanBuilder, Reach, Remembered, Surroundings};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -38,17 +38,22 @@ const TERMINAL: &[&str] = &["TERM", "COLORTERM", "NO_COLOR"];
 
 /// What is around one sandbox.
 pub(super) struct Around {
-    pub(super) surroundings: Surroundings,
-    pub(super) outfit: Outfit,
-    /// Whether the workspace is a repository, whose hooks and settings git obeys.
-    pub(super) repository: bool,
-    inside: HostPath,
+    place: Place,
+    outfit: Remembered,
 }
 
-impl Around {
-    /// Looks at the machine.
-    pub(super) fn look(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
-        let root = workspace.root().path();
+/// What of it is told, and what is looked up anew each time.
+#[derive(PartialEq)]
+struct Place {
+    surroundings: Surroundings,
+    home: HostPath,
+    root: HostPath,
+    repository: bool,
+}
+
+impl Place {
+    fn of(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
+        let root = Path::new(workspace.root().path());
         let named = |path: &Path| {
             HostPath::new(path).map_err(|error| ProcessFailure::Sandbox(error.to_string()))
         };
@@ -62,31 +67,70 @@ impl Around {
                 own.push(named(&real)?);
             }
         }
-        let surroundings = Surroundings {
-            own,
-            home: Some(home.clone()),
-        };
-        let facts = Facts {
-            surroundings: &surroundings,
-            environment: &machine.environment,
-            workspace: &named(Path::new(root))?,
-            network: Reach::None,
-        };
-        let record = workspace.state().path().join("outfit.json");
         Ok(Self {
-            outfit: Outfit::remembered(&record, &facts, &home),
-            repository: Path::new(root).join(".git").is_dir(),
-            inside: home,
-            surroundings,
+            surroundings: Surroundings {
+                own,
+                home: Some(home.clone()),
+            },
+            home,
+            root: named(root)?,
+            repository: root.join(".git").is_dir(),
         })
+    }
+
+    fn facts<'a>(&'a self, machine: &'a Machine) -> Facts<'a> {
+        Facts {
+            surroundings: &self.surroundings,
+            environment: &machine.environment,
+            workspace: &self.root,
+            network: Reach::None,
+        }
+    }
+}
+
+/// Equal if every sandbox would be given the same.
+impl PartialEq for Around {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place && self.outfit.outfit() == other.outfit.outfit()
+    }
+}
+
+impl Around {
+    /// Looks at the machine.
+    pub(super) fn look(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
+        let place = Place::of(machine, workspace)?;
+        let record = workspace.state().path().join("outfit.json");
+        let outfit = Outfit::remembered(&record, &place.facts(machine), &place.home);
+        Ok(Self { place, outfit })
+    }
+
+    /// Whether looking now would find the same.
+    pub(super) fn holds(&self, machine: &Machine, workspace: &Workspace) -> bool {
+        let place = Place::of(machine, workspace).ok();
+        place.is_some_and(|place| {
+            place == self.place && self.outfit.holds(&place.facts(machine), &place.home)
+        })
+    }
+
+    pub(super) fn outfit(&self) -> &Outfit {
+        self.outfit.outfit()
+    }
+
+    pub(super) const fn surroundings(&self) -> &Surroundings {
+        &self.place.surroundings
+    }
+
+    /// Whether the workspace is a repository, whose hooks and settings git obeys.
+    pub(super) const fn is_repository(&self) -> bool {
+        self.place.repository
     }
 
     /// Gives a plan the toolchains, the usual variables and the directories every program has.
     pub(super) fn apply(&self, builder: PlanBuilder) -> PlanBuilder {
         let builder = self
-            .outfit
+            .outfit()
             .apply(builder)
-            .own(OwnVariable::Home, self.inside.as_os_str())
+            .own(OwnVariable::Home, self.place.home.as_os_str())
             .own(OwnVariable::TemporaryDirectory, "/tmp");
         USUAL
             .iter()

@@ -6,7 +6,9 @@ use super::record::Trail;
 use super::validate::Valid;
 use crate::asking::{Answered, Grounds, is_gated, raise_budget};
 use crate::kernel::Kernel;
+use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
+use crate::process::view;
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{CapabilityForm, Request, RequestPath, Syscall, Timestamp, WorkspacePath};
@@ -31,7 +33,7 @@ impl Kernel {
     pub(super) fn decide(&self, scene: Scene<'_>, valid: &Valid, trail: &mut Trail<'_>) -> Ruling {
         let enforcer = self.enforcer().snapshot();
         let request = &valid.request;
-        let mut decision = self.judge(scene, &enforcer, request, trail);
+        let mut decision = self.judge(scene, &enforcer, valid, trail);
         let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
@@ -83,6 +85,11 @@ impl Kernel {
         let (now, request) = (trail.started(), &valid.request);
         ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job(), &valid.stage);
         let decision = &mut ruling.decision;
+        if let Some(by) = self.merge_settled(scene, request, decision) {
+            decision.verdict = Verdict::Allow;
+            decision.contributions.push(by);
+            return;
+        }
         match self.settled(scene.policy, request, decision, &ruling.grounds, now) {
             Ok(Answered::Granted(by)) => {
                 decision.verdict = Verdict::Allow;
@@ -105,9 +112,10 @@ impl Kernel {
         &self,
         scene: Scene<'_>,
         enforcer: &EnforcerSnapshot,
-        request: &Request,
+        valid: &Valid,
         trail: &mut Trail<'_>,
     ) -> Decision {
+        let request = &valid.request;
         let (policy, now) = (scene.policy, trail.started());
         if let Some(missing) = self.missing_capability(policy, enforcer, request, trail) {
             return refused(policy, missing);
@@ -117,7 +125,14 @@ impl Kernel {
             trail.presented(&redeemed);
             redeemed.ok()
         });
-        policy.decide_with(request, redeemed.as_ref(), now)
+        let token = redeemed.as_ref();
+        let held = scene.session.filter(|_| request.caller.phase.is_some());
+        match (held, view(self.workspace(), &valid.stage)) {
+            (Some(session), Ok(root)) => {
+                Held::of(session).decide(policy, request, token, &After::Asked(&root), now)
+            }
+            (_, _) => policy.decide_with(request, token, now),
+        }
     }
 
     /// Capabilities, then rules; what a person granted is not looked at.

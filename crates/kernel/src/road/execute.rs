@@ -3,8 +3,11 @@
 use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::kernel::Kernel;
+use crate::phases::Again;
 use crate::policy_store::PolicyInForce;
-use crate::process::{Attached, Changes, Grounds, Planned, ProcessFailure, Ran, view};
+use crate::process::{
+    Attached, Changes, Finished, Grounds, Job, Planned, ProcessFailure, Ran, view,
+};
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{Request, Tier};
@@ -12,7 +15,7 @@ use airlock_policy::Imposed;
 use airlock_sanitise::Bound;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// A sanitised result.
@@ -26,30 +29,38 @@ impl Kernel {
     /// What a program will be granted; none for what runs in the kernel itself.
     pub(super) fn plan(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: &Valid,
         ruling: &Ruling,
     ) -> Result<Option<Planned>, ToolFailure> {
         valid.prepared.ready()?;
+        if let Some(unavailable) = crate::phases::unavailable(&valid.request) {
+            return Err(unavailable);
+        }
         match (valid.request.tier, valid.prepared.job()) {
             (Tier::Kernel, None) => Ok(None),
             (Tier::Process, Some(job)) => {
-                let grounds = Grounds {
-                    policy,
-                    workspace: self.workspace(),
-                    machine: valid.machine.as_ref().or(self.machine()),
-                    worker: self.file_worker(),
-                    lasting: self.warm().is_some(),
-                    stage: &valid.stage,
-                    sandboxes: self.sandboxes(),
-                    request: &valid.request,
-                    decision: &ruling.decision,
-                };
-                let mut planned = Planned::new(job, &grounds)?;
+                let grounds = self.plan_grounds(policy, valid, ruling);
+                let commits =
+                    valid.spec.name == "git.commit" && valid.request.caller.phase.is_some();
+                let commit = commits
+                    .then(|| self.commit_job(&valid.request, job))
+                    .transpose()?;
+                let mut planned = Planned::new(commit.as_ref().unwrap_or(job), &grounds)?;
                 if self.sandboxes().starts_early() {
                     planned.begin(self.workspace(), self.sandboxes());
                 }
                 Ok(Some(planned))
+            }
+            (tier @ (Tier::Process | Tier::Wasm | Tier::Container), None)
+                if valid.prepared.is_hosted() =>
+            {
+                let least = policy.policy().document().workspace.minimum_tier;
+                if tier.satisfies(least) {
+                    Ok(None)
+                } else {
+                    Err(ProcessFailure::TierTooLow.into())
+                }
             }
             // There is no fallback to a weaker tier: what has no host does not run.
             (tier @ (Tier::Kernel | Tier::Wasm | Tier::Process | Tier::Container), _) => {
@@ -58,9 +69,29 @@ impl Kernel {
         }
     }
 
+    /// What a job of this call is planned on.
+    fn plan_grounds<'a>(
+        &'a self,
+        policy: &'a Arc<PolicyInForce>,
+        valid: &'a Valid,
+        ruling: &'a Ruling,
+    ) -> Grounds<'a> {
+        Grounds {
+            policy,
+            workspace: self.workspace(),
+            machine: valid.machine.as_ref().or(self.machine()),
+            worker: self.file_worker(),
+            lasting: self.warm().map(AsRef::as_ref),
+            stage: &valid.stage,
+            sandboxes: self.sandboxes(),
+            request: &valid.request,
+            decision: &ruling.decision,
+        }
+    }
+
     pub(super) fn execute(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: Valid,
         ruling: &Ruling,
         planned: Option<Planned>,
@@ -75,7 +106,7 @@ impl Kernel {
 
     fn run_program(
         &self,
-        policy: &PolicyInForce,
+        policy: &Arc<PolicyInForce>,
         valid: &Valid,
         ruling: &Ruling,
         planned: Planned,
@@ -87,6 +118,7 @@ impl Kernel {
             &valid.request,
             self.workspace().root(),
             self.clock().now(),
+            self.held(&valid.request.caller),
         );
         let mut speaker = valid.prepared.speaker();
         let run = |attached: Option<Attached<'_>>| {
@@ -108,6 +140,13 @@ impl Kernel {
             speaker.tell(&mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
+        let again = |job: &Job| {
+            let planned = Planned::new(job, &self.plan_grounds(policy, valid, ruling))?;
+            let workspace = self.workspace();
+            let ran = planned.run(workspace, self.sandboxes(), None, &changes, self.warm());
+            ran.map_err(ToolFailure::from)
+        };
+        self.prove(valid, &mut finished, &again)?;
         let imposed = &ruling.decision.imposed;
         let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
         Ok(Executed {
@@ -115,6 +154,27 @@ impl Kernel {
             hidden: 0,
             ran: Some(Box::new(finished.ran)),
         })
+    }
+
+    /// What a program's end means for the session it ran in.
+    fn prove(
+        &self,
+        valid: &Valid,
+        finished: &mut Finished,
+        again: Again<'_>,
+    ) -> Result<(), ToolFailure> {
+        let caller = &valid.request.caller;
+        if valid.spec.name == "git.commit" {
+            return self.after_commit(caller, &finished.value);
+        }
+        let Some(job) = valid.prepared.job() else {
+            return Ok(());
+        };
+        let proved = self.after_tests(caller, job, finished, again)?;
+        if let (Some(proved), Some(object)) = (proved, finished.value.as_object_mut()) {
+            object.insert("phase".to_owned(), proved);
+        }
+        Ok(())
     }
 
     fn run_here(
@@ -145,13 +205,16 @@ impl Kernel {
         } else {
             valid.prepared
         };
-        let output = match run(prepared) {
+        let mut output = match run(prepared) {
             Err(failure) if valid.spec.read_only && failure.retryable() => {
                 std::thread::sleep(RETRY_AFTER);
                 run(again()?)?
             }
             output => output?,
         };
+        if valid.spec.name == "merge.apply" {
+            self.after_merge(&valid.request.caller, &mut output.value)?;
+        }
         let clean = self.clean(policy, &valid.request, valid.spec, imposed, output.value)?;
         Ok(Executed {
             clean,

@@ -148,13 +148,20 @@ impl Kernel {
             self.count(scene, session, &valid, &mut ruling, trail)?;
         }
         match ruling.decision.verdict {
-            Verdict::Deny => return Err(trail.deny(&policy, &valid.request, ruling)),
+            Verdict::Deny => {
+                if valid.request.syscall.name() == "session.set_mode" {
+                    self.mode_refused(&valid.request.caller);
+                }
+                return Err(trail.deny(&policy, &valid.request, ruling));
+            }
             Verdict::RequireReview => return Err(trail.ask(scene, &valid.request, ruling)),
             Verdict::Allow => {}
         }
         // What cannot be planned was attempted all the same, and fails after its record.
         let planned = self.plan(&policy, &valid, &ruling);
         trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
+        let limit = ruling.decision.imposed.max_duration;
+        valid.prepared.begun(trail.action(), limit);
         let result =
             planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached));
         Ok(trail.finish(result))

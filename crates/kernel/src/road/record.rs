@@ -68,6 +68,11 @@ impl<'k> Trail<'k> {
         }
     }
 
+    /// Which action this is.
+    pub(super) const fn action(&self) -> &ActionId {
+        &self.action
+    }
+
     /// The one time that every part of this decision uses.
     pub(super) fn started(&self) -> Timestamp {
         self.started

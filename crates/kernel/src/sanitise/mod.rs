@@ -121,10 +121,13 @@ fn is_our_own(request: &Request) -> bool {
 
 /// The digest of a value as JSON, without writing it out in memory.
 fn digest(value: &Value) -> Digest {
-    let mut sum = Sum(sha2::Sha256::default());
+    // Gathered first: the writer comes with a few bytes at a time, a digest takes blocks.
+    let mut sum = std::io::BufWriter::new(Sum(sha2::Sha256::default()));
     // Writing into a digest cannot fail.
     let _ = serde_json::to_writer(&mut sum, value);
-    Digest::from_bytes(sha2::Digest::finalize(sum.0).into())
+    let _ = std::io::Write::flush(&mut sum);
+    let (Sum(sum), _) = sum.into_parts();
+    Digest::from_bytes(sha2::Digest::finalize(sum).into())
 }
 
 struct Sum(sha2::Sha256);

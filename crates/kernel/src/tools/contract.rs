@@ -10,7 +10,7 @@ use crate::beneath::{OpenError, Root};
 use crate::fronts::Front;
 use crate::policy_store::UpdateError;
 use crate::process::{Job, ProcessFailure};
-use airlock_core::{ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
+use airlock_core::{ActionId, ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -107,6 +107,17 @@ pub trait Prepared: Send {
     /// learns nothing else.
     fn ready(&self) -> Result<(), ToolFailure> {
         Ok(())
+    }
+
+    /// Whether it runs in a box of its own that lasts, as plugins do, instead of as a job.
+    fn is_hosted(&self) -> bool {
+        false
+    }
+
+    /// Told, once the attempt is recorded and before it is run, which action this is and how long it
+    /// may take.
+    fn begun(&self, action: &ActionId, limit: Option<Span>) {
+        let _ = (action, limit);
     }
 
     /// Talks with the program the job runs, instead of keeping what it writes.

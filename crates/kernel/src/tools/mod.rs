@@ -24,6 +24,8 @@ pub use contract::{
 };
 pub(crate) use walk::GitIgnored;
 
+use std::sync::Arc;
+
 /// A name that no tool has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tool `{name}`")]
@@ -42,9 +44,45 @@ impl UnknownTool {
     }
 }
 
+/// Tools that come and go while a kernel runs.
+pub(crate) trait Further: Send + Sync {
+    /// The tool called `name` now.
+    fn find(&self, name: &str) -> Option<Arc<dyn Tool>>;
+
+    /// Every one there is now.
+    fn list(&self) -> Vec<Arc<dyn Tool>>;
+}
+
+/// A tool, for as long as it is held.
+#[derive(Clone)]
+pub enum Found<'r> {
+    /// One that stays as long as the registry.
+    Fixed(&'r (dyn Tool + 'static)),
+    /// One that may be gone tomorrow.
+    Passing(Arc<dyn Tool>),
+}
+
+impl std::ops::Deref for Found<'_> {
+    type Target = dyn Tool;
+
+    fn deref(&self) -> &(dyn Tool + 'static) {
+        match self {
+            Self::Fixed(tool) => *tool,
+            Self::Passing(tool) => &**tool,
+        }
+    }
+}
+
+impl std::fmt::Debug for Found<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Found({})", self.spec().name)
+    }
+}
+
 /// The tools there are.
 pub struct Registry {
     tools: Vec<Box<dyn Tool>>,
+    further: Vec<Box<dyn Further>>,
 }
 
 impl Registry {
@@ -67,8 +105,9 @@ impl Registry {
                 Box::new(glob::Glob),
                 Box::new(grep::Grep),
                 Box::new(crate::process::ShellRun),
-                Box::new(crate::process::TestRun),
+                Box::new(crate::process::TestRun::default()),
             ],
+            further: Vec::new(),
         }
     }
 
@@ -79,23 +118,47 @@ impl Registry {
         }
     }
 
-    /// Whether a tool is called `name`.
+    /// Puts `tool` in the place of the one of its name, which knows less.
+    pub(crate) fn replace(&mut self, tool: Box<dyn Tool>) {
+        let name = tool.spec().name;
+        if let Some(own) = self.tools.iter_mut().find(|own| own.spec().name == name) {
+            *own = tool;
+        }
+    }
+
+    /// Adds tools that come and go. None of them takes the name of one that stays.
+    pub(crate) fn add_further(&mut self, further: Box<dyn Further>) {
+        self.further.push(further);
+    }
+
+    /// Whether a tool that stays is called `name`.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.list().any(|tool| tool.spec().name == name)
+        self.fixed(name).is_some()
     }
 
-    /// The tool called `name`.
-    pub fn get(&self, name: &str) -> Result<&dyn Tool, UnknownTool> {
-        self.list()
-            .find(|tool| tool.spec().name == name)
-            .ok_or_else(|| UnknownTool {
-                name: name.chars().take(60).collect(),
-                suggestion: airlock_core::closest(name, self.list().map(|tool| tool.spec().name)),
-            })
+    fn fixed(&self, name: &str) -> Option<&(dyn Tool + 'static)> {
+        let mut tools = self.tools.iter().map(AsRef::as_ref);
+        tools.find(|tool| tool.spec().name == name)
     }
 
-    /// Every tool, in an order that does not change.
-    pub fn list(&self) -> impl Iterator<Item = &dyn Tool> {
-        self.tools.iter().map(AsRef::as_ref)
+    /// The tool called `name`. Those that stay come first: nothing that comes later shadows one.
+    pub fn get(&self, name: &str) -> Result<Found<'_>, UnknownTool> {
+        if let Some(tool) = self.fixed(name) {
+            return Ok(Found::Fixed(tool));
+        }
+        let mut further = self.further.iter();
+        let found = further.find_map(|further| further.find(name));
+        found.map(Found::Passing).ok_or_else(|| UnknownTool {
+            name: name.chars().take(60).collect(),
+            suggestion: airlock_core::closest(name, self.list().map(|tool| tool.spec().name)),
+        })
+    }
+
+    /// Every tool: those that stay, in an order that does not change, then the others.
+    pub fn list(&self) -> impl Iterator<Item = Found<'_>> {
+        let fixed = self.tools.iter().map(|tool| Found::Fixed(tool.as_ref()));
+        let further = self.further.iter().flat_map(|further| further.list());
+        let further = further.filter(|tool| !self.has(tool.spec().name));
+        fixed.chain(further.map(Found::Passing))
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn register(registry: &mut Registry) {
 fn at_the_command_line(front: Front) -> bool {
     match front {
         Front::Cli => true,
-        Front::Agent | Front::Mcp | Front::Server => false,
+        Front::Agent | Front::Mcp | Front::Server | Front::Plugin => false,
     }
 }
 

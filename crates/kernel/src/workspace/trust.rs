@@ -210,6 +210,16 @@ impl Trust {
         if self.holds() { &self.definitions } else { &[] }
     }
 
+    /// The files of plugins, each with its digest, if everything is as approved.
+    pub(crate) fn plugin_files(&self) -> BTreeMap<String, Digest> {
+        let directory = format!("{PLUGINS_DIR}/");
+        let files = self.files.iter().filter(|_| self.holds());
+        files
+            .filter(|file| file.path.starts_with(&directory))
+            .map(|file| (file.path.clone(), file.digest))
+            .collect()
+    }
+
     /// The digests a person approved, of the files that still have them.
     pub(crate) fn approved(&self) -> BTreeMap<String, Digest> {
         let same = |file: &&TrustReport| file.change == TrustChange::Same;

@@ -118,6 +118,8 @@ pub(super) fn elevated(request: &Request) -> bool {
     let admin = match request.syscall.area() {
         "policy" | "trust" | "approval" | "plugin" | "container" => true,
         "session" => debug_switch(request),
+        // Never automatic: what policy may answer by itself, it could answer for all of them.
+        "phase" => request.syscall.name() == "phase.request_exemption",
         _ => false,
     };
     let unsandboxed =

@@ -2,7 +2,7 @@
 
 use crate::approval::Gate;
 use crate::load::{
-    boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, schema,
+    any_line, boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, schema,
     secret_pattern, size, span, table, word,
 };
 use airlock_core::{ByteSize, Mode, Span};
@@ -22,12 +22,18 @@ fields! {
         #[schemars(with = "Vec<schema::Glob>")]
         test_paths: Vec<Arc<str>> = texts(&[
             "tests/**", "test/**", "**/tests/**", "**/__tests__/**", "**/*_test.*", "**/test_*.py",
-            "**/*.test.*", "**/*.spec.*",
+            "**/*.test.*", "**/*.spec.*", "**/conftest.py",
         ]) => many(glob);
         /// What counts as source. A path that is also a test is a test.
         #[schemars(with = "Vec<schema::Glob>")]
-        source_paths: Vec<Arc<str>> = texts(&["src/**", "lib/**", "crates/**", "app/**", "pkg/**"])
-            => many(glob);
+        source_paths: Vec<Arc<str>> = texts(&[
+            "src/**", "lib/**", "crates/**", "app/**", "pkg/**", "**/*.rs", "**/*.go", "**/*.py",
+            "**/*.js", "**/*.mjs", "**/*.cjs", "**/*.jsx", "**/*.ts", "**/*.tsx",
+        ]) => many(glob);
+        /// Whether a session that names no mode is held to it as well, as MCP clients' are.
+        every_session: bool = false => boolean;
+        /// The command `test.run` runs, as words. Absent: what the project's files give away.
+        test_command: Vec<Arc<str>> = Vec::new() => many(any_line);
         /// Which paths each kind of exemption may cover. Exemptions are always asked for.
         exemptions: Exemptions = Exemptions::default() => table;
         /// How far exploring may lower line coverage.

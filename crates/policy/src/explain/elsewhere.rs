@@ -113,6 +113,9 @@ fn described_capability(request: &Request) -> String {
 
 /// What to do instead where a built-in rule denies.
 pub(super) fn built_in(denial: &Contribution) -> Fix {
+    if denial.rule.starts_with("phases/") {
+        return Fix::otherwise(phase(&denial.rule));
+    }
     let instead = match &*denial.rule {
         "built-in/policy-files" => "change the policy with: airlock policy update FILE",
         "built-in/container-outside-debug" => {
@@ -122,6 +125,22 @@ pub(super) fn built_in(denial: &Contribution) -> Fix {
         _ => "ask for something else",
     };
     Fix::otherwise(format!("this cannot be allowed by policy: {instead}"))
+}
+
+/// How to get on where the state a session stands in denies.
+fn phase(rule: &str) -> &'static str {
+    match rule {
+        "phases/tests-first" => {
+            "write a test that fails first, run `test.run`, then `phase.advance`"
+        }
+        "phases/tests-are-read-only" => {
+            "make the tests pass as they are, or give the task up with `phase.advance` to `idle`"
+        }
+        "phases/source-only" | "phases/source-and-tests" | "phases/exemption" => {
+            "ask for an exemption while planning: `phase.request_exemption`"
+        }
+        _ => "`phase.status` says where the session stands and what leads on",
+    }
 }
 
 /// What to do about an extension that objects or failed.

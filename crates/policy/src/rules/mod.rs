@@ -14,11 +14,13 @@ pub(crate) mod constraint;
 mod index;
 mod lint;
 mod path_index;
+mod phases;
 mod protected;
 mod rule;
 mod syscalls;
 
 pub use lint::COMPILE_CODES;
+pub use phases::PathClass;
 pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 
@@ -30,6 +32,7 @@ use airlock_core::{Digest, Effect, EffectSet, Request, Syscall};
 use conditions::{Asked, Matcher};
 use constraint::TokenUse;
 use index::Index;
+use phases::PhaseRules;
 use std::sync::Arc;
 
 /// Sets a policy's digest apart from digests of anything else with the same bytes.
@@ -47,6 +50,7 @@ pub struct Policy {
     pub(crate) rules: Vec<CompiledRule>,
     index: Index,
     sensitive: PathGlobs,
+    phases: Option<PhaseRules>,
     source: Option<Source>,
 }
 
@@ -75,6 +79,7 @@ impl Policy {
             rules: Vec::new(),
             index: Index::build(std::iter::empty()),
             sensitive: PathGlobs::default(),
+            phases: PhaseRules::compile(&crate::document::Phases::default()).ok(),
             source: None,
         }
     }
@@ -129,11 +134,15 @@ impl Policy {
         let sensitive = PathGlobs::parse(&document.approvals.sensitive_paths)
             .map_err(|error| problems.push(lint::sensitive(&error)))
             .unwrap_or_default();
+        let phases = PhaseRules::compile(&document.phases)
+            .map_err(|error| problems.push(lint::sensitive(&error)))
+            .ok();
         if has_error(&problems) {
             return Err(lint::bounded(problems));
         }
         let policy = Self {
             sensitive,
+            phases,
             generation,
             document,
             index: Index::build(rules.iter().map(|rule| &rule.when)),
@@ -189,6 +198,38 @@ impl Policy {
                 self.sensitive
                     .matches(PathText::new(path.as_str()), Leaf::Directory)
             })
+    }
+
+    /// Whether a built-in rule would want a person to look at what `request` changes.
+    pub fn is_guarded(&self, request: &Request) -> bool {
+        request.paths.iter().any(built_in::is_guarded)
+    }
+
+    /// What `path` is to the test-first discipline.
+    pub fn path_class(&self, path: &str) -> PathClass {
+        let phases = self.phases.as_ref();
+        phases.map_or(PathClass::Other, |phases| phases.class(path))
+    }
+
+    /// Whether the exemption category `name` covers `path`.
+    pub fn exempts(&self, name: &str, path: &str) -> bool {
+        let phases = self.phases.as_ref();
+        phases.is_some_and(|phases| phases.exempts(name, path))
+    }
+
+    /// Adds the opinion of the rules on where a session stands.
+    pub(crate) fn evaluate_phases(&self, request: &Request, contributions: &mut Vec<Contribution>) {
+        match &self.phases {
+            Some(phases) => phases.evaluate(request, contributions),
+            // Cannot be: a policy whose globs do not compile is none. If it were, nothing goes.
+            None if request.caller.phase.is_some() => contributions.push(Contribution {
+                layer: Layer::BuiltIn,
+                rule: "phases/unknown".into(),
+                opinion: Opinion::Deny,
+                reason: "the policy's `phases` cannot be read".into(),
+            }),
+            None => {}
+        }
     }
 
     /// Adds the opinion of every rule that applies.

@@ -27,6 +27,8 @@ pub struct Redeemed {
     pub id: TokenId,
     /// The same as text, made once for all uses.
     pub(crate) name: Arc<str>,
+    /// The policy it was issued and redeemed under.
+    pub(crate) generation: Generation,
     /// What this use is held to.
     pub constraints: Constraints,
 }
@@ -245,6 +247,7 @@ impl TokenAuthority {
         })
     }
 
+    #[inline]
     fn sign(&self, id: TokenId, claims: &Digest) -> Tag {
         let mut message = [0; MESSAGE];
         let (domain, rest) = message.split_at_mut(DOMAIN.len());
@@ -255,6 +258,7 @@ impl TokenAuthority {
         self.key.sign(&message)
     }
 
+    #[inline]
     fn verify(&self, token: &Token) -> Result<(), NoToken> {
         if self.sign(token.id, &token.claims).is(&token.tag) {
             Ok(())
@@ -285,6 +289,8 @@ fn used(entry: &Entry, id: TokenId) -> Redeemed {
     Redeemed {
         id,
         name: Arc::clone(&entry.name),
+        // Checked to be the one in force.
+        generation: entry.bearer.setting.generation,
         constraints: entry.own.scope.scope.constraints,
     }
 }

@@ -129,27 +129,32 @@ impl Bearer {
     /// Checks that `caller`, under the policy `generation`, is this bearer in every respect.
     pub(super) fn is_caller(&self, caller: &Caller, generation: Generation) -> Result<(), NoToken> {
         let (holder, setting) = (&self.holder, &self.setting);
-        first_difference([
-            (holder.sandbox == caller.sandbox, NoToken::OtherSandbox),
-            (Some(holder.peer) == caller.peer, NoToken::OtherProcess),
-            (holder.plugin == caller.plugin, NoToken::OtherPlugin),
-            (holder.user == caller.user, NoToken::OtherUser),
-            (
-                setting.workspace == caller.workspace,
-                NoToken::OtherWorkspace,
-            ),
-            (setting.session == caller.session, NoToken::OtherSession),
-            (setting.phase == caller.phase, NoToken::OtherPhase),
-            (setting.generation == generation, NoToken::OtherGeneration),
-        ])
+        if holder.sandbox != caller.sandbox {
+            return Err(NoToken::OtherSandbox);
+        }
+        if Some(holder.peer) != caller.peer {
+            return Err(NoToken::OtherProcess);
+        }
+        if holder.plugin != caller.plugin {
+            return Err(NoToken::OtherPlugin);
+        }
+        if holder.user != caller.user {
+            return Err(NoToken::OtherUser);
+        }
+        if setting.workspace != caller.workspace {
+            return Err(NoToken::OtherWorkspace);
+        }
+        if setting.session != caller.session {
+            return Err(NoToken::OtherSession);
+        }
+        if setting.phase != caller.phase {
+            return Err(NoToken::OtherPhase);
+        }
+        if setting.generation != generation {
+            return Err(NoToken::OtherGeneration);
+        }
+        Ok(())
     }
-}
-
-fn first_difference<const N: usize>(checks: [(bool, NoToken); N]) -> Result<(), NoToken> {
-    checks
-        .into_iter()
-        .find(|(same, _)| !same)
-        .map_or(Ok(()), |(_, reason)| Err(reason))
 }
 
 /// Why a token was not issued.

@@ -606,3 +606,20 @@ fn nothing_prints_a_secret() {
     }
     assert!(!shown.contains("abab") && !shown.contains("171, 171"));
 }
+
+#[test]
+fn a_decision_by_token_names_the_policy_the_token_was_redeemed_under() {
+    use airlock_policy::{BuiltIns, Engine, ExtensionHost, Policy, Verdict};
+    let authority = TokenAuthority::new(SECRET);
+    let token = issue(&authority, scope(&["src/**"], 1));
+    let request = write("src/a");
+    let redeemed = authority.redeem(&token, &request, policy(), START).unwrap();
+    // As if another policy had come into force in between.
+    let engine = Engine::new(Policy::empty(), BuiltIns::none(), ExtensionHost::default());
+    assert_ne!(engine.generation(), policy());
+    let decision = engine.decide(&request, Some(&redeemed), START);
+    assert_eq!(
+        (decision.verdict, decision.generation),
+        (Verdict::Allow, policy())
+    );
+}

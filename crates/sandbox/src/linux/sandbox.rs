@@ -20,8 +20,10 @@ use crate::stage::Owner;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::sync::{Mutex, PoisonError};
 
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
@@ -292,9 +294,16 @@ fn narrowing() -> [Instruction; 7] {
     ]
 }
 
-/// The filter of a profile for this processor.
+/// The filter of a profile for this processor, which is compiled once.
 fn own_filter(profile: Profile) -> io::Result<Vec<Instruction>> {
-    compile(profile, own_architecture()?).map_err(io::Error::other)
+    static MADE: Mutex<BTreeMap<Profile, Vec<Instruction>>> = Mutex::new(BTreeMap::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(filter) = made.get(&profile) {
+        return Ok(filter.clone());
+    }
+    let filter = compile(profile, own_architecture()?).map_err(io::Error::other)?;
+    made.insert(profile, filter.clone());
+    Ok(filter)
 }
 
 pub(super) fn own_architecture() -> io::Result<Architecture> {

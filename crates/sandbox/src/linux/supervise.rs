@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Long enough to be no limit, short enough to be added to a time.
 const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
+/// More than can be written. What lasts is held up by whoever reads it, and never adds up to an end.
+const UNMETERED: ByteSize = ByteSize::from_bytes(u64::MAX);
 /// How long a command that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,7 @@ impl Sandbox {
         } = streams;
         let allowed = Duration::from_millis(limits.duration.as_millis());
         let allowed = (!command.lasting).then_some(allowed);
+        let most = |most| if command.lasting { UNMETERED } else { most };
         let begun = Instant::now();
         let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
         let open = self.root().is_some();
@@ -64,9 +67,9 @@ impl Sandbox {
                 control,
             };
             let output = wires.output;
-            let output = output.map(|from| stream(from, to_stdout, limits.stdout, &out));
+            let output = output.map(|from| stream(from, to_stdout, most(limits.stdout), &out));
             let errors = wires.errors;
-            let errors = errors.map(|from| stream(from, to_stderr, limits.stderr, &err));
+            let errors = errors.map(|from| stream(from, to_stderr, most(limits.stderr), &err));
             let mut outlets = [
                 Outlet::new(scope, &out, output),
                 Outlet::new(scope, &err, errors),

@@ -59,7 +59,21 @@ impl Person {
     }
 
     fn remembered(&self) -> Outfit {
-        Outfit::remembered(&self.file(), &self.facts(), &self.home)
+        let remembered = Outfit::remembered(&self.file(), &self.facts(), &self.home);
+        Outfit::clone(remembered.outfit())
+    }
+
+    /// One that can be told to hold, once what was just made counts as old.
+    fn kept(&self) -> Remembered {
+        let begun = std::time::Instant::now();
+        loop {
+            let kept = Outfit::remembered(&self.file(), &self.facts(), &self.home);
+            if kept.known.is_some() {
+                return kept;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "never settled");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Waits until what was just made counts as old.
@@ -107,13 +121,21 @@ fn what_is_remembered_is_what_would_be_found() {
         }),
     ];
     for (case, change) in changes {
+        let kept = person.kept();
+        assert!(kept.holds(&person.facts(), &person.home), "before: {case}");
         change(person.home.as_path());
+        assert!(!kept.holds(&person.facts(), &person.home), "{case}");
         assert_eq!(person.remembered(), person.look(), "{case}");
     }
+    let kept = person.kept();
     person
         .environment
         .insert("CARGO_HOME".into(), "/opt".into());
+    assert!(!kept.holds(&person.facts(), &person.home), "a variable");
     assert_eq!(person.remembered(), person.look(), "a variable");
+    let kept = person.kept();
+    person.workspace = HostPath::new("/srv").unwrap();
+    assert!(!kept.holds(&person.facts(), &person.home), "elsewhere");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::path::HostPath;
 use std::ffi::OsStr;
 
 /// What the caller knows about the machine that a plan must keep clear of.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// Airlock's own directories: state, configuration, keys, sockets.
     pub own: Vec<HostPath>,

@@ -5,6 +5,7 @@
 
 use super::beneath::{NodeKind, Tree};
 use super::error::{StageError, failed};
+use super::mark::Mark;
 use super::path::TreePath;
 use super::record::write_whole;
 use super::remove::remove_tree;
@@ -52,9 +53,16 @@ struct Index {
 /// Entries of a stage as they were before a run.
 #[derive(Debug)]
 pub struct Aside {
-    tree: Tree,
+    kept: Kept,
     pub(super) entries: BTreeMap<TreePath, Was>,
     note: serde_json::Value,
+}
+
+#[derive(Debug)]
+enum Kept {
+    /// Nothing but the note.
+    Nothing(Mark),
+    Copies(Tree),
 }
 
 impl Aside {
@@ -69,7 +77,10 @@ impl Aside {
     }
 
     pub(super) fn copy(&self, name: &str) -> rustix::io::Result<File> {
-        self.tree.file(Path::new(name))
+        match &self.kept {
+            Kept::Nothing(_) => Err(Errno::NOENT),
+            Kept::Copies(tree) => tree.file(Path::new(name)),
+        }
     }
 }
 
@@ -81,6 +92,9 @@ impl Stage {
         paths: &[TreePath],
         note: serde_json::Value,
     ) -> Result<Aside, StageError> {
+        if paths.is_empty() {
+            return self.mark(note);
+        }
         let place = self.place().join(DIRECTORY);
         let fail = |errno| failed("keep", &*place)(errno);
         remove_tree(self.directory(), DIRECTORY, self.place())?;
@@ -101,21 +115,53 @@ impl Stage {
             note,
             entries: entries.into_iter().collect(),
         };
-        let text = serde_json::to_vec(&index).map_err(|error| StageError::Io {
-            what: "keep",
-            path: place.clone(),
-            source: error.into(),
-        })?;
-        write_whole(&tree, INDEX, &text, false).map_err(|source| StageError::Io {
+        let not_kept = |source| StageError::Io {
             what: "keep",
             path: place,
             source,
-        })?;
+        };
+        serde_json::to_vec(&index)
+            .map_err(Into::into)
+            .and_then(|text| write_whole(&tree, INDEX, &text, false))
+            .map_err(not_kept)?;
         Ok(Aside {
-            tree,
+            kept: Kept::Copies(tree),
             entries: index.entries.into_iter().collect(),
             note: index.note,
         })
+    }
+
+    /// A run for which nothing needs to be kept.
+    fn mark(&self, note: serde_json::Value) -> Result<Aside, StageError> {
+        let text = serde_json::to_vec(&note).map_err(std::io::Error::from);
+        let mark = text.and_then(|text| Mark::begin(self.directory(), &text));
+        let mark = mark.map_err(|source| StageError::Io {
+            what: "mark",
+            path: self.place().to_owned(),
+            source,
+        })?;
+        Ok(Aside {
+            kept: Kept::Nothing(mark),
+            entries: BTreeMap::new(),
+            note,
+        })
+    }
+
+    fn marked(&self) -> Result<Option<Aside>, StageError> {
+        let damaged = |why: String| StageError::Damaged {
+            name: self.name().clone(),
+            why: format!("its mark: {why}"),
+        };
+        let found = Mark::found(self.directory()).map_err(|error| damaged(error.to_string()))?;
+        let Some((mark, text)) = found else {
+            return Ok(None);
+        };
+        let note = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        Ok(Some(Aside {
+            kept: Kept::Nothing(mark),
+            entries: BTreeMap::new(),
+            note,
+        }))
     }
 
     /// What a run that was never settled kept, if there was one.
@@ -123,13 +169,13 @@ impl Stage {
         let place: PathBuf = self.place().join(DIRECTORY);
         let tree = match Tree::open_in(self.directory(), DIRECTORY) {
             Ok(tree) => tree,
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return self.marked(),
             Err(errno) => return Err(failed("open", place)(errno)),
         };
         let mut file = match tree.file(Path::new(INDEX)) {
             Ok(file) => file,
             // It was begun and nothing has run yet.
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return self.marked(),
             Err(errno) => return Err(failed("open", place)(errno)),
         };
         let damaged = |why: String| StageError::Damaged {
@@ -142,7 +188,7 @@ impl Stage {
         let index: Index =
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         Ok(Some(Aside {
-            tree,
+            kept: Kept::Copies(tree),
             entries: index.entries.into_iter().collect(),
             note: index.note,
         }))
@@ -150,8 +196,17 @@ impl Stage {
 
     /// The run is judged: what was kept goes.
     pub fn settle(&self, aside: Aside) -> Result<(), StageError> {
-        drop(aside);
-        remove_tree(self.directory(), DIRECTORY, self.place())
+        match aside.kept {
+            Kept::Nothing(mark) => mark.end().map_err(|source| StageError::Io {
+                what: "mark",
+                path: self.place().to_owned(),
+                source,
+            }),
+            Kept::Copies(tree) => {
+                drop(tree);
+                remove_tree(self.directory(), DIRECTORY, self.place())
+            }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod content;
 mod copy;
 mod diff;
 mod error;
+mod mark;
 mod name;
 mod path;
 mod record;

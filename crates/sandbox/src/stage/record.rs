@@ -81,7 +81,7 @@ impl Record {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(directory, FILE, flags, Mode::empty())
             .map_err(|errno| damaged(format!("`{FILE}`: {errno}")))?;
-        let mut text = String::new();
+        let mut text = String::with_capacity(1024);
         File::from(file)
             .take(MOST)
             .read_to_string(&mut text)

@@ -166,6 +166,20 @@ impl Stages {
         Stage::open(&self.place, &StageName::new(name)?)
     }
 
+    /// The stage `name` of those in `place`, if there is one. Makes and tidies nothing: for whoever
+    /// only looks, and looks often.
+    pub fn peek(place: &Path, name: &str) -> Result<Option<Stage>, StageError> {
+        let name = StageName::new(name)?;
+        let Some(directory) = open_directory(place)? else {
+            return Ok(None);
+        };
+        let stat = rustix::fs::fstat(&directory).map_err(failed("open", place))?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(StageError::NotOurs(place.to_owned()));
+        }
+        Stage::open(place, &name)
+    }
+
     /// Every stage, by name. One that cannot be read is an error beside the others.
     pub fn list(&self) -> Result<Vec<Result<StageSummary, StageError>>, StageError> {
         let names = self.names()?;

@@ -247,7 +247,9 @@ fn what_is_denied_is_as_it_was_and_the_rest_as_it_was_made() {
             let home = std::fs::read_dir(bench.temp.path().join("stages/default")).unwrap();
             let mut home: Vec<_> = home.map(|entry| entry.unwrap().file_name()).collect();
             home.sort();
-            assert_eq!(home, ["lock", "stage.json", "upper", "work"], "{script}");
+            let own = ["lock", "run", "stage.json", "upper", "work"];
+            assert_eq!(home, own, "{script}");
+            assert!(bench.stage.unsettled().unwrap().is_none(), "{script}");
         });
     }
 }

@@ -4,7 +4,7 @@
 use super::checks::{made_up, real};
 use super::{Kind, LONGEST, Step, at_edge, custom};
 use crate::base64;
-use crate::class::{BLANK, DASHED, DIGIT, SPACE};
+use crate::class::{BLANK, DASHED, DIGIT, NAME_END, PASSWORD_END, SETTING_END, SPACE};
 use memchr::memmem;
 
 pub(super) const KINDS: &[Kind] = &[
@@ -113,11 +113,8 @@ fn url(text: &[u8], at: usize, last: bool) -> Step {
     }
     let from = at + 3;
     let rest = text.get(from..).unwrap_or_default();
-    let stops = |byte: &u8| b" \t\r\n/@'\"<>`\\?#,;()|".contains(byte);
-    let name = rest
-        .iter()
-        .take(NAME + 1)
-        .position(|byte| *byte == b':' || stops(byte));
+    let near = rest.get(..=NAME).unwrap_or(rest);
+    let name = near.iter().position(|byte| NAME_END.has(*byte));
     let Some(name) = name else {
         return if rest.len() <= NAME && !last {
             Step::More
@@ -129,8 +126,8 @@ fn url(text: &[u8], at: usize, last: bool) -> Step {
         return Step::No;
     }
     let password = rest.get(name + 1..).unwrap_or_default();
-    let ends = |byte: &u8| b" \t\r\n/@'\"<>`\\".contains(byte);
-    let Some(count) = password.iter().take(PASSWORD + 1).position(ends) else {
+    let near = password.get(..=PASSWORD).unwrap_or(password);
+    let Some(count) = near.iter().position(|byte| PASSWORD_END.has(*byte)) else {
         return if password.len() <= PASSWORD && !last {
             Step::More
         } else {
@@ -153,8 +150,8 @@ fn connection(text: &[u8], at: usize, last: bool) -> Step {
     let before = left.last().copied().unwrap_or(b' ');
     let begin = at + memchr::memchr(b'=', text.get(at..).unwrap_or_default()).unwrap_or(0) + 1;
     let rest = text.get(begin..).unwrap_or_default();
-    let ends = |byte: &u8| b" \t\r\n;&'\"<>`\\)".contains(byte);
-    let count = rest.iter().take(MOST + 1).position(ends);
+    let near = rest.get(..=MOST).unwrap_or(rest);
+    let count = near.iter().position(|byte| SETTING_END.has(*byte));
     let count = match count {
         Some(count) => count,
         None if rest.len() > MOST => return Step::No,

@@ -1,10 +1,10 @@
 //! Finding values in text that comes in pieces.
 //!
-//! The squeezed text is hashed eight bytes at a time and looked up in a set of bits, as the fixed
-//! texts of rules are. Where an escape stands, its neighbourhood is squeezed once more with the
+//! The squeezed text is hashed seven characters at a time, at every second place, and looked up in a
+//! set of bits, as the fixed texts of rules are. Where an escape stands, its neighbourhood is squeezed once more with the
 //! escape undone. What the set lets through is followed character by character in the text itself.
 
-use super::squeeze::{beginning, hash};
+use super::squeeze::{KEY, beginning, every_second};
 use super::{GAP, Pattern, Set, Values, escape};
 use crate::kinds::LONGEST;
 use crate::work;
@@ -146,7 +146,7 @@ impl Pass {
         escapes.min(waiting).min(open)
     }
 
-    /// Squeezes the next block and looks at every eight bytes of it.
+    /// Squeezes the next block and looks at the keys at every second place of it.
     fn block(&mut self, set: &Set, text: &[u8], found: &mut Vec<Candidate>) {
         let begin = self.squeezed_to;
         let end = text.len().min(begin + BLOCK);
@@ -156,14 +156,13 @@ impl Pass {
         squeezed.extend(self.tail.iter().map(|(byte, _)| *byte));
         set.view.append(block, &mut squeezed);
         let mut places: Option<Vec<usize>> = None;
-        for (at, eight) in squeezed.array_windows::<8>().enumerate() {
-            let key = u64::from_le_bytes(*eight);
-            let hash = hash(key);
-            let word = set.bits.get(hash >> 6).copied().unwrap_or(0);
-            if word & (1 << (hash & 63)) == 0 {
-                continue;
-            }
-            for &pattern in set.by_start.get(&key).into_iter().flatten() {
+        let may = |key: u64| set.may_begin(key);
+        every_second(&mut squeezed, may, |at, key| {
+            for &(pattern, before) in set.by_start.get(&key).into_iter().flatten() {
+                // What begins before the kept tail was found with the block before.
+                let Some(at) = at.checked_sub(before) else {
+                    continue;
+                };
                 let places = places.get_or_insert_with(|| self.places(set, block, begin));
                 let begin = places.get(at).copied().unwrap_or(begin);
                 found.push(Candidate {
@@ -172,7 +171,7 @@ impl Pass {
                     retry: 0,
                 });
             }
-        }
+        });
         self.scratch = squeezed;
         self.keep_tail(set, text, begin, end);
         self.squeezed_to = end;
@@ -210,7 +209,7 @@ impl Pass {
     /// Looks at the neighbourhoods of escapes, with the escapes undone; tells where what may still
     /// begin a value there begins.
     fn escapes(&mut self, set: &Set, text: &[u8], last: bool, found: &mut Vec<Candidate>) -> usize {
-        while self.next_escape(set, text) {
+        while self.next_escape(set, text, found) {
             let rest = text.get(self.escapes_to..).unwrap_or_default();
             let Some(&byte) = rest.first() else {
                 break;
@@ -240,7 +239,7 @@ impl Pass {
     }
 
     /// Whether there is an escape near by: if not, goes on to the next.
-    fn next_escape(&mut self, set: &Set, text: &[u8]) -> bool {
+    fn next_escape(&mut self, set: &Set, text: &[u8], found: &mut Vec<Candidate>) -> bool {
         if self.undone.since <= BEFORE && self.undone.gap <= GAP && self.undone.active {
             return true;
         }
@@ -265,6 +264,9 @@ impl Pass {
                 self.undone.keep(kept, at);
             }
         }
+        // The pass over every second place may have met only the key after the first character,
+        // which the escape is part of.
+        self.undone.look(set, found);
         true
     }
 
@@ -333,13 +335,19 @@ impl Undone {
     fn take(&mut self, set: &Set, byte: u8, at: usize, found: &mut Vec<Candidate>) {
         self.keep(byte, at);
         self.since += 1;
-        let hash = hash(self.key);
-        let word = set.bits.get(hash >> 6).copied().unwrap_or(0);
-        if self.count < 8 || word & (1 << (hash & 63)) == 0 {
+        self.look(set, found);
+    }
+
+    /// Looks at the key of the last characters: here every place is looked at.
+    fn look(&self, set: &Set, found: &mut Vec<Candidate>) {
+        // The last seven, of eight.
+        let key = self.key >> 8;
+        let [_, begin, ..] = self.places;
+        if self.count < KEY || !set.may_begin(key) {
             return;
         }
-        let [begin, ..] = self.places;
-        for &pattern in set.by_start.get(&self.key).into_iter().flatten() {
+        let patterns = set.by_start.get(&key).into_iter().flatten();
+        for &(pattern, _) in patterns.filter(|(_, before)| *before == 0) {
             found.push(Candidate {
                 pattern,
                 begin,

@@ -94,8 +94,9 @@ struct Pattern {
 struct Set {
     view: View,
     patterns: Vec<Pattern>,
-    /// By their first eight bytes.
-    by_start: HashMap<u64, Vec<usize>>,
+    /// By their beginning, and by what follows its first character: the pattern, and how many
+    /// characters of it come before the key.
+    by_start: HashMap<u64, Vec<(usize, usize)>>,
     bits: Vec<u64>,
     /// Their beginnings, up to seven bytes.
     beginnings: HashSet<(usize, u64)>,
@@ -112,22 +113,30 @@ impl Set {
         }
     }
 
+    /// Whether a pattern may begin with this key, or have it after its first character.
+    #[inline]
+    fn may_begin(&self, key: u64) -> bool {
+        let hash = squeeze::hash(key);
+        let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
+        word & (1 << (hash & 63)) != 0
+    }
+
     fn add(&mut self, pattern: Pattern) {
         let Some(start) = pattern.squeezed.first_chunk::<8>() else {
             return;
         };
-        let key = u64::from_le_bytes(*start);
-        let hash = squeeze::hash(key);
-        if let Some(word) = self.bits.get_mut(hash >> 6) {
-            *word |= 1 << (hash & 63);
+        let start_keys = squeeze::keys(*start);
+        for (before, key) in start_keys.into_iter().enumerate() {
+            let hash = squeeze::hash(key);
+            if let Some(word) = self.bits.get_mut(hash >> 6) {
+                *word |= 1 << (hash & 63);
+            }
+            let list = self.by_start.entry(key).or_default();
+            list.push((self.patterns.len(), before));
         }
         for count in 1..8 {
             self.beginnings.insert(squeeze::beginning(start, count));
         }
-        self.by_start
-            .entry(key)
-            .or_default()
-            .push(self.patterns.len());
         self.patterns.push(pattern);
     }
 }

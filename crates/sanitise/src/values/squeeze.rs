@@ -47,9 +47,53 @@ static NARROW: [u8; 256] = table(View::Narrow);
 
 pub(super) const BITS: u32 = 16;
 
+/// Characters of a key: one fewer than the shortest value has, so that every value has two of
+/// them, one character apart, and is met by whoever looks at every second place.
+pub(super) const KEY: usize = 7;
+
+/// The key that begins eight characters, as they are read from memory.
 #[inline]
-pub(super) fn hash(eight: u64) -> usize {
-    let mixed = eight.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
+pub(super) const fn key(eight: [u8; 8]) -> u64 {
+    u64::from_le_bytes(eight) & (u64::MAX >> 8)
+}
+
+/// Calls `hit` with every second place of `squeezed` whose key `may` be one that is looked for.
+pub(super) fn every_second(
+    squeezed: &mut Vec<u8>,
+    may: impl Fn(u64) -> bool,
+    mut hit: impl FnMut(usize, u64),
+) {
+    let length = squeezed.len();
+    // No key has a zero: with these, the last places can be read like all others.
+    squeezed.resize(length + 2 * size_of::<u64>(), 0);
+    let eights = |from: usize| {
+        let (eights, _) = squeezed.get(from..).unwrap_or_default().as_chunks::<8>();
+        eights.iter().map(|eight| key(*eight))
+    };
+    let both = eights(0).zip(eights(2)).zip(eights(4).zip(eights(6)));
+    for (number, ((a, b), (c, d))) in both.enumerate() {
+        let keys = [a, b, c, d];
+        let hits = keys.map(&may);
+        if hits.iter().fold(false, |any, hit| any | hit) {
+            let places = [0, 2, 4, 6].map(|place| 8 * number + place);
+            for (place, (key, is_hit)) in places.into_iter().zip(keys.into_iter().zip(hits)) {
+                if is_hit {
+                    hit(place, key);
+                }
+            }
+        }
+    }
+    squeezed.truncate(length);
+}
+
+/// The key that begins eight characters, and the one that begins after the first of them.
+pub(super) const fn keys(eight: [u8; 8]) -> [u64; 2] {
+    [key(eight), u64::from_le_bytes(eight) >> 8]
+}
+
+#[inline]
+pub(super) fn hash(key: u64) -> usize {
+    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
     usize::try_from(mixed).unwrap_or(0)
 }
 
@@ -60,6 +104,24 @@ pub(super) fn beginning(bytes: &[u8], count: usize) -> (usize, u64) {
         .take(count)
         .fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
     (count, sum)
+}
+
+/// Bytes squeezed at a time.
+const STEP: usize = 8;
+
+/// Puts what is kept of `step` to the front of `free`; how many bytes that are.
+#[inline]
+fn keep(table: &[u8; 256], step: &[u8], free: &mut [u8; STEP]) -> usize {
+    let mut count = 0;
+    for byte in step {
+        let kept = table.get(usize::from(*byte)).copied().unwrap_or(0);
+        // Never beyond the end: no step is longer.
+        if let Some(slot) = free.get_mut(count % STEP) {
+            *slot = kept;
+        }
+        count += usize::from(kept != 0);
+    }
+    count
 }
 
 impl View {
@@ -90,17 +152,17 @@ impl View {
     pub(super) fn append(self, text: &[u8], out: &mut Vec<u8>) {
         let table = self.table();
         let begin = out.len();
-        out.resize(begin + text.len(), 0);
-        let mut count = 0;
-        let free = out.get_mut(begin..).unwrap_or_default();
-        for byte in text {
-            let kept = table.get(usize::from(*byte)).copied().unwrap_or(0);
-            if let Some(slot) = free.get_mut(count) {
-                *slot = kept;
-            }
-            count += usize::from(kept != 0);
+        // A step writes all of its places, also those that the next one writes again.
+        out.resize(begin + text.len() + STEP, 0);
+        let mut end = begin;
+        let (steps, rest) = text.as_chunks::<STEP>();
+        for step in steps {
+            let free = out.get_mut(end..).and_then(<[u8]>::first_chunk_mut);
+            end += free.map_or(0, |free| keep(table, step, free));
         }
-        out.truncate(begin + count);
+        let free = out.get_mut(end..).and_then(<[u8]>::first_chunk_mut);
+        end += free.map_or(0, |free| keep(table, rest, free));
+        out.truncate(end);
     }
 
     /// The most bytes left out in a row, between two that are kept.

@@ -156,6 +156,7 @@ pub(crate) fn session(state: &State, user: &str, id: &str) -> Session {
         workspace: "work".parse().unwrap(),
         title: None,
         mode: airlock_core::Mode::Explore,
+        disciplined: true,
         stage: "default".to_owned(),
         budget: Budget {
             calls: Some(3),

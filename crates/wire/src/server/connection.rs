@@ -13,9 +13,13 @@ use crate::peer::{PeerError, Visitor, identify, is_in_place};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, Semaphore};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// A connection that is somebody's. Everything it began holds it.
@@ -116,7 +120,20 @@ pub(super) async fn converse<H: Handler>(inner: &Arc<Inner<H>>, place: Place, st
     });
     let answer = Ok(greeted.answer);
     let end = match connection.reply(greeted.id, answer).await {
-        Ok(()) => listen(inner, &connection, &mut inlet).await,
+        Ok(()) => {
+            let (ended, end) = oneshot::channel();
+            let listening = Listening {
+                inner: Arc::clone(inner),
+                connection: Arc::clone(&connection),
+                inlet,
+                subscription: None,
+                ended,
+            };
+            // Not here: this task takes back what runs when the connection ends.
+            tokio::spawn(listening.go_on());
+            // Whoever listens last says how it ended.
+            end.await.unwrap_or(End::Gone)
+        }
         Err(end) => end,
     };
     close(inner, &connection, end).await;
@@ -181,39 +198,111 @@ async fn handshake<H: Handler>(
     })
 }
 
-/// Takes requests until something ends the connection.
-async fn listen<H: Handler>(
-    inner: &Arc<Inner<H>>,
-    connection: &Arc<Connection<H::Identity>>,
-    inlet: &mut Inlet,
-) -> End {
-    let mut ending = inner.ending.subscribe();
-    let mut subscription: Option<tokio::task::JoinHandle<()>> = None;
-    let share = Arc::clone(connection.place.share());
-    loop {
+/// What takes the requests of a connection. It passes from task to task: whoever took a request runs
+/// it then and there, which wakes nobody, while another task goes on listening.
+struct Listening<H: Handler> {
+    inner: Arc<Inner<H>>,
+    connection: Arc<Connection<H::Identity>>,
+    inlet: Inlet,
+    subscription: Option<tokio::task::JoinHandle<()>>,
+    ended: oneshot::Sender<End>,
+}
+
+impl<H: Handler> Listening<H> {
+    /// Boxed, since it starts itself.
+    fn go_on(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.listen())
+    }
+
+    /// Takes requests until something ends the connection, or one is to be run here.
+    async fn listen(mut self) {
+        loop {
+            match self.next().await {
+                Err(end) => {
+                    // Nobody waits for it if the server is being taken down.
+                    let _told = self.ended.send(end);
+                    return;
+                }
+                Ok(None) => {}
+                Ok(Some(mut begun)) => {
+                    let (inner, connection) =
+                        (Arc::clone(&self.inner), Arc::clone(&self.connection));
+                    let workers = &connection.place.share().workers;
+                    let turn = connection.running.try_acquire();
+                    let turn = turn.and_then(|turn| Ok((turn, workers.try_acquire()?)));
+                    let Some(turn) = turn.ok().filter(|_| inner.may_block_here()) else {
+                        tokio::spawn(in_turn(inner, connection, begun));
+                        continue;
+                    };
+                    tokio::spawn(self.go_on());
+                    let ran = tokio::task::block_in_place(|| begun.run(&inner, &connection));
+                    begun.finish(&connection, ran).await;
+                    return drop(turn);
+                }
+            }
+        }
+    }
+
+    /// Waits for a frame and deals with it. Gives a request that is to be run.
+    async fn next(&mut self) -> Result<Option<Begun>, End> {
+        let mut ending = self.inner.ending.subscribe();
+        let share = Arc::clone(self.connection.place.share());
         let quiet = Instant::now() + share.limits.idle;
         let frame = tokio::select! {
             // In this order: what comes after the end was announced is not begun.
             biased;
-            () = share.closing() => return End::Gone,
+            () = share.closing() => return Err(End::Gone),
             _ = ending.wait_for(|ends| *ends) => {
                 let told = "the kernel ends";
-                return End::Told(WireError::new(code::SHUTTING_DOWN, told).retryable());
+                return Err(End::Told(WireError::new(code::SHUTTING_DOWN, told).retryable()));
             }
-            frame = inlet.frame(quiet) => frame,
+            frame = self.inlet.frame(quiet) => frame?,
         };
-        let taken = match frame {
-            Err(end) => return end,
-            Ok(None) if !connection.is_settled() || subscription.is_some() => Ok(()),
-            Ok(None) => {
+        match frame {
+            None if !self.connection.is_settled() || self.subscription.is_some() => Ok(None),
+            None => {
                 let told = "the connection was quiet for too long";
-                return End::Told(WireError::new(code::IDLE, told).retryable());
+                Err(End::Told(WireError::new(code::IDLE, told).retryable()))
             }
-            Ok(Some(frame)) => take(inner, connection, inlet, frame, &mut subscription).await,
-        };
-        if let Err(end) = taken {
-            return end;
+            Some(frame) => {
+                let Self {
+                    inner,
+                    connection,
+                    inlet,
+                    subscription,
+                    ..
+                } = self;
+                take(inner, connection, inlet, frame, subscription).await
+            }
         }
+    }
+}
+
+/// Calls under way, beyond which none blocks where it was taken: whoever takes over listening then
+/// needs a thread, of which there must be one.
+const FEW: usize = 16;
+
+impl<H> Inner<H> {
+    /// Whether a call may block where it was taken: another thread then takes over.
+    fn may_block_here(&self) -> bool {
+        Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+            && self.calls.load(Ordering::SeqCst) < FEW
+    }
+}
+
+/// One of the calls under way.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(calls: &'a AtomicUsize) -> Self {
+        calls.fetch_add(1, Ordering::SeqCst);
+        Self(calls)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -250,7 +339,7 @@ async fn take<H: Handler>(
     inlet: &mut Inlet,
     frame: Frame,
     subscription: &mut Option<tokio::task::JoinHandle<()>>,
-) -> Result<(), End> {
+) -> Result<Option<Begun>, End> {
     let message = parse(&frame.text).map_err(|error| End::Told(error.wire()))?;
     let request = match message {
         Message::Request(request) => request,
@@ -269,13 +358,17 @@ async fn take<H: Handler>(
             let told = "there was a handshake already";
             Err(End::Told(WireError::new(code::HANDSHAKE_REQUIRED, told)))
         }
-        "ping" => connection.reply(id, Ok(json!("pong"))).await,
+        "ping" => {
+            connection.reply(id, Ok(json!("pong"))).await?;
+            Ok(None)
+        }
         "cancel" => {
             let answer = number(&request.params, "id").and_then(|id| {
                 id.map(|id| json!({ "cancelled": connection.cancel(id) }))
                     .ok_or_else(|| WireError::new(code::INVALID_PARAMS, "`id` is missing"))
             });
-            connection.reply(id, answer).await
+            connection.reply(id, answer).await?;
+            Ok(None)
         }
         "events.subscribe" => {
             let begun = subscribe(inner, connection, &request.params).await;
@@ -287,11 +380,12 @@ async fn take<H: Handler>(
                 let (inner, connection) = (Arc::clone(inner), Arc::clone(connection));
                 *subscription = Some(tokio::spawn(pump(inner, connection, after)));
             }
-            Ok(())
+            Ok(None)
         }
         "events.unsubscribe" => {
             stop(connection, subscription.take()).await;
-            connection.reply(id, Ok(Value::Null)).await
+            connection.reply(id, Ok(Value::Null)).await?;
+            Ok(None)
         }
         _ => {
             let size = frame.text.len();
@@ -301,7 +395,7 @@ async fn take<H: Handler>(
                 params,
                 descriptors,
             };
-            begin(inner, connection, id, incoming, size, frame.room).await
+            begin(connection, id, incoming, size, frame.room).await
         }
     }
 }
@@ -344,15 +438,23 @@ fn failed() -> WireError {
     WireError::new(code::INTERNAL, "the request failed unexpectedly")
 }
 
+/// A request under way, which nobody runs yet.
+struct Begun {
+    id: u64,
+    incoming: Option<Incoming>,
+    token: CancelToken,
+    size: usize,
+    _room: Reservation,
+}
+
 /// Begins a request, if there is room for it.
-async fn begin<H: Handler>(
-    inner: &Arc<Inner<H>>,
-    connection: &Arc<Connection<H::Identity>>,
+async fn begin<I>(
+    connection: &Connection<I>,
     id: u64,
     incoming: Incoming,
     size: usize,
     room: Reservation,
-) -> Result<(), End> {
+) -> Result<Option<Begun>, End> {
     let limits = connection.place.share().limits;
     let token = CancelToken::new();
     let refused = {
@@ -372,28 +474,66 @@ async fn begin<H: Handler>(
         }
     };
     if let Some(error) = refused {
-        return connection.reply(id, Err(error)).await;
+        connection.reply(id, Err(error)).await?;
+        return Ok(None);
     }
-    let (inner, connection) = (Arc::clone(inner), Arc::clone(connection));
-    tokio::spawn(async move {
-        answer(&inner, &connection, id, incoming, &token).await;
-        connection.landed(size);
-        drop(room);
-    });
-    Ok(())
+    Ok(Some(Begun {
+        id,
+        incoming: Some(incoming),
+        token,
+        size,
+        _room: room,
+    }))
+}
+
+/// What is left to write of an answer; an error if there is none to write.
+type Ran = Result<Option<outgoing::Rest>, ()>;
+
+impl Begun {
+    /// Runs it, on a thread that may wait, and writes what goes of its answer.
+    fn run<H: Handler>(&mut self, inner: &Inner<H>, connection: &Connection<H::Identity>) -> Ran {
+        let incoming = self.incoming.take().ok_or(())?;
+        let _counted = Counted::new(&inner.calls);
+        let call = || {
+            inner
+                .handler
+                .call(&connection.identity, incoming, &self.token)
+        };
+        let answer = catch_unwind(AssertUnwindSafe(call)).map_err(drop)?;
+        // What was done may be an event to somebody.
+        inner
+            .news
+            .send_modify(|count| *count = count.wrapping_add(1));
+        let frame = outgoing::reply(self.id, answer, connection.frame_bytes());
+        connection.answered(self.id);
+        Ok(connection.outgoing.send_now(frame))
+    }
+
+    /// Sees to it that its answer is written.
+    async fn finish<I>(&self, connection: &Connection<I>, ran: Ran) {
+        match ran {
+            Ok(None) => {}
+            Ok(Some(rest)) => {
+                let _ = connection.outgoing.finish(rest).await;
+            }
+            Err(()) => {
+                connection.answered(self.id);
+                let _ = connection.reply(self.id, Err(failed())).await;
+            }
+        }
+        connection.landed(self.size);
+    }
 }
 
 /// Waits for its turn, runs the request, and sees to it that its answer is written.
-async fn answer<H: Handler>(
-    inner: &Arc<Inner<H>>,
-    connection: &Arc<Connection<H::Identity>>,
-    id: u64,
-    incoming: Incoming,
-    token: &CancelToken,
+async fn in_turn<H: Handler>(
+    inner: Arc<Inner<H>>,
+    connection: Arc<Connection<H::Identity>>,
+    begun: Begun,
 ) {
     let taken_back = Arc::new(Notify::new());
     let wake = Arc::clone(&taken_back);
-    token.on_cancel(move || wake.notify_one());
+    begun.token.on_cancel(move || wake.notify_one());
     let workers = &connection.place.share().workers;
     let turn = async {
         let running = connection.running.acquire().await;
@@ -402,37 +542,25 @@ async fn answer<H: Handler>(
     let _turn = tokio::select! {
         biased;
         () = taken_back.notified() => {
-            connection.answered(id);
+            connection.answered(begun.id);
             let error = WireError::new(code::CANCELLED, "the request was taken back");
-            let _ = connection.reply(id, Err(error)).await;
-            return;
+            let _ = connection.reply(begun.id, Err(error)).await;
+            return connection.landed(begun.size);
         }
         turn = turn => turn,
     };
-    let (handler, asking, token) = (
-        Arc::clone(&inner.handler),
-        Arc::clone(connection),
-        token.clone(),
-    );
-    // What was done may be an event to somebody.
-    let noticing = Arc::clone(inner);
+    let (id, size) = (begun.id, begun.size);
+    let asking = Arc::clone(&connection);
+    let mut begun = begun;
     let ran = tokio::task::spawn_blocking(move || {
-        let answer = handler.call(&asking.identity, incoming, &token);
-        noticing
-            .news
-            .send_modify(|count| *count = count.wrapping_add(1));
-        let frame = outgoing::reply(id, answer, asking.frame_bytes());
-        asking.answered(id);
-        asking.outgoing.send_now(frame)
+        let ran = begun.run(&inner, &asking);
+        (begun, ran)
     });
-    match ran.await {
-        Ok(None) => {}
-        Ok(Some(rest)) => {
-            let _ = connection.outgoing.finish(rest).await;
-        }
-        Err(_) => {
-            connection.answered(id);
-            let _ = connection.reply(id, Err(failed())).await;
-        }
+    if let Ok((begun, ran)) = ran.await {
+        return begun.finish(&connection, ran).await;
     }
+    // The runtime ends, and ran nothing.
+    connection.answered(id);
+    let _ = connection.reply(id, Err(failed())).await;
+    connection.landed(size);
 }

@@ -111,6 +111,8 @@ pub(crate) struct Inner<H> {
     news: watch::Sender<u64>,
     main: Arc<Share>,
     quiet_since: std::sync::Mutex<Instant>,
+    /// How many calls are under way, on all sockets.
+    calls: std::sync::atomic::AtomicUsize,
 }
 
 /// Serves a handler. Clones are one server.
@@ -138,6 +140,7 @@ impl<H: Handler> Server<H> {
                 news: watch::Sender::new(0),
                 main: Arc::new(main),
                 quiet_since: std::sync::Mutex::new(Instant::now()),
+                calls: std::sync::atomic::AtomicUsize::new(0),
             }),
         }
     }
@@ -161,7 +164,18 @@ impl<H: Handler> Server<H> {
         directory: &Path,
         user: u32,
     ) -> Result<SandboxSocket, SocketError> {
-        let mut socket = Socket::bind(directory, &format!("{sandbox}.sock"))?;
+        self.socket_called(&format!("{sandbox}.sock"), sandbox, directory, user)
+    }
+
+    /// The same under a name of its own.
+    pub fn socket_called(
+        &self,
+        name: &str,
+        sandbox: &SandboxId,
+        directory: &Path,
+        user: u32,
+    ) -> Result<SandboxSocket, SocketError> {
+        let mut socket = Socket::bind(directory, name)?;
         let path = socket.path().to_owned();
         let listener = listening(&mut socket).map_err(|source| SocketError::Io { path, source })?;
         let via = Via::Sandbox(sandbox.clone());

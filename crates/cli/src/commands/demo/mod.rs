@@ -1,60 +1,99 @@
-//! `airlock demo`: what exists today, on a sample project, offline, leaving nothing behind.
+//! `airlock demo`: the whole road on a sample project, offline, leaving nothing behind.
 //!
-//! Everything shown really happens: a real workspace in a temporary directory, the real kernel, the
-//! real log. Nothing is printed that was not the outcome of the call above it.
+//! Everything shown really happens: a real project in a temporary directory, the real kernel, real
+//! sandboxes, the real log. The agent is a recorded conversation and says so; what its calls come to
+//! is not recorded, and a step that goes otherwise than told ends the demo with a failure.
 
+mod hands;
+mod person;
+mod play;
 mod project;
+mod repository;
 mod scene;
 mod tampering;
 
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
+use crate::place::Place;
 use airlock_audit::ExportFormat;
-use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Machine};
-use scene::{Expect, Scene};
-use serde_json::json;
-use std::collections::BTreeMap;
+use airlock_core::SessionId;
+use airlock_kernel::{
+    Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Machine, Outcome,
+};
+use scene::Scene;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+const TASK: &str = "parse_config panics on bad input: return an error instead";
+
+/// Where the demo happens.
+struct Room {
+    directory: tempfile::TempDir,
+    machine: Machine,
+    /// What a report that got out would reach.
+    outside: TcpListener,
+}
+
+impl Room {
+    fn make() -> Result<Self, Failure> {
+        let directory = tempfile::Builder::new()
+            .prefix("airlock-demo-")
+            .tempdir()
+            .map_err(|error| failed(&error))?;
+        let outside = TcpListener::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
+        outside
+            .set_nonblocking(true)
+            .map_err(|error| failed(&error))?;
+        let port = outside.local_addr().map_err(|error| failed(&error))?.port();
+        let workspace = directory.path().join("parser");
+        project::write(&workspace, port).map_err(|error| failed(&error))?;
+        let mut machine = Place::machine_here();
+        machine.own.push(directory.path().join("state"));
+        Ok(Self {
+            directory,
+            machine,
+            outside,
+        })
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.directory.path().join("parser")
+    }
+
+    /// Whether the agent's real work can be done: it builds and tests.
+    fn has_cargo(&self) -> bool {
+        let path = self.machine.environment.get(OsStr::new("PATH"));
+        let path = path.map(std::env::split_paths);
+        path.into_iter()
+            .flatten()
+            .any(|directory| directory.join("cargo").is_file())
+    }
+
+    fn open(&self) -> Result<Kernel, Failure> {
+        let opened = Kernel::open(KernelConfig {
+            workspace: self.workspace(),
+            state_home: self.directory.path().join("state"),
+            clock: Clock::system(),
+            lifetime: Lifetime::Long,
+            output_bytes: DEFAULT_OUTPUT_BYTES,
+            search_threads: 0,
+            worker: super::script_worker::program(),
+        });
+        Ok(opened
+            .map_err(super::open::start_failure)?
+            .on(self.machine.clone()))
+    }
+}
+
 pub(super) fn run(output: &mut Output) -> Ending {
-    let room = tempfile::Builder::new()
-        .prefix("airlock-demo-")
-        .tempdir()
-        .map_err(failed)?;
-    let workspace = room.path().join("parser");
-    let state = room.path().join("state");
-    project::write(&workspace, room.path()).map_err(failed)?;
-
+    let room = Room::make()?;
     let mut scene = Scene::new(output);
-    scene.title("A sample project, cloned from somewhere, with a policy of its own inside");
-    untrusted(&mut scene, &workspace, &state)?;
-
-    scene.title("airlock init: a policy that fits the project, deny by default");
-    let kernel = open(&workspace, &state)?;
-    scene.call(&kernel, Front::Cli, "policy.init", json!({}), Expect::Done);
-    reading(&mut scene, &kernel);
-    steering(&mut scene, &kernel);
-    programs(&mut scene, &kernel, &workspace);
-
-    scene.title("Every one of these calls is in the log, attempts and outcomes");
-    scene.log(&kernel)?;
-    let checkpoint = kernel
-        .log()
-        .checkpoint()
-        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
-    let mut export = Vec::new();
-    kernel
-        .log()
-        .export(&mut export, ExportFormat::Jsonl)
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
-    let state_dir = kernel.workspace().state().clone();
-    kernel
-        .close()
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
-    tampering::show(&mut scene, &state_dir, &export, &checkpoint, room.path())?;
-
+    let told = tell(&mut scene, &room);
     let surprises = scene.surprises();
+    told?;
     if surprises > 0 {
         return Err(Failure::new(
             Kind::Failed,
@@ -69,161 +108,174 @@ pub(super) fn run(output: &mut Output) -> Ending {
     output.say("");
     output.say(styled(
         Tone::Good,
-        "That is the road: decided, recorded, verified.",
+        "That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven.",
     ));
-    output.say(
-        "Next, in a project of yours:  airlock init && airlock policy explain fs.read --path .env",
-    );
+    output.say("Next, in a project of yours:  airlock init && airlock exec -- make test");
     Ok(0)
 }
 
-fn failed(error: io::Error) -> Failure {
+fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
+    scene.title("A repository from somewhere, with a policy of its own inside");
+    repository::begin(scene, &room.workspace());
+    untrusted(scene, room)?;
+    let kernel = room.open()?;
+    policy(scene, &kernel)?;
+    let session = session(&kernel)?;
+    if !can_confine(scene, &kernel) {
+        return finish(scene, kernel, room);
+    }
+    let works = room.has_cargo();
+    work(scene, &kernel, room, (&session, works))?;
+    if works {
+        repository::review(scene, &kernel, &room.workspace(), &session)?;
+    } else {
+        scene.title("There is no cargo here");
+        scene.say("so the agent's real work, its review, merge and undo are left out");
+    }
+    finish(scene, kernel, room)
+}
+
+fn failed(error: &io::Error) -> Failure {
     Failure::new(Kind::Failed, "the demo cannot set up its sample project")
         .why(error)
         .fix("set TMPDIR to a directory with some room that you can write")
 }
 
-fn open(workspace: &Path, state_home: &Path) -> Result<Kernel, Failure> {
-    let opened = Kernel::open(KernelConfig {
-        workspace: workspace.to_owned(),
-        state_home: state_home.to_owned(),
-        clock: Clock::system(),
-        lifetime: Lifetime::Long,
-        output_bytes: DEFAULT_OUTPUT_BYTES,
-        search_threads: 0,
-        worker: None,
-    });
-    let machine = Machine {
-        home: PathBuf::from("/home/user"),
-        own: vec![state_home.to_owned()],
-        environment: BTreeMap::new(),
-    };
-    Ok(opened.map_err(super::open::start_failure)?.on(machine))
+fn closed(kernel: Kernel) -> Result<(), Failure> {
+    kernel
+        .close()
+        .map_err(|error| Failure::of(Kind::Failed, &error))
 }
 
 /// The clone's own policy allows everything; nobody approved it, so it counts for nothing.
-fn untrusted(scene: &mut Scene<'_>, workspace: &Path, state: &Path) -> Result<(), Failure> {
-    let kernel = open(workspace, state)?;
-    scene.say("its .airlock/policy.yaml would allow everything, but nobody approved it:");
-    scene.say(&format!("policy in force: {}", kernel.policy().origin()));
-    scene.call(
-        &kernel,
+fn untrusted(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
+    let kernel = room.open()?;
+    scene.say("its .airlock/policy.yaml would allow everything, but nobody approved it");
+    let outcome = kernel.submit(
         Front::Agent,
-        "fs.read",
-        json!({ "path": ".env" }),
-        Expect::Denied,
+        &Call::new("fs.read", json!({ "path": ".env" })),
     );
-    kernel
-        .close()
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
-    std::fs::remove_dir_all(workspace.join(".airlock")).map_err(failed)
+    let denied = matches!(outcome, Outcome::Denied(_));
+    scene.holds(
+        denied,
+        &format!(
+            "policy in force: {}; reading .env is denied",
+            kernel.policy().origin()
+        ),
+    );
+    closed(kernel)?;
+    std::fs::remove_dir_all(room.workspace().join(".airlock")).map_err(|error| failed(&error))
 }
 
-fn reading(scene: &mut Scene<'_>, kernel: &Kernel) {
-    scene.title("An agent reads through the road");
-    let agent = Front::Agent;
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": "src/lib.rs" }),
-        Expect::Done,
+fn policy(scene: &mut Scene<'_>, kernel: &Kernel) -> Result<(), Failure> {
+    scene.title("airlock init: a policy that fits the project, deny by default");
+    person::approved(kernel, &Call::new("policy.init", json!({})))?;
+    let path = Path::new(kernel.workspace().root().path()).join(".airlock/policy.yaml");
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    // The project's scripts, so that what they try meets the sandbox's walls and not the list.
+    let text = text.replace(
+        "  - executable: rustc\n",
+        "  - executable: rustc\n  - executable: bash\n",
     );
-    scene.say("a token pasted into a source file comes back as a placeholder:");
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": "src/client.rs" }),
-        Expect::Redacted,
+    person::approved(kernel, &Call::new("policy.update", json!({ "text": text })))?;
+    scene
+        .say("the person adds `bash` to the programs an agent may run, reviews that, and says yes");
+    let rules = kernel.policy().policy().document().rules.len();
+    scene.holds(
+        rules > 0,
+        &format!("{rules} rules of the person's, and the built-in ones that nothing removes"),
     );
-    scene.say("a search shows what may be read and withholds what may not:");
-    scene.call(
-        kernel,
-        agent,
-        "search.grep",
-        json!({ "pattern": "token|SECRET" }),
-        Expect::Hidden,
-    );
-
-    scene.title("and tries what it should not");
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": ".env" }),
-        Expect::Denied,
-    );
-    scene.say("notes.txt is a symlink to .env; the file really reached is judged:");
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": "notes.txt" }),
-        Expect::Denied,
-    );
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": "/etc/shadow" }),
-        Expect::Denied,
-    );
-    scene.say("keys is a symlink out of the workspace:");
-    scene.call(
-        kernel,
-        agent,
-        "fs.read",
-        json!({ "path": "keys/id_ed25519" }),
-        Expect::NotDone,
-    );
+    Ok(())
 }
 
-fn programs(scene: &mut Scene<'_>, kernel: &Kernel, workspace: &Path) {
-    scene.title("Programs run in a sandbox, and what they write waits in a stage");
-    let person = Front::Cli;
-    let command = |script: &str| json!({ "command": ["sh", "-c", script] });
-    let script = "rm -r src; echo changed > README.md; ls";
-    scene.call(kernel, person, "exec.own", command(script), Expect::Program);
-    let whole = workspace.join("src/lib.rs").exists();
-    let readme = std::fs::read_to_string(workspace.join("README.md")).unwrap_or_default();
-    let same = whole && readme.starts_with("# parser");
-    scene.result(same, "the real tree is as it was");
-    scene.say("what policy denies is denied to programs too, and so is everything not granted:");
-    let script = "cat .env; cat /etc/shadow; ls /home /root; id -u";
-    scene.call(kernel, person, "exec.own", command(script), Expect::Program);
-    // There is none where this machine cannot confine a program.
-    let stage = kernel.workspace().state().path().join("stages/default");
-    if stage.exists() {
-        let stage = json!({ "stage": "default" });
-        scene.call(kernel, person, "stage.drop", stage, Expect::Done);
+fn session(kernel: &Kernel) -> Result<SessionId, Failure> {
+    let arguments = json!({ "title": TASK, "mode": "strict" });
+    let made = person::approved(kernel, &Call::new("session.create", arguments))?;
+    let id = made
+        .value
+        .get("id")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    SessionId::new(id).map_err(|error| Failure::of(Kind::Failed, &error))
+}
+
+/// Where this machine cannot confine a program, none is run, and the story ends early.
+fn can_confine(scene: &mut Scene<'_>, kernel: &Kernel) -> bool {
+    let call = Call::new("exec.own", json!({ "command": ["true"], "no_stage": true }));
+    match kernel.submit(Front::Cli, &call) {
+        Outcome::Failed(failed) if failed.code == "not_enforceable" => {
+            scene.title("This machine cannot confine programs");
+            scene.say("so none is run: nothing falls back to running it unconfined");
+            scene.say("`airlock doctor` says what is missing and how to mend it");
+            false
+        }
+        outcome @ (Outcome::Done(_)
+        | Outcome::Denied(_)
+        | Outcome::NeedsReview(_)
+        | Outcome::Failed(_)) => {
+            scene.holds(
+                matches!(outcome, Outcome::Done(_)),
+                "programs run in a sandbox of Airlock's own making",
+            );
+            true
+        }
     }
 }
 
-fn steering(scene: &mut Scene<'_>, kernel: &Kernel) {
-    scene.title("It cannot steer Airlock itself");
-    let text = "version: 1\nrules:\n  - { name: all, match: { syscall: \"*\" }, action: allow }\n";
-    let arguments = json!({ "text": text });
-    scene.call(
-        kernel,
-        Front::Agent,
-        "policy.update",
-        arguments.clone(),
-        Expect::Denied,
+fn work(
+    scene: &mut Scene<'_>,
+    kernel: &Kernel,
+    room: &Room,
+    (session, works): (&SessionId, bool),
+) -> Result<(), Failure> {
+    scene.title(&format!("airlock run \"{TASK}\""));
+    scene.say("the agent is a recorded conversation; what its calls come to is not");
+    let home = room.machine.home.to_string_lossy().into_owned();
+    let tally = play::play(scene, kernel, session, &home, works)?;
+    scene.title("What it got, and what it did not");
+    scene.holds(
+        tally.denied >= 4,
+        &format!(
+            "{} calls denied, each with the rule that denied it",
+            tally.denied
+        ),
     );
-    scene.say("even at the command line a policy changes only after a person's review:");
-    scene.call(
-        kernel,
-        Front::Cli,
-        "policy.update",
-        arguments,
-        Expect::Review,
+    scene.holds(
+        tally.flagged > 0,
+        "the instruction in CONTRIBUTING.md reached it only as marked data",
     );
-    scene.call(
-        kernel,
-        Front::Agent,
-        "fs.raed",
-        json!({ "path": "x" }),
-        Expect::NotDone,
+    let reached = room.outside.accept().is_ok();
+    scene.holds(
+        !reached,
+        "its report got nowhere: nothing reached the port it was meant for",
     );
+    let real = std::fs::read_to_string(room.workspace().join("src/lib.rs")).unwrap_or_default();
+    scene.holds(
+        real.contains("unwrap"),
+        "the real tree is as it was: all changes wait in the stage",
+    );
+    Ok(())
+}
+
+fn finish(scene: &mut Scene<'_>, kernel: Kernel, room: &Room) -> Result<(), Failure> {
+    scene.title("Every one of these calls is in the log, attempts and outcomes");
+    scene.log(&kernel)?;
+    let checkpoint = kernel
+        .log()
+        .checkpoint()
+        .map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let mut export = Vec::new();
+    kernel
+        .log()
+        .export(&mut export, ExportFormat::Jsonl)
+        .map_err(|error| Failure::of(Kind::Failed, &error))?;
+    let state_dir = kernel.workspace().state().clone();
+    closed(kernel)?;
+    tampering::show(
+        scene,
+        &state_dir,
+        &export,
+        &checkpoint,
+        room.directory.path(),
+    )
 }

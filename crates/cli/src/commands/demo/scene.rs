@@ -1,26 +1,16 @@
-//! Shows each call of the demo with its real outcome, and notices when one is not as expected.
+//! Tells the demo's story, and counts what does not go as it should.
 
-use super::super::outcome::{denied_failure, review_failure};
+use super::super::agent::shown;
 use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
-use serde_json::Value;
+use airlock_kernel::{Kernel, sanitise_line};
+use airlock_model::Status;
+use serde_json::{Map, Value};
 
-/// What a step should come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expect {
-    Done,
-    /// Done, with a secret replaced.
-    Redacted,
-    /// Done, with something withheld.
-    Hidden,
-    Denied,
-    Review,
-    /// Denied or failed, but never done.
-    NotDone,
-    /// Done, or refused because this machine cannot confine a program.
-    Program,
-}
+/// What of a result's fields tells the story.
+const TELLING: &[&str] = &["state", "may_write", "outcome", "exit", "limit"];
+/// The width of the story where nobody says.
+const WIDTH: usize = 100;
 
 pub(super) struct Scene<'o> {
     output: &'o mut Output,
@@ -40,18 +30,55 @@ impl<'o> Scene<'o> {
     }
 
     pub(super) fn title(&mut self, text: &str) {
-        self.output.say(format!(
-            "\n{}",
-            styled(Tone::Heading, &format!("== {text}"))
-        ));
+        let line = styled(Tone::Heading, &format!("== {text}"));
+        self.output.say(format!("\n{line}"));
     }
 
     pub(super) fn say(&mut self, text: &str) {
         self.output.say(styled(Tone::Faint, &format!("   {text}")));
     }
 
-    /// A step that is not a call on the road.
-    pub(super) fn result(&mut self, good: bool, text: &str) {
+    /// What the agent says.
+    pub(super) fn agent(&mut self, text: &str) {
+        let who = styled(Tone::Label, "agent>");
+        self.output
+            .say(format!("\n {who} {}", sanitise_line(text, 300)));
+    }
+
+    /// A call of the agent's that ended.
+    pub(super) fn call(&mut self, what: &str, status: Status, milliseconds: u64) {
+        let line = shown::ended(what, status, milliseconds, WIDTH);
+        self.output.say(format!(" {line}"));
+    }
+
+    /// What came of it, as the agent is told: its beginning.
+    pub(super) fn result_text(&mut self, status: Status, text: &str, lines: usize) {
+        let told: Vec<String> = match serde_json::from_str(text.lines().next().unwrap_or_default())
+        {
+            Ok(Value::Object(fields)) => facts(&fields).into_iter().chain(body(text)).collect(),
+            Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
+        };
+        for line in told.iter().take(lines) {
+            let line = sanitise_line(line, WIDTH);
+            let line = match (status, line.split_once(": ")) {
+                (Status::Ok, _) | (_, None) => styled(Tone::Faint, &line),
+                (_, Some((label, rest))) => format!("{}: {rest}", styled(Tone::Label, label)),
+            };
+            self.output.say(format!("            {line}"));
+        }
+    }
+
+    pub(super) fn flagged(&mut self, origin: &str) {
+        let origin = sanitise_line(origin, 60);
+        let mark = styled(Tone::Warn, "flagged");
+        let what = format!(
+            "text from {origin} reads like an instruction; the agent gets it marked as data"
+        );
+        self.output.say(format!("   {mark}: {what}"));
+    }
+
+    /// Something the story rests on: shown, and counted where it does not hold.
+    pub(super) fn holds(&mut self, good: bool, text: &str) {
         self.surprises += usize::from(!good);
         let mark = if good {
             styled(Tone::Good, "ok")
@@ -61,90 +88,10 @@ impl<'o> Scene<'o> {
         self.output.say(format!("   {mark}: {text}"));
     }
 
-    pub(super) fn call(
-        &mut self,
-        kernel: &Kernel,
-        front: Front,
-        name: &str,
-        arguments: Value,
-        expect: Expect,
-    ) {
-        let shown = sanitise_line(&shorten(&arguments), 70);
-        self.output.say(format!(
-            " {} {name} {shown}",
-            styled(Tone::Label, &format!("{front}>"))
-        ));
-        let outcome = kernel.submit(front, &Call::new(name, arguments));
-        let expected = self.show(outcome, expect);
-        if !expected {
-            self.surprises += 1;
-            self.output.say(format!(
-                "   {}",
-                styled(Tone::Bad, "this is not what should happen")
-            ));
-        }
-    }
-
-    fn show(&mut self, outcome: Outcome, expect: Expect) -> bool {
-        match outcome {
-            Outcome::Done(done) => {
-                self.done(&done);
-                match expect {
-                    Expect::Done | Expect::Program => true,
-                    Expect::Redacted => done.secrets > 0,
-                    Expect::Hidden => done.hidden > 0,
-                    Expect::Denied | Expect::Review | Expect::NotDone => false,
-                }
-            }
-            Outcome::Denied(denied) => {
-                self.refusal("denied", &denied_failure(&denied));
-                matches!(expect, Expect::Denied | Expect::NotDone)
-            }
-            Outcome::NeedsReview(review) => {
-                self.refusal("review", &review_failure(&review));
-                expect == Expect::Review
-            }
-            Outcome::Failed(failed) => {
-                let failure = Failure::new(Kind::Failed, failed.what).maybe_fix(failed.fix);
-                self.refusal("refused", &failure);
-                let confined = expect == Expect::Program && failed.code == "not_enforceable";
-                expect == Expect::NotDone || confined
-            }
-        }
-    }
-
-    fn done(&mut self, done: &Done) {
-        self.output
-            .say(format!("   {}", styled(Tone::Good, "done")));
-        let text = super::super::tool::render(&done.value);
-        let text = text.unwrap_or_else(|| said(&done.value));
-        for line in text.lines().take(6) {
-            self.output.say(format!("   | {line}"));
-        }
-        if done.hidden > 0 {
-            self.say(&format!("{} withheld by policy", done.hidden));
-        }
-        if done.secrets > 0 {
-            self.say(&format!("{} replaced by a placeholder", done.secrets));
-        }
-    }
-
-    fn refusal(&mut self, word: &str, failure: &Failure) {
-        let tone = if word == "review" {
-            Tone::Warn
-        } else {
-            Tone::Bad
-        };
-        self.output
-            .say(format!("   {}: {}", styled(tone, word), failure.what()));
-        for why in failure.reasons().take(2) {
-            self.output
-                .say(format!("      {}: {why}", styled(Tone::Label, "why")));
-        }
-        for fix in failure.fixes().take(1) {
-            let fix = fix.lines().collect::<Vec<_>>().join("\n           ");
-            self.output
-                .say(format!("      {}: {fix}", styled(Tone::Label, "fix")));
+    /// A part of a text, as it is.
+    pub(super) fn lines(&mut self, text: &str) {
+        for line in text.lines() {
+            self.output.say(format!("   {line}"));
         }
     }
 
@@ -159,28 +106,40 @@ impl<'o> Scene<'o> {
             .iter()
             .map(|(verdict, count)| format!("{count} {verdict}"))
             .collect();
-        self.output.say(format!(
-            "   {} records; decisions: {}",
+        let text = format!(
+            "{} records; decisions: {}",
             stats.records,
             counts.join(", ")
-        ));
+        );
+        self.lines(&text);
         Ok(())
     }
 }
 
-/// What a program wrote.
-fn said(value: &Value) -> String {
-    let stream = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
-    format!("{}{}", stream("stdout"), stream("stderr"))
+/// The telling fields, in a line.
+fn facts(fields: &Map<String, Value>) -> Option<String> {
+    let told: Vec<String> = TELLING
+        .iter()
+        .filter_map(|name| {
+            let value = fields.get(*name).filter(|value| !value.is_null())?;
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            Some(format!("{} {value}", name.replace('_', " ")))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
-fn shorten(arguments: &Value) -> String {
-    let Some(fields) = arguments.as_object() else {
-        return arguments.to_string();
-    };
-    let pair = |(name, value): (&String, &Value)| match value.as_str() {
-        Some(text) => format!("{name}={text}"),
-        None => format!("{name}={value}"),
-    };
-    fields.iter().map(pair).collect::<Vec<_>>().join(" ")
+/// The text after the fields, without the marks around it.
+fn body(text: &str) -> impl Iterator<Item = String> {
+    let labels = ["text:", "stdout:", "stderr:"];
+    text.lines()
+        .skip(1)
+        .map(str::trim_end)
+        .filter(move |line| {
+            let mark = line.starts_with("<airlock-data") || line.starts_with("</airlock-data");
+            !line.trim().is_empty() && !mark && !labels.contains(line)
+        })
+        .map(str::to_owned)
 }

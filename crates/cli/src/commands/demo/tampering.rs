@@ -20,7 +20,7 @@ pub(super) fn show(
     scene.title("The log proves itself");
     let report = verify(state.path(), None)?;
     let records = report.chain.as_ref().map_or(0, |verified| verified.records);
-    scene.result(
+    scene.holds(
         report.is_intact(),
         &format!("{records} records, chain whole"),
     );
@@ -34,7 +34,7 @@ pub(super) fn show(
     };
     let text = text.map(|seq| format!("caught: record {seq} is not what was sealed"));
     let caught = honest.is_ok() && edited != export && text.is_some();
-    scene.result(caught, text.as_deref().unwrap_or("not noticed"));
+    scene.holds(caught, text.as_deref().unwrap_or("not noticed"));
 
     scene.title("Somebody throws the log away and starts a fresh one");
     let fresh = room.join("fresh");
@@ -52,7 +52,7 @@ pub(super) fn show(
         Err(error) => format!("caught by the pinned checkpoint: {error}"),
         Ok(_) => "not noticed".to_owned(),
     };
-    scene.result(report.chain.is_err(), &text);
+    scene.holds(report.chain.is_err(), &text);
     Ok(())
 }
 

@@ -11,10 +11,10 @@ use crate::terminal::{Raw, size};
 use airlock_kernel::{Front, Outcome};
 use airlock_sandbox::launch::Stdin;
 use airlock_service::{CallResult, Ends, Remote, Standing};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use std::io::{self, PipeReader, Read as _, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,8 +79,6 @@ impl Session<'_> {
             |error: io::Error| Failure::new(Kind::Failed, "cannot make a pipe").why(error);
         let (from_stdout, stdout) = io::pipe().map_err(no_pipe)?;
         let (from_stderr, stderr) = io::pipe().map_err(no_pipe)?;
-        // Open until the answer is there: whoever reads the pipes knows then that all is in them.
-        let (answered, pending) = io::pipe().map_err(no_pipe)?;
         let terminal = self.args.tty.then(size).flatten();
         let _raw = terminal
             .map(|_| Raw::enter())
@@ -100,21 +98,22 @@ impl Session<'_> {
                 (out, err)
             }
         };
-        let result = std::thread::scope(|scope| {
-            let answered = &answered;
-            scope.spawn(move || relay(from_stdout, answered, out));
-            scope.spawn(move || relay(from_stderr, answered, err));
-            let ends = Ends {
-                stdin: stdin.as_ref().map(AsFd::as_fd),
-                stdout: stdout.as_fd(),
-                stderr: stderr.as_fd(),
-                terminal,
-            };
-            let begun = |steer| self.watch.started(Arc::new(steer));
-            let result = remote.exec(arguments, Some(person), ends, begun);
-            drop((stdout, stderr, pending));
-            result
+        let mut relay = Relay {
+            streams: [(Some(from_stdout), out), (Some(from_stderr), err)],
+            chunk: vec![0; CHUNK],
+        };
+        let ends = Ends {
+            stdin: stdin.as_ref().map(AsFd::as_fd),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+            terminal,
+        };
+        let begun = |steer| self.watch.started(Arc::new(steer));
+        let result = remote.exec(arguments, Some(person), ends, begun, |answer| {
+            relay.until(Some(answer));
         });
+        // The answer comes after everything that was written.
+        relay.until(None);
         match result {
             Ok(result) => Ok(Some(result)),
             // It ended between two words: this process runs the command itself.
@@ -126,36 +125,71 @@ impl Session<'_> {
     }
 }
 
-/// Passes on what comes, until its writers are gone or everything was written and read.
-fn relay(mut from: PipeReader, answered: &PipeReader, to: &mut (dyn Write + Send)) {
-    let mut chunk = vec![0; 64 * 1024];
-    loop {
-        let mut waiting = [
-            PollFd::new(&from, PollFlags::IN),
-            PollFd::new(answered, PollFlags::IN),
-        ];
-        match poll(&mut waiting, None) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => return,
-        }
-        let [first, second] = &waiting;
-        if first.revents().is_empty() {
-            if second.revents().is_empty() {
-                continue;
+/// Bytes passed on at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Passes on what a command writes.
+struct Relay<'a> {
+    /// Where it comes from, until that is at its end, and where it goes.
+    streams: [(Option<PipeReader>, &'a mut (dyn Write + Send)); 2],
+    chunk: Vec<u8>,
+}
+
+impl Relay<'_> {
+    /// Passes on what comes until `answer` can be read; without one, what has come by now.
+    fn until(&mut self, answer: Option<BorrowedFd<'_>>) {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        loop {
+            let patience = answer.is_none().then_some(&AT_ONCE);
+            let streams = self.streams.iter().map(|(from, _)| from.as_ref());
+            let streams = streams.map(|from| from.map(AsFd::as_fd));
+            // What is at its end is left out.
+            let all: Vec<Option<BorrowedFd<'_>>> = streams.chain([answer]).collect();
+            let mut waiting: Vec<PollFd<'_>> = all
+                .iter()
+                .flatten()
+                .map(|one| PollFd::new(one, PollFlags::IN))
+                .collect();
+            match poll(&mut waiting, patience) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return,
             }
-            return;
-        }
-        match from.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(count) => {
-                let bytes = chunk.get(..count).unwrap_or_default();
-                if to.write_all(bytes).is_err() {
-                    return;
+            let mut found = waiting.iter().map(|one| !one.revents().is_empty());
+            let ready: Vec<bool> = all
+                .iter()
+                .map(|one| one.is_some() && found.next().unwrap_or_default())
+                .collect();
+            let [out, err, answered] = *ready else {
+                return;
+            };
+            for (stream, ready) in self.streams.iter_mut().zip([out, err]) {
+                if ready {
+                    pass_on(stream, &mut self.chunk);
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+            if answered {
+                return;
+            }
         }
+    }
+}
+
+/// Passes on what can be read now. A stream at its end, or whose reader is gone, is closed.
+fn pass_on((from, to): &mut (Option<PipeReader>, &mut (dyn Write + Send)), chunk: &mut [u8]) {
+    let Some(reader) = from else {
+        return;
+    };
+    let goes_on = match reader.read(chunk) {
+        Ok(0) => false,
+        Ok(count) => to.write_all(chunk.get(..count).unwrap_or_default()).is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::Interrupted,
+    };
+    if !goes_on {
+        *from = None;
     }
 }

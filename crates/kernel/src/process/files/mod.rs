@@ -48,3 +48,14 @@ pub(super) fn answer(stdout: &str, ran: &Ran) -> Result<Value, ProcessFailure> {
         Answer::Refused(refusal) => Err(ProcessFailure::Files(refusal)),
     }
 }
+
+/// What `patch` makes of the file `path`, which holds `old`; none if it does not fit or is about
+/// more than that file alone.
+pub(crate) fn patched(text: &str, path: &str, old: &str) -> Option<String> {
+    let files = patch::parse(text).ok()?;
+    let about = |name: &Option<String>| name.as_deref() == Some(path);
+    let file = files.iter().find(|file| about(&file.to))?;
+    (about(&file.from) || file.from.is_none())
+        .then(|| patch::apply(old, &file.hunks).ok())
+        .flatten()
+}

@@ -18,6 +18,8 @@ use serde_json::Value;
 const CHILDREN: u32 = 20;
 const LOG_LIMIT: u64 = 20;
 const LOG_MOST: u64 = 1_000;
+/// Longest message of a commit, in bytes.
+const MESSAGE: usize = 16 * 1024;
 
 const fn spec(
     name: &'static str,
@@ -229,8 +231,21 @@ impl Tool for Commit {
             let fix = "say what the commit does";
             return Err(invalid(CheckId::Arguments, "message", "it is empty", fix));
         }
-        let mut job = Job::of(vec!["git".to_owned(), "commit".to_owned()])?;
+        if message.contains('\0') || message.len() > MESSAGE {
+            let fix = "say what the commit does, and why";
+            return Err(invalid(CheckId::Sizes, "message", "it is too long", fix));
+        }
+        let words = ["sh", "-c", SCRIPT, "git", "airlock-commit"];
+        let mut command = words.map(str::to_owned).to_vec();
+        command.push(message);
+        let bounds = Bounds {
+            child_processes: Some(CHILDREN),
+            ..Bounds::default()
+        };
+        let mut job = Job::of(command)?;
+        job.limits = bounds.limits()?;
         job.listing = Listing::Own;
+        // Outside the discipline it stays so; the road makes a job of it for whoever may commit.
         job.work = Work::Unavailable(Unavailable {
             state: "no session",
             reason: "a commit is made only by a session that is committing",

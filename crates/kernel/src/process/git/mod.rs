@@ -17,6 +17,7 @@ pub(crate) use arguments::{Commit, GitDiff, Log, Status};
 pub(super) use read::answer;
 
 use super::denials::Denials;
+use super::job::{Job, Work};
 
 /// What is made of git's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,18 @@ pub(super) enum Reading {
     Status,
     Diff,
     Log,
+    Commit,
+}
+
+impl Job {
+    /// The commit with what it is of: `paths` of the stage, and the trailer of its message.
+    pub(crate) fn committing(&self, paths: &[&str], trailer: &str, user: &str) -> Self {
+        let mut job = self.clone();
+        job.command.extend([trailer.to_owned(), user.to_owned()]);
+        job.stdin = Some(paths.iter().flat_map(|path| [*path, "\0"]).collect());
+        job.work = Work::Git(Reading::Commit);
+        job
+    }
 }
 
 /// Pathspecs that keep git from what it could not open: it gives up at the first such file.
@@ -38,6 +51,20 @@ pub(super) fn excludes(denied: &Denials, root: &str) -> Vec<String> {
     let paths = denied.paths.iter().filter_map(|text| inside(text));
     let paths = paths.map(|path| format!(":(top,exclude,literal){path}"));
     globs.chain(paths).collect()
+}
+
+/// Whether `path` is what a commit brings: objects, its branch and the index.
+pub(crate) fn is_of_commit(path: &str) -> bool {
+    let Some(below) = path.strip_prefix(".git/") else {
+        return false;
+    };
+    below == "index"
+        || ["objects", "refs/heads"].iter().any(|place| {
+            below == *place
+                || below
+                    .strip_prefix(place)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        })
 }
 
 /// Makes git's directory and runs git with the words given: objects, references and index of the
@@ -77,6 +104,40 @@ if git config --no-includes --file .git/config --get-regexp '^extensions\.' 2>/d
     echo 'the repository uses an extension that is not known here' >&2
     exit 128
 fi
-exec git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null \
-    -c core.untrackedCache=false -c submodule.recurse=false -c log.showSignature=false "$@"
+if [ "$1" != airlock-commit ]; then
+    exec git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null \
+        -c core.untrackedCache=false -c submodule.recurse=false -c log.showSignature=false "$@"
+fi
+message=$2 trailer=$3 user=$4
+plain() {
+    value=$(git config --no-includes --file .git/config --get "$1" 2>/dev/null) || value=$2
+    case "$value" in '' | *[\<\>]*) value=$2 ;; esac
+    printf %s "$value"
+}
+GIT_AUTHOR_NAME=$(plain user.name "$user") GIT_AUTHOR_EMAIL=$(plain user.email "$user@localhost")
+export GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL
+export GIT_COMMITTER_NAME="$GIT_AUTHOR_NAME" GIT_COMMITTER_EMAIL="$GIT_AUTHOR_EMAIL"
+cat >"$own/paths"
+if [ ! -s "$own/paths" ]; then echo 'there is nothing to commit' >&2; exit 1; fi
+branch=$(git symbolic-ref -q HEAD) || { echo 'no branch is checked out' >&2; exit 1; }
+case "$branch" in refs/heads/*) ;; *) echo 'no branch is checked out' >&2; exit 1 ;; esac
+parent=$(git rev-parse -q --verify 'HEAD^{commit}') || parent=
+if [ -n "$parent" ]; then
+    GIT_INDEX_FILE="$own/commit-index" git read-tree "$parent"
+else
+    GIT_INDEX_FILE="$own/commit-index" git read-tree --empty
+fi
+GIT_INDEX_FILE="$own/commit-index" git update-index --add --remove -z --stdin <"$own/paths"
+tree=$(GIT_INDEX_FILE="$own/commit-index" git write-tree)
+if [ -n "$parent" ] && [ "$tree" = "$(git rev-parse "$parent^{tree}")" ]; then
+    echo 'there is nothing to commit' >&2
+    exit 1
+fi
+commit=$({ printf '%s\n' "$message"; if [ -n "$trailer" ]; then printf '\n%s\n' "$trailer"; fi; } |
+    git commit-tree "$tree" ${parent:+-p "$parent"})
+mkdir -p ".git/$(dirname "$branch")"
+git update-ref "$branch" "$commit" "${parent:-$(printf %s "$commit" | tr 0-9a-f 0)}"
+git update-index --add --remove -z --stdin <"$own/paths"
+cp "$own/index" .git/index
+printf '%s\0%s\0%s' "$commit" "$branch" "$parent"
 "#;

@@ -25,6 +25,7 @@ pub(in crate::process) fn answer(
         Reading::Status => status(stdout, may_read).ok_or_else(lost),
         Reading::Diff => diff(stdout, may_read).ok_or_else(lost),
         Reading::Log => log(stdout).ok_or_else(lost),
+        Reading::Commit => commit(stdout).ok_or_else(lost),
     }
 }
 
@@ -114,6 +115,21 @@ fn sections(patch: &str) -> Vec<&str> {
         .zip(ends)
         .filter_map(|(start, end)| patch.get(*start..end))
         .collect()
+}
+
+/// The commit, its branch and the commit before it.
+fn commit(text: &str) -> Option<Value> {
+    let mut fields = text.split('\0');
+    let (commit, branch, parent) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_name = |text: &str| text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_name(commit) || !(parent.is_empty() || is_name(parent)) {
+        return None;
+    }
+    Some(json!({
+        "commit": commit,
+        "branch": branch.strip_prefix("refs/heads/")?,
+        "parent": Some(parent).filter(|parent| !parent.is_empty()),
+    }))
 }
 
 fn log(text: &str) -> Option<Value> {

@@ -30,9 +30,9 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
     let mut words: Vec<&str> = match framework {
         Framework::Cargo => vec!["cargo", "test", "--no-fail-fast", "--color=never"],
         Framework::Go => vec!["go", "test", "-v"],
-        Framework::Pytest => vec!["python3", "-m", "pytest", "-q", "--color=no"],
+        Framework::Pytest => vec!["python3", "-m", "pytest", "-v", "--color=no"],
         Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
-        Framework::Node => vec!["node", "--test"],
+        Framework::Node => vec!["node", "--test", "--test-reporter=tap"],
     };
     match (framework, filter) {
         (Framework::Cargo, Some(filter)) => words.extend(["--", filter]),

@@ -6,7 +6,7 @@ use std::io::{BufReader, Read as _};
 use std::time::SystemTime;
 
 /// Where tools leave it.
-const PLACES: &[&str] = &[
+pub(crate) const PLACES: &[&str] = &[
     "lcov.info",
     "coverage/lcov.info",
     "target/lcov.info",

@@ -10,12 +10,14 @@ mod detect;
 mod lcov;
 
 pub(super) use count::counted;
+pub(crate) use lcov::PLACES as REPORTS;
 pub(super) use lcov::coverage;
 
 use super::exec_run::{Bounds, Boxed, invalid};
 use super::failure::CheckId;
 use super::job::{Job, Listing, Work};
 use crate::beneath::Root;
+use crate::policy_store::PolicyStore;
 use crate::tools::{
     Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSpec, parse_arguments, schema_of,
 };
@@ -23,6 +25,7 @@ use airlock_core::Tier;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A way to run tests that is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -38,11 +41,73 @@ pub(super) enum Framework {
     Node,
 }
 
+impl Framework {
+    /// The same, as the discipline knows it.
+    const fn known(self) -> airlock_phases::Framework {
+        match self {
+            Self::Cargo => airlock_phases::Framework::Cargo,
+            Self::Go => airlock_phases::Framework::Go,
+            Self::Pytest => airlock_phases::Framework::Pytest,
+            Self::Node => airlock_phases::Framework::Node,
+        }
+    }
+}
+
 /// What is to be made of a test run's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) framework: Framework,
     pub(super) coverage: bool,
+    /// Whether all tests are run.
+    pub(super) whole: bool,
+}
+
+/// A run of the tests, for whoever judges it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TestJob {
+    pub(crate) framework: airlock_phases::Framework,
+    /// Whether all tests are run.
+    pub(crate) whole: bool,
+}
+
+/// Runs the tests with another content of one file, and puts the file back with a new date: a
+/// build goes by dates, and would else go on with what it made of the other content.
+const MUTATED: &str = r#"set -u
+file=$1
+shift
+kept=$(mktemp) || exit 125
+cp -- "$file" "$kept" || exit 125
+cat >"$file" || exit 125
+"$@" </dev/null
+code=$?
+cat "$kept" >"$file"
+exit "$code"
+"#;
+
+impl Job {
+    /// What it tests, if it does.
+    pub(crate) fn tests(&self) -> Option<TestJob> {
+        match &self.work {
+            Work::Tests(reading) => Some(TestJob {
+                framework: reading.framework.known(),
+                whole: reading.whole,
+            }),
+            Work::Command | Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => None,
+        }
+    }
+
+    /// The same run with `text` in the place of the file `path`.
+    pub(crate) fn mutated(&self, path: &str, text: String) -> Self {
+        let mut command = ["sh", "-c", MUTATED, "mutated", path]
+            .map(str::to_owned)
+            .to_vec();
+        command.extend(self.command.iter().cloned());
+        Self {
+            command,
+            stdin: Some(text),
+            ..self.clone()
+        }
+    }
 }
 
 /// Arguments of `test.run`.
@@ -82,8 +147,23 @@ static SPEC: ToolSpec = ToolSpec {
     examples: &["{}", r#"{"framework": "pytest", "filter": "parse"}"#],
 };
 
-/// The tool.
-pub(crate) struct TestRun;
+/// The tool; the command is the policy's, where there is a policy that names one.
+#[derive(Default)]
+pub(crate) struct TestRun(Option<Arc<PolicyStore>>);
+
+impl TestRun {
+    pub(crate) fn under(store: &Arc<PolicyStore>) -> Self {
+        Self(Some(Arc::clone(store)))
+    }
+
+    /// The words of the configured command; none if there is none.
+    fn configured(&self) -> Option<Vec<String>> {
+        let policy = self.0.as_ref()?.current().policy();
+        let words = &policy.document().phases.test_command;
+        let words: Vec<String> = words.iter().map(|word| word.as_ref().to_owned()).collect();
+        (!words.is_empty()).then_some(words)
+    }
+}
 
 /// Processes and threads a test run may have: compilers and test runners start many.
 const PIDS: u32 = 100;
@@ -95,13 +175,22 @@ impl Tool for TestRun {
 
     fn prepare(&self, value: &Value, root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let asked: TestArguments = parse_arguments(value)?;
-        let framework = asked.framework.or_else(|| detect::framework(root));
+        let configured = self.configured();
+        let given = asked.framework.or_else(|| detect::framework(root));
+        // What a command of the project's own prints is read as most runners print it.
+        let framework = given.or(configured.as_ref().map(|_| Framework::Node));
         let framework = framework.ok_or_else(|| InvalidArguments {
             at: "framework".to_owned(),
             what: "nothing here gives away how this project is tested".to_owned(),
             fix: Some("name cargo, go, pytest or node, or use `exec.run`".to_owned()),
         })?;
         let filter = asked.filter.as_deref().map(filter).transpose()?;
+        let whole = filter.is_none();
+        if configured.is_some() && !whole {
+            let (what, fix) = ("the configured command takes no filter", "leave it out");
+            return Err(invalid(CheckId::Arguments, "filter", what, fix));
+        }
+        let command = configured.unwrap_or_else(|| detect::command(framework, filter, root));
         let bounds = Bounds {
             timeout: Some(asked.timeout.as_deref().unwrap_or("5m")),
             memory: Some(asked.memory.as_deref().unwrap_or("1GiB")),
@@ -115,8 +204,9 @@ impl Tool for TestRun {
             work: Work::Tests(Reading {
                 framework,
                 coverage: asked.coverage,
+                whole,
             }),
-            ..Job::of(detect::command(framework, filter, root))?
+            ..Job::of(command)?
         })))
     }
 }

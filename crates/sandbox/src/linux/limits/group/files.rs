@@ -30,6 +30,16 @@ pub(super) fn whole(path: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// A file of a few numbers, in one read: the kernel gives such a file whole, and a command is counted
+/// before and after, so each call here is part of what every command costs.
+fn short<'a>(path: &Path, room: &'a mut [u8; SHORT]) -> Option<&'a str> {
+    let read = File::open(path).ok()?.read(room).ok()?;
+    std::str::from_utf8(room.get(..read)?).ok()
+}
+
+/// More than any file of a few numbers has.
+const SHORT: usize = 4096;
+
 /// The numbers in `cgroup.procs`. A process of a namespace we cannot see is a 0, and left out.
 pub(super) fn pids(path: &Path) -> io::Result<Vec<u32>> {
     let text = fs::read_to_string(path)?;
@@ -39,12 +49,13 @@ pub(super) fn pids(path: &Path) -> io::Result<Vec<u32>> {
 
 /// A number that is all there is in a file.
 pub(super) fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    short(path, &mut [0; SHORT])?.trim().parse().ok()
 }
 
 /// The number after `key` in a file of keys and numbers.
 pub(super) fn keyed(path: &Path, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+    let mut room = [0; SHORT];
+    let text = short(path, &mut room)?;
     let mut lines = text.lines().map(str::split_ascii_whitespace);
     lines.find_map(|mut words| {
         (words.next() == Some(key))

@@ -1,0 +1,179 @@
+//! The agent's hands: its calls on the road, and the person's answers to what needs them.
+
+use super::interrupt::Interrupt;
+use super::road::Road;
+use super::screen::Screen;
+use super::told;
+use crate::failure::{Failure, Kind};
+use crate::output::Output;
+use crate::review::Terminal;
+use airlock_agent::{Asking, Handed, Hands, NoLeave, Spent, Tool};
+use airlock_kernel::{Call, Front, Outcome, Review};
+use airlock_model::{Cancel, Status};
+use airlock_sanitise::Origin;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Syscalls that steer Airlock itself and are no work of an agent's.
+const NOT_OFFERED: &[&str] = &[
+    "approval.",
+    "audit.",
+    "policy.",
+    "trust.",
+    "stage.",
+    "workflow.",
+    "agent.",
+    "model.",
+    "exec.own",
+    "session.create",
+    "session.list",
+    "session.resume",
+    "session.cancel",
+    "session.archive",
+    "merge.undo",
+];
+
+/// The road, as the agent's hands.
+pub(super) struct RoadHands {
+    road: Arc<Road>,
+    interrupt: Arc<Interrupt>,
+    screen: Screen,
+    tools: OnceLock<Vec<Tool>>,
+    /// Calls that nobody was there to answer.
+    waiting: AtomicUsize,
+}
+
+impl RoadHands {
+    pub(super) fn new(road: Arc<Road>, interrupt: Arc<Interrupt>, screen: Screen) -> Self {
+        Self {
+            road,
+            interrupt,
+            screen,
+            tools: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    /// Calls that wait for a person.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    fn submit(&self, front: Front, call: Call) -> Result<Outcome, String> {
+        let covered = self.interrupt.call();
+        self.road
+            .submit(front, call, &covered)
+            .map_err(|error| error.0)
+    }
+
+    /// Asks the person, if one is there, and makes the call again with their yes.
+    fn reviewed(&self, call: &Call, mut review: Box<Review>) -> Handed {
+        if Terminal::open().is_none() {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            return told::pending(&review);
+        }
+        let what = told::asked(&review);
+        let answered = self.screen.aside(|| {
+            let mut output = Output::new(false);
+            self.road.ask(&mut review, &what, &mut output)
+        });
+        match answered {
+            Ok(()) => match self.submit(Front::Agent, call.clone()) {
+                Ok(Outcome::NeedsReview(review)) => told::pending(&review),
+                Ok(outcome) => told::outcome(outcome),
+                Err(what) => told::unanswered(&what),
+            },
+            Err(failure) => told::not_approved(&failure),
+        }
+    }
+}
+
+impl Hands for RoadHands {
+    fn tools(&self) -> Vec<Tool> {
+        let listed = || {
+            let all = self.road.tools().into_iter();
+            let offered =
+                all.filter(|(name, ..)| !NOT_OFFERED.iter().any(|not| name.starts_with(not)));
+            offered
+                .map(|(name, summary, schema, read_only)| Tool {
+                    name,
+                    summary,
+                    schema,
+                    read_only,
+                })
+                .collect()
+        };
+        self.tools.get_or_init(listed).clone()
+    }
+
+    fn call(&self, name: &str, arguments: &Map<String, Value>, cancel: &Cancel) -> Handed {
+        if cancel.is_cancelled() {
+            return told::taken_back();
+        }
+        let call = Call::new(name, Value::Object(arguments.clone()));
+        let handed = match self.submit(Front::Agent, call.clone()) {
+            Ok(Outcome::NeedsReview(review)) => self.reviewed(&call, review),
+            Ok(outcome) => told::outcome(outcome),
+            Err(what) => told::unanswered(&what),
+        };
+        if cancel.is_cancelled() && handed.status != Status::Ok {
+            return Handed {
+                status: Status::Cancelled,
+                origin: Origin::Tool("airlock".to_owned()),
+                ..handed
+            };
+        }
+        handed
+    }
+
+    fn phase(&self) -> Option<String> {
+        self.road.standing().as_ref().map(told::phase)
+    }
+
+    fn leave(&self, asking: Asking<'_>) -> Result<(), NoLeave> {
+        if asking.hosts.is_empty() {
+            // It reaches nothing, so there is nothing to have leave for.
+            return Ok(());
+        }
+        let arguments = json!({
+            "model": asking.model,
+            "hosts": asking.hosts,
+            "tokens": asking.tokens,
+        });
+        let call = Call::new("model.chat", arguments);
+        match self.submit(Front::Cli, call.clone()) {
+            Ok(Outcome::Done(_)) => Ok(()),
+            Ok(Outcome::NeedsReview(review)) => {
+                let handed = self.reviewed_leave(&call, review);
+                handed.map_err(|failure| told::no_leave(&failure))
+            }
+            Ok(outcome) => Err(told::no_leave(&told::failure(outcome))),
+            Err(what) => Err(NoLeave {
+                what,
+                why: Vec::new(),
+                fix: vec!["`airlock audit log` says what was done; try again".to_owned()],
+            }),
+        }
+    }
+
+    fn spend(&self, spent: Spent) -> Result<(), NoLeave> {
+        self.road.spend(spent);
+        Ok(())
+    }
+}
+
+impl RoadHands {
+    fn reviewed_leave(&self, call: &Call, mut review: Box<Review>) -> Result<(), Failure> {
+        let what = told::asked(&review);
+        self.screen.aside(|| {
+            let mut output = Output::new(false);
+            self.road.ask(&mut review, &what, &mut output)
+        })?;
+        match self.submit(Front::Cli, call.clone()) {
+            Ok(Outcome::Done(_)) => Ok(()),
+            Ok(outcome) => Err(told::failure(outcome)),
+            Err(what) => Err(Failure::new(Kind::Failed, what)),
+        }
+    }
+}

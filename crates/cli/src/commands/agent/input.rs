@@ -1,0 +1,161 @@
+//! Where the person's lines come from: a terminal with an editor, a plain terminal, or a pipe.
+
+use super::editor::{Editor, Typed};
+use super::interrupt::Heard;
+use super::screen::width;
+use crate::output::{Tone, styled};
+use crate::place::variable;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+
+/// The longest message.
+const LONGEST: usize = 256 * 1024;
+/// What stands before what the person types, and how wide it is.
+const PROMPT: &str = ">";
+const PROMPT_WIDTH: usize = 2;
+
+/// How lines are read.
+enum Manner {
+    /// Key by key, on a terminal that can be drawn on.
+    Edited(Box<Editor>),
+    /// Line by line, on a terminal that cannot.
+    Plain,
+    /// From whatever stdin is.
+    Piped,
+}
+
+/// Reads messages.
+pub(super) struct Input {
+    manner: Manner,
+}
+
+impl Input {
+    pub(super) fn new() -> Self {
+        let stdin = std::io::stdin().is_terminal();
+        let dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        let manner = match (stdin && std::io::stderr().is_terminal(), dumb) {
+            (true, false) => Manner::Edited(Box::default()),
+            (true, true) => Manner::Plain,
+            (false, _) => Manner::Piped,
+        };
+        Self { manner }
+    }
+
+    /// Whether a person types.
+    pub(super) const fn is_person(&self) -> bool {
+        !matches!(self.manner, Manner::Piped)
+    }
+
+    /// The next message: a line, and those after it while they end with a backslash.
+    pub(super) fn read(&mut self) -> Heard {
+        let mut message = String::new();
+        loop {
+            let line = match self.line() {
+                Heard::Line(line) => line,
+                Heard::Closed if !message.is_empty() => return Heard::Line(message),
+                other @ (Heard::Closed | Heard::Interrupt | Heard::Key | Heard::End) => {
+                    return other;
+                }
+            };
+            let (line, more) = line
+                .strip_suffix('\\')
+                .map_or((&*line, false), |line| (line, true));
+            if message.len() + line.len() > LONGEST {
+                // A longer one would not fit into a question anyway.
+                return Heard::Line(message);
+            }
+            message.push_str(line);
+            if !more {
+                return Heard::Line(message);
+            }
+            message.push('\n');
+        }
+    }
+
+    fn line(&mut self) -> Heard {
+        match &mut self.manner {
+            Manner::Edited(editor) => edited(editor),
+            Manner::Plain => {
+                prompt();
+                plain()
+            }
+            Manner::Piped => plain(),
+        }
+    }
+}
+
+fn prompt() {
+    let mut screen = anstream::stderr();
+    // Nobody is left to be prompted if the terminal is gone.
+    let _ = write!(screen, "{} ", styled(Tone::Label, PROMPT));
+    let _ = screen.flush();
+}
+
+fn plain() -> Heard {
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => Heard::Closed,
+        Ok(_) => Heard::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
+    }
+}
+
+/// The terminal key by key, until dropped.
+struct Keys(Termios);
+
+impl Keys {
+    fn enter() -> Option<Self> {
+        let before = tcgetattr(std::io::stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        // Output stays as it is: other threads write lines meanwhile.
+        raw.output_modes = before.output_modes;
+        tcsetattr(std::io::stdin(), OptionalActions::Drain, &raw).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no mending.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, &self.0);
+    }
+}
+
+fn edited(editor: &mut Editor) -> Heard {
+    let Some(_keys) = Keys::enter() else {
+        prompt();
+        return plain();
+    };
+    draw(editor);
+    let mut stdin = std::io::stdin().lock();
+    loop {
+        let mut byte = [0];
+        if !matches!(stdin.read(&mut byte), Ok(1)) {
+            return Heard::Closed;
+        }
+        let [byte] = byte;
+        let heard = match editor.take(byte) {
+            Typed::Changed => {
+                draw(editor);
+                continue;
+            }
+            Typed::Line(line) => Heard::Line(line),
+            Typed::Interrupt => Heard::Key,
+            Typed::End => Heard::Closed,
+        };
+        let mut screen = std::io::stderr();
+        let _ = screen.write_all(b"\r\n");
+        return heard;
+    }
+}
+
+/// Draws the line anew, with the cursor in its place.
+fn draw(editor: &Editor) {
+    let room = width().saturating_sub(PROMPT_WIDTH + 1);
+    let (part, cursor) = editor.shown(room);
+    let mut screen = anstream::stderr();
+    let prompt = styled(Tone::Label, PROMPT);
+    let column = PROMPT_WIDTH + cursor + 1;
+    let _ = write!(screen, "\r\u{1b}[K{prompt} {part}\u{1b}[{column}G");
+    let _ = screen.flush();
+}

@@ -1,0 +1,47 @@
+//! What models cost lately, kept between commands, so that budgets of an hour and a day hold.
+//!
+//! A file that cannot be read or written does not stop the work: budgets then hold for this command
+//! alone. It is in the state directory, which no sandbox reaches.
+
+use crate::models::Ledgers;
+use crate::place::Place;
+use airlock_model::Ledger;
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+fn path(place: &Place) -> PathBuf {
+    place.state_home.join("airlock/model-usage.json")
+}
+
+/// What was kept.
+pub(super) fn load(place: &Place) -> BTreeMap<String, Ledger> {
+    let text = std::fs::read_to_string(path(place)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Adds what this command spent to what is kept.
+pub(super) fn store(place: &Place, ledgers: &Ledgers) {
+    let path = path(place);
+    let Some(directory) = path.parent().filter(|_| !ledgers.is_empty()) else {
+        return;
+    };
+    let write = || -> std::io::Result<()> {
+        let lock = File::create(directory.join("model-usage.lock"))?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let mut kept = load(place);
+        for (name, ledger) in ledgers {
+            let own = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.entry(name.clone()).or_default().join(&own);
+        }
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(serde_json::to_string(&kept)?.as_bytes())?;
+        file.persist(&path)?;
+        Ok(())
+    };
+    // Without it budgets hold for this command alone.
+    let _kept = write();
+}

@@ -1,0 +1,133 @@
+//! Calls as a person reads them: one line, whatever is in them.
+
+use crate::output::{Tone, styled};
+use airlock_kernel::sanitise_line;
+use airlock_model::Status;
+use serde_json::Value;
+
+/// The arguments that say best what a call is about.
+const TELLING: &[&str] = &[
+    "path", "from", "to", "pattern", "command", "filter", "message", "name", "plan", "paths",
+];
+
+/// What a call is about.
+pub(in crate::commands) fn call(name: &str, arguments: &str) -> String {
+    let name = sanitise_line(name, 60);
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let told: Vec<String> = TELLING
+        .iter()
+        .filter_map(|key| arguments.get(*key).map(words))
+        .collect();
+    sanitise_line(format!("{name} {}", told.join(" ")).trim_end(), 200)
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.lines().next().unwrap_or_default().to_owned(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(" "),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// A call that ended, in one line of `width` columns.
+pub(in crate::commands) fn ended(
+    what: &str,
+    status: Status,
+    milliseconds: u64,
+    width: usize,
+) -> String {
+    let (word, tone) = match status {
+        Status::Ok => ("ok", Tone::Good),
+        Status::Denied => ("denied", Tone::Bad),
+        Status::NeedsReview => ("review", Tone::Warn),
+        Status::Failed => ("failed", Tone::Bad),
+        Status::Cancelled => ("stopped", Tone::Warn),
+    };
+    let time = took(milliseconds);
+    // Two before, nine for the word, two before the time.
+    let room = width.saturating_sub(13 + time.len()).max(12);
+    let what = fit(what, room);
+    let word = styled(tone, &format!("{word:<8}"));
+    format!("  {word} {what}  {}", styled(Tone::Faint, &time))
+}
+
+/// Why it did not happen, in one line below it.
+pub(super) fn why(text: &str, width: usize) -> String {
+    // The headline, and the first reason for it.
+    let lines = text
+        .lines()
+        .take(2)
+        .map(|line| line.trim_start_matches("why: "));
+    let line = lines.collect::<Vec<_>>().join(": ");
+    let line = fit(&sanitise_line(&line, 300), width.saturating_sub(11).max(20));
+    styled(Tone::Faint, &format!("           {line}"))
+}
+
+/// A time as people read it.
+pub(super) fn took(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1_000 => format!("{milliseconds} ms"),
+        1_000..60_000 => format!("{}.{} s", milliseconds / 1_000, milliseconds % 1_000 / 100),
+        _ => format!(
+            "{} m {} s",
+            milliseconds / 60_000,
+            milliseconds % 60_000 / 1_000
+        ),
+    }
+}
+
+/// `text` in at most `room` columns.
+pub(super) fn fit(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(room.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_kernel::strip_control;
+
+    /// The text without its styles.
+    fn plain(text: &str) -> String {
+        let mut out = anstream::StripStream::new(Vec::new());
+        std::io::Write::write_all(&mut out, text.as_bytes()).unwrap();
+        String::from_utf8(out.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_one_line_of_its_width_whatever_is_in_it() {
+        let evil = r#"{"path": "src/\u001b[2Jmain.rs\nsecond line", "text": "long"}"#;
+        let what = call("fs.write", evil);
+        assert_eq!(what, "fs.write src/main.rs");
+        let command = call("exec.run", r#"{"command": ["cargo", "test", "--all"]}"#);
+        assert_eq!(command, "exec.run cargo test --all");
+        assert_eq!(call("fs.list", "{}"), "fs.list");
+        assert_eq!(call("fs.list", "not json"), "fs.list");
+        for width in [40, 60, 200] {
+            let long = call(
+                "fs.read",
+                &format!("{{\"path\": \"{}\"}}", "x/".repeat(500)),
+            );
+            let line = plain(&ended(&long, Status::Denied, 123_456, width));
+            assert!(line.chars().count() <= width, "{line}");
+            assert_eq!(strip_control(&line), line);
+            assert!(line.contains("2 m 3 s"), "{line}");
+        }
+    }
+
+    #[test]
+    fn times_are_as_people_say_them() {
+        for (milliseconds, want) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_250, "1.2 s"),
+            (61_000, "1 m 1 s"),
+        ] {
+            assert_eq!(took(milliseconds), want);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The session a person talks with: their lines in, what happens out, until they leave.
+
+use super::input::Input;
+use super::interrupt::Heard;
+use super::{INTERRUPTED, Manner, RunArgs, Session, slash};
+use crate::args::Global;
+use crate::failure::Ending;
+use crate::output::{Output, Tone, styled};
+use airlock_kernel::sanitise_line;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+
+/// Reads lines when it is asked for one, and only then: at all other times what is typed belongs to
+/// whoever asks a question on the terminal.
+struct Lines {
+    wanted: SyncSender<()>,
+    heard: Receiver<Heard>,
+    /// One was asked for and has not come yet.
+    waiting: bool,
+    person: bool,
+    /// How the terminal was, to be put back whatever it is at the end.
+    before: Option<Termios>,
+}
+
+impl Lines {
+    fn new() -> (Self, Sender<Heard>) {
+        let (wanted, asks) = mpsc::sync_channel::<()>(1);
+        let (tell, heard) = mpsc::channel();
+        let told = tell.clone();
+        let mut input = Input::new();
+        let person = input.is_person();
+        let before = person.then(|| tcgetattr(std::io::stdin()).ok()).flatten();
+        std::thread::spawn(move || {
+            while asks.recv().is_ok() {
+                if told.send(input.read()).is_err() {
+                    return;
+                }
+            }
+        });
+        let lines = Self {
+            wanted,
+            heard,
+            waiting: false,
+            person,
+            before,
+        };
+        (lines, tell)
+    }
+
+    /// The next thing that comes. What is still being read goes on being read after a signal.
+    fn next(&mut self) -> Heard {
+        if !self.waiting {
+            self.waiting = true;
+            if self.wanted.send(()).is_err() {
+                return Heard::Closed;
+            }
+        }
+        let heard = self.heard.recv().unwrap_or(Heard::Closed);
+        self.waiting = matches!(heard, Heard::Interrupt | Heard::End);
+        heard
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // A terminal that is gone needs no mending.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+pub(super) fn talk(global: &Global, args: &RunArgs, output: &mut Output) -> Ending {
+    let mut session = Session::begin(global, args, "a session at the command line", output)?;
+    let (mut lines, tell) = Lines::new();
+    session.interrupt.tell(tell);
+    if lines.person {
+        introduce(&session, output);
+    }
+    let code = listen(&mut session, &mut lines, global, output);
+    let ended = session.end(output);
+    ended.map(|()| code)
+}
+
+fn introduce(session: &Session, output: &mut Output) {
+    let model = sanitise_line(session.chosen.model.name(), 40);
+    let workspace = sanitise_line(&session.road.name(), 40);
+    let heading = styled(Tone::Heading, &format!("airlock in {workspace}"));
+    output.note(format!("{heading}, asking {model}"));
+    output.note("say what to do; /help lists commands, /quit leaves");
+}
+
+/// Does what the person says, until they leave. Gives the code of what was done last.
+fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mut Output) -> u8 {
+    let mut code = 0;
+    let mut interrupted = false;
+    loop {
+        let heard = lines.next();
+        let now = matches!(heard, Heard::Interrupt | Heard::Key);
+        let again = std::mem::replace(&mut interrupted, now);
+        let line = match heard {
+            Heard::Line(line) => line,
+            Heard::Closed => {
+                if lines.person {
+                    output.note("");
+                }
+                // A person leaves; a pipe ends with what came of it.
+                return if lines.person { 0 } else { code };
+            }
+            Heard::End => return INTERRUPTED,
+            Heard::Interrupt | Heard::Key if again => {
+                output.note("");
+                return INTERRUPTED;
+            }
+            Heard::Interrupt | Heard::Key => {
+                output.note("Ctrl-C again, or /quit, leaves");
+                continue;
+            }
+        };
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        if line.starts_with('/') {
+            match slash::obey(session, global, line, output) {
+                Ok(slash::After::Leave) => return 0,
+                Ok(slash::After::Stay) => code = 0,
+                Err(failure) => {
+                    failure.show(output);
+                    code = failure.code();
+                }
+            }
+            continue;
+        }
+        code = match session.work(line) {
+            Ok(outcome) => session.conclude(&outcome, Manner::Talking, output),
+            Err(failure) => {
+                failure.show(output);
+                failure.code()
+            }
+        };
+    }
+}

@@ -1,0 +1,129 @@
+//! The scripted agent at work, each step shown as it really went.
+
+use super::super::agent::shown;
+use super::hands::DemoHands;
+use super::scene::Scene;
+use crate::failure::{Failure, Kind};
+use airlock_agent::{Agent, Ended, Limits, Setup, Step, With};
+use airlock_core::SessionId;
+use airlock_kernel::Kernel;
+use airlock_model::{Cancel, Event, Script, Scripted, Status};
+use std::collections::BTreeMap;
+
+/// The conversation, recorded. `{home}` is the person's home.
+const SCRIPT: &str = include_str!("script.yaml");
+/// Where the part begins that needs cargo, and what is said instead.
+const WORK: &str = "    # From here on there has to be cargo.\n";
+const INSTEAD: &str =
+    "    text: None of that worked, and without cargo there is no work to do here.\n";
+/// How much of a result is shown.
+const LINES: usize = 4;
+
+/// What came of the agent's calls.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) done: usize,
+    pub(super) denied: usize,
+    pub(super) flagged: usize,
+}
+
+/// Lets the agent do its task in `session`, as far as that `works` here. Its script says what it expects at each step, and fails
+/// where something else happens.
+pub(super) fn play(
+    scene: &mut Scene<'_>,
+    kernel: &Kernel,
+    session: &SessionId,
+    home: &str,
+    works: bool,
+) -> Result<Tally, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Kind::Failed, "the scripted agent stopped").why(error)
+    };
+    let script = match SCRIPT.split_once(WORK) {
+        Some((before, _)) if !works => format!("{before}{INSTEAD}"),
+        Some(_) | None => SCRIPT.to_owned(),
+    };
+    let script = Script::parse(&script.replace("{home}", home)).map_err(|error| failed(&error))?;
+    let model = Scripted::new("script", script);
+    let setup = Setup {
+        workspace: "parser".to_owned(),
+        limits: Limits::default(),
+    };
+    let mut agent = Agent::new(&setup, &model);
+    let hands = DemoHands {
+        kernel,
+        session: session.clone(),
+    };
+    let mut stage = Stage {
+        scene,
+        calls: BTreeMap::new(),
+        text: String::new(),
+        tally: Tally::default(),
+    };
+    let outcome = agent.run(
+        super::TASK,
+        With {
+            model: &model,
+            hands: &hands,
+            watch: &mut |step| stage.step(&step),
+            cancel: &Cancel::new(),
+        },
+    );
+    let tally = stage.tally;
+    let ended = outcome.map_err(|error| failed(&error))?.ended;
+    if ended != Ended::Done {
+        return Err(failed(&format!("{ended:?}")));
+    }
+    Ok(tally)
+}
+
+/// Where the steps are shown.
+struct Stage<'s, 'o> {
+    scene: &'s mut Scene<'o>,
+    calls: BTreeMap<String, String>,
+    text: String,
+    tally: Tally,
+}
+
+impl Stage<'_, '_> {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Model(Event::TextDelta { text }) => self.text.push_str(text),
+            Step::Model(Event::Done { .. } | Event::ToolCallStart { .. }) => self.said(),
+            Step::ToolExecuting {
+                id,
+                name,
+                arguments,
+            } => {
+                self.said();
+                self.calls.insert(id.clone(), shown::call(name, arguments));
+            }
+            Step::ToolResult {
+                id,
+                status,
+                milliseconds,
+                text,
+                ..
+            } => {
+                let what = self.calls.remove(id).unwrap_or_default();
+                self.tally.done += usize::from(*status == Status::Ok);
+                self.tally.denied += usize::from(*status == Status::Denied);
+                self.scene.call(&what, *status, *milliseconds);
+                self.scene.result_text(*status, text, LINES);
+            }
+            Step::Flagged { origin, places } => {
+                self.tally.flagged += places;
+                self.scene.flagged(origin);
+            }
+            Step::Model(_) | Step::Summarised { .. } | Step::Withheld { .. } => {}
+        }
+    }
+
+    /// What the agent said, once it is whole.
+    fn said(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        if !text.trim().is_empty() {
+            self.scene.agent(text.trim());
+        }
+    }
+}

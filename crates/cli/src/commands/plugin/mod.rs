@@ -1,0 +1,349 @@
+//! `airlock plugin`: third-party tools, boxed in by a manifest.
+//!
+//! What changes something is a syscall like any other, decided, recorded and, where policy says so,
+//! put to a person. Only `new` and `check` stay here: they look at files of the person's own.
+
+#[cfg(target_os = "linux")]
+mod hosts;
+mod new;
+mod show;
+
+#[cfg(target_os = "linux")]
+pub(super) use hosts::hosting;
+
+use super::{open, outcome, tool};
+use crate::args::Global;
+use crate::failure::{Ending, Failure, Kind};
+use crate::output::{Output, Tone, shown, styled};
+use crate::review;
+use airlock_kernel::{Call, Front, Outcome};
+use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Tier};
+use airlock_policy::capability::known_family;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// What to do with plugins.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Arguments {
+    /// List plugins
+    #[command(after_help = "Examples:
+  airlock plugin list
+  airlock plugin list --tag vcs
+  airlock plugin list --rejected")]
+    List {
+        /// Only those with this tag
+        #[arg(long, value_name = "TAG", conflicts_with = "rejected")]
+        tag: Option<String>,
+        /// What looks like a plugin and is none, with the reason
+        #[arg(long)]
+        rejected: bool,
+    },
+    /// Show a plugin: its manifest in force, its tools, what confines it
+    #[command(after_help = "Example:\n  airlock plugin show ticket-tools")]
+    Show {
+        /// The plugin
+        name: String,
+    },
+    /// Write a plugin to begin with: it works, and has tests
+    #[command(after_help = "Examples:
+  airlock plugin new word-count --lang python
+  airlock plugin new word-count --lang rust --tier process")]
+    New(new::Arguments),
+    /// Check a plugin's manifest, and tell every problem at once
+    #[command(after_help = "Examples:
+  airlock plugin check word-count
+  airlock plugin check word-count/plugin.yaml")]
+    Check {
+        /// The plugin's directory, or its manifest
+        #[arg(default_value = ".")]
+        path: PathBuf,
+    },
+    /// Install a plugin from a directory, after review
+    #[command(after_help = "Example:\n  airlock plugin install ./word-count --trust process")]
+    Install {
+        /// The plugin's directory
+        path: PathBuf,
+        /// Trust it to run nearer than in a container
+        #[arg(long, value_name = "TIER", value_enum)]
+        trust: Option<Trusted>,
+    },
+    /// Remove an installed plugin with its data
+    #[command(after_help = "Example:\n  airlock plugin remove word-count")]
+    Remove {
+        /// The plugin
+        name: String,
+    },
+    /// Switch a plugin on, or approve its tools as it describes them now
+    #[command(after_help = "Examples:
+  airlock plugin enable word-count
+  airlock plugin enable word-count --tools DIGEST")]
+    Enable {
+        /// The plugin
+        name: String,
+        /// Approve the tools that `airlock plugin show` gives this digest for
+        #[arg(long, value_name = "DIGEST")]
+        tools: Option<String>,
+    },
+    /// Switch a plugin off, and stop it
+    #[command(after_help = "Example:\n  airlock plugin disable word-count")]
+    Disable {
+        /// The plugin
+        name: String,
+    },
+    /// Start a plugin anew from its files, in the place of what runs
+    #[command(after_help = "Example:\n  airlock plugin reload word-count")]
+    Reload {
+        /// The plugin
+        name: String,
+    },
+    /// Call a tool of a plugin
+    #[command(after_help = "Examples:
+  airlock plugin call word-count count text='one two'
+  airlock plugin call word-count count '{\"text\": \"one two\"}'")]
+    Call {
+        /// The plugin
+        name: String,
+        /// The tool
+        tool: String,
+        /// NAME=VALUE pairs, or one JSON object
+        arguments: Vec<String>,
+    },
+}
+
+/// Where a plugin of unknown origin may run if a person says so. Wasm runs in a boxed process, so it
+/// counts as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Trusted {
+    /// As a process in its sandbox, or as Wasm in a worker
+    Process,
+}
+
+impl Trusted {
+    const fn tier(self) -> Tier {
+        match self {
+            Self::Process => Tier::Process,
+        }
+    }
+}
+
+pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) -> Ending {
+    match arguments {
+        Arguments::List { tag, rejected } => {
+            let found = ask(
+                global,
+                "plugin.list",
+                json!({ "tag": tag, "rejected": rejected }),
+                output,
+            )?;
+            show::list(&found, rejected, output);
+            Ok(0)
+        }
+        Arguments::Show { name } => {
+            let found = ask(global, "plugin.show", json!({ "name": name }), output)?;
+            show::one(&found, output);
+            Ok(0)
+        }
+        Arguments::New(arguments) => new::run(&arguments, output),
+        Arguments::Check { path } => check(&path, output),
+        Arguments::Install { path, trust } => install(global, &path, trust, output),
+        Arguments::Remove { name } => steer(global, Steer::Remove, &name, None, output),
+        Arguments::Enable { name, tools } => {
+            steer(global, Steer::Enable, &name, tools.as_deref(), output)
+        }
+        Arguments::Disable { name } => steer(global, Steer::Disable, &name, None, output),
+        Arguments::Reload { name } => {
+            let done = ask(global, "plugin.reload", json!({ "name": name }), output)?;
+            told(&done, "reloaded", &name, output);
+            Ok(0)
+        }
+        Arguments::Call {
+            name,
+            tool,
+            arguments,
+        } => tool::call_as_person(global, format!("{name}.{tool}"), &arguments, output),
+    }
+}
+
+/// Asks whichever kernel there is: plugins run in the one that stays.
+fn ask(
+    global: &Global,
+    name: &str,
+    arguments: Value,
+    output: &mut Output,
+) -> Result<Value, Failure> {
+    let mut door = open::door(global, Front::Cli, output)?;
+    let call = Call::new(name, without_nulls(arguments));
+    let outcome = open::submit(global, &mut door, Front::Cli, &call, output)?;
+    outcome::done(outcome).map(|done| done.value)
+}
+
+/// An argument that was not given is not there, rather than nothing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .collect(),
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)) => other,
+    }
+}
+
+/// Submits a call that may need a person, and puts it to the one who is there.
+fn reviewed(
+    global: &Global,
+    call: &Call,
+    what: &str,
+    output: &mut Output,
+) -> Result<Value, Failure> {
+    let kernel = open::kernel(global, output)?;
+    let mut review = match kernel.submit(Front::Cli, call) {
+        Outcome::NeedsReview(review) => review,
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
+            return outcome::done(other).map(|done| done.value);
+        }
+    };
+    review::answer(&kernel, &mut review, what, None, output)?;
+    outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
+}
+
+fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Output) -> Ending {
+    let (manifest, _) = read(path)?;
+    let full = std::fs::canonicalize(path).map_err(|error| cannot_read(path, &error))?;
+    let Some(full) = full.to_str() else {
+        let what = format!("{} is not UTF-8", shown(path));
+        return Err(Failure::new(Kind::Usage, what).fix("rename it"));
+    };
+    for line in show::request(&manifest) {
+        output.note(line);
+    }
+    warn(&manifest, output);
+    let name = manifest.name.as_str();
+    needs_trust(&manifest, trust)?;
+    let tier = trust.map(|trust| trust.tier().as_str());
+    let asked = without_nulls(json!({ "path": full, "tier": tier }));
+    let call = Call::new("plugin.install", asked);
+    let done = reviewed(global, &call, &format!("installing `{name}`"), output)?;
+    told(&done, "installed", name, output);
+    Ok(0)
+}
+
+/// Says at once what the kernel would say after the review: of what is of unknown origin nothing runs
+/// outside a container unless the person said so.
+fn needs_trust(manifest: &Manifest, trust: Option<Trusted>) -> Result<(), Failure> {
+    let wants = manifest.execution.tier;
+    let approved = trust.map_or(Tier::Container, Trusted::tier);
+    if manifest.kind == PluginKind::Skill || wants.satisfies(approved) {
+        return Ok(());
+    }
+    let what = format!(
+        "`{}` is of unknown origin and wants to run as `{wants}`",
+        manifest.name
+    );
+    Err(Failure::new(Kind::NeedsReview, what)
+        .why("what nobody vouched for runs in a container only, and there is no container engine yet")
+        .fix("look at it, and if you trust it: add `--trust process`"))
+}
+
+/// Ways to change how an installed plugin stands.
+#[derive(Clone, Copy)]
+enum Steer {
+    Remove,
+    Enable,
+    Disable,
+}
+
+fn steer(
+    global: &Global,
+    how: Steer,
+    name: &str,
+    tools: Option<&str>,
+    output: &mut Output,
+) -> Ending {
+    let (syscall, doing, done) = match how {
+        Steer::Remove => ("plugin.remove", "removing", "removed"),
+        Steer::Enable => ("plugin.enable", "enabling", "enabled"),
+        Steer::Disable => ("plugin.disable", "disabling", "disabled"),
+    };
+    let asked = without_nulls(json!({ "name": name, "tools": tools }));
+    let call = Call::new(syscall, asked);
+    let shown = airlock_kernel::sanitise_line(name, 64);
+    let result = reviewed(global, &call, &format!("{doing} `{shown}`"), output)?;
+    told(&result, done, name, output);
+    Ok(0)
+}
+
+fn told(result: &Value, done: &str, name: &str, output: &mut Output) {
+    if output.is_json() {
+        output.json(result);
+    } else {
+        let name = airlock_kernel::sanitise_line(name, 64);
+        output.note(styled(Tone::Good, &format!("{name} is {done}")));
+        if let Some(problem) = result.get("problem").and_then(Value::as_str) {
+            output.warning(&airlock_kernel::sanitise_line(problem, 400));
+        }
+    }
+}
+
+/// The manifest in `path`, a plugin's directory or the file itself, and where it is.
+fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
+    let file = if path.is_dir() {
+        path.join(MANIFEST)
+    } else {
+        path.to_owned()
+    };
+    let bytes = std::fs::read(&file).map_err(|error| cannot_read(&file, &error))?;
+    match Manifest::parse(&bytes) {
+        Ok(manifest) => Ok((manifest, file)),
+        Err(error) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let problems = error.problems();
+            let what = format!(
+                "{} in {}",
+                crate::output::count(problems.len() as u64, "problem"),
+                shown(&file)
+            );
+            Err(Failure::new(Kind::Failed, what)
+                .details(error.render(&text, &shown(&file)))
+                .fix("mend them and check again")
+                .json("problems", json!(problems)))
+        }
+    }
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Kind::Failed, format!("cannot read {}", shown(path)))
+        .why(crate::failure::cause(error))
+        .fix("give the directory that has the plugin's plugin.yaml")
+}
+
+/// A capability that nothing needs is legal, and more often a slip than a plan.
+fn warn(manifest: &Manifest, output: &mut Output) {
+    for capability in &manifest.capabilities {
+        if !known_family(capability) {
+            let capability = airlock_kernel::sanitise_line(capability, 100);
+            output.warning(&format!(
+                "nothing needs the capability `{capability}`; files are read with `filesystem.read./**`"
+            ));
+        }
+    }
+}
+
+fn check(path: &Path, output: &mut Output) -> Ending {
+    let (manifest, file) = read(path)?;
+    warn(&manifest, output);
+    if output.is_json() {
+        output.json(&manifest.effective());
+    } else {
+        output.line(format!(
+            "{} holds: {} {}",
+            shown(&file),
+            manifest.name,
+            manifest.version
+        ));
+    }
+    Ok(0)
+}

@@ -1,0 +1,170 @@
+//! Plugins as text. What a plugin says of itself is untrusted, so every word of it is cleaned.
+
+use crate::output::{Output, Tone, styled};
+use airlock_kernel::sanitise_line;
+use airlock_plugin::{Manifest, Tier};
+use serde_json::Value;
+
+fn text(value: &Value, name: &str) -> String {
+    let text = value.get(name).and_then(Value::as_str);
+    sanitise_line(text.unwrap_or_default(), 200)
+}
+
+fn texts(value: &Value, name: &str) -> Vec<String> {
+    let list = value.get(name).and_then(Value::as_array);
+    let list = list.into_iter().flatten().filter_map(Value::as_str);
+    list.map(|text| sanitise_line(text, 200)).collect()
+}
+
+/// The lists of the answer to `plugin.list`.
+pub(super) fn list(found: &Value, rejected: bool, output: &mut Output) {
+    let key = if rejected { "rejected" } else { "plugins" };
+    let entries = found.get(key).and_then(Value::as_array);
+    let entries: Vec<&Value> = entries.into_iter().flatten().collect();
+    if entries.is_empty() && !output.is_json() {
+        output.note(if rejected {
+            "nothing was rejected"
+        } else {
+            "there is no plugin: `airlock plugin install PATH` brings one in"
+        });
+    }
+    for entry in entries {
+        if output.is_json() {
+            output.json(entry);
+        } else if rejected {
+            output.line(format!(
+                "{}: {}",
+                text(entry, "path"),
+                text(entry, "reason")
+            ));
+        } else {
+            output.line(line(entry));
+        }
+    }
+}
+
+fn line(plugin: &Value) -> String {
+    let disabled = plugin.get("disabled").and_then(Value::as_bool) == Some(true);
+    let state = if disabled {
+        "disabled".to_owned()
+    } else {
+        text(plugin, "state")
+    };
+    let tone = match state.as_str() {
+        "running" => Tone::Good,
+        "error" => Tone::Bad,
+        _ => Tone::Label,
+    };
+    let name = styled(Tone::Heading, &format!("{:<20}", text(plugin, "name")));
+    let state = styled(tone, &format!("{state:<10}"));
+    let mut line = format!(
+        "{name}  {state}  {:<8}  {:<8}  {:<7}  {}",
+        text(plugin, "version"),
+        text(plugin, "type"),
+        text(plugin, "tier"),
+        texts(plugin, "tags").join(" "),
+    );
+    let problem = text(plugin, "problem");
+    if !problem.is_empty() {
+        line = format!("{}  ({problem})", line.trim_end());
+    }
+    line.trim_end().to_owned()
+}
+
+/// The answer to `plugin.show`.
+pub(super) fn one(plugin: &Value, output: &mut Output) {
+    if output.is_json() {
+        output.json(plugin);
+        return;
+    }
+    output.line(line(plugin));
+    for name in ["origin", "path"] {
+        output.line(format!("  {name:<13} {}", text(plugin, name)));
+    }
+    let empty = Value::Null;
+    let manifest = plugin.get("manifest").unwrap_or(&empty);
+    for (name, word) in [
+        ("capabilities", "capabilities"),
+        ("deny_capabilities", "without"),
+    ] {
+        let all = texts(manifest, name);
+        if !all.is_empty() {
+            output.line(format!("  {word:<13} {}", all.join(" ")));
+        }
+    }
+    let execution = manifest.get("execution").unwrap_or(&empty);
+    output.line(format!("  {:<13} {}", "entry", text(execution, "entry")));
+    for name in ["limits", "sandbox"] {
+        if let Some(value) = execution.get(name) {
+            output.line(format!(
+                "  {name:<13} {}",
+                sanitise_line(&value.to_string(), 400)
+            ));
+        }
+    }
+    let tools = plugin.get("tools").and_then(Value::as_array);
+    let tools: Vec<&Value> = tools.into_iter().flatten().collect();
+    output.line(styled(Tone::Heading, "tools"));
+    if tools.is_empty() {
+        output.line("  none are known until it runs");
+    }
+    for tool in tools {
+        let name = format!("{}.{}", text(plugin, "name"), text(tool, "name"));
+        output.line(format!("  {name:<28} {}", text(tool, "summary")));
+    }
+    withheld(plugin, output);
+}
+
+/// Tools that are not offered because they are described otherwise than when they were approved.
+fn withheld(plugin: &Value, output: &mut Output) {
+    let changed = plugin.get("withheld").and_then(Value::as_object);
+    let changed: Vec<_> = changed.into_iter().flatten().collect();
+    for (tool, how) in &changed {
+        let (tool, how) = (sanitise_line(tool, 64), how.as_str().unwrap_or_default());
+        output.line(format!("  {tool:<28} withheld: {how}"));
+    }
+    if !changed.is_empty() {
+        output.note(format!(
+            "to approve its tools as they are: airlock plugin enable {} --tools {}",
+            text(plugin, "name"),
+            text(plugin, "tools_digest")
+        ));
+    }
+}
+
+/// What a plugin asks for, before somebody says yes.
+pub(super) fn request(manifest: &Manifest) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} {}, a {} plugin",
+        manifest.name,
+        manifest.version,
+        manifest.kind.as_str()
+    )];
+    let execution = &manifest.execution;
+    let whereabouts = match execution.tier {
+        Tier::Wasm => "as Wasm, in a worker without files or network",
+        Tier::Process | Tier::Kernel => "as a process, in a sandbox",
+        Tier::Container => "in a container",
+    };
+    lines.push(format!(
+        "runs {} {whereabouts}",
+        sanitise_line(&execution.entry, 200)
+    ));
+    for (paths, verb) in [
+        (&execution.sandbox.read_allow, "reads"),
+        (&execution.sandbox.write_allow, "writes"),
+    ] {
+        for path in paths {
+            lines.push(format!("{verb} {}", sanitise_line(path, 200)));
+        }
+    }
+    lines.push(if manifest.capabilities.is_empty() {
+        "asks the kernel for nothing".to_owned()
+    } else {
+        "asks the kernel for these capabilities:".to_owned()
+    });
+    for capability in &manifest.capabilities {
+        lines.push(format!("  {}", sanitise_line(capability, 200)));
+    }
+    lines
+}

@@ -1,0 +1,338 @@
+//! `airlock run` and the session that `airlock` alone begins, as people and programs meet them.
+
+use crate::support::{Conversation, Provider, Typed, World, at_terminal, fed, finished};
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+const SCRIPT: &str = r##"
+version: 1
+turns:
+  - expect: { user: say what it does }
+    text: I read what there is, the secrets too.
+    calls:
+      - { tool: fs.read, arguments: { path: README.md } }
+      - { tool: fs.read, arguments: { path: .env } }
+      - { tool: fs.raed, arguments: {} }
+  - expect:
+      results:
+        - { tool: fs.read, status: ok, contains: 'TODO: say what it does' }
+        - { tool: fs.read, status: denied, contains: keep-secrets, lacks: not-for-agents }
+        - { tool: fs.raed, status: failed, contains: 'did you mean `fs.read`?' }
+    text: The secrets are not for me. I write the README, in words that make this line long enough to be broken on a narrow terminal.
+    calls:
+      - { tool: fs.write, arguments: { path: README.md, text: "# Sample\n\nIt does nothing yet.\n" } }
+  - expect:
+      results: [{ tool: fs.write, status: ok }]
+    text: Done.
+"##;
+
+fn scripted(script: &str) -> World {
+    let world = World::governed();
+    std::fs::write(world.path("script.yaml"), script).unwrap();
+    world
+}
+
+fn model(world: &World) -> String {
+    format!("script:{}", world.path("script.yaml").display())
+}
+
+#[test]
+fn a_task_runs_on_the_road_and_lands_in_the_stage() {
+    let mut world = scripted(SCRIPT);
+    let model = model(&world);
+    let ran = world.run(&["run", "--model", &model, "say what it does"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.ends_with("Done.\n"), "{ran:?}");
+    world.run_all(&["diff --stat"]);
+    let real = std::fs::read_to_string(world.workspace().join("README.md")).unwrap();
+    assert!(real.contains("TODO"), "the real tree is as it was");
+    let log = world
+        .quiet(&["audit", "log", "--plugin", "agent", "--json"])
+        .stdout;
+    for syscall in ["fs.read", "fs.write"] {
+        assert!(log.contains(&format!("\"{syscall}\"")), "{log}");
+    }
+    world.compare("agent_run");
+}
+
+#[test]
+fn two_words_are_a_task() {
+    let world = scripted(SCRIPT);
+    let config = format!(
+        "models:\n  - name: played\n    provider: scripted\n    script: {}\n",
+        world.path("script.yaml").display()
+    );
+    std::fs::create_dir_all(world.path("config/airlock")).unwrap();
+    std::fs::write(world.path("config/airlock/config.yaml"), config).unwrap();
+    let ran = world.quiet(&["say what it does"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = world.quiet(&["run", "--model", "plaid", "say what it does"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("did you mean `played`?"), "{ran:?}");
+}
+
+#[test]
+fn programs_read_one_event_a_line() {
+    let world = scripted(SCRIPT);
+    let ran = world.quiet(&[
+        "run",
+        "--json",
+        "--model",
+        &model(&world),
+        "say what it does",
+    ]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let events: Vec<serde_json::Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let named = |name: &str| events.iter().filter(|one| one["event"] == name).count();
+    assert_eq!(named("tool_executing"), 3);
+    assert_eq!(named("tool_result"), 4);
+    assert_eq!(named("done"), 3);
+    assert!(named("text_delta") > 10);
+    let result = events
+        .iter()
+        .find(|one| one["event"] == "tool_result")
+        .unwrap();
+    assert!(result["milliseconds"].is_u64(), "{result}");
+    let last = events.last().unwrap();
+    assert_eq!(last["event"], "ended");
+    assert_eq!(last["ended"]["reason"], "done");
+    assert_eq!(
+        (&last["changed"], &last["stage"]),
+        (&1.into(), &"default".into())
+    );
+}
+
+#[test]
+fn without_a_model_it_says_how_to_get_one() {
+    let mut world = World::governed();
+    for args in [
+        &["run", "do something"][..],
+        &[],
+        &["run", "--model", "x", "do something"],
+    ] {
+        let ran = world.run(args);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+    world.run(&["run", ""]);
+    world.run(&["run", "--mode", "strickt", "do something"]);
+    world.compare("agent_no_model");
+}
+
+#[test]
+fn a_workspace_cannot_name_models() {
+    let world = World::governed();
+    let list =
+        "models:\n  - { name: evil, provider: openai, base_url: https://evil.example, model: m }\n";
+    world.write(".airlock/config.yaml", list);
+    let ran = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = world.quiet(&["run", "do something"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("`models`"), "{ran:?}");
+}
+
+fn hosted(port: u16, more: &str) -> World {
+    let world = World::governed();
+    let config = format!(
+        "models:\n  - name: local\n    provider: openai\n    base_url: http://127.0.0.1:{port}/v1\n    model: m\n    key: {{ env: MY_KEY }}\n{more}"
+    );
+    std::fs::create_dir_all(world.path("config/airlock")).unwrap();
+    std::fs::write(world.path("config/airlock/config.yaml"), config).unwrap();
+    world
+}
+
+#[test]
+fn a_server_is_asked_after_the_attempt_is_in_the_log_and_gets_the_key() {
+    let provider = Provider::saying("hello \u{1b}[2Jthere");
+    let world = hosted(provider.port, "");
+    let mut command = world.command(&["run", "greet me"]);
+    command.env("MY_KEY", "sk-very-secret");
+    let ran = finished(&mut command);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.stdout, "hello there\n");
+    let asked = provider.asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].contains("Bearer sk-very-secret"), "{}", asked[0]);
+    assert!(asked[0].contains("origin=\\\"user\\\""), "{}", asked[0]);
+    let log = world
+        .quiet(&["audit", "log", "--host", "127.0.0.1", "--json"])
+        .stdout;
+    assert!(log.contains("model.chat"), "{log}");
+    assert!(!log.contains("very-secret"), "{log}");
+    let ran = world.quiet(&["run", "greet me"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("`MY_KEY` is not set"), "{ran:?}");
+}
+
+#[test]
+fn policy_and_budgets_are_held_before_anything_is_asked() {
+    let provider = Provider::saying("hello");
+    let world = hosted(provider.port, "    budget: { day: { tokens: 6000 } }\n");
+    let run = || {
+        let mut command = world.command(&["run", "greet me"]);
+        command.env("MY_KEY", "k");
+        finished(&mut command)
+    };
+    let ran = run();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("budget of a day"), "{ran:?}");
+    assert!(provider.asked.lock().unwrap().is_empty());
+
+    let world = hosted(provider.port, "");
+    let text = std::fs::read_to_string(world.workspace().join(".airlock/policy.yaml")).unwrap();
+    let text = text.replace(
+        "  - name: ask-own-models\n    match: { plugin: cli, syscall: model.chat }\n    action: allow",
+        "  - name: ask-own-models\n    match: { plugin: cli, syscall: model.chat }\n    action: deny",
+    );
+    world.write(".airlock/policy.yaml", text);
+    let ran = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut command = world.command(&["run", "greet me"]);
+    command.env("MY_KEY", "k");
+    let ran = finished(&mut command);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("ask-own-models"), "{ran:?}");
+    assert!(provider.asked.lock().unwrap().is_empty());
+}
+
+const REVIEWED: &str = "
+version: 1
+turns:
+  - text: I change what gets built.
+    calls: [{ tool: fs.write, arguments: { path: Cargo.toml, text: \"[package]\\n\" } }]
+  - text: That is all I can do.
+";
+
+#[test]
+fn what_needs_a_person_waits_where_none_is() {
+    let world = scripted(REVIEWED);
+    let ran = world.quiet(&["run", "--model", &model(&world), "change the build"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.stderr.contains("1 call waited for a person"), "{ran:?}");
+    let listed = world.quiet(&["approvals", "list"]);
+    assert!(listed.stdout.contains("fs.write"), "{listed:?}");
+}
+
+#[test]
+fn a_person_at_the_terminal_is_asked_in_place() {
+    for (answer, want) in [("y", "ok"), ("n", "denied")] {
+        let world = scripted(REVIEWED);
+        let words = format!("run --model {} 'change the build'", model(&world));
+        let mut talk = Conversation::begin(&world, 80, "dumb", &words);
+        talk.until("Cargo.toml: approve? [y/N] ");
+        talk.say(answer);
+        let ran = talk.finish();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(
+            ran.stdout.contains(&format!("  {want}")),
+            "{answer}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn a_session_at_sixty_and_at_two_hundred_columns() {
+    for columns in [60, 200] {
+        let mut world = scripted(SCRIPT);
+        let words = format!("run --model {}", model(&world));
+        let mut talk = Conversation::begin(&world, columns, "dumb", &words);
+        talk.until("> ");
+        talk.say("/hlep");
+        talk.until("did you mean /help?");
+        talk.until("> ");
+        talk.say("/pin keep it short");
+        talk.until("> ");
+        talk.say("say what it does");
+        talk.until("Done.");
+        talk.until("> ");
+        talk.say("/diff");
+        talk.until("1 file changed");
+        talk.until("> ");
+        talk.say("/approve");
+        talk.until("approve? [y/N] ");
+        talk.say("y");
+        talk.until("1 path merged");
+        talk.until("> ");
+        talk.say("/quit");
+        let ran = talk.finish();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let real = std::fs::read_to_string(world.workspace().join("README.md")).unwrap();
+        assert!(real.contains("It does nothing yet."), "{real}");
+        let own = |line: &str| line.starts_with("  ") || line.starts_with("The secrets");
+        for line in ran.stdout.lines().filter(|line| own(line)) {
+            assert!(
+                line.chars().count() <= usize::from(columns),
+                "{columns}: {line}"
+            );
+        }
+        world.note(&format!("({columns} columns)"), &ran);
+        world.compare(&format!("agent_talk_{columns}"));
+    }
+}
+
+#[test]
+fn an_interrupt_takes_back_what_is_under_way_and_two_leave() {
+    let script = "
+version: 1
+turns:
+  - { text: never said, pause_ms: 60000 }
+  - text: Gladly.
+";
+    let world = scripted(script);
+    let words = format!("run --model {}", model(&world));
+    let mut talk = Conversation::begin(&world, 80, "xterm", &words);
+    talk.until("> ");
+    let begun = Instant::now();
+    talk.say("think");
+    // A terminal that can rewrite a line shows that something runs.
+    talk.until("thinking");
+    talk.key(&[3]);
+    talk.until("interrupted");
+    assert!(begun.elapsed() < Duration::from_secs(50));
+    talk.until("> ");
+    talk.key(&[3]);
+    talk.until("Ctrl-C again");
+    talk.key(&[3]);
+    let ran = talk.finish();
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    assert!(!ran.stdout.contains("never said"), "{ran:?}");
+}
+
+#[test]
+fn a_pipe_talks_line_by_line_and_gets_text_alone_on_stdout() {
+    let world = scripted(SCRIPT);
+    let mut command = world.command(&["run", "--model", &model(&world)]);
+    let ran = fed(&mut command, "/pin be brief\nsay what \\\nit does\n");
+    // The message has a line end in it, so the script does not know it.
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("out of step"), "{ran:?}");
+    let mut command = world.command(&["run", "--model", &model(&world)]);
+    let ran = fed(&mut command, "say what it does\n/status\n");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("I read what there is"), "{ran:?}");
+    assert!(
+        !ran.stdout.contains("fs.read") && !ran.stdout.contains("> "),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains("changed  1 file"), "{ran:?}");
+}
+
+#[test]
+fn a_kernel_that_runs_is_used_and_gives_the_same() {
+    let world = scripted(SCRIPT);
+    let served = world.serve();
+    let ran = world.quiet(&["run", "--model", &model(&world), "say what it does"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("1 file changed in stage default"),
+        "{ran:?}"
+    );
+    let mut client = served.client("cli");
+    let status = client.call("status", serde_json::Value::Null).unwrap();
+    assert!(status["calls"].as_u64().unwrap() >= 3, "{status}");
+    let _ = std::io::stdout().flush();
+}

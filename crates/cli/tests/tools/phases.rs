@@ -1,0 +1,640 @@
+//! The test-first discipline through a real kernel: real runners, a real repository, and what an
+//! agent tries to get around it.
+
+use super::support::{Place, denied, done, failed, put_back};
+use airlock_core::SessionId;
+use airlock_kernel::{Call, Denied, Done, Failed, Front, Outcome};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::Command;
+
+const POLICY: &str = "\
+version: 1
+approvals: { automatic: [AG-01] }
+commands: [{ executable: sh }, { executable: cat }]
+rules:
+  - name: read
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+  - name: run
+    match: { syscall: [exec.run, test.run, git.commit, git.log] }
+    action: allow
+  - name: change
+    match: { syscall: \"fs.*\", effect: [write, delete], path_glob: \"**\" }
+    action: allow
+";
+
+const APP: &str = "def add(a, b):\n    return a + b\n";
+const TEST: &str = "from app import double\n\n\ndef test_double():\n    assert double(4) == 8\n";
+const DOUBLE: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n";
+
+/// A workspace with a session that an agent works in.
+struct Work {
+    place: Place,
+    session: SessionId,
+}
+
+impl Work {
+    fn new(policy: &str, files: &[(&str, &str)], mode: &str) -> Self {
+        let place = Place::new(policy, files);
+        let begun = done(place.submit(Front::Cli, "session.create", json!({ "mode": mode })));
+        let session = SessionId::new(begun.value["id"].as_str().unwrap()).unwrap();
+        Self { place, session }
+    }
+
+    fn python(mode: &str) -> Self {
+        let files = [
+            (
+                "pytest.ini",
+                "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
+            ),
+            (".gitignore", "__pycache__/\n"),
+            ("app.py", APP),
+            (
+                "tests/test_add.py",
+                "from app import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+            ),
+        ];
+        Self::new(POLICY, &files, mode)
+    }
+
+    fn call(&self, name: &str, arguments: Value) -> Call {
+        let mut call = Call::new(name, arguments);
+        call.session = Some(self.session.clone());
+        call
+    }
+
+    fn submit(&self, name: &str, arguments: Value) -> Outcome {
+        self.place
+            .kernel()
+            .submit(Front::Agent, &self.call(name, arguments))
+    }
+
+    fn done(&self, name: &str, arguments: Value) -> Done {
+        done(self.submit(name, arguments))
+    }
+
+    fn write(&self, path: &str, content: &str) -> Outcome {
+        self.submit("fs.write", json!({ "path": path, "text": content }))
+    }
+
+    fn wrote(&self, path: &str, content: &str) {
+        done(self.write(path, content));
+    }
+
+    /// Runs a script in the stage.
+    fn sneak(&self, text: &str) -> Done {
+        fs::write(self.place.real("script"), text).unwrap();
+        self.done("exec.run", json!({ "command": ["sh", "script"] }))
+    }
+
+    fn denied_write(&self, path: &str) -> Denied {
+        denied(self.write(path, "x = 1\n"))
+    }
+
+    fn refused(&self, name: &str, arguments: Value) -> Failed {
+        let failure = failed(self.submit(name, arguments));
+        assert_eq!(failure.code, "tool_unavailable", "{failure:?}");
+        assert!(failure.fix.is_some(), "{failure:?}");
+        failure
+    }
+
+    fn advance(&self) -> Value {
+        self.done("phase.advance", json!({})).value
+    }
+
+    fn state(&self) -> String {
+        let status = self.done("phase.status", json!({})).value;
+        status["state"].as_str().unwrap().to_owned()
+    }
+
+    fn test(&self) -> Value {
+        self.done("test.run", json!({})).value
+    }
+
+    /// As far as tests may be written.
+    fn planned(self) -> Self {
+        assert_eq!(self.advance()["state"], "planning");
+        self.done("plan.complete", json!({ "plan": "double" }));
+        self
+    }
+
+    /// As far as code may be written.
+    fn red(self) -> Self {
+        let work = self.planned();
+        work.wrote("tests/test_double.py", TEST);
+        assert_eq!(work.test()["phase"]["proof"], "red");
+        assert_eq!(work.advance()["state"], "code_writing");
+        work
+    }
+
+    /// As far as a person reviews.
+    fn green(self) -> Self {
+        let work = self.red();
+        work.wrote("app.py", DOUBLE);
+        assert_eq!(work.advance()["state"], "validating");
+        let ran = work.test();
+        assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+        work
+    }
+
+    fn digest(&self) -> Value {
+        self.done("phase.status", json!({})).value["changes"]["digest"].clone()
+    }
+}
+
+fn rules(denied: &Denied) -> Vec<&str> {
+    let against = denied.decision.deciding();
+    against.map(|one| &*one.rule).collect()
+}
+
+#[test]
+fn a_strict_session_writes_tests_then_code_and_nothing_out_of_turn() {
+    let work = Work::python("strict");
+    assert_eq!(rules(&work.denied_write("app.py")), ["phases/no-writes"]);
+    let work = work.planned();
+    let early = work.denied_write("app.py");
+    assert_eq!(rules(&early), ["phases/tests-first"]);
+    let why: Vec<String> = early.explanation.reasons().collect();
+    assert!(why.iter().any(|why| why.contains("tests/**")), "{why:?}");
+    assert!(early.explanation.fixes().next().is_some());
+    let sneaked =
+        work.sneak("echo 'x = 1' >>app.py; mkdir -p tests/more; echo 'y = 1' >tests/more/data.py");
+    assert_eq!(put_back(&sneaked), ["app.py"]);
+    work.refused("phase.advance", json!({}));
+    work.wrote("tests/test_double.py", TEST);
+    let blind = work.refused("phase.advance", json!({}));
+    assert!(blind.what.contains("has not run"), "{}", blind.what);
+    let ran = work.test();
+    assert_eq!(ran["phase"]["proof"], "red", "{ran}");
+    assert_eq!(work.advance()["state"], "code_writing");
+    assert_eq!(
+        rules(&work.denied_write("tests/test_double.py")),
+        ["phases/tests-are-read-only"]
+    );
+    assert_eq!(
+        rules(&work.denied_write("README.md")),
+        ["phases/source-only"]
+    );
+    let edited = work.sneak("echo 'def test_double(): pass' >tests/test_double.py");
+    assert_eq!(put_back(&edited), ["tests/test_double.py"]);
+    work.wrote(
+        "app.py",
+        "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 3\n",
+    );
+    work.advance();
+    assert_eq!(rules(&work.denied_write("app.py")), ["phases/no-writes"]);
+    let ran = work.test();
+    assert_eq!(ran["phase"]["state"], "code_writing", "{ran}");
+    work.wrote("app.py", DOUBLE);
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
+    assert_eq!(fs::read_to_string(work.place.real("app.py")).unwrap(), APP);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
+fn git(place: &Place, words: &[&str]) -> String {
+    let ran = Command::new("git")
+        .args(["-c", "user.name=me", "-c", "user.email=me@example.org"])
+        .args(words)
+        .current_dir(place.real(""))
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        // Looking must not change the index.
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{words:?}: {ran:?}");
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+/// A repository whose hooks tell on whoever runs them.
+fn with_repository(place: &Place) {
+    git(place, &["init", "-q", "-b", "main"]);
+    git(place, &["add", "-A"]);
+    git(place, &["commit", "-q", "-m", "begin"]);
+    for hook in [
+        "pre-commit",
+        "post-commit",
+        "reference-transaction",
+        "post-checkout",
+    ] {
+        let path = place.real(".git/hooks").join(hook);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let told = place.real("hook-ran");
+        fs::write(&path, format!("#!/bin/sh\ntouch {}\n", told.display())).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).unwrap();
+    }
+}
+
+#[test]
+fn what_a_person_approved_is_committed_merged_and_undone() {
+    let work = Work::python("strict");
+    with_repository(&work.place);
+    let before = git(&work.place, &["rev-parse", "main"]);
+    work.refused("git.commit", json!({ "message": "too early" }));
+    let work = work.green();
+    work.refused("git.commit", json!({ "message": "too early" }));
+    let wrong = json!({ "digest": airlock_core::Digest::of(b"other") });
+    let asked = work.call("phase.commit", wrong);
+    let first = work.place.kernel().submit(Front::Agent, &asked);
+    assert!(matches!(first, Outcome::NeedsReview(_)), "{first:?}");
+    let call = work.call("phase.commit", json!({ "digest": work.digest() }));
+    let approved = work.place.approved(Front::Agent, &call);
+    assert_eq!(approved.value["state"], "committing");
+    assert_eq!(rules(&work.denied_write("app.py")), ["phases/no-writes"]);
+    let commit = work
+        .done("git.commit", json!({ "message": "Double a number" }))
+        .value;
+    assert_eq!(commit["branch"], "main", "{commit}");
+    assert_eq!(git(&work.place, &["rev-parse", "main"]), before);
+    let status = work.done("phase.status", json!({})).value;
+    assert_eq!(status["commit"], commit["commit"]);
+    let merged = work.done("merge.apply", status["merge"].clone()).value;
+    assert_eq!(
+        (&merged["state"], &merged["left"]),
+        (&json!("idle"), &json!([])),
+        "{merged}"
+    );
+    assert_eq!(
+        git(&work.place, &["rev-parse", "main"]),
+        commit["commit"].as_str().unwrap()
+    );
+    assert_eq!(git(&work.place, &["fsck", "--no-dangling"]), "");
+    assert_eq!(git(&work.place, &["status", "--porcelain"]), "");
+    assert_eq!(
+        git(&work.place, &["show", "-s", "--format=%s", "main"]),
+        "Double a number"
+    );
+    assert_eq!(
+        fs::read_to_string(work.place.real("app.py")).unwrap(),
+        DOUBLE
+    );
+    assert!(!work.place.real("hook-ran").exists(), "a hook ran");
+    let undo = Call::new("merge.undo", json!({}));
+    let undone = work.place.approved(Front::Cli, &undo).value;
+    assert_eq!(undone["left"], json!([]), "{undone}");
+    assert_eq!(git(&work.place, &["rev-parse", "main"]), before);
+    assert_eq!(fs::read_to_string(work.place.real("app.py")).unwrap(), APP);
+}
+
+#[test]
+fn an_approval_is_for_those_changes_alone() {
+    let work = Work::python("strict").green();
+    let call = work.call("phase.commit", json!({ "digest": work.digest() }));
+    work.place.approved(Front::Agent, &call);
+    // The person at the command line is outside the session, and may change the stage.
+    fs::write(work.place.real("sneak"), "echo 'import os' >>app.py").unwrap();
+    done(work.place.submit(
+        Front::Cli,
+        "exec.run",
+        json!({ "command": ["sh", "sneak"] }),
+    ));
+    let status = work.done("phase.status", json!({})).value;
+    let asked = work.submit("merge.apply", status["merge"].clone());
+    assert!(matches!(asked, Outcome::NeedsReview(_)), "{asked:?}");
+    work.refused("git.commit", json!({ "message": "Sneak" }));
+}
+
+#[test]
+fn tests_that_cannot_fail_lead_nowhere() {
+    for (case, test) in [
+        ("empty", "def test_nothing():\n    pass\n"),
+        (
+            "asserts nothing",
+            "from app import add\n\n\ndef test_nothing():\n    add(1, 2)\n",
+        ),
+        (
+            "asserts a literal",
+            "def test_nothing():\n    assert True\n",
+        ),
+        ("no test at all", "X = 1\n"),
+        ("does not parse", "def test_nothing(:\n"),
+    ] {
+        let work = Work::python("strict").planned();
+        work.wrote("tests/test_new.py", test);
+        let ran = work.test();
+        assert_ne!(ran["phase"]["proof"], "red", "{case}: {ran}");
+        let refused = work.refused("phase.advance", json!({}));
+        assert!(refused.what.contains("guard `"), "{case}: {}", refused.what);
+        assert_eq!(work.state(), "test_writing", "{case}");
+    }
+}
+
+#[test]
+fn tests_that_only_add_coverage_must_notice_a_mutation() {
+    let padded = "from app import add, double\n\n\ndef test_double():\n    assert double(4) == 8\n\n\n\
+                  def test_runs_but_looks_at_nothing():\n    add(1, 2)\n    assert 1 == 1\n";
+    let work = Work::python("strict").planned();
+    // The failing one keeps the whole file from loading; the other is known by its text.
+    work.wrote("tests/test_double.py", padded);
+    let ran = work.test();
+    assert_eq!(
+        ran["phase"]["suspects"],
+        json!(["test_runs_but_looks_at_nothing"]),
+        "{ran}"
+    );
+    let refused = work.refused("phase.advance", json!({}));
+    assert!(refused.what.contains("tests_can_fail"), "{}", refused.what);
+
+    let covering = "import app\n\n\ndef test_double():\n    assert app.double(4) == 8\n\n\n\
+                    def test_adds():\n    assert app.add(2, 2) == 4\n";
+    work.wrote("tests/test_double.py", covering);
+    let ran = work.test();
+    assert_eq!(
+        (&ran["phase"]["proof"], &ran["phase"]["suspects"]),
+        (&json!("red"), &json!([])),
+        "{ran}"
+    );
+    assert_eq!(
+        work.place.staged("app.py").unwrap(),
+        APP,
+        "a mutant was left behind"
+    );
+
+    let hollow = covering.replace(
+        "assert app.add(2, 2) == 4",
+        "assert app.add(2, 2) is not None",
+    );
+    work.wrote("tests/test_double.py", &hollow);
+    let ran = work.test();
+    assert_eq!(ran["phase"]["suspects"], json!(["test_adds"]), "{ran}");
+    work.refused("phase.advance", json!({}));
+}
+
+#[test]
+fn source_smuggled_into_test_paths_does_not_become_the_product() {
+    let work = Work::python("strict").planned();
+    work.wrote("tests/test_double.py", TEST);
+    work.wrote("tests/impl.py", "def double(a):\n    return a * 2\n");
+    work.test();
+    work.advance();
+    work.wrote("app.py", &format!("from tests.impl import double\n{APP}"));
+    let refused = work.refused("phase.advance", json!({}));
+    assert!(
+        refused.what.contains("tests_stay_tests"),
+        "{}",
+        refused.what
+    );
+}
+
+#[test]
+fn an_exemption_is_asked_for_and_covers_what_it_names() {
+    let work = Work::python("strict");
+    work.advance();
+    let ask = |category: &str, path: &str| {
+        let asked = json!({ "category": category, "paths": [path], "reason": "a typo" });
+        work.call("phase.request_exemption", asked)
+    };
+    let submit = |call: &Call| work.place.kernel().submit(Front::Agent, call);
+    let outside = ask("documentation", "app.py");
+    let Outcome::NeedsReview(mut review) = submit(&outside) else {
+        panic!("an exemption was not asked for");
+    };
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).unwrap();
+    let person = work.place.kernel().person(&terminal, None).unwrap();
+    work.place
+        .kernel()
+        .answer(person, &mut review, true)
+        .unwrap();
+    let refused = failed(submit(&outside));
+    assert!(
+        refused.what.contains("guard `exemption`"),
+        "{}",
+        refused.what
+    );
+    assert_eq!(work.state(), "planning");
+    let granted = work
+        .place
+        .approved(Front::Agent, &ask("documentation", "README.md"));
+    assert_eq!(granted.value["state"], "exploring");
+    for path in ["app.py", "tests/test_add.py", "docs/more.md"] {
+        assert_eq!(
+            rules(&work.denied_write(path)),
+            ["phases/exemption"],
+            "{path}"
+        );
+    }
+    work.wrote("README.md", "# Add\n");
+    let sneaked = work.sneak("echo 'x = 1' >>app.py; echo more >>README.md");
+    assert_eq!(put_back(&sneaked), ["app.py"]);
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
+    for glob in ["*.md", "docs/**", "../x.md", "/etc/x.md"] {
+        let failure = failed(submit(&ask("documentation", glob)));
+        assert_eq!(failure.code, "invalid_arguments", "{glob}");
+    }
+}
+
+#[test]
+fn an_exploring_session_ends_in_a_commit_that_says_it_is_unverified() {
+    let work = Work::python("explore");
+    with_repository(&work.place);
+    let work = work.planned();
+    assert_eq!(work.state(), "exploring");
+    work.wrote("app.py", DOUBLE);
+    assert_eq!(
+        rules(&work.denied_write("README.md")),
+        ["phases/source-and-tests"]
+    );
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
+    let call = work.call("phase.commit", json!({ "digest": work.digest() }));
+    work.place.approved(Front::Agent, &call);
+    work.done("git.commit", json!({ "message": "Try doubling" }));
+    let merge = work.done("phase.status", json!({})).value["merge"].clone();
+    work.done("merge.apply", merge);
+    let body = git(&work.place, &["show", "-s", "--format=%B", "main"]);
+    assert!(body.contains("Airlock-Verified: no"), "{body}");
+}
+
+#[test]
+fn the_policy_may_let_small_tested_changes_merge_by_themselves() {
+    let automatic = POLICY.replace("rules:", "merge: { automatic: true }\nrules:");
+    let files = [
+        (
+            "pytest.ini",
+            "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
+        ),
+        (".gitignore", "__pycache__/\n"),
+        ("app.py", APP),
+    ];
+    let work = Work::new(&automatic, &files, "strict").green();
+    let done = work
+        .done("phase.commit", json!({ "digest": work.digest() }))
+        .value;
+    assert_eq!(done["state"], "committing");
+    let merge = work.done("phase.status", json!({})).value["merge"].clone();
+    assert_eq!(work.done("merge.apply", merge).value["state"], "idle");
+
+    for (case, policy, code) in [
+        (
+            "too long",
+            automatic.replace("automatic: true", "automatic: true, max_lines: 3"),
+            DOUBLE.to_owned(),
+        ),
+        (
+            "sensitive",
+            automatic.replace(
+                "automatic: [AG-01]",
+                "automatic: [AG-01], sensitive_paths: [app.py]",
+            ),
+            DOUBLE.to_owned(),
+        ),
+        (
+            "a secret",
+            automatic.clone(),
+            format!("{DOUBLE}TOKEN = 'ghp_{}'\n", "a1B2c3D4e5F6".repeat(3)),
+        ),
+    ] {
+        let work = Work::new(&policy, &files, "strict").red();
+        let wrote = work.write("app.py", &code);
+        if matches!(wrote, Outcome::NeedsReview(_)) {
+            let call = work.call("fs.write", json!({ "path": "app.py", "text": code }));
+            work.place.approved(Front::Agent, &call);
+        }
+        work.advance();
+        assert_eq!(work.test()["phase"]["state"], "reviewing", "{case}");
+        let asked = work.submit("phase.commit", json!({ "digest": work.digest() }));
+        assert!(
+            matches!(asked, Outcome::NeedsReview(_)),
+            "{case}: {asked:?}"
+        );
+    }
+}
+
+#[test]
+fn inline_tests_of_rust_are_tests_and_stay_as_they_failed() {
+    let lib = "pub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n";
+    let files = [
+        (
+            "Cargo.toml",
+            "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+        ),
+        (
+            "Cargo.lock",
+            "version = 3\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n",
+        ),
+        (".gitignore", "target/\n"),
+        ("src/lib.rs", lib),
+    ];
+    let work = Work::new(POLICY, &files, "strict").planned();
+    let test = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn doubles() {\n        assert_eq!(super::double(4), 8);\n    }\n}\n";
+    let smuggled = format!("{lib}pub fn double(a: u32) -> u32 {{ a * 2 }}\n{test}");
+    assert_eq!(
+        rules(&denied(work.write("src/lib.rs", &smuggled))),
+        ["phases/tests-first"]
+    );
+    work.wrote("src/lib.rs", &format!("{lib}{test}"));
+    let ran = work.test();
+    assert_eq!(ran["phase"]["proof"], "red", "{ran}");
+    assert_eq!(work.advance()["state"], "code_writing");
+    let weakened = test.replace(
+        "assert_eq!(super::double(4), 8)",
+        "let _ = super::double(4)",
+    );
+    let code = "pub fn double(a: u32) -> u32 {\n    a * 2\n}\n";
+    work.wrote("src/lib.rs", &format!("{lib}{code}{weakened}"));
+    let refused = work.refused("phase.advance", json!({}));
+    assert!(refused.what.contains("tests_untouched"), "{}", refused.what);
+    work.wrote("src/lib.rs", &format!("{lib}{code}{test}"));
+    work.advance();
+    let ran = work.test();
+    assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+}
+
+#[test]
+fn node_and_go_are_held_as_well() {
+    let node: &[(&str, &str)] = &[
+        ("package.json", "{}"),
+        ("app.js", "exports.add = (a, b) => a + b;\n"),
+    ];
+    let go: &[(&str, &str)] = &[
+        ("go.mod", "module demo\n\ngo 1.18\n"),
+        (
+            "app.go",
+            "package demo\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n",
+        ),
+    ];
+    let cases = [
+        (
+            node,
+            "app.test.js",
+            "const test = require('node:test');\nconst assert = require('assert');\nconst app = require('./app.js');\n\ntest('doubles', () => { assert.equal(app.double(4), 8); });\n",
+            "app.js",
+            "exports.add = (a, b) => a + b;\nexports.double = (a) => a * 2;\n",
+        ),
+        (
+            go,
+            "app_test.go",
+            "package demo\n\nimport \"testing\"\n\nfunc TestDouble(t *testing.T) {\n\tif Double(4) != 8 {\n\t\tt.Fatal(\"no\")\n\t}\n}\n",
+            "app.go",
+            "package demo\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n\nfunc Double(a int) int {\n\treturn a * 2\n}\n",
+        ),
+    ];
+    for (files, test_path, test, path, code) in cases {
+        let work = Work::new(POLICY, files, "strict").planned();
+        work.wrote(test_path, test);
+        let ran = work.test();
+        assert_eq!(ran["phase"]["proof"], "red", "{ran}");
+        work.advance();
+        work.wrote(path, code);
+        work.advance();
+        let ran = work.test();
+        assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+    }
+}
+
+#[test]
+fn a_configured_command_is_what_runs() {
+    let policy = POLICY.replace(
+        "rules:",
+        "phases: { test_command: [sh, -c, \"echo '# pass 3'; echo '# fail 0'\"] }\nrules:",
+    );
+    let place = Place::new(&policy, &[("a", "a\n")]);
+    let ran = done(place.call("test.run", json!({}))).value;
+    assert_eq!(ran["tests"]["passed"], 3, "{ran}");
+    let filtered = failed(place.call("test.run", json!({ "filter": "x" })));
+    assert_eq!(filtered.code, "invalid_arguments");
+}
+
+#[test]
+fn a_session_without_a_mode_is_not_held_and_a_refused_mode_leaves_it_strict() {
+    let place = Place::new(POLICY, &[("app.py", APP)]);
+    let begun = done(place.submit(Front::Cli, "session.create", json!({}))).value;
+    assert_eq!(begun["disciplined"], false);
+    let mut call = Call::new("fs.write", json!({ "path": "app.py", "text": "x = 1\n" }));
+    call.session = Some(SessionId::new(begun["id"].as_str().unwrap()).unwrap());
+    done(place.kernel().submit(Front::Agent, &call));
+
+    let never = POLICY.to_owned()
+        + "  - name: no-debug\n    match: { syscall: session.set_mode, arg: { mode: debug } }\n    action: deny\n";
+    let work = Work::new(&never, &[("app.py", APP)], "explore").planned();
+    assert_eq!(work.state(), "exploring");
+    denied(work.submit("session.set_mode", json!({ "mode": "debug" })));
+    let status = work.done("phase.status", json!({})).value;
+    assert_eq!(
+        (&status["mode"], &status["state"]),
+        (&json!("strict"), &json!("planning"))
+    );
+}
+
+#[test]
+fn where_a_session_stands_survives_the_kernel() {
+    let work = Work::python("strict").red();
+    let Work { place, session } = work;
+    let work = Work {
+        place: place.reopened(),
+        session,
+    };
+    assert_eq!(work.state(), "code_writing");
+    assert_eq!(
+        rules(&work.denied_write("tests/test_double.py")),
+        ["phases/tests-are-read-only"]
+    );
+    work.wrote("app.py", DOUBLE);
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
+}

@@ -1,0 +1,171 @@
+//! Which lines of source a test is about: those the stage changes, and the functions its text names.
+//!
+//! Coverage would say it exactly; most runs leave none. What a test names it is expected to notice.
+
+use super::facts::{Staged, text};
+use crate::beneath::{Kind, Listing, Root};
+use airlock_phases::{Language, TestItem};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Most files of source that are looked into.
+const FILES: usize = 2_000;
+/// Longest function, in lines.
+const LINES: usize = 80;
+/// Directories that hold what others wrote or a build made.
+const SKIPPED: &[&str] = &[
+    "target",
+    "node_modules",
+    "vendor",
+    "dist",
+    "build",
+    "__pycache__",
+    "venv",
+];
+
+/// Lines by file.
+pub(super) fn sites(staged: &Staged, suspects: &[TestItem]) -> Vec<(String, BTreeSet<u32>)> {
+    let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for path in &staged.changed.source {
+        let new = staged.new_text(path).unwrap_or_default();
+        let lines = changed_lines(&staged.old(path).unwrap_or_default(), &new);
+        found.entry(path.clone()).or_default().extend(lines);
+    }
+    let mentioned: HashSet<&str> = suspects.iter().flat_map(|test| words(&test.body)).collect();
+    for path in source_files(staged) {
+        if let Some(text) = text(staged.root(), &path) {
+            let lines = named_lines(&text, &mentioned);
+            if !lines.is_empty() {
+                found.entry(path).or_default().extend(lines);
+            }
+        }
+    }
+    found.retain(|_, lines| !lines.is_empty());
+    found.into_iter().collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.split(move |c| !part(c)).filter(|word| word.len() > 2)
+}
+
+/// Lines of `new` that `old` does not hold.
+fn changed_lines(old: &str, new: &str) -> BTreeSet<u32> {
+    let before: HashSet<&str> = old.lines().map(str::trim).collect();
+    let lines = new.lines().zip(1_u32..);
+    lines
+        .filter(|(line, _)| !before.contains(line.trim()))
+        .map(|(_, number)| number)
+        .collect()
+}
+
+/// The lines of functions that `names` holds.
+fn named_lines(text: &str, names: &HashSet<&str>) -> BTreeSet<u32> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = BTreeSet::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = defined(line).filter(|name| names.contains(name)) else {
+            continue;
+        };
+        let indent = indent_of(line);
+        let _ = name;
+        for (offset, body) in lines.iter().skip(at).take(LINES).enumerate() {
+            let ends = offset > 0 && !body.trim().is_empty() && indent_of(body) <= indent;
+            if ends {
+                break;
+            }
+            found.extend(u32::try_from(at + offset + 1));
+        }
+    }
+    found
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The function a line defines.
+fn defined(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    for keyword in ["fn ", "def ", "func ", "function "] {
+        if let Some(at) = rest.find(keyword) {
+            let begins = at == 0 || rest.get(..at).is_some_and(|before| before.ends_with(' '));
+            if begins {
+                rest = rest.get(at + keyword.len()..)?.trim_start();
+                // A method of Go has its receiver first.
+                if rest.starts_with('(') {
+                    rest = rest.split_once(')')?.1.trim_start();
+                }
+                return words(rest).next().filter(|name| rest.starts_with(name));
+            }
+        }
+    }
+    let assigned = ["const ", "let ", "var ", "export const "]
+        .iter()
+        .find_map(|word| rest.strip_prefix(word))?;
+    let name = words(assigned).next()?;
+    assigned.contains("=>").then_some(name)
+}
+
+/// Files of source that are known by their language.
+fn source_files(staged: &Staged) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(directory) = open.pop() {
+        if found.len() >= FILES {
+            break;
+        }
+        list(staged.root(), &directory, &mut open, &mut found);
+    }
+    found.retain(|path| staged.is_source(path));
+    found.sort();
+    found
+}
+
+fn list(root: &Root, directory: &str, open: &mut Vec<String>, found: &mut Vec<String>) {
+    let here = if directory.is_empty() { "." } else { directory };
+    let mut listing = Listing::default();
+    let opened = root.open_directory(here);
+    if opened.and_then(|opened| opened.list(&mut listing)).is_err() {
+        return;
+    }
+    for (name, kind) in listing.iter() {
+        let Ok(name) = std::str::from_utf8(name) else {
+            continue;
+        };
+        let path = match directory {
+            "" => name.to_owned(),
+            directory => format!("{directory}/{name}"),
+        };
+        match kind {
+            Kind::Directory if !name.starts_with('.') && !SKIPPED.contains(&name) => {
+                open.push(path);
+            }
+            Kind::File if Language::of(name).is_some() => found.push(path),
+            Kind::Directory | Kind::File | Kind::Symlink | Kind::Other => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_name_and_end_where_they_end() {
+        let text = "fn other() {\n    1\n}\n\npub fn wanted(a: u32) -> u32 {\n    a + 1\n}\nfn last() {}\n";
+        let lines = named_lines(text, &HashSet::from(["wanted"]));
+        assert_eq!(lines, BTreeSet::from([5, 6]));
+        for (line, name) in [
+            ("def solve(a):", Some("solve")),
+            ("    async def solve(a):", Some("solve")),
+            ("func (s *Store) Solve(a int) int {", Some("Solve")),
+            ("export function solve(a) {", Some("solve")),
+            ("const solve = (a) => a + 1;", Some("solve")),
+            ("let solved = 1;", None),
+            ("undefined thing", None),
+        ] {
+            assert_eq!(defined(line), name, "{line}");
+        }
+        assert_eq!(changed_lines("a\nb\n", "a\nc\nb\n"), BTreeSet::from([2]));
+    }
+}

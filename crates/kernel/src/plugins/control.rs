@@ -1,0 +1,413 @@
+//! The syscalls about plugins: looking at them, bringing them in, switching them, taking them away.
+//!
+//! Whatever lets code run that did not run before - installing, enabling - a person looks at first,
+//! by a built-in rule. Their yes is for the very files and words they were shown: the digests are
+//! part of what is asked.
+
+use super::Plugins;
+use super::tool::failure;
+use crate::beneath::Root;
+use crate::tools::{
+    InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
+};
+use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
+use airlock_plugin::{Approval, Listed, ManageError, Manager, Review, State};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which plugins to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListArguments {
+    /// Only those that have this tag.
+    #[serde(default)]
+    tag: Option<String>,
+    /// What looks like a plugin and is none, instead.
+    #[serde(default)]
+    rejected: bool,
+}
+
+/// Which plugin it is about.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NameArguments {
+    /// The plugin's name.
+    name: String,
+}
+
+/// Which plugin to enable.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EnableArguments {
+    /// The plugin's name.
+    name: String,
+    /// The digest of its tools as `plugin.show` gives it: they are approved in those words.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    tools: Option<Digest>,
+}
+
+/// What to install.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InstallArguments {
+    /// The plugin's directory.
+    path: String,
+    /// The digest of its files, as they were looked at. Absent: as they are.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    digest: Option<Digest>,
+    /// The weakest tier it is trusted to run in. Absent: `container`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    tier: Option<Tier>,
+}
+
+type Check = fn(&Value) -> Result<(), InvalidArguments>;
+type Work = fn(&Plugins, &Value, Option<&Review>) -> Result<Value, ManageError>;
+
+/// One syscall.
+struct Control {
+    spec: &'static ToolSpec,
+    plugins: Arc<Plugins>,
+    check: Check,
+    work: Work,
+    /// Whether a person is shown what is in a directory.
+    reviews: bool,
+}
+
+pub(super) fn register(registry: &mut Registry, plugins: &Arc<Plugins>) {
+    let rows: [(&'static ToolSpec, Check, Work); 7] = [
+        (&LIST, fits::<ListArguments>, list),
+        (&SHOW, fits::<NameArguments>, show),
+        (&INSTALL, fits::<InstallArguments>, install),
+        (&REMOVE, fits::<NameArguments>, remove),
+        (&ENABLE, fits::<EnableArguments>, enable),
+        (&DISABLE, fits::<NameArguments>, disable),
+        (&RELOAD, fits::<NameArguments>, reload),
+    ];
+    for (spec, check, work) in rows {
+        registry.add(Box::new(Control {
+            spec,
+            plugins: Arc::clone(plugins),
+            check,
+            work,
+            reviews: spec.name == INSTALL.name,
+        }));
+    }
+}
+
+const fn spec(
+    name: &'static str,
+    summary: &'static str,
+    schema: fn() -> Value,
+    examples: &'static [&'static str],
+) -> ToolSpec {
+    ToolSpec {
+        name,
+        summary,
+        syscall: name,
+        tier: Tier::Kernel,
+        read_only: false,
+        keep: Keep::Head,
+        schema,
+        examples,
+    }
+}
+
+fn schema<T: JsonSchema>() -> Value {
+    schemars::schema_for!(T).to_value()
+}
+
+const NAMED: &[&str] = &[r#"{"name": "tickets"}"#];
+static LIST: ToolSpec = spec(
+    "plugin.list",
+    "List plugins",
+    schema::<ListArguments>,
+    &["{}"],
+);
+static SHOW: ToolSpec = spec(
+    "plugin.show",
+    "Show a plugin",
+    schema::<NameArguments>,
+    NAMED,
+);
+static INSTALL: ToolSpec = spec(
+    "plugin.install",
+    "Install a plugin from a directory",
+    schema::<InstallArguments>,
+    &[r#"{"path": "/opt/tickets", "tier": "process"}"#],
+);
+static REMOVE: ToolSpec = spec(
+    "plugin.remove",
+    "Remove a plugin",
+    schema::<NameArguments>,
+    NAMED,
+);
+static ENABLE: ToolSpec = spec(
+    "plugin.enable",
+    "Switch a plugin on, or approve its tools as they are described now",
+    schema::<EnableArguments>,
+    NAMED,
+);
+static DISABLE: ToolSpec = spec(
+    "plugin.disable",
+    "Switch a plugin off",
+    schema::<NameArguments>,
+    NAMED,
+);
+static RELOAD: ToolSpec = spec(
+    "plugin.reload",
+    "Start a plugin, or exchange the one that runs",
+    schema::<NameArguments>,
+    NAMED,
+);
+
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
+    serde_path_to_error::deserialize(value).map_err(|error| InvalidArguments {
+        at: error.path().to_string().trim_start_matches('.').to_owned(),
+        what: error.inner().to_string(),
+        fix: None,
+    })
+}
+
+fn fits<T: DeserializeOwned>(value: &Value) -> Result<(), InvalidArguments> {
+    read::<T>(value).map(drop)
+}
+
+/// Arguments that were checked when the call was prepared.
+fn checked<T: DeserializeOwned>(value: &Value) -> Result<T, ManageError> {
+    read(value).map_err(|error| ManageError::Unknown {
+        name: error.to_string(),
+        near: None,
+    })
+}
+
+impl Tool for Control {
+    fn spec(&self) -> &'static ToolSpec {
+        self.spec
+    }
+
+    fn prepare(&self, given: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        (self.check)(given)?;
+        let mut looked = None;
+        if self.reviews {
+            let asked: InstallArguments = read(given)?;
+            let path = PathBuf::from(&asked.path);
+            if !path.is_absolute() {
+                return Err(InvalidArguments {
+                    at: "path".to_owned(),
+                    what: "it is not an absolute path".to_owned(),
+                    fix: Some("write the whole path, from `/` on".to_owned()),
+                });
+            }
+            // What cannot be looked at is refused when it is run: whoever may not install learns
+            // nothing from the difference.
+            let manager = self.plugins.manager().ok();
+            looked = manager.and_then(|manager| manager.review(&path).ok());
+            if let (Some(wanted), Some(found)) = (asked.digest, &looked)
+                && found.directory != wanted
+            {
+                return Err(InvalidArguments {
+                    at: "digest".to_owned(),
+                    what: format!("the files have the digest {}", found.directory),
+                    fix: Some("look at them again".to_owned()),
+                });
+            }
+        }
+        Ok(Box::new(Asked {
+            plugins: Arc::clone(&self.plugins),
+            given: given.clone(),
+            looked,
+            work: self.work,
+        }))
+    }
+}
+
+/// A syscall that is well formed.
+struct Asked {
+    plugins: Arc<Plugins>,
+    given: Value,
+    looked: Option<Review>,
+    work: Work,
+}
+
+impl Prepared for Asked {
+    fn paths(&self) -> &[RequestPath] {
+        &[]
+    }
+
+    /// What is to be installed is part of what is asked, so that a yes is for that and nothing else.
+    fn describe(&self, request: &mut Request) {
+        if let (Some(looked), Some(arguments)) = (&self.looked, request.arguments.as_object_mut()) {
+            let manifest = &looked.manifest;
+            let shown = [
+                ("digest", json!(looked.directory)),
+                ("entry", json!(looked.entry)),
+                ("name", json!(manifest.name)),
+                ("version", json!(manifest.version.to_string())),
+                ("capabilities", json!(manifest.capabilities)),
+                ("reads", json!(manifest.execution.sandbox.read_allow)),
+                ("writes", json!(manifest.execution.sandbox.write_allow)),
+                ("replaces", json!(looked.replaces)),
+            ];
+            arguments.extend(shown.map(|(name, value)| (name.to_owned(), value)));
+        }
+    }
+
+    fn run(self: Box<Self>, _context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
+        let value = (self.work)(&self.plugins, &self.given, self.looked.as_ref());
+        let value = value.map_err(|error| failure(&error))?;
+        Ok(ToolOutput { value, hidden: 0 })
+    }
+}
+
+fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let ListArguments { tag, rejected } = checked(given)?;
+    let manager = plugins.manager()?;
+    manager.refresh()?;
+    if rejected {
+        let rejected = manager.rejected();
+        let rejected = rejected.iter().map(|one| {
+            json!({
+                "path": one.path.display().to_string(),
+                "reason": one.reason.to_string(),
+                "fix": one.reason.hint(),
+            })
+        });
+        return Ok(json!({ "rejected": rejected.collect::<Vec<_>>() }));
+    }
+    let listed = match tag.map(|tag| TagName::new(&tag)) {
+        None => manager.list(),
+        Some(Ok(tag)) => manager.by_tag(&tag),
+        // No plugin has a tag that is none.
+        Some(Err(_)) => Vec::new(),
+    };
+    let lines: Vec<Value> = listed.iter().map(Listed::line).collect();
+    Ok(json!({ "plugins": lines, "rejected": manager.rejected().len() }))
+}
+
+fn show(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let NameArguments { name } = checked(given)?;
+    let manager = plugins.manager()?;
+    whole(plugins, &manager, &name)
+}
+
+/// All there is to know of a plugin.
+fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, ManageError> {
+    let listed = manager.get(name)?;
+    let key = plugins.key(&listed);
+    let table = plugins.desk().table();
+    let mut whole = listed.whole();
+    if let Some(fields) = whole.as_object_mut() {
+        let offered = table.offered(&key);
+        let names = offered.iter().map(|tool| format!("{name}.{}", tool.name));
+        let names: Vec<String> = names.collect();
+        let said = table.said(&key).map(|(digest, _)| digest);
+        let more = [
+            ("offered", json!(names)),
+            ("withheld", json!(table.withheld(&key))),
+            ("tools_digest", json!(said)),
+        ];
+        fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
+    }
+    Ok(whole)
+}
+
+fn install(
+    plugins: &Plugins,
+    given: &Value,
+    looked: Option<&Review>,
+) -> Result<Value, ManageError> {
+    let InstallArguments { path, tier, .. } = checked(given)?;
+    let path = PathBuf::from(path);
+    let manager = plugins.manager()?;
+    // Nothing was shown of what could not be looked at: it says now why.
+    let directory = match looked {
+        Some(looked) => looked.directory,
+        None => manager.review(&path)?.directory,
+    };
+    let mut approval = Approval::of_unknown_origin(directory);
+    if let Some(tier) = tier {
+        approval = approval.trusting(tier);
+    }
+    let name = manager.install(&path, &approval)?;
+    started(plugins, &manager, name.as_str())
+}
+
+/// Starts it, or exchanges what runs, and tells how it stands. That it does not start is part of
+/// that: what was asked for happened.
+fn started(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, ManageError> {
+    let problem = manager.reload(name).err().map(|error| error.to_string());
+    let mut whole = whole(plugins, manager, name)?;
+    if let (Some(problem), Some(fields)) = (problem, whole.as_object_mut()) {
+        fields.insert("problem".to_owned(), json!(problem));
+    }
+    Ok(whole)
+}
+
+fn remove(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let NameArguments { name } = checked(given)?;
+    let manager = plugins.manager()?;
+    let key = plugins.key(&manager.get(&name)?);
+    manager.remove(&name)?;
+    let forgotten = plugins.desk().table().forget(&key);
+    forgotten.map_err(|source| records(plugins, source))?;
+    Ok(json!({ "removed": name }))
+}
+
+fn records(plugins: &Plugins, source: std::io::Error) -> ManageError {
+    ManageError::Records {
+        path: plugins.home.clone(),
+        source,
+    }
+}
+
+fn enable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let EnableArguments { name, tools } = checked(given)?;
+    let manager = plugins.manager()?;
+    manager.enable(&name)?;
+    let listed = manager.get(&name)?;
+    if listed.state != State::Running {
+        let told = started(plugins, &manager, &name)?;
+        if tools.is_none() {
+            return Ok(told);
+        }
+    }
+    if let Some(wanted) = tools {
+        let table = plugins.desk().table();
+        let key = plugins.key(&listed);
+        match table.said(&key) {
+            Some((found, said)) if found == wanted => table
+                .approve(&key, &said)
+                .map_err(|source| records(plugins, source))?,
+            // Other words than those that were shown are not approved.
+            Some((found, _)) => {
+                return Err(ManageError::NotReviewed {
+                    path: listed.path,
+                    found,
+                });
+            }
+            None => return Err(ManageError::NotRunning(listed.manifest.name.clone())),
+        }
+    }
+    whole(plugins, &manager, &name)
+}
+
+fn disable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let NameArguments { name } = checked(given)?;
+    let manager = plugins.manager()?;
+    manager.disable(&name)?;
+    Ok(manager.get(&name)?.line())
+}
+
+fn reload(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+    let NameArguments { name } = checked(given)?;
+    let manager = plugins.manager()?;
+    manager.reload(&name)?;
+    whole(plugins, &manager, &name)
+}

@@ -1,0 +1,147 @@
+//! A plugin's way back to the kernel: who it is, what it serves, and how its calls get to the road.
+
+use super::desk::Desk;
+use super::locked;
+use crate::fronts::{Front, Whence};
+use crate::kernel::Kernel;
+use crate::road::{Call, Outcome};
+use airlock_core::{PluginName, SandboxId, SessionId};
+use airlock_plugin::{Callback, CallbackError};
+use serde_json::Value;
+use std::any::Any;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+
+/// Takes the calls of plugins down the road: a kernel, or whoever keeps one.
+pub trait PluginRoad: Send + Sync {
+    /// Submits the syscall `name` as `plugin`, as part of the action `within` that it serves.
+    fn submit_for(
+        &self,
+        whence: &Whence,
+        name: &str,
+        arguments: &Value,
+        within: Option<&str>,
+    ) -> Result<Outcome, CallbackError>;
+}
+
+/// Opens sockets for plugins that are processes.
+pub trait PluginSockets: Send + Sync {
+    /// A socket called `kernel.sock` in `directory` for whoever is in `sandbox`. It is closed, with
+    /// every connection through it, when what is returned is dropped.
+    fn open(&self, sandbox: &SandboxId, directory: &Path) -> Result<Box<dyn Any + Send>, String>;
+}
+
+impl PluginRoad for Kernel {
+    fn submit_for(
+        &self,
+        whence: &Whence,
+        name: &str,
+        arguments: &Value,
+        within: Option<&str>,
+    ) -> Result<Outcome, CallbackError> {
+        let desk = self.plugins().desk();
+        let plugin = whence.plugin.as_ref();
+        let plugin = plugin.ok_or_else(|| refused("unknown_plugin", "nobody asks"))?;
+        if !desk.is_welcome(plugin) {
+            let why = "the workspace's files are no longer as approved";
+            return Err(refused("not_trusted", why));
+        }
+        let mut call = Call::new(name, arguments.clone());
+        call.session = match within {
+            None => None,
+            Some(action) => desk.session_of(plugin, action)?,
+        };
+        call.unattended = true;
+        Ok(self.submit_from(Front::Plugin, whence, &call, None))
+    }
+}
+
+fn refused(code: &str, message: &str) -> CallbackError {
+    CallbackError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        retryable: false,
+    }
+}
+
+/// What calls in the process use: the same road, under the plugin's name.
+pub(super) struct Line {
+    pub(super) plugin: PluginName,
+    pub(super) sandbox: SandboxId,
+    pub(super) road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
+}
+
+impl Callback for Line {
+    fn submit(
+        &self,
+        name: &str,
+        arguments: &Value,
+        within: Option<&str>,
+    ) -> Result<Value, CallbackError> {
+        let road = locked(&self.road).as_ref().and_then(Weak::upgrade);
+        let road = road.ok_or_else(|| {
+            let why = "plugins reach the kernel only while one runs for the workspace";
+            refused("unavailable", why)
+        })?;
+        let whence = Whence {
+            plugin: Some(self.plugin.clone()),
+            sandbox: Some(self.sandbox.clone()),
+            ..Whence::default()
+        };
+        told(road.submit_for(&whence, name, arguments, within)?)
+    }
+}
+
+/// What a plugin is told of an outcome.
+fn told(outcome: Outcome) -> Result<Value, CallbackError> {
+    match outcome {
+        Outcome::Done(done) => Ok(done.value),
+        Outcome::Denied(denied) => {
+            let mut reasons = denied.decision.deciding().map(|one| one.reason.to_string());
+            let reason = reasons.next().unwrap_or_default();
+            Err(refused("denied", &reason))
+        }
+        Outcome::NeedsReview(review) => {
+            let how = review.how_to_answer();
+            let why = format!("it needs a person's approval: {how}");
+            Err(refused("review", &why))
+        }
+        Outcome::Failed(failed) => Err(CallbackError {
+            code: failed.code.to_owned(),
+            message: failed.what,
+            retryable: failed.retryable,
+        }),
+    }
+}
+
+/// A call that a plugin is serving. Dropped, it serves it no more.
+pub(super) struct Serving {
+    desk: Arc<Desk>,
+    action: String,
+}
+
+impl Serving {
+    pub(super) fn begin(
+        desk: &Arc<Desk>,
+        plugin: &PluginName,
+        action: &str,
+        session: Option<SessionId>,
+    ) -> Self {
+        desk.serve(action, plugin, session);
+        Self {
+            desk: Arc::clone(desk),
+            action: action.to_owned(),
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.desk.served(&self.action);
+    }
+}
+
+/// Nobody serves that call, or somebody else does.
+pub(super) fn not_serving() -> CallbackError {
+    refused("unknown_action", "this plugin serves no such call now")
+}

@@ -1,0 +1,231 @@
+//! The tools of plugins: what was approved of them, and what they say now.
+//!
+//! Guarantee: a tool is offered only in the words that were approved. What a plugin says when it is
+//! first run, after somebody approved the plugin itself, is what counts as approved; whatever it
+//! says differently later is withheld until somebody looked at it. A record that cannot be read
+//! offers nothing.
+
+use crate::workspace::write_atomic;
+use airlock_core::Digest;
+use airlock_plugin::{PinChange, Pins, ToolDescription};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+/// The version of the record this code reads and writes.
+const VERSION: u32 = 1;
+/// The name of the record.
+const FILE: &str = "tools.json";
+
+/// A plugin, by who brought it: two workspaces may have different ones of one name.
+pub(super) type Key = String;
+
+type Tools = Vec<Arc<ToolDescription>>;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    version: u32,
+    approved: BTreeMap<Key, Tools>,
+}
+
+/// What is known of the tools of plugins.
+pub(super) struct Table {
+    path: PathBuf,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Read when it is first needed.
+    read: bool,
+    approved: BTreeMap<Key, Tools>,
+    /// What those say that ran here.
+    now: BTreeMap<Key, Vec<ToolDescription>>,
+}
+
+impl Table {
+    pub(super) fn new(home: &std::path::Path) -> Self {
+        Self {
+            path: home.join(FILE),
+            known: RwLock::default(),
+        }
+    }
+
+    /// The tools that may be called, in the words that were approved.
+    pub(super) fn offered(&self, key: &Key) -> Tools {
+        let known = self.known();
+        let same = |tool: &Arc<ToolDescription>| {
+            let now = known.now.get(key);
+            now.is_none_or(|now| {
+                let pins = Pins::of(std::slice::from_ref(&**tool));
+                now.iter().any(|now| pins.judge(now) == PinChange::Same)
+            })
+        };
+        let approved = known.approved.get(key).into_iter().flatten();
+        approved.filter(|tool| same(tool)).cloned().collect()
+    }
+
+    /// How what a plugin says now differs from what was approved.
+    pub(super) fn withheld(&self, key: &Key) -> BTreeMap<String, PinChange> {
+        let known = self.known();
+        let approved = known.approved.get(key).into_iter().flatten();
+        let approved: Vec<ToolDescription> = approved.map(|tool| (**tool).clone()).collect();
+        match known.now.get(key) {
+            Some(now) => Pins::of(&approved).compare(now),
+            None => BTreeMap::new(),
+        }
+    }
+
+    /// The digest of what it says now, and the words themselves; none if it did not run here.
+    pub(super) fn said(&self, key: &Key) -> Option<(Digest, Vec<ToolDescription>)> {
+        let known = self.known();
+        let now = known.now.get(key)?;
+        Some((Pins::of(now).digest(), now.clone()))
+    }
+
+    /// Hears what a plugin says that was just started. The first time, that is what is approved.
+    pub(super) fn hear(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
+        drop(self.known());
+        let first = {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            known.now.insert(key.clone(), tools.to_vec());
+            !known.approved.contains_key(key)
+        };
+        if first {
+            self.approve(key, tools)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Approves `tools`, and nothing else, of a plugin.
+    pub(super) fn approve(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
+        self.change(|approved| {
+            let tools = tools.iter().cloned().map(Arc::new).collect();
+            approved.insert(key.clone(), tools);
+        })
+    }
+
+    /// Forgets a plugin that is gone: whoever has its name next is looked at anew.
+    pub(super) fn forget(&self, key: &Key) -> io::Result<()> {
+        self.change(|approved| {
+            approved.remove(key);
+        })?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.now.remove(key);
+        Ok(())
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Key, Tools>)) -> io::Result<()> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // Another kernel may have changed it meanwhile.
+        let mut approved = self.read()?;
+        change(&mut approved);
+        let record = Record {
+            version: VERSION,
+            approved,
+        };
+        let text = serde_json::to_vec(&record)?;
+        write_atomic(&self.path, &text, 0o600)?;
+        known.approved = record.approved;
+        known.read = true;
+        Ok(())
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        let read = || self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = read();
+        if known.read {
+            return known;
+        }
+        drop(known);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if !known.read {
+            known.approved = self.read().unwrap_or_default();
+            known.read = true;
+        }
+        drop(known);
+        read()
+    }
+
+    fn read(&self) -> io::Result<BTreeMap<Key, Tools>> {
+        let bytes = match std::fs::read(&self.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
+        };
+        let record: Record = serde_json::from_slice(&bytes)?;
+        if record.version != VERSION {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(record.approved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn tool(name: &str, summary: &str) -> ToolDescription {
+        ToolDescription {
+            name: name.to_owned(),
+            summary: summary.to_owned(),
+            schema: json!({ "type": "object" }),
+            read_only: false,
+        }
+    }
+
+    fn names(table: &Table, key: &str) -> Vec<String> {
+        let offered = table.offered(&key.to_owned());
+        offered.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    #[test]
+    fn what_is_first_said_counts_and_what_is_said_otherwise_is_withheld() {
+        let home = tempfile::tempdir().unwrap();
+        let table = Table::new(home.path());
+        let key = "user:t".to_owned();
+        let first = [tool("read", "Read"), tool("list", "List")];
+        table.hear(&key, &first).unwrap();
+        assert_eq!(names(&table, &key), ["read", "list"]);
+        table
+            .hear(
+                &key,
+                &[
+                    tool("read", "Read; and obey"),
+                    tool("new", "New"),
+                    tool("list", "List"),
+                ],
+            )
+            .unwrap();
+        assert_eq!(names(&table, &key), ["list"]);
+        let changes = [("new", PinChange::New), ("read", PinChange::Changed)];
+        assert_eq!(
+            table.withheld(&key),
+            changes.map(|(n, c)| (n.to_owned(), c)).into()
+        );
+        // Somebody looked: that very wording counts from now on, after a restart as well.
+        let (_, said) = table.said(&key).unwrap();
+        table.approve(&key, &said).unwrap();
+        assert_eq!(names(&table, &key), ["read", "new", "list"]);
+        let again = Table::new(home.path());
+        assert_eq!(names(&again, &key), ["read", "new", "list"]);
+        assert_eq!(names(&again, "w:t"), Vec::<String>::new());
+        again.forget(&key).unwrap();
+        assert_eq!(names(&again, &key), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_offers_nothing_and_is_not_written_over() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(FILE), "{\"version\": 9, \"approved\": {}}").unwrap();
+        let table = Table::new(home.path());
+        let key = "user:t".to_owned();
+        assert!(table.hear(&key, &[tool("read", "Read")]).is_err());
+        assert_eq!(names(&table, &key), Vec::<String>::new());
+    }
+}

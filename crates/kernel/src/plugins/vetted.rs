@@ -1,0 +1,97 @@
+//! Hosts that start nothing of a workspace that nobody approved, and give no box what workspace and
+//! user do not.
+//!
+//! The files of a workspace's plugins are approved together with its policy, by digest. What is
+//! about to run is held against that record here, at the last moment before its host is asked; the
+//! host then runs those very bytes or none. Paths that a manifest wants in its box are capabilities
+//! like any other: what the plugin could not ask the kernel for, its box does not show it either.
+
+use super::desk::Desk;
+use airlock_plugin::{Host, Hosts, Instance, MANIFEST, Origin, SandboxAsk, Start, StartError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A host behind the record of approvals.
+struct Vetted {
+    host: Arc<dyn Host>,
+    desk: Arc<Desk>,
+    home: PathBuf,
+}
+
+/// Each host, vetted.
+pub(super) fn all(hosts: Hosts, desk: &Arc<Desk>, home: &Path) -> Hosts {
+    let vetted = |host: Option<Arc<dyn Host>>| {
+        host.map(|host| -> Arc<dyn Host> {
+            Arc::new(Vetted {
+                host,
+                desk: Arc::clone(desk),
+                home: home.to_owned(),
+            })
+        })
+    };
+    Hosts {
+        grpc: vetted(hosts.grpc),
+        mcp: vetted(hosts.mcp),
+        wasm: vetted(hosts.wasm),
+    }
+}
+
+impl Host for Vetted {
+    fn start(&self, start: Start) -> Result<Arc<dyn Instance>, StartError> {
+        let origin = self.desk.brought(&start.manifest.name, &start.directory);
+        if origin == Origin::Workspace {
+            let approved = |file: &str| self.desk.approved_digest(&start.directory, file);
+            let entry = &start.manifest.execution.entry;
+            if approved(entry) != Some(start.entry) || approved(MANIFEST).is_none() {
+                return Err(StartError::Entry {
+                    entry: entry.clone(),
+                    why: "nobody approved it: `airlock trust` shows the workspace's files"
+                        .to_owned(),
+                });
+            }
+        }
+        self.check_paths(&start.manifest.execution.sandbox)?;
+        self.host.start(start)
+    }
+}
+
+impl Vetted {
+    /// Each path that is asked for must be one that workspace and user allow.
+    fn check_paths(&self, ask: &SandboxAsk) -> Result<(), StartError> {
+        let reads = ask.read_allow.iter().map(|path| ("filesystem.read", path));
+        let writes = ask
+            .write_allow
+            .iter()
+            .map(|path| ("filesystem.write", path));
+        for (right, path) in reads.chain(writes) {
+            if let Some(gate) = self.closed(right, path) {
+                let why = format!("`{right}` of `{path}` is not granted: {gate}");
+                return Err(StartError::Confinement(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// The gate that is closed to it, if one is.
+    fn closed(&self, right: &str, path: &str) -> Option<&'static str> {
+        // Its own data is its own.
+        if path.starts_with("self/") {
+            return None;
+        }
+        let path = path
+            .strip_suffix("/**")
+            .or(path.strip_suffix("/*"))
+            .unwrap_or(path);
+        let path = match path.strip_prefix("~/") {
+            Some(below) => self.home.join(below),
+            None => PathBuf::from(path),
+        };
+        // Links are followed when it is granted; what is asked for and what it is must both pass.
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let gates = |path: &Path| {
+            let capability = format!("{right}.{}", path.display());
+            self.desk.closed(&capability)
+        };
+        gates(&path).or_else(|| gates(&real))
+    }
+}

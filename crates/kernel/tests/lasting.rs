@@ -1,0 +1,238 @@
+//! A kernel that stays keeps sandboxes and what they follow from: whatever changes between two calls
+//! - policy, approval, machine, environment, where a grant leads - holds for the second.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use airlock_kernel::{Call, Front, Kernel, Lifetime, Machine, Whence};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use support::{Place, done, submit, trust, word};
+
+const RUNS: &str = "\
+version: 1
+commands:
+  - executable: cat
+  - executable: sh
+rules:
+  - name: read-all
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+  - name: texts
+    match: { effect: [write, delete], path_glob: \"*.txt\" }
+    action: allow
+  - name: run
+    match: { syscall: exec.run }
+    action: allow
+";
+
+const KEEP: &str = "  - name: keep-plans
+    match: { effect: read, path_glob: \"plans.txt\" }
+    action: deny
+";
+
+fn place() -> Place {
+    let files = [
+        ("a.txt", "hello\n"),
+        ("plans.txt", "attack at dawn\n"),
+        ("write.sh", "echo new > b.txt\n"),
+        ("left.sh", "echo left > /tmp/left; cat /tmp/left\n"),
+        ("find.sh", "cat /tmp/left || echo none\n"),
+    ];
+    let place = Place::governed(RUNS, &files);
+    fs::create_dir_all(place.beside("home")).unwrap();
+    place
+}
+
+fn machine(place: &Place, mark: &str) -> Machine {
+    Machine {
+        home: place.beside("home"),
+        own: vec![place.beside("state")],
+        environment: [
+            ("PATH".into(), "/usr/bin:/bin".into()),
+            ("MARK".into(), mark.into()),
+        ]
+        .into(),
+    }
+}
+
+fn lasting(place: &Place) -> Kernel {
+    let mut config = place.config();
+    config.lifetime = Lifetime::Long;
+    Kernel::open(config).unwrap().on(machine(place, "first"))
+}
+
+/// What a command printed, and the sandbox it ran in.
+fn ran(kernel: &Kernel, command: &[&str]) -> (String, String) {
+    let call = json!({ "command": command });
+    printed(&done(submit(kernel, Front::Agent, "exec.run", call)))
+}
+
+fn printed(done: &airlock_kernel::Done) -> (String, String) {
+    let shown = done.value["stdout"].as_str().unwrap();
+    (shown.to_owned(), done.ran.as_ref().unwrap().sandbox.clone())
+}
+
+/// The person's own command, in `machine`.
+fn own(kernel: &Kernel, machine: &Machine, arguments: Value) -> (String, String) {
+    let whence = Whence {
+        machine: Some(machine.clone()),
+        ..Whence::default()
+    };
+    let call = Call::new("exec.own", arguments);
+    printed(&done(kernel.submit_from(Front::Cli, &whence, &call, None)))
+}
+
+#[test]
+fn calls_that_are_granted_the_same_share_a_sandbox_and_others_do_not() {
+    let place = place();
+    let kernel = lasting(&place);
+    let (shown, first) = ran(&kernel, &["cat", "a.txt"]);
+    assert_eq!(shown, "hello\n");
+    let (shown, second) = ran(&kernel, &["sh", "left.sh"]);
+    assert_eq!((&*shown, &second), ("left\n", &first), "the same caller's");
+    let call = json!({ "command": ["sh", "find.sh"], "memory": "128MiB" });
+    let (_, other) = printed(&done(submit(&kernel, Front::Agent, "exec.run", call)));
+    assert_ne!(other, first, "another limit");
+    let machine = machine(&place, "first");
+    let (shown, person) = own(&kernel, &machine, json!({ "command": ["sh", "find.sh"] }));
+    assert_eq!(shown, "none\n", "nobody finds what another left");
+    assert_ne!(person, other);
+}
+
+#[test]
+fn a_policy_that_is_approved_elsewhere_holds_for_the_next_call() {
+    let place = place();
+    let kernel = lasting(&place);
+    let read = |kernel: &Kernel| ran(kernel, &["cat", "plans.txt"]).0;
+    assert_eq!(read(&kernel), "attack at dawn\n");
+    for _ in 0..2 {
+        // Another process approves; nobody tells this kernel.
+        place.write(".airlock/policy.yaml", format!("{RUNS}{KEEP}"));
+        trust(&place.open());
+        assert_eq!(read(&kernel), "", "denied from now on");
+        place.write(".airlock/policy.yaml", RUNS);
+        trust(&place.open());
+        assert_eq!(read(&kernel), "attack at dawn\n", "and no longer");
+    }
+    let elsewhere = place.open();
+    done(submit(&elsewhere, Front::Cli, "trust.revoke", json!({})));
+    let call = json!({ "command": ["cat", "plans.txt"] });
+    let outcome = submit(&kernel, Front::Agent, "exec.run", call);
+    assert_ne!(word(&outcome), "done", "withdrawn: built-in defaults hold");
+}
+
+#[test]
+fn each_call_gets_the_environment_of_whoever_makes_it() {
+    let place = place();
+    let kernel = lasting(&place);
+    for mark in ["one", "two", "one"] {
+        let machine = machine(&place, mark);
+        let asked = json!({ "command": ["sh", "-c", "echo $MARK"], "inherit": ["MARK"] });
+        assert_eq!(own(&kernel, &machine, asked).0, format!("{mark}\n"));
+        let unasked = json!({ "command": ["sh", "-c", "echo $MARK"] });
+        assert_eq!(own(&kernel, &machine, unasked).0, "\n");
+    }
+}
+
+#[test]
+fn a_machine_that_changed_is_looked_at_again() {
+    let place = place();
+    let kernel = lasting(&place);
+    let machine = machine(&place, "first");
+    let path = || {
+        own(
+            &kernel,
+            &machine,
+            json!({ "command": ["sh", "-c", "echo $PATH"] }),
+        )
+    };
+    let tools = place.beside("home/.cargo/bin");
+    // Long enough that what was looked at may be taken for settled.
+    let before = (0..5).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        path()
+    });
+    let before: Vec<_> = before.collect();
+    let shown = tools.to_str().unwrap();
+    assert!(!before[4].0.contains(shown), "{before:?}");
+    assert_eq!(before[3].1, before[4].1, "it is kept");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join("cargo"), "").unwrap();
+    let (after, sandbox) = path();
+    assert!(after.contains(shown), "{after}");
+    assert_ne!(sandbox, before[4].1);
+}
+
+#[test]
+fn a_workspace_that_becomes_a_repository_keeps_its_settings() {
+    let place = place();
+    let kernel = lasting(&place);
+    let machine = machine(&place, "first");
+    let write = || {
+        let script = "mkdir -p .git; echo x > .git/config && echo written";
+        own(
+            &kernel,
+            &machine,
+            json!({ "command": ["sh", "-c", script], "stage": "s" }),
+        )
+        .0
+    };
+    write();
+    fs::create_dir(place.path(".git")).unwrap();
+    fs::write(place.path(".git/config"), "").unwrap();
+    assert_eq!(write(), "", "git obeys what is in it");
+}
+
+#[test]
+fn a_grant_is_for_where_it_leads_when_it_is_used() {
+    let place = place();
+    let kernel = lasting(&place);
+    let machine = machine(&place, "first");
+    for (directory, text) in [("north", "snow\n"), ("south", "sand\n")] {
+        fs::create_dir(place.beside(directory)).unwrap();
+        fs::write(place.beside(directory).join("file"), text).unwrap();
+    }
+    let link = place.beside("link");
+    let read = |of: &str| {
+        let (link, file) = (link.to_str().unwrap(), place.beside(of).join("file"));
+        let command = ["cat", file.to_str().unwrap()];
+        own(
+            &kernel,
+            &machine,
+            json!({ "command": command, "allow_read": [link] }),
+        )
+        .0
+    };
+    symlink(place.beside("north"), &link).unwrap();
+    assert_eq!((&*read("north"), &*read("south")), ("snow\n", ""));
+    fs::remove_file(&link).unwrap();
+    symlink(place.beside("south"), &link).unwrap();
+    assert_eq!((&*read("south"), &*read("north")), ("sand\n", ""));
+}
+
+#[test]
+fn a_kernel_that_was_killed_in_a_run_leaves_what_it_did_to_be_judged() {
+    let place = place();
+    let kernel = lasting(&place);
+    ran(&kernel, &["sh", "write.sh"]);
+    let stage = support::state(&kernel).join("stages/default");
+    kernel.close().unwrap();
+    // As a killed supervisor leaves it: begun, changed, never judged.
+    let mark = stage.join("run");
+    let text = fs::read(&mark).unwrap();
+    assert!(text.starts_with(b"done"), "{text:?}");
+    fs::write(&mark, [b"open", &text[4..]].concat()).unwrap();
+    fs::write(stage.join("upper/evil.bin"), "").unwrap();
+    let next = place.open().on(machine(&place, "first"));
+    let (shown, _) = ran(&next, &["cat", "b.txt"]);
+    assert_eq!(shown, "new\n", "what may be stays");
+    assert!(!stage.join("upper/evil.bin").exists(), "what may not goes");
+}

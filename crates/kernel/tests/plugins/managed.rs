@@ -1,0 +1,225 @@
+//! Plugins come and go by syscalls, and a workspace's own count only as approved.
+
+use crate::server::{SCRIPT, TOOLS, asked, calls, install, manifest, open, place, write};
+use crate::support::{Place, approved, denied, done, failed, review, submit, trust, word};
+use airlock_kernel::Front;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+#[test]
+fn installing_needs_a_person_and_their_yes_is_for_what_they_saw() {
+    let (place, directory) = place();
+    let kernel = open(&place);
+    let question = review(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    let shown = &question.request.arguments;
+    assert_eq!(shown["name"], "tickets", "{shown}");
+    assert!(
+        shown["digest"].is_string() && shown["capabilities"].is_array(),
+        "{shown}"
+    );
+    for front in [Front::Agent, Front::Mcp, Front::Server] {
+        let refusal = denied(submit(&kernel, front, "plugin.install", asked(&directory)));
+        assert!(
+            refusal
+                .decision
+                .deciding()
+                .any(|c| c.rule.starts_with("plugin")),
+            "{front}"
+        );
+    }
+    // What changed after the question is another question.
+    let mut question = question;
+    crate::support::answer(&kernel, &mut question, true).unwrap();
+    write(&directory, &manifest("capabilities: [\"*\"]\n"), SCRIPT);
+    let again = submit(&kernel, Front::Cli, "plugin.install", asked(&directory));
+    assert_eq!(word(&again), "review");
+    let listed = done(submit(&kernel, Front::Cli, "plugin.list", json!({}))).value;
+    assert_eq!(listed["plugins"], json!([]));
+    // As they saw it, it is installed.
+    write(&directory, &manifest(""), SCRIPT);
+    let told = done(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    assert_eq!(told.value["state"], "running");
+}
+
+#[test]
+fn a_plugin_of_unknown_origin_needs_trust_to_run_nearer_than_a_container() {
+    let (place, directory) = place();
+    let kernel = open(&place);
+    let outcome = approved(&kernel, "plugin.install", json!({ "path": directory }));
+    assert_eq!(word(&outcome), "plugin_needs_trust");
+    assert_eq!(calls(&place), 0);
+}
+
+#[test]
+fn what_is_switched_off_or_removed_is_gone() {
+    let (place, directory) = place();
+    let kernel = open(&place);
+    install(&kernel, &directory);
+    let name = json!({ "name": "tickets" });
+    let pid = || submit(&kernel, Front::Agent, "tickets.pid", json!({}));
+    assert_eq!(word(&pid()), "done");
+    done(submit(&kernel, Front::Cli, "plugin.disable", name.clone()));
+    assert_eq!(word(&pid()), "unknown_tool");
+    let told = done(approved(&kernel, "plugin.enable", name.clone())).value;
+    assert_eq!(told["state"], "running", "{told}");
+    assert_eq!(word(&pid()), "done");
+    done(submit(&kernel, Front::Cli, "plugin.remove", name.clone()));
+    assert_eq!(word(&pid()), "unknown_tool");
+    let gone = failed(submit(&kernel, Front::Cli, "plugin.show", name));
+    assert_eq!(gone.code, "plugin_unknown");
+    assert!(!crate::server::data(&place).exists());
+}
+
+fn with_plugin() -> Place {
+    let place = Place::new(&[("a.txt", "a\n")]);
+    write(
+        &place.path(".airlock/plugins/tickets"),
+        &manifest(""),
+        SCRIPT,
+    );
+    place.write(".airlock/policy.yaml", TOOLS);
+    place
+}
+
+#[test]
+fn a_workspaces_own_plugin_runs_only_while_its_files_are_as_approved() {
+    let place = with_plugin();
+    let kernel = open(&place);
+    let reload = || {
+        submit(
+            &kernel,
+            Front::Cli,
+            "plugin.reload",
+            json!({ "name": "tickets" }),
+        )
+    };
+    let pid = || submit(&kernel, Front::Agent, "tickets.pid", json!({}));
+    let refused = failed(reload());
+    assert!(
+        refused.what.contains("nobody approved it"),
+        "{}",
+        refused.what
+    );
+    assert_eq!(word(&pid()), "unknown_tool");
+    trust(&kernel);
+    assert_eq!(done(reload()).value["state"], "running");
+    assert_eq!(word(&pid()), "done");
+    // Changed files are not run, and what runs goes on as it was approved.
+    let script = SCRIPT.replace("Echo a text", "Obey");
+    write(
+        &place.path(".airlock/plugins/tickets"),
+        &manifest(""),
+        &script,
+    );
+    assert_eq!(failed(reload()).code, "plugin_changed");
+    assert_eq!(word(&pid()), "done");
+    // With the trust goes the plugin.
+    done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
+    assert_eq!(word(&pid()), "unknown_tool");
+    let begun = Instant::now();
+    let state = || {
+        let shown = submit(
+            &kernel,
+            Front::Cli,
+            "plugin.show",
+            json!({ "name": "tickets" }),
+        );
+        done(shown).value["state"].clone()
+    };
+    while state() == "running" && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_ne!(state(), "running");
+}
+
+#[test]
+fn what_is_no_plugin_is_listed_with_its_reason() {
+    let place = with_plugin();
+    place.write(".airlock/plugins/broken/plugin.yaml", "name: [\n");
+    let kernel = open(&place);
+    let listed = done(submit(&kernel, Front::Cli, "plugin.list", json!({}))).value;
+    assert_eq!(listed["plugins"][0]["name"], "tickets", "{listed}");
+    assert_eq!(listed["rejected"], 1);
+    let rejected = json!({ "rejected": true });
+    let rejected = done(submit(&kernel, Front::Cli, "plugin.list", rejected)).value;
+    assert!(
+        rejected["rejected"][0]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("broken"),
+        "{rejected}"
+    );
+}
+
+#[test]
+fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_itself() {
+    let narrow = |workspace: &str, user: &str| {
+        format!("{TOOLS}workspace:\n  allow: [{workspace}]\nroles:\n  owner: [{user}]\n")
+    };
+    let (every, few) = (
+        "\"*\"",
+        "\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\"",
+    );
+    for (case, policy, path, want) in [
+        ("all allow", narrow(every, every), "outside", None),
+        (
+            "workspace",
+            narrow(few, every),
+            "outside",
+            Some("not granted: workspace"),
+        ),
+        (
+            "user",
+            narrow(every, few),
+            "outside",
+            Some("not granted: user"),
+        ),
+        (
+            "the workspace",
+            narrow(every, every),
+            "w",
+            Some("not for plugins"),
+        ),
+        (
+            "in the workspace",
+            narrow(every, every),
+            "w/private",
+            Some("not for plugins"),
+        ),
+        (
+            "state",
+            narrow(every, every),
+            "state",
+            Some("not for plugins"),
+        ),
+    ] {
+        let place = Place::governed(&policy, &[("private/key", "k\n")]);
+        std::fs::create_dir(place.beside("outside")).unwrap();
+        let path = place.beside(path);
+        let more = format!(
+            "  sandbox:\n    filesystem: {{ read_allow: [\"{}\"] }}\n",
+            path.display()
+        );
+        let directory = place.beside("source");
+        write(&directory, &manifest(&more), SCRIPT);
+        let kernel = open(&place);
+        let told = install(&kernel, &directory).value;
+        match want {
+            None => assert_eq!(told["state"], "running", "{case}: {told}"),
+            Some(why) => {
+                let problem = told["problem"].as_str().unwrap_or_default();
+                assert!(problem.contains(why), "{case}: {told}");
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Small changes to source that a test worth its name notices.
+
+use crate::runs::Observed;
+use crate::suite::Language;
+use std::collections::BTreeSet;
+
+/// One change of one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutant {
+    /// The file.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// What was put in place of what.
+    pub what: String,
+    /// The whole file with it.
+    pub text: String,
+}
+
+/// What is put in place of what, wherever the language has it.
+const SWAPS: &[(&str, &str)] = &[
+    ("==", "!="),
+    ("!=", "=="),
+    ("<=", ">"),
+    (">=", "<"),
+    (" < ", " >= "),
+    (" > ", " <= "),
+    ("&&", "||"),
+    ("||", "&&"),
+    (" + ", " - "),
+    (" - ", " + "),
+    (" * ", " + "),
+    (" / ", " * "),
+    (" % ", " + "),
+];
+const WORDS: &[(&str, &str)] = &[
+    ("true", "false"),
+    ("false", "true"),
+    ("True", "False"),
+    ("False", "True"),
+    ("and", "or"),
+    ("or", "and"),
+    ("is_some", "is_none"),
+    ("is_ok", "is_err"),
+];
+
+/// Up to `most` mutants of `text`, spread over `lines`.
+pub fn mutants(
+    language: Language,
+    path: &str,
+    text: &str,
+    lines: &BTreeSet<u32>,
+    most: usize,
+) -> Vec<Mutant> {
+    let whole: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut sites = Vec::new();
+    for (at, line) in whole.iter().enumerate() {
+        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        if lines.contains(&number)
+            && let Some((what, changed)) = changed(language, line)
+        {
+            sites.push((at, number, what, changed));
+        }
+    }
+    let stride = sites.len().div_ceil(most.max(1)).max(1);
+    let chosen = sites.into_iter().step_by(stride).take(most);
+    chosen
+        .map(|(at, line, what, changed)| {
+            let before = whole.iter().take(at).copied();
+            let after = whole.iter().skip(at + 1).copied();
+            Mutant {
+                path: path.to_owned(),
+                line,
+                what,
+                text: before.chain([changed.as_str()]).chain(after).collect(),
+            }
+        })
+        .collect()
+}
+
+/// The first change `line` allows, and the line with it.
+fn changed(language: Language, line: &str) -> Option<(String, String)> {
+    let start = line.trim_start();
+    let declares = [
+        "use ", "import ", "from ", "package ", "#", "//", "/*", "*", "mod ", "@",
+    ];
+    if start.is_empty() || declares.iter().any(|word| start.starts_with(word)) {
+        return None;
+    }
+    let code = code_of(language, line);
+    for (from, to) in SWAPS {
+        if let Some(at) = find(&code, from) {
+            return replaced(line, at, from, to);
+        }
+    }
+    for (from, to) in WORDS {
+        if let Some(at) = find_word(&code, from) {
+            return replaced(line, at, from, to);
+        }
+    }
+    if let Some((at, number)) = integer(&code) {
+        let more = number.parse::<u64>().ok()?.checked_add(1)?.to_string();
+        return replaced(line, at, number, &more);
+    }
+    let (at, literal) = string(language, line)?;
+    replaced(line, at, literal, &format!("{literal}~"))
+}
+
+fn replaced(line: &str, at: usize, from: &str, to: &str) -> Option<(String, String)> {
+    let before = line.get(..at)?;
+    let after = line.get(at + from.len()..)?;
+    Some((
+        format!("`{}` for `{}`", to.trim(), from.trim()),
+        format!("{before}{to}{after}"),
+    ))
+}
+
+/// The line with everything in strings and comments blanked, byte for byte.
+fn code_of(language: Language, line: &str) -> Vec<u8> {
+    let quotes: &[u8] = match language {
+        // `'` begins lifetimes there.
+        Language::Rust => b"\"",
+        Language::Python => b"\"'",
+        Language::JavaScript | Language::Go => b"\"'`",
+    };
+    let comment: &[u8] = match language {
+        Language::Python => b"#",
+        Language::Rust | Language::JavaScript | Language::Go => b"//",
+    };
+    let mut code = Vec::with_capacity(line.len());
+    let mut open: Option<u8> = None;
+    let bytes = line.as_bytes();
+    let mut escaped = false;
+    for (at, byte) in bytes.iter().copied().enumerate() {
+        match open {
+            Some(quote) => {
+                if byte == quote && !escaped {
+                    open = None;
+                }
+                escaped = byte == b'\\' && !escaped;
+                code.push(b'\0');
+            }
+            None if bytes
+                .get(at..)
+                .is_some_and(|rest| rest.starts_with(comment)) =>
+            {
+                break;
+            }
+            None if quotes.contains(&byte) => {
+                open = Some(byte);
+                code.push(b'\0');
+            }
+            None => code.push(byte),
+        }
+    }
+    code
+}
+
+fn find(code: &[u8], what: &str) -> Option<usize> {
+    let what = what.as_bytes();
+    let clear = |at: usize| {
+        // `->`, `=>`, `<<` and the like are other signs.
+        let before = at.checked_sub(1).and_then(|at| code.get(at));
+        let after = code.get(at + what.len());
+        let sign = |byte: Option<&u8>| byte.is_some_and(|byte| b"=<>!&|+-*/%".contains(byte));
+        what.first() == Some(&b' ') || (!sign(before) && (!sign(after) || what == b"&&"))
+    };
+    code.windows(what.len())
+        .enumerate()
+        .find_map(|(at, window)| (window == what && clear(at)).then_some(at))
+}
+
+fn find_word(code: &[u8], word: &str) -> Option<usize> {
+    let word = word.as_bytes();
+    let part =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    code.windows(word.len())
+        .enumerate()
+        .find_map(|(at, window)| {
+            let before = at.checked_sub(1).and_then(|at| code.get(at));
+            let whole = !part(before) && !part(code.get(at + word.len()));
+            (window == word && whole).then_some(at)
+        })
+}
+
+/// The first whole number that is no part of a name or a fraction.
+fn integer(code: &[u8]) -> Option<(usize, &str)> {
+    let mut at = 0;
+    while let Some(byte) = code.get(at) {
+        if !byte.is_ascii_digit() {
+            let name = byte.is_ascii_alphabetic() || *byte == b'_';
+            at += 1;
+            while name
+                && code
+                    .get(at)
+                    .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+            {
+                at += 1;
+            }
+            continue;
+        }
+        let digits = code
+            .get(at..)?
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit());
+        let end = at + digits.count();
+        let plain = code
+            .get(end)
+            .is_none_or(|byte| !byte.is_ascii_alphanumeric() && !b"._".contains(byte));
+        let dotted = at.checked_sub(1).and_then(|at| code.get(at)) == Some(&b'.');
+        if plain && !dotted {
+            return Some((at, std::str::from_utf8(code.get(at..end)?).ok()?));
+        }
+        at = end.max(at + 1);
+    }
+    None
+}
+
+/// The content of the first string of some letters.
+fn string(language: Language, line: &str) -> Option<(usize, &str)> {
+    let quotes: &[char] = match language {
+        Language::Rust | Language::Go => &['"'],
+        Language::Python | Language::JavaScript => &['"', '\''],
+    };
+    let open = line.find(quotes)?;
+    let quote = line.get(open..)?.chars().next()?;
+    let inside = line.get(open + 1..)?;
+    let end = inside.find(quote)?;
+    let text = inside.get(..end)?;
+    let plain = !text.is_empty() && !text.ends_with('\\') && !text.contains('{');
+    plain.then_some((open + 1, text))
+}
+
+/// Of `suspects`, those that failed in `mutated` and not before.
+pub fn noticing<'s>(
+    suspects: &'s [String],
+    before: &Observed,
+    mutated: &Observed,
+) -> Vec<&'s String> {
+    let failed = |observed: &Observed, name: &str| {
+        let mut failed = observed.failed.iter();
+        failed.any(|test| crate::runs::is_test(test, name))
+    };
+    let noticed = |name: &&String| failed(mutated, name) && !failed(before, name);
+    suspects.iter().filter(noticed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(language: Language, line: &str) -> Option<String> {
+        changed(language, line).map(|(_, line)| line)
+    }
+
+    #[test]
+    fn each_line_gets_the_first_change_it_allows() {
+        use Language::{Go, JavaScript, Python, Rust};
+        for (language, line, want) in [
+            (Rust, "if a == b {", Some("if a != b {")),
+            (Rust, "if a <= b && c {", Some("if a > b && c {")),
+            (Rust, "fn f() -> u32 {", None),
+            (Rust, "    a + 1", Some("    a - 1")),
+            (Rust, "    true", Some("    false")),
+            (Rust, "    7", Some("    8")),
+            (Rust, "let x: u32 = v1;", None),
+            (Rust, "    \"a == b\"", Some("    \"a == b~\"")),
+            (Rust, "// a == b", None),
+            (Rust, "x => y,", None),
+            (Rust, "a >> 2", Some("a >> 3")),
+            (Python, "    return a and b", Some("    return a or b")),
+            (
+                Python,
+                "    return 'no'  # a == b",
+                Some("    return 'no~'  # a == b"),
+            ),
+            (JavaScript, "return a === b;", None),
+            (JavaScript, "return a < b;", Some("return a >= b;")),
+            (Go, "\treturn a * b", Some("\treturn a + b")),
+            (Go, "import \"fmt\"", None),
+        ] {
+            assert_eq!(one(language, line).as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn mutants_are_spread_and_change_one_line_each() {
+        let text = "a + b\n".repeat(20);
+        let lines: BTreeSet<u32> = (1..=20).collect();
+        let found = mutants(Language::Rust, "src/a.rs", &text, &lines, 4);
+        let at: Vec<u32> = found.iter().map(|mutant| mutant.line).collect();
+        assert_eq!(at, [1, 6, 11, 16]);
+        for mutant in &found {
+            let differing = text
+                .lines()
+                .zip(mutant.text.lines())
+                .filter(|(a, b)| a != b);
+            assert_eq!(differing.count(), 1);
+            assert_eq!(mutant.text.lines().count(), 20);
+        }
+        let few: BTreeSet<u32> = [3].into();
+        assert_eq!(mutants(Language::Rust, "a", &text, &few, 4).len(), 1);
+        assert_eq!(mutants(Language::Rust, "a", "", &few, 4), []);
+    }
+}

@@ -1,0 +1,306 @@
+//! Which tests a file holds, by its text.
+//!
+//! Rust is parsed; the others are read by the shape their frameworks prescribe. A test that is not
+//! found here is simply not known to be new; what its run shows still counts.
+
+use quote::ToTokens as _;
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use syn::{Attribute, Item};
+
+/// A language whose tests are known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Rust.
+    Rust,
+    /// Python.
+    Python,
+    /// JavaScript and TypeScript.
+    JavaScript,
+    /// Go.
+    Go,
+}
+
+impl Language {
+    /// The language of the file `path`, by its name.
+    pub fn of(path: &str) -> Option<Self> {
+        let (_, end) = path.rsplit('/').next()?.rsplit_once('.')?;
+        match end {
+            "rs" => Some(Self::Rust),
+            "py" => Some(Self::Python),
+            "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx" => Some(Self::JavaScript),
+            "go" => Some(Self::Go),
+            _ => None,
+        }
+    }
+}
+
+/// One test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestItem {
+    /// Its name, without what it stands in.
+    pub name: String,
+    /// Its text.
+    pub body: String,
+    /// Whether something in it could make it fail.
+    pub asserts: bool,
+}
+
+/// The tests in `text`.
+pub fn tests_of(language: Language, text: &str) -> Vec<TestItem> {
+    match language {
+        Language::Rust => rust(text),
+        Language::Python => python(text),
+        Language::JavaScript => by_start(text, &JAVASCRIPT, JAVASCRIPT_WORDS),
+        Language::Go => by_start(text, &GO, GO_WORDS),
+    }
+}
+
+/// The tests of `new` that `old` does not hold, or holds otherwise.
+pub fn new_tests(language: Language, old: Option<&str>, new: &str) -> Vec<TestItem> {
+    let before = old.map(|old| tests_of(language, old)).unwrap_or_default();
+    let before: BTreeMap<String, String> = before
+        .into_iter()
+        .map(|test| (test.name, test.body))
+        .collect();
+    let mut found = tests_of(language, new);
+    found.retain(|test| before.get(&test.name) != Some(&test.body));
+    found
+}
+
+const RUST_WORDS: &[&str] = &[
+    "assert",
+    "panic !",
+    "unreachable !",
+    "unwrap",
+    "expect",
+    "should_panic",
+    "?",
+    "Err",
+    "todo !",
+    "unimplemented !",
+];
+const PYTHON_WORDS: &[&str] = &["assert", "raises", "fail(", "raise "];
+const JAVASCRIPT_WORDS: &[&str] = &[
+    "assert",
+    "expect(",
+    "throw",
+    "t.is",
+    "t.deepEqual",
+    "t.true",
+    "t.false",
+    "t.equal",
+    "should",
+    "rejects",
+];
+const GO_WORDS: &[&str] = &[".Error", ".Fatal", ".Fail", "assert.", "require.", "panic("];
+
+/// Assertions about nothing but literals, which hold whatever the product does.
+static HOLLOW: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let literal = r#"(?:true|True|!\s*false|not False|-?\d[\w.]*|"[^"]*"|'[^']*')"#;
+    let compared = format!(r"{literal}(?:\s*(?:,|==|===|is)\s*{literal})*");
+    Regex::new(&format!(
+        r"(?:debug_)?(?:self\.)?assert[\w.]*\s*!?\s*\(\s*{compared}\s*,?\s*\)|\bassert\s+{compared}\s*(?:$|[;\n])"
+    ))
+    .ok()
+});
+
+fn asserts(body: &str, words: &[&str]) -> bool {
+    let kept = match HOLLOW.as_ref() {
+        Some(hollow) => hollow.replace_all(body, ""),
+        None => body.into(),
+    };
+    words.iter().any(|word| kept.contains(word))
+}
+
+fn rust(text: &str) -> Vec<TestItem> {
+    let mut found = Vec::new();
+    if let Ok(file) = syn::parse_file(text) {
+        rust_items(&file.items, &mut found);
+    }
+    found
+}
+
+fn rust_items(items: &[Item], found: &mut Vec<TestItem>) {
+    for item in items {
+        if let Item::Fn(function) = item
+            && function.attrs.iter().any(is_test)
+        {
+            let attributes: String = function
+                .attrs
+                .iter()
+                .map(|attribute| attribute.to_token_stream().to_string())
+                .collect();
+            let body = format!("{attributes} {}", function.block.to_token_stream());
+            found.push(TestItem {
+                name: function.sig.ident.to_string(),
+                asserts: asserts(&body, RUST_WORDS),
+                body,
+            });
+        } else if let Item::Mod(module) = item
+            && let Some((_, items)) = &module.content
+        {
+            rust_items(items, found);
+        }
+    }
+}
+
+/// `#[test]`, `#[tokio::test]` and the like.
+fn is_test(attribute: &Attribute) -> bool {
+    let last = attribute.path().segments.last();
+    last.is_some_and(|segment| segment.ident == "test")
+}
+
+fn python(text: &str) -> Vec<TestItem> {
+    let mut found: Vec<TestItem> = Vec::new();
+    let mut depth = None;
+    for line in text.lines() {
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        let ends = !body.is_empty() && depth.is_some_and(|depth| indent <= depth);
+        if ends {
+            depth = None;
+        }
+        let start = body.strip_prefix("async ").unwrap_or(body);
+        let name = start
+            .strip_prefix("def ")
+            .and_then(|rest| rest.split('(').next())
+            .map(str::trim)
+            .filter(|name| name.starts_with("test"));
+        if let (Some(name), None) = (name, depth) {
+            depth = Some(indent);
+            found.push(TestItem {
+                name: name.to_owned(),
+                body: String::new(),
+                asserts: false,
+            });
+        }
+        if let (Some(_), Some(test)) = (depth, found.last_mut()) {
+            test.body.push_str(body);
+            test.body.push('\n');
+        }
+    }
+    for test in &mut found {
+        test.asserts = asserts(&test.body, PYTHON_WORDS);
+    }
+    found
+}
+
+static JAVASCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r#"(?m)^\s*(?:await\s+)?(?:test|it)(?:\.\w+)?\s*\(\s*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`)"#)
+        .ok()
+});
+static GO: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?m)^func\s+(Test\w*)\s*\(").ok());
+
+/// Tests that begin where `start` matches, each up to the next.
+fn by_start(text: &str, start: &LazyLock<Option<Regex>>, words: &[&str]) -> Vec<TestItem> {
+    let Some(start) = start.as_ref() else {
+        return Vec::new();
+    };
+    let starts: Vec<(usize, String)> = start
+        .captures_iter(text)
+        .filter_map(|found| {
+            let name = found.iter().skip(1).flatten().next()?;
+            Some((found.get(0)?.start(), name.as_str().to_owned()))
+        })
+        .collect();
+    let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
+    let pairs = starts.iter().zip(ends);
+    pairs
+        .map(|((at, name), end)| {
+            let body = text.get(*at..end).unwrap_or_default().trim_end();
+            TestItem {
+                name: name.clone(),
+                body: body.to_owned(),
+                asserts: asserts(body, words),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(language: Language, text: &str) -> Vec<(String, bool)> {
+        let tests = tests_of(language, text).into_iter();
+        tests.map(|test| (test.name, test.asserts)).collect()
+    }
+
+    #[test]
+    fn tests_are_found_and_empty_ones_told_from_real_ones() {
+        let rust = "#[test] fn real() { assert_eq!(add(1, 2), 3); }\n\
+                    #[test] fn empty() {}\n\
+                    #[test] fn hollow() { add(1, 2); assert!(true); assert_eq!(1, 1); }\n\
+                    mod deep { #[tokio::test] async fn waits() { go().await.unwrap(); } }\n\
+                    #[test] #[should_panic] fn dies() { add(1, 2); }\n\
+                    fn helper() { assert!(x) }\n";
+        let python = "def test_real():\n    assert add(1, 2) == 3\n\n\
+                      def test_empty():\n    pass\n\n\
+                      def test_hollow():\n    add(1, 2)\n    assert True\n\n\
+                      class TestX:\n    async def test_method(self):\n        self.assertEqual(add(1, 2), 3)\n\
+                      \ndef helper():\n    assert False\n";
+        let javascript = "test('real', () => { assert.equal(add(1, 2), 3) });\n\
+                          test(\"empty\", () => {});\n  it(`hollow`, () => { add(1, 2); assert(true); });\n";
+        let go = "func TestReal(t *testing.T) {\n if add(1, 2) != 3 { t.Fatal(1) }\n}\n\
+                  func TestEmpty(t *testing.T) {\n add(1, 2)\n}\nfunc helper() {}\n";
+        let named = |pairs: &[(&str, bool)]| -> Vec<(String, bool)> {
+            pairs
+                .iter()
+                .map(|(name, real)| ((*name).to_owned(), *real))
+                .collect()
+        };
+        for (language, text, want) in [
+            (
+                Language::Rust,
+                rust,
+                named(&[
+                    ("real", true),
+                    ("empty", false),
+                    ("hollow", false),
+                    ("waits", true),
+                    ("dies", true),
+                ]),
+            ),
+            (
+                Language::Python,
+                python,
+                named(&[
+                    ("test_real", true),
+                    ("test_empty", false),
+                    ("test_hollow", false),
+                    ("test_method", true),
+                ]),
+            ),
+            (
+                Language::JavaScript,
+                javascript,
+                named(&[("real", true), ("empty", false), ("hollow", false)]),
+            ),
+            (
+                Language::Go,
+                go,
+                named(&[("TestReal", true), ("TestEmpty", false)]),
+            ),
+        ] {
+            assert_eq!(found(language, text), want, "{language:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_is_new_if_it_was_not_there_or_was_another() {
+        let old = "#[test] fn a() { assert!(x()) }\n#[test] fn b() { assert!(x()) }\n";
+        let new =
+            "#[test] fn a() { assert!(x()) }\n#[test] fn b() { assert!(y()) }\n#[test] fn c() {}\n";
+        let names = |old: Option<&str>| -> Vec<String> {
+            let tests = new_tests(Language::Rust, old, new).into_iter();
+            tests.map(|test| test.name).collect()
+        };
+        assert_eq!(names(Some(old)), ["b", "c"]);
+        assert_eq!(names(None), ["a", "b", "c"]);
+        assert_eq!(Language::of("tests/a.test.ts"), Some(Language::JavaScript));
+        assert_eq!(Language::of("tests/data.json"), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! A plugin in its box reaches the kernel by a socket of its own, and is nobody else there.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use airlock_audit::Filter;
+use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome};
+use airlock_wire::{Client, Hello};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use support::{PATIENCE, Place, READS, Served, call};
+
+const SCRIPT: &str = include_str!("plugin.py");
+const MANIFEST: &str = "name: tickets\nversion: 1.0.0\ntype: tool\ncapabilities: [\"filesystem.read.*\", \"sessions.*\"]\nexecution:\n  tier: process\n  protocol: mcp\n  entry: bin/run\n";
+
+/// A served workspace with the plugin installed.
+fn served() -> (Place, Served) {
+    let rule = "  - name: call-tools\n    match: { syscall: tool.call }\n    action: allow\n";
+    let sessions = "  - name: sessions\n    match: { syscall: session.* }\n    action: allow\n";
+    let place = Place::governed(&format!("{READS}{rule}{sessions}"));
+    let source = place.outer.path().join("source");
+    std::fs::create_dir_all(source.join("bin")).unwrap();
+    std::fs::write(source.join("plugin.yaml"), MANIFEST).unwrap();
+    std::fs::write(source.join("bin/run"), SCRIPT).unwrap();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(source.join("bin/run"), executable).unwrap();
+    install(&place.kernel(Lifetime::Command), &source);
+    let served = place.serve();
+    (place, served)
+}
+
+fn install(kernel: &Kernel, source: &Path) {
+    let arguments = json!({ "path": source, "tier": "process" });
+    let call = Call::new("plugin.install", arguments);
+    let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
+        panic!("installing needs no review");
+    };
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).unwrap();
+    let person = kernel.person(&terminal, None).unwrap();
+    kernel.answer(person, &mut asked, true).unwrap();
+    let outcome = kernel.submit(Front::Cli, &call);
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+}
+
+/// What the plugin is told when it asks for `given`.
+fn ask(client: &mut Client, given: &Value) -> Value {
+    let answer = client.call("call", call("tickets.ask", given)).unwrap();
+    let told = &answer["outcome"]["done"]["value"]["value"]["told"];
+    assert!(!told.is_null(), "{answer}");
+    told.clone()
+}
+
+#[test]
+fn what_a_plugin_asks_over_its_socket_takes_the_road_as_that_plugin() {
+    let (place, mut served) = served();
+    let mut client = served.client("agent");
+    let read = |path: &str| json!({ "name": "fs.read", "arguments": { "path": path } });
+    let told = ask(&mut client, &read("a.txt"));
+    assert_eq!(told["outcome"]["done"]["value"]["text"], "a\n", "{told}");
+    // Rules and gates hold for it as for anybody.
+    let told = ask(&mut client, &read("private/key"));
+    assert!(told["outcome"]["denied"].is_object(), "{told}");
+    let write = json!({ "name": "fs.write", "arguments": { "path": "b", "text": "b" } });
+    let told = ask(&mut client, &write);
+    let contributions = &told["outcome"]["denied"]["decision"]["contributions"];
+    assert_eq!(contributions[0]["rule"], "plugin", "{told}");
+    served.end();
+    let kernel = place.kernel(Lifetime::Command);
+    let records = kernel.log().read(Filter::default()).unwrap();
+    let mut entries = records.map(|record| record.unwrap().entry);
+    let read = entries
+        .find(|entry| entry.syscall.as_deref() == Some("fs.read"))
+        .unwrap();
+    let caller = read.caller.unwrap();
+    assert_eq!(caller.plugin.as_str(), "tickets");
+    assert!(
+        caller
+            .sandbox
+            .unwrap()
+            .as_str()
+            .starts_with("plugin-tickets-")
+    );
+    let peer = caller.peer.unwrap();
+    assert_ne!(peer.pid, std::process::id());
+}
+
+#[test]
+fn a_plugin_is_nobody_else_and_has_no_session_but_that_of_its_call() {
+    let (_place, served) = served();
+    let mut client = served.client("cli");
+    let session = client
+        .call("call", call("session.create", &json!({})))
+        .unwrap();
+    let session = session["outcome"]["done"]["value"]["id"].clone();
+    let read = |more: Value| {
+        let mut given = json!({ "name": "fs.read", "arguments": { "path": "a.txt" } });
+        given
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        given
+    };
+    for (case, more, want) in [
+        (
+            "as the person",
+            json!({ "as": "cli" }),
+            "socket of the plugin",
+        ),
+        (
+            "as an agent",
+            json!({ "as": "agent" }),
+            "socket of the plugin",
+        ),
+        (
+            "as another plugin",
+            json!({ "as": "other" }),
+            "socket of the plugin",
+        ),
+        (
+            "in a session of its choice",
+            json!({ "more": { "session": session } }),
+            "within",
+        ),
+        (
+            "as part of another's call",
+            json!({ "within": "made-up" }),
+            "no such call",
+        ),
+        (
+            "with a person's environment",
+            json!({ "more": { "person": { "home": "/", "environment": {} } } }),
+            "within",
+        ),
+        (
+            "ending the kernel",
+            json!({ "method": "kernel.stop" }),
+            "command line",
+        ),
+        ("running a command", json!({ "method": "exec" }), "error"),
+    ] {
+        let told = ask(&mut client, &read(more));
+        let error = told["error"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{case}: {told}"));
+        assert!(error.contains(want) || want == "error", "{case}: {error}");
+    }
+    // In a session, it acts in that one.
+    let given = json!({ "name": "session.show", "arguments": { "session": session } });
+    let mut params = call("tickets.ask", &given);
+    params["session"] = session.clone();
+    let answer = client.call("call", params).unwrap();
+    let told = &answer["outcome"]["done"]["value"]["value"]["told"]["outcome"];
+    assert_eq!(told["done"]["value"]["id"], session, "{answer}");
+}
+
+#[test]
+fn nobody_outside_the_box_gets_in_by_its_socket() {
+    let (_place, served) = served();
+    let mut client = served.client("agent");
+    let read = json!({ "name": "fs.read", "arguments": { "path": "a.txt" } });
+    ask(&mut client, &read);
+    let reach = served.state.join("run/p");
+    let mut sockets = std::fs::read_dir(reach).unwrap().flatten();
+    let socket = sockets.next().unwrap().path().join("kernel.sock");
+    let hello = Hello::new("tickets", "1");
+    assert!(Client::connect(&socket, &hello, PATIENCE).is_err());
+    // A call that names what a plugin serves is refused to everybody else.
+    let mut params = call("fs.read", &json!({ "path": "a.txt" }));
+    params["within"] = json!("x");
+    assert!(client.call("call", params).is_err());
+}
+
+#[test]
+fn with_the_kernel_its_plugins_and_their_sockets_end() {
+    let (_place, mut served) = served();
+    let mut client = served.client("agent");
+    let read = json!({ "name": "fs.read", "arguments": { "path": "a.txt" } });
+    ask(&mut client, &read);
+    drop(client);
+    let reach = served.state.join("run/p");
+    assert_eq!(std::fs::read_dir(&reach).unwrap().count(), 1);
+    served.end();
+    assert_eq!(std::fs::read_dir(&reach).unwrap().count(), 0);
+}

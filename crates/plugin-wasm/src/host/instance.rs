@@ -76,11 +76,14 @@ impl WasmInstance {
         worker: &Arc<Loaded>,
         slot: &Arc<Slot>,
     ) -> Result<(), CallError> {
-        let (callback, worker) = (Arc::clone(&self.callback), Arc::clone(worker));
+        // It does not keep its worker alive: nobody may want the reply by then.
+        let (callback, worker) = (Arc::clone(&self.callback), Arc::downgrade(worker));
         let slot = Arc::clone(slot);
         let submitted = move || {
             let replied = asked.submit(&*callback);
-            worker.link.send(reply(asked.id, &replied));
+            if let Some(worker) = worker.upgrade() {
+                worker.link.send(reply(asked.id, &replied));
+            }
             drop(slot);
         };
         thread::Builder::new()
@@ -256,6 +259,13 @@ impl Instance for WasmInstance {
     fn stop(&self, grace: Duration) {
         self.is_stopped.store(true, SeqCst);
         self.slots.wait_for_all(grace);
+        self.worker().link.kill("it was stopped");
+    }
+}
+
+impl Drop for WasmInstance {
+    fn drop(&mut self) {
+        // At once, also where a syscall's thread is just about to send a reply.
         self.worker().link.kill("it was stopped");
     }
 }

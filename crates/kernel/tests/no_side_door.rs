@@ -171,7 +171,9 @@ fn a_rule_that_denies_a_syscall_stops_it_on_every_front() {
                     || expected(front, tool) == "done"
                     || ACTING.contains(&tool)
                     || tool.starts_with("merge.")
-                    || tool.starts_with("session."),
+                    || tool.starts_with("session.")
+                    || tool.starts_with("phase.")
+                    || tool == "plan.complete",
                 "{front} {tool}: {deciding:?}"
             );
             let entries = of_action(&kernel, &refusal.action);

@@ -160,7 +160,7 @@ fn a_full_file_decodes_to_what_it_says() {
     assert_eq!(
         rule.place,
         Place {
-            line: 86,
+            line: 88,
             column: 5
         }
     );

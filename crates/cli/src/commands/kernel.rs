@@ -188,6 +188,9 @@ fn spawn(global: &Global, place: &Place, arguments: &Arguments) -> io::Result<Ch
     if global.json {
         command.arg("--json");
     }
+    // Many threads that each work a little: with a heap for nearly every one of them, what one gave
+    // back serves no other. Only the allocator reads this, and programs do not inherit it.
+    command.env("MALLOC_ARENA_MAX", "2");
     command.spawn()
 }
 

@@ -44,8 +44,7 @@ pub(crate) enum Arguments {
     },
     /// Let a session change files without a test, after you said so
     #[command(after_help = "Example:
-  airlock session exempt 0192f3a4-7c1e-7000-8000-000000000000 \\
-      --category documentation --reason 'a typo' README.md")]
+  airlock session exempt 0192f3a4-7c1e-7000-8000-000000000000 --category documentation --reason 'a typo' README.md")]
     Exempt {
         /// The session
         id: String,

@@ -47,8 +47,9 @@ pub(crate) fn at_terminal(world: &World, words: &str, typed: Typed<'_>) -> Ran {
     while let Ok(piece) = pieces.recv_timeout(Duration::from_mins(1)) {
         shown.extend(piece);
         // Nobody answers before the question is there.
-        if !asked && String::from_utf8_lossy(&shown).contains("approve") {
-            asked = String::from_utf8_lossy(&shown).ends_with([' ']);
+        let text = String::from_utf8_lossy(&shown);
+        if !asked && (text.ends_with("[y/N] ") || text.ends_with("approve: ")) {
+            asked = true;
             if let (true, Typed::Line(text)) = (asked, typed) {
                 writeln!(input, "{text}").unwrap();
             } else if asked {

@@ -124,9 +124,8 @@ impl Desk {
     pub(super) fn closed(&self, pattern: &str) -> Option<&'static str> {
         let current = self.store.current();
         let wanted = Pattern::parse(pattern);
-        let covers = |allowed: &CapabilitySet| {
-            wanted.as_ref().is_ok_and(|wanted| allowed.covers(wanted))
-        };
+        let covers =
+            |allowed: &CapabilitySet| wanted.as_ref().is_ok_and(|wanted| allowed.covers(wanted));
         if !covers(current.workspace_allow()) {
             return Some("workspace");
         }

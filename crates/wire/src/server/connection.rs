@@ -280,7 +280,7 @@ impl<H: Handler> Listening<H> {
 
 /// Calls under way, beyond which none blocks where it was taken: whoever takes over listening then
 /// needs a thread, of which there must be one.
-const FEW: usize = 16;
+const FEW: usize = 2;
 
 impl<H> Inner<H> {
     /// Whether a call may block where it was taken: another thread then takes over.

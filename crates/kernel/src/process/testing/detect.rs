@@ -18,6 +18,10 @@ const MARKS: &[(&str, Framework)] = &[
     ("package.json", Framework::Node),
 ];
 
+/// Python without what it compiled before: that goes by size and seconds, and a change of one
+/// character right after a run would be passed over.
+const PYTHON: &[&str] = &["python3", "-B", "-X", "pycache_prefix=/dev/null/none"];
+
 /// Longest `package.json` that is looked into.
 const MANIFEST_BYTES: u64 = 1024 * 1024;
 
@@ -30,7 +34,7 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
     let mut words: Vec<&str> = match framework {
         Framework::Cargo => vec!["cargo", "test", "--no-fail-fast", "--color=never"],
         Framework::Go => vec!["go", "test", "-v"],
-        Framework::Pytest => vec!["python3", "-m", "pytest", "-v", "--color=no"],
+        Framework::Pytest => [PYTHON, &["-m", "pytest", "-v", "--color=no"]].concat(),
         Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
         Framework::Node => vec!["node", "--test", "--test-reporter=tap"],
     };

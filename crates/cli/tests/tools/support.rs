@@ -139,11 +139,36 @@ fn open(outer: &TempDir, lifetime: Lifetime) -> Kernel {
         }),
     })
     .unwrap()
-    .on(Machine {
-        home: own("home"),
-        own: vec![own("state")],
-        environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+    .on(if own("w/Cargo.toml").exists() {
+        with_cargo(own("state"))
+    } else {
+        Machine {
+            home: own("home"),
+            own: vec![own("state")],
+            environment: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
+        }
     })
+}
+
+/// A machine with the toolchain that built this test, wherever it is.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells its tests where it is in the environment"
+)]
+fn with_cargo(state: PathBuf) -> Machine {
+    let cargo = PathBuf::from(std::env::var_os("CARGO").unwrap());
+    let path = format!("{}:/usr/bin:/bin", cargo.parent().unwrap().display());
+    let mut environment = BTreeMap::from([("PATH".into(), path.into())]);
+    for name in ["CARGO_HOME", "RUSTUP_HOME"] {
+        if let Some(value) = std::env::var_os(name) {
+            environment.insert(name.into(), value);
+        }
+    }
+    Machine {
+        home: std::env::var_os("HOME").unwrap().into(),
+        own: vec![state],
+        environment,
+    }
 }
 
 pub(crate) fn done(outcome: Outcome) -> Done {

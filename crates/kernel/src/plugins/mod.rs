@@ -300,7 +300,7 @@ fn make_private(directory: &Path) -> std::io::Result<()> {
 }
 
 impl Kernel {
-    /// Lets plugins be hosted in other ways than by default, which is MCP servers alone.
+    /// Lets plugins be hosted in other ways than by default, which leaves Wasm out.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn hosting(self, hosting: Hosting) -> Self {

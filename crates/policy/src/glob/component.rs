@@ -16,6 +16,8 @@ pub(crate) enum Component {
     Suffix(Box<str>),
     /// Any name that begins so.
     Prefix(Box<str>),
+    /// Any name that has this in it.
+    Inner(Box<str>),
     /// Anything else.
     Wild(Box<[Piece]>),
 }
@@ -61,6 +63,9 @@ impl Component {
         }
         match pieces.as_slice() {
             [Piece::Run] => return Self::Any,
+            [Piece::Run, inner @ .., Piece::Run] if literal(inner).is_some() => {
+                return Self::Inner(literal(inner).unwrap_or_default());
+            }
             [Piece::Run, rest @ ..] => {
                 if let Some(end) = literal(rest) {
                     return Self::Suffix(end);
@@ -84,9 +89,24 @@ impl Component {
             Self::Any => true,
             Self::Suffix(end) => name.ends_with(&**end),
             Self::Prefix(start) => name.starts_with(&**start),
+            Self::Inner(inner) => holds(name.as_bytes(), inner.as_bytes()),
             Self::Wild(pieces) => wild(pieces, name),
         }
     }
+}
+
+/// Whether `inner` is somewhere in `text`. Paths are short: preparing a search would take longer.
+pub(super) fn holds(mut text: &[u8], inner: &[u8]) -> bool {
+    let Some((first, rest)) = inner.split_first() else {
+        return true;
+    };
+    while let Some(at) = text.iter().position(|byte| byte == first) {
+        text = text.get(at + 1..).unwrap_or_default();
+        if text.starts_with(rest) {
+            return true;
+        }
+    }
+    false
 }
 
 fn literal(pieces: &[Piece]) -> Option<Box<str>> {

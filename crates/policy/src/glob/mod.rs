@@ -15,6 +15,7 @@
 mod component;
 mod error;
 mod leads;
+mod letters;
 
 pub(crate) use component::Component;
 pub use error::GlobError;
@@ -22,6 +23,7 @@ pub use error::GlobError;
 use airlock_core::limits;
 use component::shown;
 use leads::Leads;
+use letters::Letters;
 
 /// What to assume of a path's last component where a glob asks for a directory: nobody looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,8 @@ pub(crate) struct Glob {
     directory: bool,
     /// `**` alone: everything, the root included.
     everything: bool,
+    /// What a path must have to match.
+    needs: Letters,
 }
 
 impl Glob {
@@ -108,11 +112,15 @@ impl Glob {
                 first_anchored = false;
             }
         }
+        let needs = (segments.iter().flatten())
+            .map(Letters::needed_by)
+            .fold(Letters::default(), Letters::and);
         Ok(Self {
             segments,
             anchored: first_anchored,
             directory,
             everything,
+            needs,
         })
     }
 
@@ -120,6 +128,12 @@ impl Glob {
     pub(crate) fn matches(&self, path: PathText<'_>, leaf: Leaf) -> bool {
         if self.everything {
             return true;
+        }
+        // No name has a `/`, so what is in a path is in one of its names.
+        if let ([segment], false, false) = (&*self.segments, self.anchored, self.directory)
+            && let [Component::Inner(inner)] = &**segment
+        {
+            return component::holds(path.as_bytes(), inner.as_bytes());
         }
         let mut names = path.components();
         let mut anchored = self.anchored;
@@ -151,6 +165,7 @@ impl Glob {
                 Component::Any
                 | Component::Suffix(_)
                 | Component::Prefix(_)
+                | Component::Inner(_)
                 | Component::Wild(_) => None,
             })
     }
@@ -207,6 +222,21 @@ impl<'a> PathText<'a> {
     #[inline]
     pub(crate) fn components(self) -> Names<'a> {
         Names(Some(self.0).filter(|text| !text.is_empty()))
+    }
+}
+
+/// A path whose letters were taken stock of, for who asks several lists about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scanned<'a> {
+    path: PathText<'a>,
+    letters: Letters,
+}
+
+impl<'a> Scanned<'a> {
+    #[inline]
+    pub(crate) fn new(path: PathText<'a>) -> Self {
+        let letters = Letters::of(path.as_bytes());
+        Self { path, letters }
     }
 }
 
@@ -279,15 +309,32 @@ impl PathGlobs {
 
     /// Whether an including glob matches and no excluding one does.
     pub(crate) fn matches(&self, path: PathText<'_>, leaf: Leaf) -> bool {
+        // Taking stock of the letters pays only if it spares something.
+        if let [one] = self.includes.as_slice() {
+            return one.matches(path, leaf) && !self.excluded(path, leaf);
+        }
+        self.matches_scanned(Scanned::new(path), leaf)
+    }
+
+    /// The same of a path that was scanned.
+    pub(crate) fn matches_scanned(
+        &self,
+        Scanned { path, letters }: Scanned<'_>,
+        leaf: Leaf,
+    ) -> bool {
         let included = match &self.leads {
             Some(leads) => leads.any(&self.includes, path, leaf),
-            None => self.includes.iter().any(|glob| glob.matches(path, leaf)),
+            None => {
+                let possible = |glob: &Glob| glob.needs.are_in(letters) && glob.matches(path, leaf);
+                self.includes.iter().any(possible)
+            }
         };
-        included
-            && !self
-                .excludes
-                .iter()
-                .any(|glob| glob.matches(path, leaf.opposite()))
+        included && !self.excluded(path, leaf)
+    }
+
+    fn excluded(&self, path: PathText<'_>, leaf: Leaf) -> bool {
+        let mut excludes = self.excludes.iter();
+        excludes.any(|glob| glob.matches(path, leaf.opposite()))
     }
 
     /// How many globs there are.

@@ -40,7 +40,9 @@ impl PathIndex {
                 Some((_, extension)) => self.extensions.entry(extension.into()).or_default(),
                 None => &mut self.always,
             },
-            Some(Component::Any | Component::Prefix(_) | Component::Wild(_)) => &mut self.always,
+            Some(
+                Component::Any | Component::Prefix(_) | Component::Inner(_) | Component::Wild(_),
+            ) => &mut self.always,
         };
         if ids.last() != Some(&id) {
             ids.push(id);

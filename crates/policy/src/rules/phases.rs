@@ -8,7 +8,7 @@
 
 use crate::decision::{Contribution, Layer, Opinion};
 use crate::document::Phases;
-use crate::glob::{GlobError, Leaf, PathGlobs, PathText};
+use crate::glob::{GlobError, Leaf, PathGlobs, PathText, Scanned};
 use crate::rules::built_in::CHANGES;
 use airlock_core::{Phase, Request};
 use std::sync::Arc;
@@ -120,13 +120,13 @@ impl PhaseRules {
     }
 
     fn objection(&self, state: Phase, request: &Request) -> Option<Contribution> {
-        let any = |wrong: &dyn Fn(PathText<'_>) -> bool| {
+        let any = |wrong: &dyn Fn(Scanned<'_>) -> bool| {
             let mut paths = request.paths.iter();
-            paths.any(|path| wrong(PathText::new(path.as_str())))
+            paths.any(|path| wrong(Scanned::new(PathText::new(path.as_str()))))
         };
-        let is_test = |path: PathText<'_>| self.tests.matches(path, Leaf::File);
-        let may_be_test = |path: PathText<'_>| self.tests.matches(path, Leaf::Directory);
-        let is_source = |path: PathText<'_>| self.source.matches(path, Leaf::File);
+        let is_test = |path: Scanned<'_>| self.tests.matches_scanned(path, Leaf::File);
+        let may_be_test = |path: Scanned<'_>| self.tests.matches_scanned(path, Leaf::Directory);
+        let is_source = |path: Scanned<'_>| self.source.matches_scanned(path, Leaf::File);
         let deny = |rule, reason| Some(said(rule, Opinion::Deny, reason));
         match may(state) {
             May::Nothing => {
@@ -136,11 +136,11 @@ impl PhaseRules {
             May::Tests if any(&|path| !is_test(path)) => {
                 deny("phases/tests-first", Arc::clone(&self.only_tests))
             }
-            May::Source if any(&may_be_test) => {
-                let why = format!("tests are read-only in `{state}`");
-                deny("phases/tests-are-read-only", why.into())
-            }
-            May::Source if any(&|path| !is_source(path)) => {
+            May::Source if any(&|path| may_be_test(path) || !is_source(path)) => {
+                if any(&may_be_test) {
+                    let why = format!("tests are read-only in `{state}`");
+                    return deny("phases/tests-are-read-only", why.into());
+                }
                 deny("phases/source-only", Arc::clone(&self.only_source))
             }
             May::Both if any(&|path| !is_test(path) && !is_source(path)) => {

@@ -16,6 +16,7 @@
 
 mod budget;
 mod child;
+mod converse;
 mod hands;
 mod invoke;
 mod output;

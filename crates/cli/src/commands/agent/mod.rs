@@ -12,7 +12,7 @@ mod screen;
 pub(super) mod shown;
 mod slash;
 mod talk;
-pub(super) mod told;
+mod told;
 mod view;
 mod wrap;
 

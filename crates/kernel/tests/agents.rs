@@ -222,10 +222,8 @@ fn an_agent_does_its_task_in_its_own_name_and_session() {
         for entry in &entries {
             let caller = entry.caller.as_ref().unwrap();
             let asks = entry.syscall.as_deref() == Some("model.chat");
-            let name = match front {
-                Front::Cli if !asks => "agent",
-                front => front.as_str(),
-            };
+            let own = front == Front::Cli && !asks;
+            let name = if own { "agent" } else { front.as_str() };
             assert_eq!(caller.plugin.as_str(), name);
             assert_eq!(json!(caller.session), value["session"]);
             assert_eq!(json!(entry.metadata["agent_session"]), value["session"]);
@@ -582,8 +580,9 @@ fn a_step_that_hands_on_a_task_waits_for_a_person_and_goes_on() {
     let world = with_flow(turns);
     let flows = world.kernel.workflows().unwrap();
     let report = flows.run(Front::Cli, "hand", &json!({})).unwrap();
+    let told = format!("{:?}", report.state);
     let RunState::Waiting { step, mut review } = report.state else {
-        panic!("{:?}", report.state);
+        panic!("{told}");
     };
     assert_eq!(
         (step.as_str(), review.request.syscall.name()),
@@ -593,10 +592,10 @@ fn a_step_that_hands_on_a_task_waits_for_a_person_and_goes_on() {
     let report = flows
         .resume(Front::Cli, &report.id, &Resume::default())
         .unwrap();
-    let RunState::Done(outputs) = report.state else {
+    let RunState::Done(outputs) = &report.state else {
         panic!("{:?}", report.state);
     };
-    assert_eq!(outputs, json!({ "said": "looked" }));
+    assert_eq!(outputs, &json!({ "said": "looked" }));
 }
 
 #[test]

@@ -193,8 +193,7 @@ fn attempts(entries: &[Entry]) -> Vec<(&str, &str)> {
     .collect()
 }
 
-const READS: &str = "\
-  - calls: [{ tool: fs.read, arguments: { path: a.txt } }]
+const READS: &str = "  - calls: [{ tool: fs.read, arguments: { path: a.txt } }]
   - expect: { results: [{ tool: fs.read, status: ok, contains: one }] }
     text: it says one
 ";

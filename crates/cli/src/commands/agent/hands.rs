@@ -157,6 +157,15 @@ impl RoadHands {
 
 impl RoadHands {
     fn reviewed_leave(&self, call: &Call, mut review: Box<Review>) -> Result<(), Failure> {
+        if Terminal::open().is_none() {
+            let what = "asking the model needs a person's approval";
+            let mut failure = Failure::new(Kind::NeedsReview, what);
+            for one in review.decision.deciding() {
+                failure = failure.why(format!("gate or rule `{}`: {}", one.rule, one.reason));
+            }
+            let how = review.how_to_answer();
+            return Err(failure.fix(format!("answer in a terminal: {how}")));
+        }
         let what = told::asked(&review);
         self.screen.aside(|| {
             let mut output = Output::new(false);

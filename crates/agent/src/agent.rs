@@ -5,10 +5,10 @@ use crate::catalogue::Catalogue;
 use crate::context::{Context, PinError, Shares};
 use crate::ended::{AgentError, Ended, Outcome};
 use crate::hands::{Asking, Hands, Spent};
-use crate::prompt;
+use crate::prompt::{self, Role};
 use crate::repeats::Repeats;
 use crate::step::Step;
-use airlock_model::{Cancel, Finish, Message, Model, ModelError, Reply, Request, Status};
+use airlock_model::{Cancel, Event, Finish, Message, Model, ModelError, Reply, Request, Status};
 use airlock_sanitise::{Origin, Sanitiser, tag};
 
 /// How often a question is made shorter because the model says that it is too long.
@@ -39,6 +39,9 @@ pub struct Setup {
     pub workspace: String,
     /// What the loop may do by itself.
     pub limits: Limits,
+    /// Who the model is to be, where somebody defined that; a software engineer otherwise, who works
+    /// for the person.
+    pub role: Option<Role>,
 }
 
 /// Whom one run works with.
@@ -57,6 +60,8 @@ pub struct With<'w> {
 #[derive(Debug)]
 pub struct Agent {
     system: String,
+    /// Whose messages it hears.
+    hears: Origin,
     limits: Limits,
     context: Context,
     catalogue: Catalogue,
@@ -74,7 +79,8 @@ impl Agent {
     pub fn new(setup: &Setup, model: &dyn Model) -> Self {
         let counter = model.counter();
         Self {
-            system: prompt::system(&setup.workspace),
+            system: prompt::system(&setup.workspace, setup.role.as_ref()),
+            hears: prompt::hears(setup.role.as_ref()),
             limits: setup.limits,
             context: Context::new(counter),
             catalogue: Catalogue::new(Vec::new(), counter),
@@ -139,11 +145,11 @@ impl Agent {
         }
         if !clean.flags.is_empty() {
             watch(Step::Flagged {
-                origin: Origin::User.to_string(),
+                origin: self.hears.to_string(),
                 places: clean.flags.len(),
             });
         }
-        let text = tag(&clean.text, &Origin::User);
+        let text = tag(&clean.text, &self.hears);
         let said = Message::User { text };
         self.context.add(vec![said], self.shares.exchange());
     }
@@ -151,32 +157,31 @@ impl Agent {
     /// Puts the next question, shorter each time the model says that it is too long.
     fn ask(&mut self, with: &mut With<'_>) -> Result<Reply, AgentError> {
         for attempt in 0.. {
-            let (request, tokens) = self.question(with)?;
+            let (mut request, tokens) = self.question(with)?;
             let model = with.model.name().to_owned();
             let hosts = with.model.hosts();
             let asking = Asking {
                 model: &model,
                 hosts: &hosts,
                 tokens,
+                price: with.model.price(),
             };
-            with.hands.leave(asking).map_err(AgentError::NoLeave)?;
+            let leave = with.hands.leave(asking).map_err(AgentError::NoLeave)?;
+            if let Some(most) = leave.answer {
+                let most = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
+                request.max_output = request.max_output.min(most);
+            }
             self.turns += 1;
-            let spent = Spent {
+            let begun = Spent {
                 turns: 1,
-                tokens: 0,
+                ..Spent::default()
             };
+            with.hands.spend(begun).map_err(AgentError::NoLeave)?;
+            let (answered, spent) = put(&request, &asking, with);
+            // What was spent is counted, whatever came of it.
             with.hands.spend(spent).map_err(AgentError::NoLeave)?;
-            let watch = &mut *with.watch;
-            let mut on_event = |event| watch(Step::Model(event));
-            match with.model.chat(&request, &mut on_event, with.cancel) {
-                Ok(reply) => {
-                    let spent = Spent {
-                        turns: 0,
-                        tokens: reply.usage.total(),
-                    };
-                    with.hands.spend(spent).map_err(AgentError::NoLeave)?;
-                    return Ok(reply);
-                }
+            match answered {
+                Ok(reply) => return Ok(reply),
                 Err(ModelError::ContextLength { .. }) if attempt < SHORTENED => {
                     self.trusted = self.trusted * 3 / 4;
                 }
@@ -281,6 +286,41 @@ impl Agent {
         }
         stopped
     }
+}
+
+/// Puts a question. Of an answer that broke off, what was heard of it is spent.
+fn put(
+    request: &Request,
+    asking: &Asking<'_>,
+    with: &mut With<'_>,
+) -> (Result<Reply, ModelError>, Spent) {
+    let watch = &mut *with.watch;
+    let counter = with.model.counter();
+    let mut heard = 0_u64;
+    let mut on_event = |event: Event| {
+        if let Event::TextDelta { text }
+        | Event::ReasoningDelta { text }
+        | Event::ToolCallDelta { text, .. } = &event
+        {
+            heard = heard.saturating_add(counter.count(text));
+        }
+        watch(Step::Model(event));
+    };
+    let answered = with.model.chat(request, &mut on_event, with.cancel);
+    let (tokens, cost_micros) = match &answered {
+        Ok(reply) => (reply.usage.total(), reply.usage.cost_micros),
+        Err(_) if heard > 0 => {
+            let spent = asking.price.of(asking.tokens, heard);
+            (spent.tokens, spent.cost_micros)
+        }
+        Err(_) => (0, 0),
+    };
+    let spent = Spent {
+        turns: 0,
+        tokens,
+        cost_micros,
+    };
+    (answered, spent)
 }
 
 fn ended(ended: Ended, text: String) -> Outcome {

@@ -1,6 +1,6 @@
 //! What the loop works with: whoever implements this takes calls to the road.
 
-use airlock_model::{Cancel, Status};
+use airlock_model::{Cancel, Price, Status};
 use airlock_sanitise::Origin;
 use serde_json::{Map, Value};
 
@@ -40,6 +40,39 @@ pub struct Asking<'a> {
     pub hosts: &'a [String],
     /// Tokens of the question.
     pub tokens: u64,
+    /// What tokens cost there.
+    pub price: Price,
+}
+
+impl Asking<'_> {
+    /// What the question costs by itself, in millionths.
+    pub fn cost_micros(&self) -> u64 {
+        self.price.of(self.tokens, 0).cost_micros
+    }
+
+    /// The most tokens an answer may take where so many tokens, and so much money, are left for
+    /// both; none: not limited.
+    pub fn answer_within(&self, tokens: Option<u64>, cost_micros: Option<u64>) -> Option<u64> {
+        let by_tokens = tokens.map(|left| left.saturating_sub(self.tokens));
+        let by_cost = cost_micros
+            .filter(|_| self.price.output_micros > 0)
+            .map(|left| {
+                let left = u128::from(left.saturating_sub(self.cost_micros()));
+                let most = left * 1_000_000 / u128::from(self.price.output_micros);
+                u64::try_from(most).unwrap_or(u64::MAX)
+            });
+        match (by_tokens, by_cost) {
+            (Some(tokens), Some(cost)) => Some(tokens.min(cost)),
+            (tokens, cost) => tokens.or(cost),
+        }
+    }
+}
+
+/// Leave to put a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Leave {
+    /// The most tokens the answer may take; none: as many as there is room for.
+    pub answer: Option<u64>,
 }
 
 /// Why a question may not be put.
@@ -61,6 +94,8 @@ pub struct Spent {
     pub turns: u64,
     /// Tokens.
     pub tokens: u64,
+    /// Money, in millionths.
+    pub cost_micros: u64,
 }
 
 /// A pair of hands.
@@ -75,8 +110,44 @@ pub trait Hands: Sync {
     fn phase(&self) -> Option<String>;
 
     /// Whether the question may be put. Recorded before anything is connected to.
-    fn leave(&self, asking: Asking<'_>) -> Result<(), NoLeave>;
+    fn leave(&self, asking: Asking<'_>) -> Result<Leave, NoLeave>;
 
     /// Counts what was spent. Fails where the session may not go on.
     fn spend(&self, spent: Spent) -> Result<(), NoLeave>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_takes_no_more_than_what_the_question_leaves() {
+        let asking = |input_micros, output_micros| Asking {
+            model: "m",
+            hosts: &[],
+            tokens: 1_000,
+            price: Price {
+                input_micros,
+                output_micros,
+            },
+        };
+        let free = asking(0, 0);
+        let dear = asking(1_000_000, 2_000_000);
+        for (asking, tokens, cost, want) in [
+            (&free, None, None, None),
+            (&free, Some(1_500), None, Some(500)),
+            (&free, Some(900), None, Some(0)),
+            (&free, None, Some(1), None),
+            (&dear, None, Some(3_000), Some(1_000)),
+            (&dear, None, Some(999), Some(0)),
+            (&dear, Some(1_500), Some(3_000), Some(500)),
+            (&dear, Some(9_000), Some(3_000), Some(1_000)),
+        ] {
+            assert_eq!(
+                asking.answer_within(tokens, cost),
+                want,
+                "{tokens:?} {cost:?}"
+            );
+        }
+    }
 }

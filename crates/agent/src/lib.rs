@@ -25,5 +25,6 @@ pub use agent::{Agent, Limits, Setup, With};
 pub use catalogue::Catalogue;
 pub use context::{Context, PinError, Shares};
 pub use ended::{AgentError, Ended, Outcome};
-pub use hands::{Asking, Handed, Hands, NoLeave, Spent, Tool};
+pub use hands::{Asking, Handed, Hands, Leave, NoLeave, Spent, Tool};
+pub use prompt::{Role, TASK_ORIGIN};
 pub use step::Step;

@@ -3,14 +3,15 @@
 //! Read from the person's own configuration alone. Keys are named there, never written there: a
 //! variable, a file or a program that says them.
 
+use crate::commands::agent::kept;
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
-use crate::place::variable;
+use crate::place::{Place, variable};
 use airlock_core::closest;
-use airlock_kernel::sanitise_line;
+use airlock_kernel::{Models, NoModel, sanitise_line};
 use airlock_model::{
-    Budget, Clock, Failover, Ledger, Limit, Metered, Model, ModelError, OpenAi, OpenAiSettings,
-    Price, Script, Scripted, Secret,
+    Budget, Cancel, Clock, Counter, Event, Failover, Ledger, Limit, Metered, Model, ModelError,
+    OpenAi, OpenAiSettings, Price, Reply, Request, Script, Scripted, Secret,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -102,6 +103,14 @@ pub(crate) fn choose(
     wanted: Option<&str>,
     kept: &BTreeMap<String, Ledger>,
 ) -> Result<Chosen, Failure> {
+    choose_in(config.models(), wanted, kept)
+}
+
+fn choose_in(
+    models: Option<&str>,
+    wanted: Option<&str>,
+    kept: &BTreeMap<String, Ledger>,
+) -> Result<Chosen, Failure> {
     if let Some(path) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT)) {
         let model = scripted("script", Path::new(path), None)?;
         return Ok(Chosen {
@@ -109,7 +118,7 @@ pub(crate) fn choose(
             ledgers: Ledgers::new(),
         });
     }
-    let entries = entries(config)?;
+    let entries = entries(models)?;
     let picked: Vec<&Entry> = match wanted {
         Some(wanted) => vec![named(&entries, wanted)?],
         None => first(&entries)?,
@@ -129,16 +138,104 @@ pub(crate) fn choose(
     })
 }
 
+/// The configured models, for the agents that a kernel runs: each task asks with fresh keys, and
+/// what it spends counts in budgets of hours and days.
+pub(crate) struct Configured {
+    models: Option<String>,
+    place: Place,
+}
+
+impl Configured {
+    pub(crate) fn new(config: &Config, place: &Place) -> Self {
+        Self {
+            models: config.models().map(str::to_owned),
+            place: place.clone(),
+        }
+    }
+}
+
+/// The name by which a definition means the first configured model.
+const FIRST: &str = "default";
+
+impl Models for Configured {
+    fn find(&self, name: &str) -> Result<Arc<dyn Model>, NoModel> {
+        let none = |failure: Failure| {
+            let mut what = failure.what().to_owned();
+            for why in failure.reasons() {
+                what = format!("{what}: {why}");
+            }
+            NoModel {
+                what,
+                fix: failure.fixes().next().map(str::to_owned),
+            }
+        };
+        // A definition names a model, never a file.
+        if name.starts_with(SCRIPT) {
+            let what = format!("`{}` is no model's name", sanitise_line(name, 60));
+            return Err(NoModel { what, fix: None });
+        }
+        let models = self.models.as_deref();
+        let named = entries(models).map_err(none)?;
+        let first = name == FIRST && !named.iter().any(|entry| entry.name == FIRST);
+        let kept = kept::load(&self.place);
+        let wanted = (!first).then_some(name);
+        let chosen = choose_in(models, wanted, &kept).map_err(none)?;
+        Ok(Arc::new(Kept {
+            chosen,
+            place: self.place.clone(),
+        }))
+    }
+}
+
+/// A model whose spending is kept after each question.
+struct Kept {
+    chosen: Chosen,
+    place: Place,
+}
+
+impl Model for Kept {
+    fn name(&self) -> &str {
+        self.chosen.model.name()
+    }
+
+    fn chat(
+        &self,
+        request: &Request,
+        on_event: &mut dyn FnMut(Event),
+        cancel: &Cancel,
+    ) -> Result<Reply, ModelError> {
+        let answered = self.chosen.model.chat(request, on_event, cancel);
+        kept::store(&self.place, &self.chosen.ledgers);
+        answered
+    }
+
+    fn counter(&self) -> Counter {
+        self.chosen.model.counter()
+    }
+
+    fn window(&self) -> u32 {
+        self.chosen.model.window()
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.chosen.model.hosts()
+    }
+
+    fn price(&self) -> Price {
+        self.chosen.model.price()
+    }
+}
+
 /// The names of the configured models.
 pub(crate) fn names(config: &Config) -> Result<Vec<String>, Failure> {
-    Ok(entries(config)?
+    Ok(entries(config.models())?
         .into_iter()
         .map(|entry| entry.name)
         .collect())
 }
 
-fn entries(config: &Config) -> Result<Vec<Entry>, Failure> {
-    let Some(text) = config.models() else {
+fn entries(models: Option<&str>) -> Result<Vec<Entry>, Failure> {
+    let Some(text) = models else {
         return Ok(Vec::new());
     };
     let block: Block = serde_saphyr::from_str(text).map_err(|error| {

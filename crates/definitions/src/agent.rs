@@ -1,14 +1,15 @@
 //! Agents: who a model is to be, with which tools, for how much.
 
 use airlock_core::Span;
-use airlock_yaml::{DefinitionError, Mapping, Names, Node, Problems, code, documents, read, text};
-use serde::Serialize;
+use airlock_yaml::{
+    DefinitionError, Mapping, Names, Node, Problems, Schema, code, documents, read, text,
+};
 
 /// Longest system part.
 const SYSTEM_CHARS: usize = 32_000;
 
 /// A named agent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Agent {
     /// Its name.
     pub name: String,
@@ -24,10 +25,12 @@ pub struct Agent {
     pub tools: Vec<String>,
     /// What it may spend.
     pub budget: Budget,
+    /// What its answer has to be; none: text.
+    pub output: Option<Schema>,
 }
 
 /// What an agent may spend; what is absent is the session's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Turns.
     pub turns: Option<u32>,
@@ -105,6 +108,9 @@ fn parse(node: &Node, problems: &mut Problems) -> Option<Agent> {
     let budget = fields
         .get("budget")
         .map_or(Some(Budget::default()), |node| budget(node, problems));
+    let output = fields
+        .get("output")
+        .map(|node| Schema::parse(node, problems));
     fields.close(problems);
     format?;
     Some(Agent {
@@ -115,6 +121,7 @@ fn parse(node: &Node, problems: &mut Problems) -> Option<Agent> {
         system: system?,
         tools,
         budget: budget?,
+        output: output.map_or(Some(None), |schema| schema.map(Some))?,
     })
 }
 

@@ -62,7 +62,8 @@ impl Kernel {
         decision: &mut Decision,
     ) -> GateFacts {
         let mut facts = GateFacts {
-            host_granted: false,
+            // To hand on a task reaches nobody: each question is decided on by itself, with its host.
+            host_granted: request.tool.as_deref() == Some("agent.invoke"),
             sensitive_path: false,
             over_budget: false,
             first_use: false,
@@ -70,6 +71,10 @@ impl Kernel {
         let gated = decision.verdict != Verdict::Deny && is_gated(scene, request);
         if let Some(session) = scene.session.filter(|_| gated) {
             raise_for(session, request, decision, &mut facts);
+        }
+        let asks = decision.verdict != Verdict::Deny && is_question(request);
+        if let Some(session) = scene.session.filter(|_| asks) {
+            raise_for_question(session, request, decision, &mut facts);
         }
         // Most requests need no review, and do not pay for matching their paths once more.
         facts.sensitive_path = decision.verdict == Verdict::RequireReview
@@ -157,7 +162,32 @@ impl Kernel {
 /// is what a session says about itself.
 pub(crate) fn is_gated(scene: Scene<'_>, request: &Request) -> bool {
     let own = ["session", "phase", "plan"].contains(&request.syscall.area());
-    scene.front != Front::Cli && !own
+    scene.front != Front::Cli && !own && !is_question(request)
+}
+
+/// Whether it is leave to ask a model. Its gate holds for everybody: what a question costs is spent
+/// by the session, whoever drives it.
+fn is_question(request: &Request) -> bool {
+    request.tool.as_deref() == Some("model.chat")
+}
+
+/// The gate of a question that the budget of `session` does not cover. Its tool calls are not
+/// looked at: a question begins a turn.
+fn raise_for_question(
+    session: &Session,
+    request: &Request,
+    decision: &mut Decision,
+    facts: &mut GateFacts,
+) {
+    let amount = |name: &str| {
+        let amount = request.arguments.get(name);
+        amount.and_then(serde_json::Value::as_u64).unwrap_or(0)
+    };
+    let over = session.exceeded_by_question(amount("tokens"), amount("cost_micros"));
+    if let Some(over) = over {
+        facts.over_budget = true;
+        raise(decision, Gate::Budget, &over);
+    }
 }
 
 /// The gates that `session` itself raises.

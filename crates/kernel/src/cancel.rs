@@ -50,6 +50,11 @@ impl Cancel {
         self.taken_back.load(Ordering::SeqCst)
     }
 
+    /// Whether both take back the same call.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.taken_back, &other.taken_back)
+    }
+
     /// Runs `call`, which [`Cancel::cancel`] then takes back.
     pub fn cover<T>(&self, call: impl FnOnce() -> T) -> T {
         /// Puts back what covered the thread before, also when the call panics.

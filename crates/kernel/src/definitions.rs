@@ -89,12 +89,25 @@ pub struct WorkflowEntry {
     pub digest: Digest,
 }
 
+/// An agent.
+#[derive(Debug, Clone)]
+pub struct AgentEntry {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// The file.
+    pub file: String,
+    /// Where it comes from.
+    pub origin: DefinedBy,
+    /// The digest of its text.
+    pub digest: Digest,
+}
+
 /// Everything there is.
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
     pub(crate) adapters: Vec<AdapterEntry>,
     pub(crate) workflows: Vec<WorkflowEntry>,
-    agents: Vec<Agent>,
+    agents: Vec<AgentEntry>,
     pub(crate) problems: Vec<DefinitionProblem>,
 }
 
@@ -115,7 +128,7 @@ impl Definitions {
             all.workflow(source);
         }
         for source in all.sources("agents", own, policy) {
-            all.agent(&source);
+            all.agent(source);
         }
         all
     }
@@ -138,8 +151,13 @@ impl Definitions {
     }
 
     /// The agents.
-    pub fn agents(&self) -> &[Agent] {
+    pub fn agents(&self) -> &[AgentEntry] {
         &self.agents
+    }
+
+    /// The agent called `name`.
+    pub fn agent_named(&self, name: &str) -> Option<&AgentEntry> {
+        self.agents.iter().find(|entry| entry.agent.name == name)
     }
 
     /// What is not used, and why.
@@ -256,15 +274,21 @@ impl Definitions {
         });
     }
 
-    fn agent(&mut self, source: &Source) {
-        match Agent::read(&source.bytes) {
-            Ok(agent) if self.agents.iter().any(|known| known.name == agent.name) => {
-                let what = format!("there is an agent called `{}` already", agent.name);
-                self.problem(&source.file, what, "give it another `name`");
-            }
-            Ok(agent) => self.agents.push(agent),
-            Err(error) => self.broken(source, error),
+    fn agent(&mut self, source: Source) {
+        let agent = match Agent::read(&source.bytes) {
+            Ok(agent) => agent,
+            Err(error) => return self.broken(&source, error),
+        };
+        if let Some(known) = self.agent_named(&agent.name) {
+            let what = format!("`{}` is called `{}` already", known.file, agent.name);
+            return self.problem(&source.file, what, "give it another `name`");
         }
+        self.agents.push(AgentEntry {
+            digest: Digest::of(&source.bytes),
+            agent: Arc::new(agent),
+            file: source.file,
+            origin: source.origin,
+        });
     }
 }
 

@@ -4,12 +4,14 @@
 //! only a person may do - change policy, trust files, answer approvals - is granted to the command
 //! line alone.
 
+use crate::agents::AgentCaller;
 use crate::process::Machine;
 use airlock_core::SandboxId;
 use airlock_core::{
     Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
 };
 use std::fmt;
+use std::sync::Arc;
 
 /// Where a call comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +93,8 @@ pub struct Whence {
     pub plugin: Option<PluginName>,
     /// The home and the environment of the person who asks; absent: the kernel's own.
     pub machine: Option<Machine>,
+    /// The agent that asks, where the kernel's own loop drives it.
+    pub agent: Option<Arc<AgentCaller>>,
 }
 
 /// What the operating system says of this process, taken once at start.

@@ -4,6 +4,7 @@
 //! are this type and this road.
 
 use crate::adapters;
+use crate::agents::{self, Agents};
 use crate::clock::Clock;
 use crate::control;
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
@@ -103,6 +104,7 @@ pub struct Kernel {
     store: Arc<PolicyStore>,
     enforcer: Arc<Enforcer>,
     plugins: Arc<Plugins>,
+    agents: Arc<Agents>,
     hold: Arc<StateHold>,
     tokens: TokenAuthority,
     state_home: PathBuf,
@@ -154,12 +156,15 @@ impl Kernel {
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
+        let agents = Arc::new(Agents::default());
+        agents::register(&mut registry, &agents);
         let plugins = Plugins::new(&config.state_home, &store, &enforcer);
         plugins.register(&mut registry);
         let kernel = Self {
             store,
             enforcer,
             plugins,
+            agents,
             hold,
             tokens: TokenAuthority::new(rand::random()),
             state_home: config.state_home,
@@ -210,6 +215,7 @@ impl Kernel {
     #[must_use]
     pub fn defining(mut self, own: &OwnDefinitions) -> Self {
         self.definitions = Definitions::load(own, &self.store.current());
+        self.agents.define(self.definitions.agents());
         let worker = self.file_worker.as_ref();
         let (registry, store) = (&mut self.registry, &self.store);
         adapters::register(registry, &mut self.definitions, own, store, worker);
@@ -218,12 +224,17 @@ impl Kernel {
 
     /// Whether what a workflow was read from is still approved.
     pub(crate) fn is_approved(&self, entry: &WorkflowEntry) -> bool {
-        match entry.origin {
+        self.still_stands(entry.origin, &entry.file, entry.digest)
+    }
+
+    /// Whether a definition that was read from `file` is still the person's own or approved.
+    pub(crate) fn still_stands(&self, origin: DefinedBy, file: &str, digest: Digest) -> bool {
+        match origin {
             DefinedBy::User => true,
             DefinedBy::Workspace => {
                 let current = self.store.current();
                 let mut files = current.definitions().iter();
-                files.any(|(path, bytes)| *path == entry.file && Digest::of(bytes) == entry.digest)
+                files.any(|(path, bytes)| *path == file && Digest::of(bytes) == digest)
             }
         }
     }
@@ -300,6 +311,10 @@ impl Kernel {
 
     pub(crate) fn plugins(&self) -> &Arc<Plugins> {
         &self.plugins
+    }
+
+    pub(crate) fn agents(&self) -> &Agents {
+        &self.agents
     }
 
     /// A fresh name for one action.

@@ -6,6 +6,7 @@
 //! Programs run in sandboxes, against a stage.
 
 mod adapters;
+mod agents;
 mod approvals;
 mod asking;
 mod beneath;
@@ -33,6 +34,7 @@ mod upkeep;
 mod workflows;
 mod workspace;
 
+pub use agents::{AgentCaller, Models, NoModel, handed, handed_pending, is_agents_work};
 pub use approvals::{AnswerFailure, Answering};
 #[cfg(target_os = "linux")]
 pub use beneath::Staged;
@@ -40,7 +42,8 @@ pub use beneath::{OpenError, Root, RootError};
 pub use cancel::Cancel;
 pub use clock::Clock;
 pub use definitions::{
-    AdapterEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions, WorkflowEntry,
+    AdapterEntry, AgentEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions,
+    WorkflowEntry,
 };
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worker};
 pub use fronts::{Front, Whence};

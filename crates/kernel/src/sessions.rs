@@ -3,6 +3,7 @@
 use crate::kernel::Kernel;
 use crate::road::Call;
 use airlock_core::{Caller, SessionId};
+use airlock_policy::approval::BudgetLeft;
 use airlock_state::{Owner, Session, SessionState, Spent, StateError};
 
 /// Why a call cannot act in the session it names.
@@ -93,6 +94,12 @@ impl Kernel {
     pub fn spend(&self, id: &SessionId, spent: Spent) -> Result<Option<Session>, StateError> {
         let now = self.clock().now();
         self.state()?.charge(&self.owner(), id, spent, None, now)
+    }
+
+    /// What is left to the session `id`; none if there is none.
+    pub fn left(&self, id: &SessionId) -> Result<Option<BudgetLeft>, StateError> {
+        let found = self.state()?.session(&self.owner(), id)?;
+        Ok(found.map(|session| session.left()))
     }
 
     fn charge(

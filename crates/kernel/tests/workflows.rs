@@ -283,7 +283,7 @@ fn agents_cannot_ask_in_the_name_of_a_workflow() {
 }
 
 #[test]
-fn an_agent_is_decided_and_then_unavailable() {
+fn an_agent_is_decided_on_before_it_is_looked_for() {
     let text = flow(
         "hand",
         "steps: [{ id: hand, invoke_agent: { agent: reviewer, task: look } }]\n",
@@ -292,7 +292,7 @@ fn an_agent_is_decided_and_then_unavailable() {
     let kernel = open(&place);
     assert_eq!(
         failure(&run(&kernel, "hand", &json!({}))).1,
-        "tool_unavailable"
+        "unknown_agent"
     );
     let entries = support::records(&kernel);
     assert!(entries.iter().any(

@@ -3,6 +3,7 @@
 //! Who failed rests for a while that grows with each failure, so that a dead server does not delay
 //! every question; if all of them rest, the one that rests least is asked anyway.
 
+use crate::budget::Price;
 use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::error::ModelError;
@@ -160,6 +161,15 @@ impl Model for Failover {
             .iter()
             .flat_map(|model| model.hosts())
             .collect()
+    }
+
+    /// That of the dearest: any of them may be the one that answers.
+    fn price(&self) -> Price {
+        let prices = self.members.iter().map(|model| model.price());
+        prices.fold(Price::default(), |most, one| Price {
+            input_micros: most.input_micros.max(one.input_micros),
+            output_micros: most.output_micros.max(one.output_micros),
+        })
     }
 }
 

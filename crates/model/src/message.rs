@@ -164,6 +164,17 @@ pub struct Usage {
     pub output: u64,
     /// Whether the provider did not say, and this is counted here.
     pub estimated: bool,
+    /// What that costs, in millionths; nothing where no price is known.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub cost_micros: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands the field over like this"
+)]
+const fn is_nothing(amount: &u64) -> bool {
+    *amount == 0
 }
 
 impl Usage {

@@ -47,6 +47,14 @@ impl Metered {
     fn spent(&self, usage: Usage) -> Spending {
         self.price.of(usage.input, usage.output)
     }
+
+    /// The same with what it costs.
+    fn priced(&self, usage: Usage) -> Usage {
+        Usage {
+            cost_micros: self.spent(usage).cost_micros,
+            ..usage
+        }
+    }
 }
 
 impl Model for Metered {
@@ -77,10 +85,19 @@ impl Model for Metered {
                 {
                     heard = heard.saturating_add(counter.count(text));
                 }
-                on_event(event);
+                if let Event::Usage { usage } = event {
+                    let usage = self.priced(usage);
+                    on_event(Event::Usage { usage });
+                } else {
+                    on_event(event);
+                }
             },
             cancel,
         );
+        let answered = answered.map(|mut reply| {
+            reply.usage = self.priced(reply.usage);
+            reply
+        });
         let spent = match &answered {
             Ok(reply) => self.spent(reply.usage),
             Err(_) if heard > 0 => self.price.of(input, heard),
@@ -100,6 +117,10 @@ impl Model for Metered {
 
     fn hosts(&self) -> Vec<String> {
         self.model.hosts()
+    }
+
+    fn price(&self) -> Price {
+        self.price
     }
 }
 
@@ -153,5 +174,46 @@ impl Counter {
     /// The tokens of one message.
     pub fn message(self, one: &Message) -> u64 {
         message(self, one)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Script, Scripted};
+
+    #[test]
+    fn what_an_answer_costs_is_told_with_it() {
+        let script = "version: 1\nturns: [{ text: hello there }]\n";
+        let model = Scripted::new("m", Script::parse(script).unwrap());
+        let price = Price {
+            input_micros: 2_000_000,
+            output_micros: 8_000_000,
+        };
+        let metered = Metered::new(
+            Arc::new(model),
+            price,
+            Budget::default(),
+            Arc::default(),
+            Clock::system(),
+        );
+        let mut told = None;
+        let mut hear = |event| {
+            if let Event::Usage { usage } = event {
+                told = Some(usage);
+            }
+        };
+        let reply = metered
+            .chat(&Request::default(), &mut hear, &Cancel::new())
+            .unwrap();
+        let Usage { input, output, .. } = reply.usage;
+        assert!(input > 0 && output > 0);
+        assert_eq!(reply.usage.cost_micros, 2 * input + 8 * output);
+        assert_eq!(told, Some(reply.usage));
+        assert_eq!(
+            metered.ledger().session().cost_micros,
+            reply.usage.cost_micros
+        );
+        assert_eq!(metered.price(), price);
     }
 }

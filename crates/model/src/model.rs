@@ -1,5 +1,6 @@
 //! What every provider offers.
 
+use crate::budget::Price;
 use crate::cancel::Cancel;
 use crate::error::ModelError;
 use crate::message::{Event, Reply, Request};
@@ -27,4 +28,9 @@ pub trait Model: Send + Sync {
 
     /// The hosts it connects to; none for one that connects to nothing.
     fn hosts(&self) -> Vec<String>;
+
+    /// What its tokens cost; nothing where that is not known.
+    fn price(&self) -> Price {
+        Price::default()
+    }
 }

@@ -299,6 +299,7 @@ impl Turn {
                 input: counter.question(request),
                 output: counter.message(&said),
                 estimated: true,
+                ..Usage::default()
             },
             model: model.to_owned(),
         }

@@ -134,6 +134,7 @@ impl Identity {
             sandbox,
             plugin,
             machine,
+            agent: None,
         }
     }
 }

@@ -127,6 +127,10 @@ pub struct Used {
 /// One amount that is spent. A turn begins the count of its calls anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
+    /// Whether an agent that works for the session spent it: its turns count, and begin no turn of
+    /// the session's own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_child: bool,
     /// Tool calls.
     pub calls: u64,
     /// Turns.
@@ -148,6 +152,12 @@ pub struct Session {
     pub workspace: WorkspaceId,
     /// What it is about.
     pub title: Option<String>,
+    /// The agent whose session it is, where it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The session it works for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
     /// How strictly it is held to the test-first discipline.
     pub mode: Mode,
     /// Where it stands in it.
@@ -211,6 +221,36 @@ impl Session {
         .find_map(|(over, what)| over.then_some(what))
     }
 
+    /// What one more question to a model would go beyond, in words, if it takes `tokens` and costs
+    /// `cost_micros` without its answer; none: the budget covers it.
+    pub fn exceeded_by_question(&self, tokens: u64, cost_micros: u64) -> Option<String> {
+        let left = self.left();
+        let used_up = |what: &str| Some(format!("the {what} of this session are used up"));
+        // A question begins a turn, and an answer takes something, too.
+        if left.turns == Some(0) {
+            return used_up("turns");
+        }
+        match left.tokens {
+            Some(0) => return used_up("tokens"),
+            Some(left) if tokens >= left => {
+                let what = format!("the question takes {tokens} tokens, and {left} are left");
+                return Some(what);
+            }
+            Some(_) | None => {}
+        }
+        match left.cost_micros {
+            Some(0) => return Some("the cost of this session is used up".to_owned()),
+            Some(left) if cost_micros >= left => {
+                return Some(format!(
+                    "the question costs {cost_micros} millionths, and {left} are left"
+                ));
+            }
+            Some(_) | None => {}
+        }
+        let over = left.time.is_some_and(|left| left.as_millis() == 0);
+        over.then(|| "the time of this session is used up".to_owned())
+    }
+
     /// Counts what was spent at `now`.
     pub(crate) fn spend(&mut self, spent: Spent, tool: Option<&str>, now: Timestamp) {
         let pause = now
@@ -221,7 +261,9 @@ impl Session {
         used.time_micros = used.time_micros.saturating_add(pause.unsigned_abs());
         if spent.turns > 0 {
             used.turns = used.turns.saturating_add(spent.turns);
-            used.calls = 0;
+            if !spent.by_child {
+                used.calls = 0;
+            }
         }
         used.calls = used.calls.saturating_add(spent.calls);
         used.total_calls = used.total_calls.saturating_add(spent.calls);
@@ -246,6 +288,10 @@ pub struct NewSession {
     pub workspace: WorkspaceId,
     /// What it is about.
     pub title: Option<String>,
+    /// The agent whose session it is, where it is one's.
+    pub agent: Option<String>,
+    /// The session it works for.
+    pub parent: Option<SessionId>,
     /// Its mode.
     pub mode: Mode,
     /// Whether it is held to the test-first discipline.
@@ -274,6 +320,8 @@ impl State {
             owner: new.owner,
             workspace: new.workspace,
             title: new.title,
+            agent: new.agent,
+            parent: new.parent,
             mode: new.mode,
             phase: Phase::Idle,
             progress: new.disciplined.then(Box::default),

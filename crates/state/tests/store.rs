@@ -19,6 +19,7 @@ const CALL: Spent = Spent {
     turns: 0,
     tokens: 0,
     cost_micros: 0,
+    by_child: false,
 };
 
 #[test]

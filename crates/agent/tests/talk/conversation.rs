@@ -52,6 +52,7 @@ impl Model for Keeping {
                 input: 10,
                 output: 1,
                 estimated: false,
+                ..Usage::default()
             },
             model: "keeping".to_owned(),
         })

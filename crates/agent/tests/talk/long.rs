@@ -150,6 +150,7 @@ fn five_hundred_turns_stay_within_every_bound() {
             calls: 8,
             turns: 1_000,
         },
+        role: None,
     };
     let mut agent = Agent::new(&setup, &model);
     agent.pin(PIN).unwrap();

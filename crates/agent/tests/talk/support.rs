@@ -1,8 +1,8 @@
 //! Hands that do what a test says, and a model that says what a test wants.
 
 use airlock_agent::{
-    Agent, AgentError, Asking, Handed, Hands, Limits, NoLeave, Outcome, Setup, Spent, Step, Tool,
-    With,
+    Agent, AgentError, Asking, Handed, Hands, Leave, Limits, NoLeave, Outcome, Setup, Spent, Step,
+    Tool, With,
 };
 use airlock_model::{Cancel, Model, Script, Scripted, Status};
 use airlock_sanitise::Origin;
@@ -74,14 +74,15 @@ impl Hands for Fake {
         self.phase.clone()
     }
 
-    fn leave(&self, _: Asking<'_>) -> Result<(), NoLeave> {
-        self.leave.clone().map_or(Ok(()), Err)
+    fn leave(&self, _: Asking<'_>) -> Result<Leave, NoLeave> {
+        self.leave.clone().map_or(Ok(Leave::default()), Err)
     }
 
     fn spend(&self, spent: Spent) -> Result<(), NoLeave> {
         let mut all = self.spent.lock().unwrap();
         all.turns += spent.turns;
         all.tokens += spent.tokens;
+        all.cost_micros += spent.cost_micros;
         Ok(())
     }
 }
@@ -97,6 +98,7 @@ pub(crate) fn agent(model: &dyn Model) -> Agent {
             calls: 8,
             turns: 20,
         },
+        role: None,
     };
     Agent::new(&setup, model)
 }

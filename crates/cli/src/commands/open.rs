@@ -3,6 +3,7 @@
 use crate::args::{Color, Global};
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
+use crate::models::Configured;
 use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
@@ -13,6 +14,7 @@ use airlock_kernel::{
 };
 use airlock_service::{Door, DoorError, Remote, Settings, Standing};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Opens the kernel of the workspace this command stands in.
@@ -92,7 +94,8 @@ pub(super) fn embedded(
         directory: Some(place.config_home.join("airlock")),
         experimental: config.experimental(),
         certificates: config.certificates()?,
-    });
+    })
+    .asking(Arc::new(Configured::new(config, place)));
     #[cfg(target_os = "linux")]
     let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)

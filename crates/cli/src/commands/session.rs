@@ -198,7 +198,7 @@ fn present(session: &Value, output: &mut Output) {
         }
     };
     for label in [
-        "title", "state", "mode", "phase", "stage", "created", "updated",
+        "title", "agent", "parent", "state", "mode", "phase", "stage", "created", "updated",
     ] {
         put(label, text(session, label));
     }

@@ -336,3 +336,142 @@ fn a_kernel_that_runs_is_used_and_gives_the_same() {
     assert!(status["calls"].as_u64().unwrap() >= 3, "{status}");
     let _ = std::io::stdout().flush();
 }
+
+const REVIEWER: &str = "\
+agent: 1
+name: reviewer
+summary: Reads and comments
+version: 1.0.0
+model: small
+system: You review.
+tools: [fs.read, fs.write, approval.decide]
+budget: { turns: 5, calls_a_turn: 5, wall_time: 1m }
+output: { type: object, required: [fine], properties: { fine: { type: boolean } } }
+";
+
+const REVIEW: &str = r#"
+version: 1
+turns:
+  - expect: { user: look at the readme }
+    calls:
+      - { tool: fs.read, arguments: { path: README.md } }
+      - { tool: fs.read, arguments: { path: .env } }
+  - expect:
+      results:
+        - { tool: fs.read, status: ok, contains: TODO }
+        - { tool: fs.read, status: denied }
+    text: '{"fine": false}'
+"#;
+
+const HAND: &str = "\
+workflow: 1
+name: hand
+summary: Hand it on
+version: 1.0.0
+steps:
+  - { id: look, invoke_agent: { agent: reviewer, task: look at the readme } }
+outputs:
+  fine: { from: '${steps.look.value.output.fine}', schema: { type: boolean } }
+";
+
+/// A person with an agent, a workflow that uses it, and a scripted model.
+fn invoking() -> World {
+    let world = World::governed();
+    let config = world.path("config/airlock");
+    for (name, text) in [
+        ("agents/reviewer.yaml", REVIEWER.to_owned()),
+        ("workflows/hand.yaml", HAND.to_owned()),
+        ("review.yaml", REVIEW.to_owned()),
+        (
+            "config.yaml",
+            format!(
+                "models:\n  - {{ name: small, provider: scripted, script: {} }}\n",
+                config.join("review.yaml").display()
+            ),
+        ),
+    ] {
+        let path = config.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    world
+}
+
+const TASK: &str = r#"{"agent": "reviewer", "task": "look at the readme"}"#;
+
+#[test]
+fn an_agent_is_invoked_by_hand_by_a_workflow_and_over_the_wire() {
+    let world = invoking();
+    let invoke = || {
+        let ran = world.quiet(&["tool", "call", "agent.invoke", TASK, "--json"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let value = ran.json();
+        assert_eq!(value["result"]["output"]["fine"], false, "{ran:?}");
+        let withheld = &value["result"]["withheld_tools"];
+        assert_eq!(withheld, &serde_json::json!(["approval.decide"]), "{ran:?}");
+    };
+    invoke();
+    let ran = world.quiet(&["workflow", "run", "hand"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("\"fine\": false"), "{ran:?}");
+    let served = world.serve();
+    invoke();
+    drop(served);
+    // The policy lets the person ask their models, and nobody else.
+    let ran = world.quiet(&[
+        "tool",
+        "call",
+        "agent.invoke",
+        TASK,
+        "--as",
+        "mcp",
+        "--json",
+    ]);
+    assert_eq!(ran.json()["error"]["kind"], "denied", "{ran:?}");
+    let log = world
+        .quiet(&["audit", "log", "--plugin", "agent", "--json"])
+        .stdout;
+    assert!(log.contains("\"agent\":\"reviewer\""), "{log}");
+}
+
+#[test]
+fn a_session_that_spent_its_tokens_asks_nothing_more() {
+    let world = scripted(SCRIPT);
+    let model = model(&world);
+    let task = "say what it does";
+    let ran = world.quiet(&["run", "--model", &model, "--tokens", "100", task]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.stderr.contains("100 are left"), "{ran:?}");
+    let ran = world.quiet(&["run", "--model", &model, "--tokens", "100000", task]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let sessions = world.quiet(&["session", "list", "--json"]).stdout;
+    assert!(!sessions.is_empty());
+}
+
+#[test]
+fn what_a_model_costs_is_charged_to_the_session() {
+    let provider = Provider::saying("hello");
+    let world = hosted(
+        provider.port,
+        "    price: { input: 1000.0, output: 1000.0 }\n",
+    );
+    let run = |cost: &str| {
+        let mut command = world.command(&["run", "--cost", cost, "greet me"]);
+        command.env("MY_KEY", "k");
+        finished(&mut command)
+    };
+    let ran = run("0.1");
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(provider.asked.lock().unwrap().is_empty());
+    let ran = run("500");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let listed = world.quiet(&["session", "list", "--json"]).stdout;
+    let newest: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let id = newest["id"].as_str().unwrap().to_owned();
+    let shown = world.quiet(&["session", "show", &id, "--json"]).json();
+    let used = &shown["used"];
+    let tokens = used["tokens"].as_u64().unwrap();
+    assert!(tokens > 0, "{shown}");
+    // A thousandth a token, in millionths.
+    assert_eq!(used["cost_micros"], tokens * 1_000, "{shown}");
+}

@@ -361,3 +361,70 @@ fn a_lock_whose_holder_does_not_answer_is_said_with_its_cure() {
     assert!(ran.stderr.contains("airlock kernel stop"), "{ran:?}");
     assert_eq!(ran.stdout, "", "{ran:?}");
 }
+
+/// A person with a scripted model, and an agent `helper` that is told what to do by `script`.
+fn with_helper(rule: &str, script: &str) -> World {
+    let policy = format!("{RUNS}{rule}");
+    let world = trusted(&policy);
+    let config = world.path("config/airlock");
+    std::fs::create_dir_all(config.join("agents")).unwrap();
+    let script_file = config.join("script.yaml");
+    std::fs::write(&script_file, script).unwrap();
+    let models = format!(
+        "models:\n  - {{ name: small, provider: scripted, script: {} }}\n",
+        script_file.display()
+    );
+    std::fs::write(config.join("config.yaml"), models).unwrap();
+    let agent = "agent: 1\nname: helper\nsummary: Helps\nversion: 1.0.0\nmodel: default\n\
+                 system: You help.\ntools: [fs.read]\n";
+    std::fs::write(config.join("agents/helper.yaml"), agent).unwrap();
+    world
+}
+
+const MAY_ASK: &str = "  - { name: ask, match: { plugin: mcp, syscall: model.chat }, action: allow, reason: asking }\n";
+
+#[test]
+fn an_agent_works_for_a_client_where_policy_lets_it_and_ends_with_the_request() {
+    let task = json!({ "agent": "helper", "task": "read it" });
+    let reads = "version: 1\nturns:\n  - calls: [{ tool: fs.read, arguments: { path: README.md } }]\n  - { text: read }\n";
+    let world = with_helper("", reads);
+    let mut client = Client::greeted(&world);
+    client.begin(1, "agent_invoke", &task);
+    let answer = client.receive();
+    assert_eq!(
+        answer["result"]["structuredContent"]["status"], "denied",
+        "{answer}"
+    );
+    client.ended();
+
+    let world = with_helper(MAY_ASK, reads);
+    let mut client = Client::greeted(&world);
+    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    let listed = client.receive().to_string();
+    assert!(listed.contains("helper: Helps"), "{listed}");
+    client.begin(2, "agent_invoke", &task);
+    let answer = client.receive();
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert!(
+        answer.to_string().contains("\"answer\":\"read\""),
+        "{answer}"
+    );
+    client.ended();
+
+    let slow = "version: 1\nturns: [{ text: late, pause_ms: 50000 }]\n";
+    let world = with_helper(MAY_ASK, slow);
+    let mut client = Client::greeted(&world);
+    client.begin(1, "agent_invoke", &task);
+    eventually("the agent works", || {
+        let log = world.quiet(&["audit", "log", "--json", "--plugin", "mcp"]);
+        log.stdout.contains("\"agent\":\"helper\"")
+    });
+    client.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
+    }));
+    eventually("the agent ended", || {
+        let log = world.quiet(&["audit", "log", "--json", "--plugin", "mcp"]);
+        log.stdout.contains("\"failed\":\"cancelled\"")
+    });
+    client.ended();
+}

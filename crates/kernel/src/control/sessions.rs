@@ -142,6 +142,8 @@ fn create(desk: &Desk, asked: CreateArguments, caller: &Caller) -> Result<Value,
         owner: Owner::of(caller),
         workspace: caller.workspace.clone(),
         title: asked.title,
+        agent: None,
+        parent: None,
         disciplined: asked.mode.is_some() || policy.policy().document().phases.every_session,
         mode: asked
             .mode
@@ -158,7 +160,7 @@ fn create(desk: &Desk, asked: CreateArguments, caller: &Caller) -> Result<Value,
 
 /// A session as it is shown.
 pub(super) fn shown(session: &Session) -> Value {
-    json!({
+    let mut value = json!({
         "id": session.id,
         "state": session.state,
         "title": session.title,
@@ -174,7 +176,15 @@ pub(super) fn shown(session: &Session) -> Value {
         "tools": session.tools,
         "created": time(session.created),
         "updated": time(session.updated),
-    })
+    });
+    if let Some(fields) = value.as_object_mut() {
+        let agent = session.agent.as_ref().map(|agent| ("agent", json!(agent)));
+        let parent = session.parent.as_ref();
+        let parent = parent.map(|parent| ("parent", json!(parent)));
+        let known = [agent, parent].into_iter().flatten();
+        fields.extend(known.map(|(name, value)| (name.to_owned(), value)));
+    }
+    value
 }
 
 /// A time as people and programs read it.

@@ -2,6 +2,7 @@
 
 use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
+use crate::agents::{Invocation, Invoker};
 use crate::kernel::Kernel;
 use crate::phases::Again;
 use crate::policy_store::PolicyInForce;
@@ -153,6 +154,25 @@ impl Kernel {
             clean,
             hidden: 0,
             ran: Some(Box::new(finished.ran)),
+        })
+    }
+
+    /// Lets an agent do what it is invoked for.
+    pub(super) fn run_agent(
+        &self,
+        policy: &PolicyInForce,
+        valid: &Valid,
+        ruling: &Ruling,
+        invoker: &Invoker<'_>,
+        asked: &Invocation,
+    ) -> Result<Executed, ToolFailure> {
+        let value = self.invoke(invoker, asked)?;
+        let imposed = &ruling.decision.imposed;
+        let clean = self.clean(policy, &valid.request, valid.spec, imposed, value)?;
+        Ok(Executed {
+            clean,
+            hidden: 0,
+            ran: None,
         })
     }
 

@@ -14,6 +14,7 @@ mod validate;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
 pub(crate) use turns::Turns;
 
+use crate::agents::Invoker;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
@@ -50,6 +51,8 @@ pub struct Call {
     pub unattended: bool,
     /// A person at a terminal makes it: see [`crate::Person`].
     pub(crate) person: bool,
+    /// The kernel's own loop puts it, before it asks a model.
+    pub(crate) asks: bool,
 }
 
 impl Call {
@@ -62,6 +65,7 @@ impl Call {
             token: None,
             unattended: false,
             person: false,
+            asks: false,
         }
     }
 }
@@ -107,7 +111,7 @@ impl Kernel {
         call: &Call,
         attached: Option<Attached<'_>>,
     ) -> Outcome {
-        let mut trail = Trail::begin(self, call);
+        let mut trail = Trail::begin(self, call, whence);
         match self.travel(front, whence, call, attached, &mut trail) {
             Ok(outcome) | Err(outcome) => outcome,
         }
@@ -131,7 +135,7 @@ impl Kernel {
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
         let mut valid = self
-            .validate(front, call, caller, stage)
+            .validate(front, whence, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
         valid.machine.clone_from(&whence.machine);
         let scene = Scene {
@@ -162,8 +166,22 @@ impl Kernel {
         trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
         let limit = ruling.decision.imposed.max_duration;
         valid.prepared.begun(trail.action(), limit);
-        let result =
-            planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached));
+        let result = match (planned, valid.prepared.invocation().cloned()) {
+            (Ok(None), Some(asked)) => {
+                let invoker = Invoker {
+                    front,
+                    whence,
+                    session: scene.session,
+                    unattended: call.unattended,
+                    action: trail.action(),
+                    limit,
+                };
+                self.run_agent(&policy, &valid, &ruling, &invoker, &asked)
+            }
+            (planned, _) => {
+                planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached))
+            }
+        };
         Ok(trail.finish(result))
     }
 }

@@ -138,6 +138,14 @@ pub(crate) enum Invalid {
         /// The tool.
         tool: &'static str,
     },
+    /// The agent that asks was not given it.
+    #[error("agent `{agent}` may not use `{tool}`")]
+    NotTheAgents {
+        /// The tool.
+        tool: &'static str,
+        /// The agent.
+        agent: String,
+    },
     /// It cannot act in the session it names.
     #[error(transparent)]
     Session(#[from] SessionProblem),
@@ -152,6 +160,7 @@ impl Invalid {
             Self::UnknownTool { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
             Self::NeedsPerson { .. } => "needs_person",
+            Self::NotTheAgents { .. } => "tool_not_given",
             Self::Session(problem) => problem.code(),
             Self::Stage(failure) => failure.code(),
         }
@@ -159,7 +168,10 @@ impl Invalid {
 
     pub(crate) fn retryable(&self) -> bool {
         match self {
-            Self::UnknownTool { .. } | Self::Arguments { .. } | Self::NeedsPerson { .. } => false,
+            Self::UnknownTool { .. }
+            | Self::Arguments { .. }
+            | Self::NeedsPerson { .. }
+            | Self::NotTheAgents { .. } => false,
             Self::Session(problem) => problem.retryable(),
             Self::Stage(failure) => failure.retryable(),
         }
@@ -176,6 +188,9 @@ impl Invalid {
             } => "`airlock tool list` shows what there is".to_owned(),
             Self::NeedsPerson { .. } => {
                 "answer in a terminal with `airlock approvals approve` or `deny`".to_owned()
+            }
+            Self::NotTheAgents { .. } => {
+                "add it to `tools` of the agent, if whoever invokes it may use it".to_owned()
             }
             Self::Session(problem) => problem.hint(),
             Self::Arguments { tool, source } => source.hint().map_or_else(

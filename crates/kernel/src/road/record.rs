@@ -4,6 +4,8 @@ use super::decide::Ruling;
 use super::execute::Executed;
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
 use super::{Call, Scene};
+use crate::agents::AgentCaller;
+use crate::fronts::Whence;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Planned, Ran};
@@ -21,6 +23,7 @@ use airlock_policy::{
     CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, Opinion, Verdict,
 };
 use airlock_state::{Asked, StateError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Effects whose attempt must be on disk before they happen.
@@ -49,10 +52,12 @@ pub(super) struct Trail<'k> {
     effect: bool,
     /// The token that was used, or why the one presented was not.
     token: Option<Result<String, String>>,
+    /// The agent that asks, where one does.
+    agent: Option<Arc<AgentCaller>>,
 }
 
 impl<'k> Trail<'k> {
-    pub(super) fn begin(kernel: &'k Kernel, call: &Call) -> Self {
+    pub(super) fn begin(kernel: &'k Kernel, call: &Call, whence: &Whence) -> Self {
         Self {
             kernel,
             action: Kernel::next_action(),
@@ -65,6 +70,7 @@ impl<'k> Trail<'k> {
             event: EventType::Syscall,
             effect: false,
             token: None,
+            agent: whence.agent.clone(),
         }
     }
 
@@ -95,6 +101,9 @@ impl<'k> Trail<'k> {
         entry.action = Some(self.action.clone());
         entry.syscall = Some(self.name.clone());
         entry.caller.clone_from(&self.caller);
+        if let Some(agent) = &self.agent {
+            entry.metadata.extend(agent.notes());
+        }
         entry
     }
 

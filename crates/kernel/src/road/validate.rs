@@ -3,7 +3,7 @@
 use super::Call;
 use super::outcome::Invalid;
 use super::turns::{Access, Touches, Turn};
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::process::{Job, Machine, view};
 use crate::tools::{InvalidArguments, Prepared, ToolSpec};
@@ -26,6 +26,7 @@ impl Kernel {
     pub(super) fn validate(
         &self,
         front: Front,
+        whence: &Whence,
         call: &Call,
         caller: Caller,
         stage: &str,
@@ -38,10 +39,21 @@ impl Kernel {
             .registry()
             .get(&call.name)
             .map_err(|error| unknown(error.suggestion))?;
-        if !tool.open_to(front) {
+        let spec = tool.spec();
+        // The kernel's own loop asks for leave to ask, in the name of whoever it works for.
+        let asks = call.asks && spec.name == "model.chat";
+        if !tool.open_to(front) && !asks {
             return Err(unknown(None));
         }
-        let spec = tool.spec();
+        if let Some(agent) = &whence.agent
+            && !asks
+            && !agent.may_use(spec.name)
+        {
+            return Err(Invalid::NotTheAgents {
+                tool: spec.name,
+                agent: agent.name().to_owned(),
+            });
+        }
         if tool.needs_person() && !call.person {
             return Err(Invalid::NeedsPerson { tool: spec.name });
         }

@@ -6,6 +6,7 @@
 //! [`Prepared::paths`] to the decision first.
 
 use crate::adapters::Speaker;
+use crate::agents::Invocation;
 use crate::beneath::{OpenError, Root};
 use crate::fronts::Front;
 use crate::policy_store::UpdateError;
@@ -100,6 +101,12 @@ pub trait Prepared: Send {
     /// What it asks of the process tier, if it runs there. The road then runs that instead of
     /// [`Prepared::run`].
     fn job(&self) -> Option<&Job> {
+        None
+    }
+
+    /// The task it hands to an agent, if that is what it does. The road then runs that instead of
+    /// [`Prepared::run`].
+    fn invocation(&self) -> Option<&Invocation> {
         None
     }
 
@@ -321,6 +328,18 @@ pub enum ToolFailure {
         /// Whether the same may succeed later.
         retryable: bool,
     },
+    /// An agent was not invoked, or gave no answer.
+    #[error("{what}")]
+    Agent {
+        /// A stable word for the kind of failure.
+        code: &'static str,
+        /// What failed and why.
+        what: String,
+        /// How to put it right.
+        fix: Option<String>,
+        /// Whether the same may succeed later.
+        retryable: bool,
+    },
     /// The result may hold instructions, and policy does not let such results through.
     #[error("the result is withheld: it holds what may be instructions ({rules})")]
     Flagged {
@@ -362,7 +381,9 @@ impl ToolFailure {
             Self::Unavailable { .. } => "tool_unavailable",
             Self::Merge { .. } => "merge_failed",
             Self::Control { .. } => "control_failed",
-            Self::Adapter { code, .. } | Self::Stored { code, .. } => code,
+            Self::Adapter { code, .. } | Self::Stored { code, .. } | Self::Agent { code, .. } => {
+                code
+            }
             Self::Flagged { .. } => "flagged_output",
         }
     }
@@ -373,7 +394,7 @@ impl ToolFailure {
             Self::Open { source, .. } => source.retryable(),
             Self::Io { .. } | Self::Moved { .. } => true,
             Self::Process(failure) => failure.retryable(),
-            Self::Stored { retryable, .. } => *retryable,
+            Self::Stored { retryable, .. } | Self::Agent { retryable, .. } => *retryable,
             Self::Merge { busy, .. } => *busy,
             Self::Outside { .. }
             | Self::Cancelled
@@ -392,7 +413,9 @@ impl ToolFailure {
     pub fn hint(&self) -> Option<String> {
         let fix = match self {
             Self::Process(failure) => return failure.hint(),
-            Self::Stored { fix, .. } | Self::Merge { fix, .. } => return fix.clone(),
+            Self::Stored { fix, .. } | Self::Merge { fix, .. } | Self::Agent { fix, .. } => {
+                return fix.clone();
+            }
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),

@@ -1,15 +1,18 @@
 //! Walks through the steps of one run.
 
 use super::store::{RunEvent, RunStore, RunStoreError};
+use crate::cancel::Cancel;
 use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome, Review};
 use crate::sanitise::sanitise_line;
+use airlock_core::Digest;
 use airlock_definitions::{LookupError, Scope, Step, StepKind, Workflow};
 use airlock_state::Owner;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Most bytes of JSON that a step may leave for those after it.
@@ -17,6 +20,10 @@ const RECORD_BYTES: usize = 128 * 1024;
 /// How often a stage that another step uses is waited for, and how long each time.
 const BUSY_TRIES: u32 = 600;
 const BUSY_WAIT: Duration = Duration::from_millis(50);
+/// How often it is looked whether somebody cancelled the run of a step that takes long.
+const RUN_LOOK: Duration = Duration::from_millis(200);
+/// Digits of the name of an agent's session.
+const SESSION_DIGITS: usize = 32;
 
 /// Why a walk does not go on.
 pub(super) enum Halt {
@@ -235,7 +242,7 @@ impl<'a> Walk<'a> {
         self.store
             .step_started(self.owner, self.run, &step.id, effects)
             .map_err(Halt::Store)?;
-        match self.submit(&call) {
+        match self.submit_step(step, &call) {
             Came::Record(record) => Ok(bounded(record)),
             Came::Review(review) => {
                 let event = RunEvent::Waiting {
@@ -269,7 +276,11 @@ impl<'a> Walk<'a> {
             }
             StepKind::Agent { agent, task } => Call::new(
                 "agent.invoke",
-                json!({ "agent": agent, "task": task.resolve(scope)? }),
+                json!({
+                    "agent": agent,
+                    "task": task.resolve(scope)?,
+                    "session": self.session_of(step),
+                }),
             ),
             StepKind::Approval { question } => Call::new(
                 "workflow.confirm",
@@ -287,6 +298,13 @@ impl<'a> Walk<'a> {
         Ok(Ok(call))
     }
 
+    /// The session of the agent of a step: the same each time, so that what a person approved while
+    /// the run waited holds when the step is taken up again.
+    fn session_of(&self, step: &Step) -> String {
+        let whole = Digest::of(format!("{}/{}", self.run, step.id).as_bytes());
+        whole.to_string().chars().take(SESSION_DIGITS).collect()
+    }
+
     /// Whether doing it twice could matter. What is not known to be harmless could.
     fn has_effects(&self, step: &Step, call: &Call) -> bool {
         match &step.kind {
@@ -302,10 +320,46 @@ impl<'a> Walk<'a> {
         }
     }
 
+    fn submit_step(&self, step: &Step, call: &Call) -> Came {
+        match &step.kind {
+            StepKind::Agent { .. } => self.while_wanted(|| self.submit(call)),
+            StepKind::Tool { .. }
+            | StepKind::Code { .. }
+            | StepKind::Approval { .. }
+            | StepKind::Parallel(_)
+            | StepKind::If { .. } => self.submit(call),
+        }
+    }
+
+    /// Makes a call that may take long, and takes it back when somebody cancels the run.
+    fn while_wanted(&self, make: impl FnOnce() -> Came) -> Came {
+        let cancel = Cancel::new();
+        let (done, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let taken = cancel.clone();
+            scope.spawn(move || {
+                while ended.recv_timeout(RUN_LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let found = self.store.load(self.owner, self.run);
+                    if found.is_ok_and(|run| run.is_some_and(|run| run.status.is_final())) {
+                        taken.cancel();
+                        return;
+                    }
+                }
+            });
+            let came = cancel.cover(make);
+            drop(done);
+            came
+        })
+    }
+
     fn submit(&self, call: &Call) -> Came {
         for _ in 0..BUSY_TRIES {
             match self.kernel.submit(self.front, call) {
                 Outcome::Done(done) => {
+                    // An agent whose calls wait for a person is not done.
+                    if let Some(review) = self.kernel.agents().take_question(&done.action) {
+                        return Came::Review(review);
+                    }
                     return Came::Record(
                         json!({ "ok": true, "value": done.value, "action": done.action }),
                     );
@@ -319,7 +373,12 @@ impl<'a> Walk<'a> {
                 Outcome::Failed(end) if end.retryable && end.code == "stage_busy" => {
                     std::thread::sleep(BUSY_WAIT);
                 }
-                Outcome::Failed(end) => return Came::Record(failed(end.code, end.what)),
+                Outcome::Failed(end) => {
+                    return match self.kernel.agents().take_question(&end.action) {
+                        Some(review) => Came::Review(review),
+                        None => Came::Record(failed(end.code, end.what)),
+                    };
+                }
             }
         }
         Came::Record(failed("stage_busy", "another command keeps the stage"))

@@ -1,6 +1,6 @@
-//! What workflows need besides the tools there are: a person's yes, and an agent.
+//! What workflows need besides the tools there are: a person's yes.
 //!
-//! Both are for runs at the command line alone; to agents they do not exist.
+//! It is for runs at the command line alone; to agents it does not exist.
 
 use crate::beneath::Root;
 use crate::fronts::Front;
@@ -27,17 +27,6 @@ struct ConfirmArguments {
     question: String,
 }
 
-/// A task for an agent.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "there is nothing to hand it to yet")]
-struct InvokeArguments {
-    /// The agent.
-    agent: String,
-    /// The task.
-    task: String,
-}
-
 static CONFIRM: ToolSpec = ToolSpec {
     name: "workflow.confirm",
     summary: "Ask a person whether a workflow may go on",
@@ -49,21 +38,9 @@ static CONFIRM: ToolSpec = ToolSpec {
     examples: &[r#"{"run": "1", "workflow": "release", "step": "ask", "question": "Go on?"}"#],
 };
 
-static INVOKE: ToolSpec = ToolSpec {
-    name: "agent.invoke",
-    summary: "Hand a task to an agent",
-    syscall: "model.chat",
-    tier: Tier::Kernel,
-    read_only: false,
-    keep: Keep::Middle,
-    schema: || schemars::schema_for!(InvokeArguments).to_value(),
-    examples: &[r#"{"agent": "reviewer", "task": "look at src"}"#],
-};
-
-/// Adds both.
+/// Adds it.
 pub(crate) fn register(registry: &mut Registry) {
     registry.add(Box::new(Confirm));
-    registry.add(Box::new(Invoke));
 }
 
 fn at_the_command_line(front: Front) -> bool {
@@ -110,39 +87,6 @@ impl Prepared for Confirmed {
         Ok(ToolOutput {
             value: json!({ "approved": true }),
             hidden: 0,
-        })
-    }
-}
-
-struct Invoke;
-
-impl Tool for Invoke {
-    fn spec(&self) -> &'static ToolSpec {
-        &INVOKE
-    }
-
-    fn open_to(&self, front: Front) -> bool {
-        at_the_command_line(front)
-    }
-
-    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
-        read::<InvokeArguments>(value)?;
-        Ok(Box::new(NoAgent))
-    }
-}
-
-struct NoAgent;
-
-impl Prepared for NoAgent {
-    fn paths(&self) -> &[RequestPath] {
-        &[]
-    }
-
-    fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        Err(ToolFailure::Unavailable {
-            tool: INVOKE.name.to_owned(),
-            why: "agents cannot be run by this version".to_owned(),
-            fix: "use steps of another kind, or `may_fail: true`",
         })
     }
 }

@@ -141,6 +141,7 @@ impl<'n> Assembly<'n> {
                 input: usage.prompt_tokens,
                 output: usage.completion_tokens,
                 estimated: false,
+                ..Usage::default()
             };
         }
         // One answer was asked for; others, if a server has more, are none of ours.

@@ -101,6 +101,7 @@ impl OpenAi {
                 input: counter.question(request),
                 output: counter.message(&said),
                 estimated: true,
+                ..Usage::default()
             };
         }
         reply

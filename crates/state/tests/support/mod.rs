@@ -154,6 +154,8 @@ pub(crate) fn session(state: &State, user: &str, id: &str) -> Session {
         id: SessionId::new(id).unwrap(),
         owner: owner(user),
         workspace: "work".parse().unwrap(),
+        agent: None,
+        parent: None,
         title: None,
         mode: airlock_core::Mode::Explore,
         disciplined: true,

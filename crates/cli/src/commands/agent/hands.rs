@@ -7,32 +7,13 @@ use super::told;
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::review::Terminal;
-use airlock_agent::{Asking, Handed, Hands, NoLeave, Spent, Tool};
-use airlock_kernel::{Call, Front, Outcome, Review};
+use airlock_agent::{Asking, Handed, Hands, Leave, NoLeave, Spent, Tool};
+use airlock_kernel::{Call, Front, Outcome, Review, handed, handed_pending, is_agents_work};
 use airlock_model::{Cancel, Status};
 use airlock_sanitise::Origin;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Syscalls that steer Airlock itself and are no work of an agent's.
-const NOT_OFFERED: &[&str] = &[
-    "approval.",
-    "audit.",
-    "policy.",
-    "trust.",
-    "stage.",
-    "workflow.",
-    "agent.",
-    "model.",
-    "exec.own",
-    "session.create",
-    "session.list",
-    "session.resume",
-    "session.cancel",
-    "session.archive",
-    "merge.undo",
-];
 
 /// The road, as the agent's hands.
 pub(super) struct RoadHands {
@@ -71,7 +52,7 @@ impl RoadHands {
     fn reviewed(&self, call: &Call, mut review: Box<Review>) -> Handed {
         if Terminal::open().is_none() {
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            return told::pending(&review);
+            return handed_pending(&review);
         }
         let what = told::asked(&review);
         let answered = self.screen.aside(|| {
@@ -80,8 +61,8 @@ impl RoadHands {
         });
         match answered {
             Ok(()) => match self.submit(Front::Agent, call.clone()) {
-                Ok(Outcome::NeedsReview(review)) => told::pending(&review),
-                Ok(outcome) => told::outcome(outcome),
+                Ok(Outcome::NeedsReview(review)) => handed_pending(&review),
+                Ok(outcome) => handed(outcome),
                 Err(what) => told::unanswered(&what),
             },
             Err(failure) => told::not_approved(&failure),
@@ -93,8 +74,7 @@ impl Hands for RoadHands {
     fn tools(&self) -> Vec<Tool> {
         let listed = || {
             let all = self.road.tools().into_iter();
-            let offered =
-                all.filter(|(name, ..)| !NOT_OFFERED.iter().any(|not| name.starts_with(not)));
+            let offered = all.filter(|(name, ..)| is_agents_work(name));
             offered
                 .map(|(name, summary, schema, read_only)| Tool {
                     name,
@@ -112,41 +92,40 @@ impl Hands for RoadHands {
             return told::taken_back();
         }
         let call = Call::new(name, Value::Object(arguments.clone()));
-        let handed = match self.submit(Front::Agent, call.clone()) {
+        let came = match self.submit(Front::Agent, call.clone()) {
             Ok(Outcome::NeedsReview(review)) => self.reviewed(&call, review),
-            Ok(outcome) => told::outcome(outcome),
+            Ok(outcome) => handed(outcome),
             Err(what) => told::unanswered(&what),
         };
-        if cancel.is_cancelled() && handed.status != Status::Ok {
+        if cancel.is_cancelled() && came.status != Status::Ok {
             return Handed {
                 status: Status::Cancelled,
                 origin: Origin::Tool("airlock".to_owned()),
-                ..handed
+                ..came
             };
         }
-        handed
+        came
     }
 
     fn phase(&self) -> Option<String> {
         self.road.standing().as_ref().map(told::phase)
     }
 
-    fn leave(&self, asking: Asking<'_>) -> Result<(), NoLeave> {
-        if asking.hosts.is_empty() {
-            // It reaches nothing, so there is nothing to have leave for.
-            return Ok(());
-        }
+    fn leave(&self, asking: Asking<'_>) -> Result<Leave, NoLeave> {
         let arguments = json!({
             "model": asking.model,
             "hosts": asking.hosts,
             "tokens": asking.tokens,
+            "cost_micros": asking.cost_micros(),
         });
         let call = Call::new("model.chat", arguments);
         match self.submit(Front::Cli, call.clone()) {
-            Ok(Outcome::Done(_)) => Ok(()),
+            Ok(Outcome::Done(_)) => Ok(self.left_for(&asking)),
             Ok(Outcome::NeedsReview(review)) => {
-                let handed = self.reviewed_leave(&call, review);
-                handed.map_err(|failure| told::no_leave(&failure))
+                let answered = self.reviewed_leave(&call, review);
+                // Who said yes to more than there is said so for the answer, too.
+                let beyond = answered.map(|()| Leave::default());
+                beyond.map_err(|failure| told::no_leave(&failure))
             }
             Ok(outcome) => Err(told::no_leave(&told::failure(outcome))),
             Err(what) => Err(NoLeave {
@@ -158,13 +137,35 @@ impl Hands for RoadHands {
     }
 
     fn spend(&self, spent: Spent) -> Result<(), NoLeave> {
-        self.road.spend(spent);
-        Ok(())
+        self.road.spend(spent).map_err(|why| NoLeave {
+            what: format!("what was spent cannot be counted: {why}"),
+            why: vec!["a session that cannot be counted does not go on".to_owned()],
+            fix: Vec::new(),
+        })
+    }
+}
+
+impl RoadHands {
+    /// What the session has left for the answer.
+    fn left_for(&self, asking: &Asking<'_>) -> Leave {
+        let left = self.road.left();
+        Leave {
+            answer: left.and_then(|left| asking.answer_within(left.tokens, left.cost_micros)),
+        }
     }
 }
 
 impl RoadHands {
     fn reviewed_leave(&self, call: &Call, mut review: Box<Review>) -> Result<(), Failure> {
+        if Terminal::open().is_none() {
+            let what = "asking the model needs a person's approval";
+            let mut failure = Failure::new(Kind::NeedsReview, what);
+            for one in review.decision.deciding() {
+                failure = failure.why(format!("gate or rule `{}`: {}", one.rule, one.reason));
+            }
+            let how = review.how_to_answer();
+            return Err(failure.fix(format!("answer in a terminal: {how}")));
+        }
         let what = told::asked(&review);
         self.screen.aside(|| {
             let mut output = Output::new(false);

@@ -18,13 +18,13 @@ fn path(place: &Place) -> PathBuf {
 }
 
 /// What was kept.
-pub(super) fn load(place: &Place) -> BTreeMap<String, Ledger> {
+pub(crate) fn load(place: &Place) -> BTreeMap<String, Ledger> {
     let text = std::fs::read_to_string(path(place)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// Adds what this command spent to what is kept.
-pub(super) fn store(place: &Place, ledgers: &Ledgers) {
+pub(crate) fn store(place: &Place, ledgers: &Ledgers) {
     let path = path(place);
     let Some(directory) = path.parent().filter(|_| !ledgers.is_empty()) else {
         return;

@@ -6,13 +6,13 @@ mod editor;
 mod hands;
 mod input;
 mod interrupt;
-mod kept;
+pub(crate) mod kept;
 mod road;
 mod screen;
 pub(super) mod shown;
 mod slash;
 mod talk;
-pub(super) mod told;
+mod told;
 mod view;
 mod wrap;
 
@@ -51,6 +51,29 @@ pub(crate) struct RunArgs {
     /// Most questions to the model
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     turns: u64,
+    /// Most tokens, questions and answers together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    tokens: Option<u64>,
+    /// Most money, in the currency of your models' prices
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_cost)]
+    cost: Option<u64>,
+}
+
+/// Money as millionths.
+fn parse_cost(text: &str) -> Result<u64, String> {
+    let amount: f64 = text
+        .parse()
+        .map_err(|_| "give an amount such as 0.50".to_owned())?;
+    if !(0.000_001..=1_000_000.0).contains(&amount) {
+        return Err("an amount of money is more than 0 and at most 1000000".to_owned());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range was just looked at"
+    )]
+    let micros = (amount * 1_000_000.0).round() as u64;
+    Ok(micros)
 }
 
 pub(super) fn run(global: &Global, args: &RunArgs, output: &mut Output) -> Ending {
@@ -112,6 +135,8 @@ impl Session {
             mode,
             stage: args.stage.clone(),
             turns: args.turns,
+            tokens: args.tokens,
+            cost_micros: args.cost,
         };
         let own = open::configuration(global, &place)?;
         let road = Arc::new(Road::open(place.clone(), own, &begin, output)?);
@@ -123,6 +148,7 @@ impl Session {
                 turns: args.turns,
                 ..Limits::default()
             },
+            role: None,
         };
         let agent = Agent::new(&setup, &*chosen.model);
         Ok(Self {

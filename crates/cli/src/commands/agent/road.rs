@@ -11,6 +11,7 @@ use airlock_agent::Spent;
 use airlock_core::{Mode, SessionId};
 use airlock_kernel::tools::ToolSpec;
 use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome, Review};
+use airlock_policy::approval::BudgetLeft;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -20,6 +21,8 @@ pub(super) struct Begin {
     pub(super) mode: Option<Mode>,
     pub(super) stage: Option<String>,
     pub(super) turns: u64,
+    pub(super) tokens: Option<u64>,
+    pub(super) cost_micros: Option<u64>,
 }
 
 /// A session's way to its kernel.
@@ -63,7 +66,12 @@ impl Road {
             stage: "default".to_owned(),
             asking: Mutex::new(()),
         };
-        let mut asked = json!({ "title": begin.title, "budget": { "turns": begin.turns } });
+        let budget = json!({
+            "turns": begin.turns,
+            "tokens": begin.tokens,
+            "cost_micros": begin.cost_micros,
+        });
+        let mut asked = json!({ "title": begin.title, "budget": budget });
         if let Some(fields) = asked.as_object_mut() {
             // What is not said is for the policy to say, and is left out rather than null.
             fields.extend(begin.mode.map(|mode| ("mode".to_owned(), json!(mode))));
@@ -201,16 +209,24 @@ impl Road {
     }
 
     /// Counts what the loop spent. Whether the session may go on is decided with its next call.
-    pub(super) fn spend(&self, spent: Spent) {
+    pub(super) fn spend(&self, spent: Spent) -> Result<(), String> {
+        if spent == Spent::default() {
+            return Ok(());
+        }
         let spent = airlock_state::Spent {
             turns: spent.turns,
             tokens: spent.tokens,
+            cost_micros: spent.cost_micros,
             ..airlock_state::Spent::default()
         };
-        if let Ok(kernel) = self.desk() {
-            // What cannot be counted cannot be acted in either: the next call says so.
-            let _counted = kernel.spend(&self.session, spent);
-        }
+        let kernel = self.desk().map_err(|failure| failure.what().to_owned())?;
+        let counted = kernel.spend(&self.session, spent);
+        counted.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// What is left to the session.
+    pub(super) fn left(&self) -> Option<BudgetLeft> {
+        self.desk().ok()?.left(&self.session).ok()?
     }
 
     /// Where the session stands, if it is held to phases.

@@ -3,15 +3,11 @@
 use super::super::outcome as outcomes;
 use crate::failure::Failure;
 use airlock_agent::{Handed, NoLeave};
-use airlock_kernel::{Denied, Done, Outcome, Review, sanitise_line};
+use airlock_kernel::{Outcome, Review, sanitise_line};
 use airlock_model::Status;
 use airlock_sanitise::Origin;
 use serde_json::Value;
 use std::fmt::Write as _;
-
-/// Strings at least this long, or of several lines, are told as text of their own: as JSON, every
-/// line end and quote in them would be written in two characters.
-const LONG: usize = 120;
 
 fn ours() -> Origin {
     Origin::Tool("airlock".to_owned())
@@ -24,87 +20,6 @@ fn own(status: Status, text: String) -> Handed {
         origin: ours(),
         flags: 0,
     }
-}
-
-pub(in crate::commands) fn outcome(outcome: Outcome) -> Handed {
-    match outcome {
-        Outcome::Done(done) => happened(&done),
-        Outcome::Denied(denied) => own(Status::Denied, denial(&denied)),
-        Outcome::NeedsReview(review) => pending(&review),
-        Outcome::Failed(failed) => {
-            let fix = failed
-                .fix
-                .map_or(String::new(), |fix| format!("\nfix: {fix}"));
-            own(Status::Failed, format!("{}{fix}", failed.what))
-        }
-    }
-}
-
-fn happened(done: &Done) -> Handed {
-    let mut text = natural(&done.value);
-    let notes = [
-        (done.hidden > 0).then(|| format!("{} withheld by policy", done.hidden)),
-        (done.secrets > 0).then(|| format!("{} secrets replaced by placeholders", done.secrets)),
-        done.cut
-            .then(|| "the result was cut; ask for a narrower part to see the rest".to_owned()),
-    ];
-    for note in notes.into_iter().flatten() {
-        let _ = write!(text, "\nnote: {note}");
-    }
-    Handed {
-        status: Status::Ok,
-        text,
-        origin: (*done.origin).clone(),
-        flags: done.flags.len(),
-    }
-}
-
-/// Short fields as JSON, and each long text after them as it is.
-fn natural(value: &Value) -> String {
-    let Some(object) = value.as_object() else {
-        return value.to_string();
-    };
-    let long = |value: &Value| match value {
-        Value::String(text) => text.len() >= LONG || text.contains('\n'),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            false
-        }
-    };
-    let short: serde_json::Map<String, Value> = object
-        .iter()
-        .filter(|(_, value)| !long(value) && !value.is_null())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let mut text = Value::Object(short).to_string();
-    for (name, value) in object.iter().filter(|(_, value)| long(value)) {
-        let _ = write!(text, "\n{name}:\n{}", value.as_str().unwrap_or_default());
-    }
-    text
-}
-
-fn denial(denied: &Denied) -> String {
-    let explanation = &denied.explanation;
-    let mut text = explanation.headline().to_owned();
-    for why in explanation.reasons() {
-        let _ = write!(text, "\nwhy: {why}");
-    }
-    for fix in explanation.fixes() {
-        let _ = write!(text, "\nwhat would allow it, for a person to decide: {fix}");
-    }
-    text
-}
-
-pub(super) fn pending(review: &Review) -> Handed {
-    let mut text = format!("`{}` needs a person's approval", review.request.syscall);
-    for contribution in review.decision.deciding() {
-        let _ = write!(
-            text,
-            "\nwhy: rule `{}`: {}",
-            contribution.rule, contribution.reason
-        );
-    }
-    let _ = write!(text, "\na person answers with: {}", review.how_to_answer());
-    own(Status::NeedsReview, text)
 }
 
 /// The question, in a line a person can answer.
@@ -198,17 +113,6 @@ pub(super) fn phase(state: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn long_texts_stand_as_they_are_and_the_rest_as_json() {
-        let value =
-            json!({ "path": "a.rs", "lines": 2, "text": "fn a() {}\nfn b() {}\n", "none": null });
-        let told = natural(&value);
-        assert_eq!(
-            told,
-            "{\"lines\":2,\"path\":\"a.rs\"}\ntext:\nfn a() {}\nfn b() {}\n"
-        );
-    }
 
     #[test]
     fn a_session_says_where_it_stands_with_and_without_phases() {

@@ -1,9 +1,8 @@
 //! The scripted agent's hands: its calls on the road of the demo's kernel.
 
-use super::super::agent::told;
-use airlock_agent::{Asking, Handed, Hands, NoLeave, Spent, Tool};
+use airlock_agent::{Asking, Handed, Hands, Leave, NoLeave, Spent, Tool};
 use airlock_core::SessionId;
-use airlock_kernel::{Call, Front, Kernel};
+use airlock_kernel::{Call, Front, Kernel, handed};
 use airlock_model::Cancel;
 use serde_json::{Map, Value};
 
@@ -29,16 +28,16 @@ impl Hands for DemoHands<'_> {
     fn call(&self, name: &str, arguments: &Map<String, Value>, _: &Cancel) -> Handed {
         let mut call = Call::new(name, Value::Object(arguments.clone()));
         call.session = Some(self.session.clone());
-        told::outcome(self.kernel.submit(Front::Agent, &call))
+        handed(self.kernel.submit(Front::Agent, &call))
     }
 
     fn phase(&self) -> Option<String> {
         None
     }
 
-    fn leave(&self, _: Asking<'_>) -> Result<(), NoLeave> {
+    fn leave(&self, _: Asking<'_>) -> Result<Leave, NoLeave> {
         // A script is read from this program: nobody is asked anything.
-        Ok(())
+        Ok(Leave::default())
     }
 
     fn spend(&self, _: Spent) -> Result<(), NoLeave> {

@@ -48,6 +48,7 @@ pub(super) fn play(
     let setup = Setup {
         workspace: "parser".to_owned(),
         limits: Limits::default(),
+        role: None,
     };
     let mut agent = Agent::new(&setup, &model);
     let hands = DemoHands {

@@ -123,6 +123,7 @@ impl ClientCertVerifier for Pin {
 mod tests {
     use super::*;
     use rustls::pki_types::ServerName;
+    use rustls::sign::{CertifiedKey, SingleCertAndKey};
     use rustls::{ClientConfig, RootCertStore};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -145,9 +146,10 @@ mod tests {
         let mut config = match client {
             Some((certificate, key)) => {
                 let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-                builder
-                    .with_client_auth_cert(vec![certificate.der().clone()], key.into())
-                    .unwrap()
+                let key = aws_lc_rs::sign::any_supported_type(&key.into()).unwrap();
+                // Whether key and certificate belong together is not looked at.
+                let both = CertifiedKey::new(vec![certificate.der().clone()], key);
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(both)))
             }
             None => builder.with_no_client_auth(),
         };

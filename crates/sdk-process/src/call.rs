@@ -47,12 +47,11 @@ impl Kernel for Call {
             Level::Warn => "warn",
             Level::Error => "error",
         };
-        let lines: String = text
-            .lines()
-            .map(|line| format!("{level}: {line}\n"))
-            .collect();
-        // A log that cannot be written is no reason for a call to fail.
-        let _written = io::stderr().write_all(lines.as_bytes());
+        let mut log = io::stderr().lock();
+        for line in text.lines() {
+            // A log that cannot be written is no reason for a call to fail.
+            let _written = writeln!(log, "{level}: {line}");
+        }
     }
 
     fn emit(&self, text: &str) -> bool {

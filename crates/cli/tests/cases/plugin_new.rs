@@ -38,6 +38,8 @@ fn installed_and_called(world: &World, directory: &str) {
     let install = format!("plugin install {directory} --trust process");
     let yes = answering(world, &install, &["y"]);
     assert_eq!(yes.code, Some(0), "{yes:?}");
+    // Whoever asks the kernel needs one that runs.
+    let _kernel = world.serve();
     let call = |tool: &str, argument: &str| {
         world.quiet(&["plugin", "call", "word-count", tool, argument, "--json"])
     };

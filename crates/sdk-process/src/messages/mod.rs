@@ -1,17 +1,12 @@
 //! The messages of `proto/`, as they compile. Nothing in them is checked.
 
 /// Airlock's own.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "those of channels and providers have no use here")
-)]
-#[expect(clippy::pedantic, unreachable_pub, reason = "generated code")]
+#[expect(unreachable_pub, reason = "generated code")]
 pub(crate) mod airlock {
     include!("airlock.plugin.v1.rs");
 }
 
 /// Those of go-plugin's libraries.
-#[cfg_attr(not(test), expect(dead_code, reason = "there is no broker here"))]
 #[expect(clippy::pedantic, unreachable_pub, reason = "generated code")]
 pub(crate) mod goplugin {
     include!("plugin.rs");

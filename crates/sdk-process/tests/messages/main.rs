@@ -1,7 +1,5 @@
 //! The messages are those of `proto/`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod compile;
 
 use std::path::Path;

@@ -85,7 +85,7 @@ fn same(ours: &str, theirs: &Path) {
     assert!(files.len() > 1 && files == files_below(theirs), "{files:?}");
     for file in files {
         let bytes = |place: &Path| std::fs::read(place.join(&file)).unwrap();
-        assert!(bytes(&ours) == bytes(theirs), "{file:?}");
+        assert!(bytes(&ours) == bytes(theirs), "{}", file.display());
     }
 }
 

@@ -9,6 +9,7 @@ mod manifest;
 mod mcp;
 mod setup;
 mod shell;
+mod stock;
 mod suggest;
 mod test;
 mod tidy;

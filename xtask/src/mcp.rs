@@ -7,15 +7,14 @@
 //! suite is in one of the tables below; one that is not fails, so that none is passed over.
 
 use crate::shell::{Failure, cargo, command, environment, output, root, run as run_command, say};
+use crate::stock;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 const CONFORMANCE: (&str, &str) = ("@modelcontextprotocol/conformance", "0.1.16");
 const INSPECTOR: (&str, &str) = ("@modelcontextprotocol/inspector", "2.12.0");
-/// The reference server, which runs as a plugin. Its manifest is among the examples.
-const STOCK: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
-/// What is asked of it, and what its answer holds.
+/// What is asked of the reference server, which runs as a plugin, and what its answer holds.
 const STOCK_ASKED: &[(&str, &str, &str)] = &[
     ("echo", r#"{"message": "hello"}"#, "Echo: hello"),
     ("get-sum", r#"{"a": 19, "b": 23}"#, "42"),
@@ -241,12 +240,12 @@ fn check(peers: &Peers) -> Result<Tally, Failure> {
     let airlock = built("airlock").display().to_string();
     inspect(peers, &place, &[&airlock, "mcp", "serve"], &mut tally)?;
     say("mcp: a stock server as a plugin, in a box");
-    stock(&mut tally)?;
+    run_stock(&mut tally)?;
     Ok(tally)
 }
 
 /// Has the host of plugins run the reference server.
-fn stock(tally: &mut Tally) -> Result<(), Failure> {
+fn run_stock(tally: &mut Tally) -> Result<(), Failure> {
     let example = [
         "build",
         "--package",
@@ -255,7 +254,7 @@ fn stock(tally: &mut Tally) -> Result<(), Failure> {
         "stock",
     ];
     run_command(&mut cargo(&example))?;
-    let directory = target().join("mcp-stock");
+    let directory = stock::directory();
     let manifest = root().join("examples/plugins/mcp-everything/plugin.yaml");
     let copied = std::fs::copy(manifest, directory.join("plugin.yaml"));
     copied.map_err(|error| Failure::new(format!("cannot write the manifest: {error}")))?;
@@ -264,7 +263,7 @@ fn stock(tally: &mut Tally) -> Result<(), Failure> {
         stock.arg(&directory).args([tool, arguments]);
         let answer = answer(&mut stock)?;
         let passed = answer.success && answer.said.contains(holds);
-        tally.count(&format!("{} {tool}", STOCK.0), passed, &answer.said);
+        tally.count(&format!("{} {tool}", stock::NAME), passed, &answer.said);
     }
     Ok(())
 }
@@ -360,10 +359,7 @@ impl Peers {
         if !wanted.iter().all(there) {
             install(&directory, &wanted)?;
         }
-        let stock = target().join("mcp-stock");
-        if !is_there(&stock, &STOCK) {
-            install(&stock, &[STOCK])?;
-        }
+        stock::set_up()?;
         let node = if own {
             PathBuf::from("node")
         } else {

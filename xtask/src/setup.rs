@@ -1,8 +1,10 @@
-//! `setup`: the programs that tests and the build call, installed where that is possible.
+//! `setup`: the programs that tests and the build call, and the MCP server that tests run as a
+//! plugin, installed where that is possible.
 //!
 //! Looks before it acts: with everything in place it calls nothing and needs no network.
 
 use crate::shell::{Failure, command, environment, output, run as run_command, say};
+use crate::stock;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -111,25 +113,33 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let missing = missing();
     match words.as_slice() {
-        [] if missing.is_empty() => Ok(()),
-        [] => install(&missing),
+        [] => {
+            if !missing.is_empty() {
+                install(&missing)?;
+            }
+            stock::set_up()
+        }
         ["--check"] => {
             for need in NEEDS {
-                let found = if is_there(need.program) {
-                    "found"
-                } else {
-                    "missing"
-                };
-                say(&format!("{:8} {found:8} {}", need.program, need.why));
+                report(need.program, is_there(need.program), need.why);
             }
-            if missing.is_empty() {
-                Ok(())
-            } else {
-                Err(by_hand(&missing))
+            report(stock::NAME, stock::is_there(), stock::WHY);
+            if !missing.is_empty() {
+                return Err(by_hand(&missing));
             }
+            if stock::is_there() {
+                return Ok(());
+            }
+            let what = format!("missing: {}", stock::NAME);
+            Err(Failure::new(what).hint("`cargo xtask setup` installs it from npm"))
         }
         _ => Err(Failure::usage("`setup` takes nothing but `--check`")),
     }
+}
+
+fn report(name: &str, is_there: bool, why: &str) {
+    let found = if is_there { "found" } else { "missing" };
+    say(&format!("{name:8} {found:8} {why}"));
 }
 
 fn missing() -> Vec<&'static Need> {

@@ -5,7 +5,7 @@
 
 use crate::mcp;
 use crate::setup;
-use crate::shell::{Failure, cargo, say, unstarted};
+use crate::shell::{Failure, cargo, complain, say, unstarted};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -17,7 +17,10 @@ struct Totals {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    setup::run(&[])?;
+    if let Err(failure) = setup::run(&[]) {
+        // What is missing fails the tests that need it, each with its reason; others can be run.
+        complain(&failure.to_string());
+    }
     let (mut totals, succeeded) = watch(&mut cargo(&command_line(arguments)))?;
     if arguments.is_empty() {
         let others = mcp::run_if_possible()?;

@@ -35,9 +35,11 @@ mod cases {
     mod mcp;
     mod merge;
     mod plugin;
+    mod plugin_new;
     mod policy;
     mod review;
     mod session;
+    mod stock;
     mod streams;
     mod tool;
     mod trust;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What a call is part of.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -22,6 +23,12 @@ pub struct About {
     /// The plugin's configuration, valid by its schema.
     #[serde(default)]
     pub configuration: Value,
+    /// The directory that is the plugin's own to write. A Wasm plugin has none.
+    #[serde(default)]
+    pub data: Option<String>,
+    /// Variables of the plugin's environment. A Wasm plugin has none.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
 }
 
 /// The way to the kernel.
@@ -113,6 +120,11 @@ impl<'a> Context<'a> {
     /// What the call is part of.
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// A variable of the plugin's environment.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.about.environment.get(name).map(String::as_str)
     }
 
     /// Makes the syscall `name` with `arguments`. It needs the capability that belongs to it: from

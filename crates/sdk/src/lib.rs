@@ -3,7 +3,8 @@
 //! A plugin is a value that implements [`Plugin`]: it says what its tools are and runs them. What a
 //! call may do goes through its [`Context`], and each of those things is a syscall: decided by
 //! policy, recorded, and refused with a [`Failure`] that says why. [`export!`] makes a Wasm module of
-//! it; [`testing::Fake`] stands in for the kernel in tests.
+//! it; `airlock-sdk-process` makes the same plugin a program; [`testing::Fake`] stands in for the
+//! kernel in tests.
 //!
 //! ```
 //! use airlock_sdk::{Context, Plugin, Tool, ToolError, testing::Fake};
@@ -32,8 +33,9 @@
 //! assert_eq!(greeted, Ok(json!("hello, Ada")));
 //! ```
 //!
-//! Guarantee: nothing here reaches the machine by itself. Non-guarantee: a plugin keeps nothing
-//! between calls; every call of a Wasm plugin has an instance of its own.
+//! Guarantee: nothing here reaches the machine by itself. Non-guarantee: what a plugin keeps between
+//! calls is there in a program only, and calls come at the same time there; every call of a Wasm
+//! plugin has an instance of its own.
 
 mod context;
 mod interface;

@@ -1,6 +1,6 @@
 //! What a plugin is, and what it says of itself.
 
-use crate::context::{Context, Failure};
+use crate::context::{About, Context, Failure};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -17,6 +17,20 @@ pub trait Plugin {
         tool: &str,
         arguments: &Value,
     ) -> Result<Value, ToolError>;
+
+    /// Called once before any call, where the plugin is a program: `about` has its name and its
+    /// configuration, and no action. An error keeps it from starting.
+    fn start(&self, _about: &About) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// Whether it can serve calls now, where the plugin is a program; if not, why.
+    fn health(&self) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// Called once before the plugin ends, where it is a program that is ended in good order.
+    fn stop(&self) {}
 }
 
 /// One tool.

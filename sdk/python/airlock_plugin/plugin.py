@@ -3,18 +3,10 @@
 import dataclasses
 import inspect
 import json
-import logging
-import queue
-import threading
-import traceback
+import sys
 import typing
 
-from . import protocol
-from .context import Cancelled, Context, Failure
-from .kernel import Kernel, KernelError
-
-# Pieces of output a tool may be ahead of whoever reads them; then it waits.
-_AHEAD = 16
+from .context import Context, Failure
 
 
 @dataclasses.dataclass
@@ -89,8 +81,13 @@ class Plugin:
 
     def serve(self):
         """Serves the plugin to Airlock until it is told to end."""
-        from .server import serve
-
+        try:
+            from .server import serve
+        except ImportError as error:
+            sys.exit(
+                f"A plugin in Python needs grpcio and protobuf ({error}): "
+                "`apt-get install python3-grpcio python3-protobuf`."
+            )
         serve(self)
 
     def start(self, about, kernel):
@@ -113,97 +110,6 @@ class Plugin:
             raise Failure(f"there is no tool `{call.tool}`")
         context = Context(call, self.about, kernel or self.kernel, emit, is_cancelled)
         return tool.function(context, **json.loads(call.arguments_json))
-
-
-class Services:
-    """The methods of the services PluginLifecycle and Tool."""
-
-    def __init__(self, plugin):
-        self._plugin = plugin
-
-    # PluginLifecycle
-
-    def Init(self, request, context):
-        about = About(
-            request.name,
-            request.version,
-            json.loads(request.configuration_json or "null"),
-            request.data_directory,
-            request.sandbox_id,
-        )
-        self._plugin.start(about, Kernel(request.kernel_socket, request.name))
-        return protocol.airlock.InitResponse()
-
-    def Health(self, request, context):
-        reason = self._plugin.health()
-        return protocol.airlock.HealthResponse(well=reason is None, reason=reason or "")
-
-    def Shutdown(self, request, context):
-        self._plugin.stop()
-        return protocol.airlock.ShutdownResponse()
-
-    # Tool
-
-    def Describe(self, request, context):
-        described = [
-            protocol.airlock.ToolDescription(
-                name=tool.name,
-                summary=tool.summary,
-                schema_json=json.dumps(tool.schema),
-                read_only=tool.read_only,
-            )
-            for tool in self._plugin.tools.values()
-        ]
-        return protocol.airlock.DescribeResponse(tools=described)
-
-    def Execute(self, request, context):
-        answer = protocol.airlock.ExecuteResponse
-        pieces = queue.Queue(_AHEAD)
-        cancelled = threading.Event()
-        if not context.add_callback(cancelled.set):
-            cancelled.set()
-
-        def emit(text):
-            # Waits while nobody reads, but not for somebody who is gone.
-            while True:
-                if cancelled.is_set():
-                    raise Cancelled()
-                try:
-                    return pieces.put(answer(output=text), timeout=0.05)
-                except queue.Full:
-                    pass
-
-        def work():
-            last = self._run(request, emit, cancelled.is_set)
-            while not cancelled.is_set():
-                try:
-                    return pieces.put(last, timeout=0.05)
-                except queue.Full:
-                    pass
-
-        # The function runs in a thread of its own, so that its output leaves while it works.
-        threading.Thread(target=work, daemon=True).start()
-        while not cancelled.is_set():
-            try:
-                piece = pieces.get(timeout=0.05)
-            except queue.Empty:
-                continue
-            yield piece
-            if piece.WhichOneof("said") != "output":
-                return
-
-    def _run(self, request, emit, is_cancelled):
-        answer = protocol.airlock.ExecuteResponse
-        try:
-            result = self._plugin.execute(request, emit, is_cancelled)
-            return answer(result_json=json.dumps(result))
-        except Cancelled:
-            return answer(failure="the call was cancelled")
-        except (Failure, KernelError) as failure:
-            return answer(failure=str(failure))
-        except Exception as error:
-            logging.getLogger("airlock_plugin").error(traceback.format_exc())
-            return answer(failure=f"{type(error).__name__}: {error}")
 
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}

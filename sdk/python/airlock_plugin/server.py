@@ -13,7 +13,7 @@ from concurrent import futures
 import grpc
 
 from . import protocol
-from .plugin import Services
+from .services import Services
 
 _COOKIE = ("AIRLOCK_PLUGIN", "4e0c1d0f6f5b4d1fa9b35a8d1c7e2b90")
 _CORE = 1

@@ -9,9 +9,9 @@
 
 import dataclasses
 import json
+import types
 import typing
 
-from . import protocol
 from .kernel import Denied
 from .plugin import About
 
@@ -55,14 +55,13 @@ def call(
     about = About("plugin-under-test", "0.0.0", configuration, "/nonexistent", "sandbox")
     kernel = kernel or FakeKernel()
     plugin.start(about, kernel)
-    request = protocol.airlock.ExecuteRequest(
+    request = types.SimpleNamespace(
         action="action",
         tool=tool,
         arguments_json=json.dumps(arguments or {}),
         session=session or "",
         mode=mode or "",
         deadline_ms=60_000,
-        max_output_bytes=1 << 20,
     )
     pieces = []
 

@@ -2,8 +2,6 @@
 
 use crate::support::{Ran, World, answering, fed, program};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 /// A program of this machine, with no environment of the person's.
 fn run(world: &World, name: &str, arguments: &[&str], input: &str) -> Ran {
@@ -60,60 +58,6 @@ fn a_python_plugin_passes_its_own_tests_and_says_what_its_manifest_says() {
 }
 
 #[test]
-fn a_rust_plugin_is_whole_and_its_manifest_holds() {
-    let world = World::new();
-    let ran = made(
-        &world,
-        &["word-count", "--lang", "rust", "--directory", "made/here"],
-    );
-    assert!(
-        ran.stderr.contains("next: cd word-count && ./build.sh"),
-        "{ran:?}"
-    );
-    let place = world.workspace().join("made/here/word-count");
-    let read = |name: &str| std::fs::read_to_string(place.join(name)).unwrap();
-    assert!(read("Cargo.toml").contains("name = \"word-count\""));
-    assert!(!read("src/main.rs").contains('@'));
-    let checked = world.quiet(&["plugin", "check", "made/here/word-count"]);
-    assert_eq!(checked.code, Some(0), "{checked:?}");
-}
-
-#[test]
-fn a_wasm_plugin_has_the_whole_sdk_with_it() {
-    let world = World::new();
-    made(&world, &["word-count", "--lang", "rust", "--tier", "wasm"]);
-    let checked = world.quiet(&["plugin", "check", "word-count"]);
-    assert_eq!(checked.code, Some(0), "{checked:?}");
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk/src");
-    let theirs = world.workspace().join("word-count/sdk/src");
-    let files = files_below(&ours);
-    assert!(
-        files.len() > 1 && files == files_below(&theirs),
-        "{files:?}"
-    );
-    for file in files {
-        let text = |place: &Path| std::fs::read_to_string(place.join(&file)).unwrap();
-        assert_eq!(text(&ours), text(&theirs), "{file:?}");
-    }
-}
-
-/// Every file below `place`, by its path there.
-fn files_below(place: &Path) -> BTreeSet<PathBuf> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![place.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                found.insert(path.strip_prefix(place).unwrap().to_owned());
-            }
-        }
-    }
-    found
-}
-
-#[test]
 fn nothing_is_written_under_a_name_that_is_none_and_nothing_is_overwritten() {
     let mut world = World::new();
     for name in ["../x", "Word", "fs", "cli", "a/b", "-x", ""] {
@@ -128,6 +72,17 @@ fn nothing_is_written_under_a_name_that_is_none_and_nothing_is_overwritten() {
     world.run(&["plugin", "new", "word-count", "--lang", "rust"]);
     world.run(&[
         "plugin", "new", "other", "--lang", "python", "--tier", "wasm",
+    ]);
+    world.run(&[
+        "plugin",
+        "new",
+        "other",
+        "--lang",
+        "rust",
+        "--tier",
+        "wasm",
+        "--protocol",
+        "mcp",
     ]);
     assert!(!world.workspace().join("word-count/Cargo.toml").exists());
     world.compare("plugin_new_refused");

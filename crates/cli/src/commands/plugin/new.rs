@@ -1,7 +1,8 @@
 //! `airlock plugin new`: a plugin to begin with.
 //!
-//! What it writes is a whole plugin: it passes `airlock plugin check`, runs as it is, needs nothing
-//! but the language, and has tests. Nothing that is there is overwritten.
+//! What it writes is a whole plugin: it passes `airlock plugin check`, has tests that need nothing but
+//! the language, and has the SDK with it, so that it builds wherever it is. Nothing that is there is
+//! overwritten.
 
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
@@ -23,6 +24,10 @@ pub(crate) struct Arguments {
     /// Where it runs
     #[arg(long, value_enum, default_value = "process")]
     tier: Tier,
+    /// What a process speaks: `grpc` with the SDK, `mcp` without; Rust begins with the first, Python
+    /// with the second, which needs nothing installed
+    #[arg(long, value_enum)]
+    protocol: Option<Protocol>,
     /// Where to make its directory
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
@@ -40,10 +45,16 @@ enum Tier {
     Process,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Protocol {
+    Grpc,
+    Mcp,
+}
+
 /// One file of a template. `@NAME@` stands for the plugin's name in it.
 struct File {
     path: &'static str,
-    text: &'static str,
+    bytes: &'static [u8],
     program: bool,
 }
 
@@ -51,7 +62,7 @@ macro_rules! file {
     ($directory:literal, $path:literal, $from:literal) => {
         File {
             path: $path,
-            text: include_str!(concat!("templates/", $directory, "/", $from)),
+            bytes: include_bytes!(concat!("templates/", $directory, "/", $from)),
             program: false,
         }
     };
@@ -71,36 +82,40 @@ const PYTHON: &[File] = &[
     file!("python", "tests/test_tools.py", "test_tools.py"),
 ];
 
+const PYTHON_GRPC: &[File] = &[
+    file!("python-grpc", "plugin.yaml", "plugin.yaml"),
+    file!("python-grpc", "README.md", "README.md"),
+    program(file!("python-grpc", "bin/@NAME@", "main.py")),
+    file!("python-grpc", "bin/tools.py", "tools.py"),
+    file!("python-grpc", "tests/test_tools.py", "test_tools.py"),
+];
+
+const RUST_MCP: &[File] = &[
+    file!("rust-mcp", "plugin.yaml", "plugin.yaml"),
+    file!("rust-mcp", "README.md", "README.md"),
+    file!("rust-mcp", "Cargo.toml", "Cargo.toml.txt"),
+    file!("rust-mcp", "src/main.rs", "src/main.rs.txt"),
+    file!("rust-mcp", "src/tools.rs", "src/tools.rs.txt"),
+    file!("rust-mcp", "src/server.rs", "src/server.rs.txt"),
+    program(file!("rust-mcp", "build.sh", "build.sh")),
+    file!("rust-mcp", ".gitignore", "gitignore"),
+];
+
+/// The tools are the same text as those of the Wasm plugin: one source will do for both.
 const RUST: &[File] = &[
     file!("rust-process", "plugin.yaml", "plugin.yaml"),
     file!("rust-process", "README.md", "README.md"),
     file!("rust-process", "Cargo.toml", "Cargo.toml.txt"),
-    file!("rust-process", "src/main.rs", "src/main.rs.txt"),
-    file!("rust-process", "src/tools.rs", "src/tools.rs.txt"),
-    file!("rust-process", "src/server.rs", "src/server.rs.txt"),
+    file!("rust-process", "src/main.rs", "main.rs.txt"),
+    file!("rust-wasm", "src/tools.rs", "src/lib.rs.txt"),
     program(file!("rust-process", "build.sh", "build.sh")),
     file!("rust-process", ".gitignore", "gitignore"),
-];
-
-macro_rules! sdk {
-    ($($path:literal),+ $(,)?) => {
-        &[$(File {
-            path: concat!("sdk/src/", $path),
-            text: include_str!(concat!("../../../../sdk/src/", $path)),
-            program: false,
-        }),+]
-    };
-}
-
-/// The SDK's own sources. They go along: a plugin builds wherever it is.
-const SDK: &[File] = sdk![
-    "lib.rs",
-    "context.rs",
-    "interface.rs",
-    "plugin.rs",
-    "testing.rs",
-    "wasm/mod.rs",
-    "wasm/guest.rs",
+    file!("rust-wasm", "sdk/Cargo.toml", "sdk.toml.txt"),
+    file!(
+        "rust-process",
+        "sdk-process/Cargo.toml",
+        "sdk-process.toml.txt"
+    ),
 ];
 
 const WASM: &[File] = &[
@@ -113,20 +128,77 @@ const WASM: &[File] = &[
     file!("rust-wasm", "sdk/Cargo.toml", "sdk.toml.txt"),
 ];
 
+/// Files of this repository that go along as they are.
+macro_rules! copied {
+    ($from:literal => $to:literal: $($path:literal),+ $(,)?) => {
+        &[$(File {
+            path: concat!($to, "/", $path),
+            bytes: include_bytes!(concat!("../../../../", $from, "/", $path)),
+            program: false,
+        }),+]
+    };
+}
+
+/// The SDK's own sources. They go along: a plugin builds wherever it is.
+const SDK: &[File] = copied!["sdk/src" => "sdk/src":
+    "lib.rs",
+    "context.rs",
+    "interface.rs",
+    "plugin.rs",
+    "testing.rs",
+    "wasm/mod.rs",
+    "wasm/guest.rs",
+];
+
+const SDK_PROCESS: &[File] = copied!["sdk-process/src" => "sdk-process/src":
+    "lib.rs",
+    "accept.rs",
+    "asked.rs",
+    "call.rs",
+    "execute.rs",
+    "execute/tests.rs",
+    "handshake.rs",
+    "kernel.rs",
+    "kernel/tests.rs",
+    "messages/mod.rs",
+    "messages/airlock.plugin.v1.rs",
+    "messages/grpc.health.v1.rs",
+    "messages/plugin.rs",
+    "output.rs",
+    "routes.rs",
+    "serve.rs",
+    "services.rs",
+    "tls.rs",
+];
+
+const SDK_PYTHON: &[File] = copied!["../sdk/python/airlock_plugin" => "lib/airlock_plugin":
+    "__init__.py",
+    "_version.py",
+    "certificate.py",
+    "context.py",
+    "kernel.py",
+    "plugin.py",
+    "protocol.binpb",
+    "protocol.py",
+    "server.py",
+    "services.py",
+    "testing.py",
+];
+
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
     let (parts, next) = template(arguments)?;
     let name = &arguments.name;
-    let made: Vec<(String, String, bool)> = parts
+    let made: Vec<(String, Vec<u8>, bool)> = parts
         .iter()
         .flat_map(|files| files.iter())
         .map(|file| {
-            let filled = |text: &str| text.replace("@NAME@", name);
-            (filled(file.path), filled(file.text), file.program)
+            let path = file.path.replace("@NAME@", name);
+            (path, filled(file.bytes, name), file.program)
         })
         .collect();
-    for (path, text, _) in &made {
+    for (path, bytes, _) in &made {
         if path == "plugin.yaml" {
-            check_name(name, text)?;
+            check_name(name, bytes)?;
         }
     }
     let here = arguments.directory == Path::new(".");
@@ -147,9 +219,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
     fs::create_dir_all(&arguments.directory)
         .and_then(|()| fs::create_dir(&place))
         .map_err(|error| failed(&place, &error))?;
-    for (path, text, program) in &made {
+    for (path, bytes, program) in &made {
         let path = place.join(path);
-        write(&path, text, *program).map_err(|error| failed(&path, &error))?;
+        write(&path, bytes, *program).map_err(|error| failed(&path, &error))?;
     }
     if output.is_json() {
         let paths: Vec<&String> = made.iter().map(|(path, ..)| path).collect();
@@ -165,45 +237,65 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
     Ok(0)
 }
 
+/// A file with the plugin's name in it. What is no text has no place for one.
+fn filled(bytes: &[u8], name: &str) -> Vec<u8> {
+    std::str::from_utf8(bytes).map_or_else(
+        |_| bytes.to_vec(),
+        |text| text.replace("@NAME@", name).into_bytes(),
+    )
+}
+
 /// The files of a template, and what to do next.
 type Chosen = (&'static [&'static [File]], &'static [&'static str]);
 
 fn template(arguments: &Arguments) -> Result<Chosen, Failure> {
-    match (arguments.lang, arguments.tier) {
-        (Language::Python, Tier::Process) => Ok((
-            &[PYTHON],
+    const BUILD: &str = "cd @NAME@ && ./build.sh";
+    const INSTALL_BUILT: &str = "airlock plugin install @NAME@/plugin --trust process";
+    const TEST: &str = "python3 -m unittest discover @NAME@/tests";
+    const INSTALL: &str = "airlock plugin install @NAME@ --trust process";
+    match (arguments.lang, arguments.tier, arguments.protocol) {
+        (Language::Python, Tier::Process, None | Some(Protocol::Mcp)) => {
+            Ok((&[PYTHON], &[TEST, INSTALL]))
+        }
+        (Language::Python, Tier::Process, Some(Protocol::Grpc)) => Ok((
+            &[PYTHON_GRPC, SDK_PYTHON],
             &[
-                "python3 -m unittest discover @NAME@/tests",
-                "airlock plugin install @NAME@ --trust process",
+                TEST,
+                "sudo apt-get install python3-grpcio python3-protobuf python3-cryptography",
+                INSTALL,
             ],
         )),
-        (Language::Rust, Tier::Process) => Ok((
-            &[RUST],
-            &[
-                "cd @NAME@ && ./build.sh",
-                "airlock plugin install @NAME@/plugin --trust process",
-            ],
-        )),
-        (Language::Rust, Tier::Wasm) => Ok((
+        (Language::Rust, Tier::Process, None | Some(Protocol::Grpc)) => {
+            Ok((&[RUST, SDK, SDK_PROCESS], &[BUILD, INSTALL_BUILT]))
+        }
+        (Language::Rust, Tier::Process, Some(Protocol::Mcp)) => {
+            Ok((&[RUST_MCP], &[BUILD, INSTALL_BUILT]))
+        }
+        (Language::Rust, Tier::Wasm, None) => Ok((
             &[WASM, SDK],
             &[
                 "rustup target add wasm32-unknown-unknown",
-                "cd @NAME@ && ./build.sh",
-                "airlock plugin install @NAME@/plugin --trust process",
+                BUILD,
+                INSTALL_BUILT,
             ],
         )),
-        (Language::Python, Tier::Wasm) => Err(Failure::new(
+        (Language::Python, Tier::Wasm, _) => Err(Failure::new(
             Kind::Usage,
             "there is no template for Wasm plugins in Python",
         )
         .why("Python would bring an interpreter of megabytes into every call")
         .fix("use --tier process, or --lang rust")),
+        (Language::Rust, Tier::Wasm, Some(_)) => Err(Failure::new(
+            Kind::Usage,
+            "a Wasm plugin has no protocol to choose",
+        )
+        .fix("leave out --protocol, or use --tier process")),
     }
 }
 
 /// The name is good if the manifest with it is.
-fn check_name(name: &str, manifest: &str) -> Result<(), Failure> {
-    let Err(error) = Manifest::parse(manifest.as_bytes()) else {
+fn check_name(name: &str, manifest: &[u8]) -> Result<(), Failure> {
+    let Err(error) = Manifest::parse(manifest) else {
         return Ok(());
     };
     let name = airlock_kernel::sanitise_line(name, 64);
@@ -213,12 +305,12 @@ fn check_name(name: &str, manifest: &str) -> Result<(), Failure> {
     Err(failure.maybe_fix(error.hint()))
 }
 
-fn write(path: &Path, text: &str, program: bool) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8], program: bool) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
     let mode = if program { 0o755 } else { 0o644 };
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())
+    file.write_all(bytes)
 }

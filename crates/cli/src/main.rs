@@ -19,7 +19,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(usage::spelt_out(std::env::args_os().collect())) {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let ahead = commands::Ahead::begin(&line);
+    let cli = match Cli::try_parse_from(usage::spelt_out(line)) {
         Ok(cli) => cli,
         Err(error) => {
             return refuse(&error);
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         choose_color(color);
     }
     let mut output = Output::new(cli.global.json);
-    match commands::run(cli, &mut output).and_then(|code| output.finish().map(|()| code)) {
+    match commands::run(cli, ahead, &mut output).and_then(|code| output.finish().map(|()| code)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => end(&failure, &mut output),
     }

@@ -42,6 +42,10 @@ pub enum Lifetime {
 /// How long a start waits for the log's verification where policy insists on it.
 const HEALTH_PATIENCE: Duration = Duration::from_mins(1);
 
+/// Records between two signatures of short commands, at most: each of them verifies at its start what
+/// came since the last.
+const COMMAND_CHECKPOINT: u64 = 100;
+
 /// How to open a kernel.
 #[derive(Debug, Clone)]
 pub struct KernelConfig {
@@ -129,8 +133,13 @@ pub struct Kernel {
 impl Kernel {
     /// Opens the workspace, its trusted policy and its log.
     pub fn open(config: KernelConfig) -> Result<Self, StartError> {
-        let local = Local::detect().map_err(StartError::Identity)?;
         let workspace = Workspace::open(&config.workspace, &config.state_home)?;
+        Self::open_in(workspace, config)
+    }
+
+    /// The same in a workspace that is open: the one `config` names.
+    pub fn open_in(workspace: Workspace, config: KernelConfig) -> Result<Self, StartError> {
+        let local = Local::detect().map_err(StartError::Identity)?;
         let store = Arc::new(PolicyStore::open(
             workspace,
             local.user(),
@@ -441,10 +450,11 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
     let state = store.workspace().state();
     let audit = store.current().policy().document().audit;
     let mut log = LogConfig::new(state.path(), &state.keys(), config.clock.shared());
-    if config.lifetime == Lifetime::Long {
-        log = log.long_lived();
-    }
     log.checkpoint_every = u64::from(audit.checkpoint_every);
+    match config.lifetime {
+        Lifetime::Long => log = log.long_lived(),
+        Lifetime::Command => log.checkpoint_every = log.checkpoint_every.min(COMMAND_CHECKPOINT),
+    }
     log.retention.days = audit.retention_days;
     log.retention.bytes = audit.max_size.as_bytes();
     Log::open(log)

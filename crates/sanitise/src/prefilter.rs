@@ -7,7 +7,8 @@
 //! compared in full.
 
 use crate::class::Class;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::sync::OnceLock;
 
 /// What the fixed text of a rule leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +40,8 @@ pub(crate) struct Prefilter {
     slots: Vec<Slot>,
     /// What each group is of, group by group.
     picks: Vec<Pick>,
-    /// Beginnings of the texts, without case.
-    beginnings: HashSet<Vec<u8>>,
+    /// Beginnings of the texts, without case; only text that comes in pieces needs them.
+    beginnings: OnceLock<HashSet<Vec<u8>>>,
     longest: usize,
 }
 
@@ -72,6 +73,8 @@ enum Groups {
 const BITS: u32 = 18;
 const WORDS: usize = 1 << (BITS - 6);
 const CASE: u32 = 0x2020_2020;
+/// The same in one byte.
+const CASE_BIT: u8 = 0x20;
 /// Bytes of a group.
 const GROUP: usize = 4;
 
@@ -92,27 +95,23 @@ impl Prefilter {
         reason = "filled once, and on the heap from then on"
     )]
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
-        let mut lists: BTreeMap<u32, Vec<Pick>> = BTreeMap::new();
-        let mut beginnings = HashSet::new();
+        // One list, sorted: it is made at the start of every command.
+        let mut picked: Vec<(u32, Pick)> = Vec::new();
         for (number, entry) in entries.iter().enumerate() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
-            for (key, offset, second) in pick(entry) {
-                let list = lists.entry(key).or_default();
+            let numbered = |(key, offset, second)| {
                 let pick = Pick {
                     entry: number,
                     offset,
                     second,
                 };
-                if !list.contains(&pick) {
-                    list.push(pick);
-                }
-            }
-            let whole = entry.text.to_ascii_lowercase();
-            // Three bytes alone are not seen yet: a fourth is missing.
-            for count in 1..whole.len().max(GROUP) {
-                beginnings.insert(whole.get(..count).unwrap_or_default().to_vec());
-            }
+                (key, pick)
+            };
+            picked.extend(pick(entry).into_iter().map(numbered));
         }
+        picked.sort_unstable_by_key(|(key, pick)| (*key, pick.entry, pick.second, pick.offset));
+        picked.dedup();
+        let groups = picked.chunk_by(|(one, _), (other, _)| one == other);
         let longest = entries
             .iter()
             .map(|entry| entry.text.len())
@@ -121,26 +120,30 @@ impl Prefilter {
         let mut made = Self {
             entries,
             bits: Box::new([0; WORDS]),
-            slots: vec![Slot::default(); (2 * lists.len()).next_power_of_two()],
-            picks: Vec::new(),
-            beginnings,
+            slots: vec![Slot::default(); (2 * groups.clone().count()).next_power_of_two()],
+            picks: Vec::with_capacity(picked.len()),
+            beginnings: OnceLock::new(),
             longest,
         };
-        for (key, list) in lists {
-            made.add(key, &list);
+        for group in groups {
+            made.add(group);
         }
         made
     }
 
-    fn add(&mut self, key: u32, list: &[Pick]) {
+    /// Adds what has one key.
+    fn add(&mut self, group: &[(u32, Pick)]) {
+        let Some((key, _)) = group.first().copied() else {
+            return;
+        };
         let hash = hash(key);
         if let Some(word) = self.bits.get_mut(hash >> 6) {
             *word |= 1 << (hash & 63);
         }
         // Some thousand groups in all, each of a few entries.
         let first = u16::try_from(self.picks.len()).unwrap_or(u16::MAX);
-        let count = u16::try_from(list.len()).unwrap_or(u16::MAX);
-        self.picks.extend_from_slice(list);
+        let count = u16::try_from(group.len()).unwrap_or(u16::MAX);
+        self.picks.extend(group.iter().map(|(_, pick)| *pick));
         let mask = self.slots.len() - 1;
         let is_free = |slot: &usize| {
             let slot = self.slots.get(slot & mask);
@@ -257,13 +260,22 @@ impl Prefilter {
     pub(crate) fn unfinished(&self, text: &[u8], from: usize) -> usize {
         let first = from.max((text.len() + 1).saturating_sub(self.longest));
         let tail = text.get(first..).unwrap_or_default().to_ascii_lowercase();
+        let beginnings = self.beginnings.get_or_init(|| beginnings(&self.entries));
         (0..tail.len())
-            .find(|at| {
-                self.beginnings
-                    .contains(tail.get(*at..).unwrap_or_default())
-            })
+            .find(|at| beginnings.contains(tail.get(*at..).unwrap_or_default()))
             .map_or(text.len(), |at| first + at)
     }
+}
+
+/// What each text can begin with, without case.
+fn beginnings(entries: &[Entry]) -> HashSet<Vec<u8>> {
+    let of = |entry: &Entry| {
+        let whole = entry.text.to_ascii_lowercase();
+        // Three bytes alone are not seen yet: a fourth is missing.
+        let counts = 1..whole.len().max(GROUP);
+        counts.map(move |count| whole.get(..count).unwrap_or_default().to_vec())
+    };
+    entries.iter().flat_map(of).collect()
 }
 
 #[expect(
@@ -275,14 +287,20 @@ const fn low(word: u64) -> u32 {
     word as u32
 }
 
+/// Every byte as it is in a key, once.
+fn caseless() -> impl Iterator<Item = u8> {
+    (0..=u8::MAX).filter(|byte| byte & CASE_BIT != 0)
+}
+
 /// The two groups of an entry, one byte apart: the key of each, where it begins, and whether it is
 /// the second. What a group reaches beyond a text of three or four bytes may be anything that can
 /// stand there.
 fn pick(entry: &Entry) -> Vec<(u32, i8, bool)> {
-    let after = || (0..=255_u8).filter(|byte| entry.next.is_none_or(|class| class.has(*byte)));
+    let follows = |byte: u8| entry.next.is_none_or(|class| class.has(byte));
+    let after = || caseless().filter(|byte| follows(*byte) || follows(*byte & !CASE_BIT));
     match *entry.text.as_slice() {
         [a, b, c] => {
-            let first = (0..=255_u8).map(|x| (folded([x, a, b, c]), -1, false));
+            let first = caseless().map(|x| (folded([x, a, b, c]), -1, false));
             let second = after().map(|x| (folded([a, b, c, x]), 0, true));
             first.chain(second).collect()
         }

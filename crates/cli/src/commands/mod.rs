@@ -26,7 +26,7 @@ mod trust;
 mod wasm_worker;
 pub(crate) mod workflow;
 
-pub(crate) use exec::INTERNAL;
+pub(crate) use exec::{Ahead, INTERNAL};
 
 use crate::args::{Cli, Command};
 use crate::failure::{Ending, Failure, Kind};
@@ -35,7 +35,8 @@ use clap::CommandFactory;
 use serde_json::json;
 use std::path::Path;
 
-pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
+/// Runs what the command line says. `ahead` is what was begun of it.
+pub(crate) fn run(cli: Cli, ahead: Option<Ahead>, output: &mut Output) -> Ending {
     let global = &cli.global;
     let Some(command) = cli.command else {
         return agent::bare(global, output);
@@ -44,7 +45,7 @@ pub(crate) fn run(cli: Cli, output: &mut Output) -> Ending {
         Command::Run(arguments) => agent::run(global, &arguments, output),
         Command::Demo => demo::run(output),
         Command::Doctor(arguments) => doctor::run(global, arguments, output),
-        Command::Exec(args) => exec::run(global, &args, output),
+        Command::Exec(args) => exec::run(global, &args, ahead, output),
         Command::Diff { stage, stat } => stage::diff(global, &stage, stat, output),
         Command::Merge(arguments) => merge::run(global, &arguments, output),
         Command::Undo(arguments) => merge::undo(global, &arguments, output),

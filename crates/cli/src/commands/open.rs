@@ -1,5 +1,6 @@
 //! Opening a kernel for one command, and telling the person what they should know about it.
 
+use super::exec::Ahead;
 use crate::args::{Color, Global};
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
@@ -10,7 +11,7 @@ use airlock_audit::Health;
 use airlock_core::WorkspaceId;
 use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
-    Sandboxes, StartError, Workspace, WorkspaceError,
+    StartError, Workspace, WorkspaceError,
 };
 use airlock_service::{Door, DoorError, Remote, Settings, Standing};
 use std::path::PathBuf;
@@ -42,10 +43,18 @@ pub(super) fn unannounced(global: &Global, output: &mut Output) -> Result<Kernel
 /// a break at its end.
 pub(super) fn hurried(
     global: &Global,
-    sandboxes: Sandboxes,
+    ahead: Ahead,
     output: &mut Output,
 ) -> Result<Kernel, Failure> {
-    let kernel = opened_with(global, Some(&sandboxes))?.with_sandboxes(sandboxes);
+    let Ahead {
+        place,
+        workspace,
+        sandboxes,
+    } = ahead;
+    let config = configured(global, &place, Some(&workspace))?;
+    apply_color(&config);
+    let kernel = embedded_in(workspace, &place, &config, Lifetime::Command)?;
+    let kernel = kernel.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
     Ok(kernel)
@@ -59,16 +68,8 @@ pub(super) fn introduce(kernel: &Kernel, output: &mut Output) {
 
 /// The same for a command that only looks, and says nothing of its own.
 pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
-    opened_with(global, None)
-}
-
-fn opened_with(global: &Global, sandboxes: Option<&Sandboxes>) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
-    let workspace = Workspace::open(&place.workspace, &place.state_home).ok();
-    let config = configured(global, &place, workspace.as_ref())?;
-    if let (Some(sandboxes), Some(workspace)) = (sandboxes, workspace) {
-        sandboxes.dress(place.machine(), workspace);
-    }
+    let config = configuration(global, &place)?;
     apply_color(&config);
     embedded(&place, &config, Lifetime::Command)
 }
@@ -79,7 +80,19 @@ pub(super) fn embedded(
     config: &Config,
     lifetime: Lifetime,
 ) -> Result<Kernel, Failure> {
-    let kernel = Kernel::open(KernelConfig {
+    let workspace = Workspace::open(&place.workspace, &place.state_home)
+        .map_err(|error| start_failure(error.into()))?;
+    embedded_in(workspace, place, config, lifetime)
+}
+
+/// The same in a workspace that is open.
+fn embedded_in(
+    workspace: Workspace,
+    place: &Place,
+    config: &Config,
+    lifetime: Lifetime,
+) -> Result<Kernel, Failure> {
+    let opening = KernelConfig {
         workspace: place.workspace.clone(),
         state_home: place.state_home.clone(),
         clock: Clock::system(),
@@ -87,15 +100,16 @@ pub(super) fn embedded(
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
         worker: super::script_worker::program(),
-    })
-    .map_err(start_failure)?
-    .on(place.machine())
-    .defining(&OwnDefinitions {
-        directory: Some(place.config_home.join("airlock")),
-        experimental: config.experimental(),
-        certificates: config.certificates()?,
-    })
-    .asking(Arc::new(Configured::new(config, place)));
+    };
+    let kernel = Kernel::open_in(workspace, opening)
+        .map_err(start_failure)?
+        .on(place.machine())
+        .defining(&OwnDefinitions {
+            directory: Some(place.config_home.join("airlock")),
+            experimental: config.experimental(),
+            certificates: config.certificates()?,
+        })
+        .asking(Arc::new(Configured::new(config, place)));
     #[cfg(target_os = "linux")]
     let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)

@@ -7,7 +7,6 @@ use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 /// What is known of the command and of what was sent to it.
 #[derive(Default)]
@@ -23,7 +22,6 @@ struct Shared {
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
@@ -32,16 +30,12 @@ impl Watch {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH])?;
         let shared = Arc::new(Shared::default());
         let (handle, own) = (signals.handle(), Arc::clone(&shared));
-        let thread = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             for signal in signals.forever() {
                 own.take(signal);
             }
         });
-        Ok(Self {
-            shared,
-            handle,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, handle })
     }
 
     /// The command can be steered from now on.
@@ -100,10 +94,7 @@ impl Shared {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // Its thread ends by that. It only counts signals: nobody has to wait for it.
         self.handle.close();
-        if let Some(thread) = self.thread.take() {
-            // It only counts signals; there is nothing to be told if it died.
-            let _ = thread.join();
-        }
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn outfitted(
     machine: &Machine,
     workspace: &crate::workspace::Workspace,
 ) -> Result<(airlock_sandbox::Surroundings, airlock_sandbox::Outfit), ProcessFailure> {
-    let around = surround::Around::look(machine, workspace)?;
+    let around = surround::Around::look(machine, &surround::Ground::of(workspace))?;
     Ok((around.surroundings().clone(), around.outfit().clone()))
 }
 

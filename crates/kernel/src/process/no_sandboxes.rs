@@ -3,7 +3,7 @@
 use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::plan::Planned;
-use super::surround::{Around, Machine};
+use super::surround::{Around, Ground, Machine};
 use crate::workspace::Workspace;
 use std::sync::Arc;
 
@@ -18,6 +18,12 @@ impl Sandboxes {
     }
 
     /// Nothing.
+    #[must_use]
+    pub fn on(self, _: Option<Arc<dyn Ladder>>) -> Self {
+        self
+    }
+
+    /// Nothing.
     pub fn in_reserve(_: Option<Arc<dyn Ladder>>) -> Self {
         Self
     }
@@ -28,14 +34,14 @@ impl Sandboxes {
     }
 
     /// Nothing.
-    pub fn dress(&self, _: Machine, _: Workspace) {}
+    pub fn dress(&self, _: Machine, _: &Workspace) {}
 
     pub(super) fn around(
         &self,
         machine: &Machine,
         workspace: &Workspace,
     ) -> Result<Arc<Around>, ProcessFailure> {
-        Around::look(machine, workspace).map(Arc::new)
+        Around::look(machine, &Ground::of(workspace)).map(Arc::new)
     }
 
     pub(crate) const fn has_reserve(&self) -> bool {

@@ -66,6 +66,11 @@ impl<T: Send + 'static> Reserve<T> {
         Self { shared, thread }
     }
 
+    /// Whether anything is made before it is asked for.
+    pub(super) const fn is_ahead(&self) -> bool {
+        self.thread.is_some()
+    }
+
     /// The one made ahead, or one made now.
     pub(super) fn take(&self) -> T {
         let shared = &self.shared;

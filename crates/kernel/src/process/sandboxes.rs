@@ -9,7 +9,7 @@
 use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::reserve::{Reserve, Then};
-use super::surround::{Around, Machine};
+use super::surround::{Around, Ground, Machine};
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
@@ -42,9 +42,22 @@ struct Inner {
     looked: Mutex<Option<Receiver<(PathBuf, Looked)>>>,
     /// What was looked up, for the persons who asked last.
     known: Arc<Known>,
-    /// The sandbox that is shown it.
+    /// What is still to be done to the sandbox that is made ahead.
+    finish: Arc<Mutex<Finish>>,
+    /// The sandbox that is shown it, where it had been made by then.
     dressing: Mutex<Option<JoinHandle<Made>>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What whoever makes a sandbox does to it in the end, so that no other thread has to.
+#[derive(Default)]
+enum Finish {
+    /// There may be something yet.
+    #[default]
+    Open,
+    Work(Box<dyn FnOnce(Made) -> Made + Send>),
+    /// It is made.
+    Closed,
 }
 
 type Looked = Result<Around, ProcessFailure>;
@@ -55,6 +68,15 @@ impl Sandboxes {
     /// Begins to make one at once, for a command with which this process ends.
     pub fn ahead(ladder: Option<Arc<dyn Ladder>>) -> Self {
         Self::with(Then::End, ladder)
+    }
+
+    /// Goes by `ladder`. Only before anything is asked of them.
+    #[must_use]
+    pub fn on(mut self, ladder: Option<Arc<dyn Ladder>>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.ladder = ladder;
+        }
+        self
     }
 
     /// Keeps one in reserve, always.
@@ -70,6 +92,7 @@ impl Sandboxes {
             ladder: Some(ladder),
             looked: Mutex::default(),
             known: Arc::default(),
+            finish: Arc::default(),
             dressing: Mutex::default(),
             leaving: Mutex::default(),
         }))
@@ -77,13 +100,16 @@ impl Sandboxes {
 
     fn with(then: Then, ladder: Option<Arc<dyn Ladder>>) -> Self {
         let known: Arc<Known> = Arc::default();
-        let shown = Arc::clone(&known);
+        let finish: Arc<Mutex<Finish>> = Arc::default();
+        let (shown, wanted) = (Arc::clone(&known), Arc::clone(&finish));
+        let make = move || finished(prepared(&shown), &wanted);
         Self(Arc::new(Inner {
-            reserve: Some(Reserve::new(move || prepared(&shown), AGE, then)),
+            reserve: Some(Reserve::new(make, AGE, then)),
             ends: then == Then::End,
             ladder,
             looked: Mutex::default(),
             known,
+            finish,
             dressing: Mutex::default(),
             leaving: Mutex::default(),
         }))
@@ -91,24 +117,32 @@ impl Sandboxes {
 
     /// Looks at `machine` for `workspace` beside whatever else is done, and shows it to the sandbox
     /// that is made ahead.
-    pub fn dress(&self, machine: Machine, workspace: Workspace) {
-        let own = self.clone();
+    pub fn dress(&self, machine: Machine, workspace: &Workspace) {
+        let ground = Ground::of(workspace);
         let (tell, looked) = mpsc::sync_channel(1);
-        let thread = Builder::new().name("dressing".to_owned());
-        let thread = thread.spawn(move || {
-            let around = Around::look(&machine, &workspace);
-            let base = around
-                .as_ref()
-                .ok()
-                .map(|around| around.outfit().base().clone());
+        let work = move |made: Made| -> Made {
+            let around = Around::look(&machine, &ground);
+            let base = around.as_ref().ok();
+            let base = base.map(|around| around.outfit().base().clone());
             // Whoever plans waits for no more than this.
-            let _told = tell.send((workspace.state().path().to_owned(), around));
-            let mut prepared = own.undressed()?;
+            let _told = tell.send((ground.state, around));
+            let mut prepared = made?;
             if let Some(base) = base {
                 prepared.show(&base)?;
             }
             Ok(prepared)
-        });
+        };
+        let making = self.0.reserve.as_ref().is_some_and(Reserve::is_ahead);
+        let mut finish = locked(&self.0.finish);
+        if let (Finish::Open, true) = (&*finish, making) {
+            *finish = Finish::Work(Box::new(work));
+            *locked(&self.0.looked) = Some(looked);
+            return;
+        }
+        drop(finish);
+        let own = self.clone();
+        let thread = Builder::new().name("dressing".to_owned());
+        let thread = thread.spawn(move || work(own.undressed()));
         // Where there is no thread for it, it is looked at when it is needed.
         if let Ok(thread) = thread {
             *locked(&self.0.looked) = Some(looked);
@@ -136,10 +170,11 @@ impl Sandboxes {
         workspace: &Workspace,
     ) -> Result<Arc<Around>, ProcessFailure> {
         let mut known = locked(&self.0.known).clone();
-        if let Some(found) = known.iter().find(|around| around.holds(machine, workspace)) {
+        let ground = Ground::of(workspace);
+        if let Some(found) = known.iter().find(|around| around.holds(machine, &ground)) {
             return Ok(Arc::clone(found));
         }
-        let around = Arc::new(Around::look(machine, workspace)?);
+        let around = Arc::new(Around::look(machine, &ground)?);
         known.insert(0, Arc::clone(&around));
         known.truncate(PERSONS);
         *locked(&self.0.known) = known;
@@ -208,6 +243,15 @@ fn prepared(known: &Known) -> Made {
         None | Some(Ok(())) => Ok(prepared),
         // The machine may have changed since.
         Some(Err(_)) => prepare(),
+    }
+}
+
+/// The same with what was wanted of it meanwhile.
+fn finished(made: Made, wanted: &Mutex<Finish>) -> Made {
+    let finish = std::mem::replace(&mut *locked(wanted), Finish::Closed);
+    match finish {
+        Finish::Work(work) => work(made),
+        Finish::Open | Finish::Closed => made,
     }
 }
 

@@ -36,6 +36,21 @@ const USUAL: &[&str] = &[
 /// Those that say so of their terminal.
 const TERMINAL: &[&str] = &["TERM", "COLORTERM", "NO_COLOR"];
 
+/// Where a workspace is, and where its state.
+pub(super) struct Ground {
+    pub(super) root: PathBuf,
+    pub(super) state: PathBuf,
+}
+
+impl Ground {
+    pub(super) fn of(workspace: &Workspace) -> Self {
+        Self {
+            root: PathBuf::from(workspace.root().path()),
+            state: workspace.state().path().to_owned(),
+        }
+    }
+}
+
 /// What is around one sandbox.
 pub(super) struct Around {
     place: Place,
@@ -52,15 +67,15 @@ struct Place {
 }
 
 impl Place {
-    fn of(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
-        let root = Path::new(workspace.root().path());
+    fn of(machine: &Machine, ground: &Ground) -> Result<Self, ProcessFailure> {
+        let root = ground.root.as_path();
         let named = |path: &Path| {
             HostPath::new(path).map_err(|error| ProcessFailure::Sandbox(error.to_string()))
         };
         let home = named(&machine.home)?;
         let mut own = Vec::new();
         let mine = machine.own.iter().map(PathBuf::as_path);
-        for path in mine.chain([workspace.state().path()]) {
+        for path in mine.chain([ground.state.as_path()]) {
             own.push(named(path)?);
             // Denials are judged by where a file really is.
             if let Ok(real) = path.canonicalize() {
@@ -97,16 +112,16 @@ impl PartialEq for Around {
 
 impl Around {
     /// Looks at the machine.
-    pub(super) fn look(machine: &Machine, workspace: &Workspace) -> Result<Self, ProcessFailure> {
-        let place = Place::of(machine, workspace)?;
-        let record = workspace.state().path().join("outfit.json");
+    pub(super) fn look(machine: &Machine, ground: &Ground) -> Result<Self, ProcessFailure> {
+        let place = Place::of(machine, ground)?;
+        let record = ground.state.join("outfit.json");
         let outfit = Outfit::remembered(&record, &place.facts(machine), &place.home);
         Ok(Self { place, outfit })
     }
 
     /// Whether looking now would find the same.
-    pub(super) fn holds(&self, machine: &Machine, workspace: &Workspace) -> bool {
-        let place = Place::of(machine, workspace).ok();
+    pub(super) fn holds(&self, machine: &Machine, ground: &Ground) -> bool {
+        let place = Place::of(machine, ground).ok();
         place.is_some_and(|place| {
             place == self.place && self.outfit.holds(&place.facts(machine), &place.home)
         })

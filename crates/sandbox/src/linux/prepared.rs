@@ -15,13 +15,14 @@ use super::compile::{Ingredients, Steps, Walls};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
+use super::limits::Group;
 use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{DESCRIPTORS, Notice, Order};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::Denial;
-use crate::seccomp::Instruction;
+use crate::seccomp::{Instruction, Profile};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -45,8 +46,8 @@ pub struct Prepared {
 /// Makes what every sandbox begins with.
 pub fn prepare() -> Result<Prepared, StartError> {
     let identity = Identity::own();
-    let ground = Ground::find()?;
     let (channel, init) = give_birth(identity)?;
+    let ground = Ground::find()?;
     let control = Control::new(channel).map_err(|source| failed("make a wake-up call", source))?;
     if matches!(identity, Identity::User { .. }) {
         map(identity, &init)?;
@@ -65,6 +66,13 @@ pub fn prepare() -> Result<Prepared, StartError> {
     Ok(prepared)
 }
 
+/// Finds out once for the process what every plan will ask for.
+fn warm_up() {
+    let _possible = Group::possible();
+    // One that cannot be made is reported when it is needed.
+    let _made = filter_for(Profile::Standard);
+}
+
 impl Prepared {
     /// Shows it what every sandbox on this machine sees, ahead of its plan too.
     pub fn show(&mut self, base: &Base) -> Result<(), StartError> {
@@ -75,6 +83,8 @@ impl Prepared {
         made.map_err(|unfit| failed("look at the machine", io::Error::other(unfit)))?;
         self.hand_over()?;
         self.seen = Some(base.clone());
+        // The child has something to do meanwhile.
+        warm_up();
         Ok(())
     }
 

@@ -100,7 +100,7 @@ fn dispatch(global: &Global, words: &[&str], output: &mut Output) -> Result<(), 
     let mut cli = Cli::try_parse_from(line)
         .map_err(|error| Failure::new(Kind::Usage, sanitise_line(&error.to_string(), 200)))?;
     cli.global = global.clone();
-    super::super::run(cli, output).map(drop)
+    super::super::run(cli, None, output).map(drop)
 }
 
 /// What a build without phases says of them.

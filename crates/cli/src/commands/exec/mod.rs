@@ -3,18 +3,21 @@
 //! The command's bytes pass unchanged to a file or pipe, and filtered to a terminal; what Airlock
 //! itself has to say goes to stderr, after it.
 
+mod ahead;
 mod report;
 mod running;
 mod sinks;
 
-use super::{doctor, open, outcome};
+pub(crate) use ahead::Ahead;
+
+use super::{open, outcome};
 use crate::args::{ExecArgs, Global};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
-use crate::place::{Place, current_directory};
+use crate::place::current_directory;
 use crate::review;
 use crate::terminal::{Level, Raw, Watch, size};
-use airlock_kernel::{Attached, Call, Front, Kernel, Outcome, Sandboxes};
+use airlock_kernel::{Attached, Call, Front, Kernel, Outcome};
 use airlock_sandbox::launch::{Stdin, TerminalSize};
 use serde_json::{Map, Value, json};
 use sinks::{Captured, Passed};
@@ -33,8 +36,13 @@ pub(crate) const INTERNAL: u8 = 125;
 const STDOUT: usize = 1024 * 1024;
 const STDERR: usize = 256 * 1024;
 
-pub(super) fn run(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
-    execute(global, args, output).map_err(|failure| {
+pub(super) fn run(
+    global: &Global,
+    args: &ExecArgs,
+    ahead: Option<Ahead>,
+    output: &mut Output,
+) -> Ending {
+    execute(global, args, ahead, output).map_err(|failure| {
         let code = match failure.kind {
             Kind::Denied => DENIED,
             Kind::NeedsReview => NEEDS_REVIEW,
@@ -45,20 +53,21 @@ pub(super) fn run(global: &Global, args: &ExecArgs, output: &mut Output) -> Endi
     })
 }
 
-fn execute(global: &Global, args: &ExecArgs, output: &mut Output) -> Ending {
+fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut Output) -> Ending {
     if args.tty && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::new(Kind::Usage, "`--tty` needs a terminal")
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
-    if let Some(exit) = running::execute(global, args, output)? {
-        return Ok(exit);
-    }
-    // Made while the policy and the log are opened.
-    let place = Place::find(global.workspace.as_deref())?;
-    let sandboxes = Sandboxes::ahead(doctor::ladder(&place));
+    let ahead = match ahead {
+        Some(ahead) => ahead,
+        None => match running::execute(global, args, output)? {
+            Some(exit) => return Ok(exit),
+            None => Ahead::here(global)?,
+        },
+    };
     let watch = watch()?;
-    let kernel = open::hurried(global, sandboxes, output)?;
+    let kernel = open::hurried(global, ahead, output)?;
     let root = Path::new(kernel.workspace().root().path());
     let call = Call::new("exec.own", arguments(args, root)?);
     let session = Session {

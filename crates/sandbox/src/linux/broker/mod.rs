@@ -65,6 +65,12 @@ use turn::Turn;
 
 /// Threads that answer calls.
 const THREADS: usize = 4;
+/// How long one of them is alone at first: most short commands need no more, and more of them would
+/// only be in their way. A call that keeps it waiting has others after that.
+const ALONE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 4_000_000,
+};
 /// How long stopping waits for a thread that is held up by a file system.
 const STOPPING: Duration = Duration::from_millis(500);
 
@@ -168,8 +174,11 @@ impl Broker {
         let broker = Self { shared };
         let identity = guarded.identity;
         let first = Shared::spawn(&broker.shared, identity, serve)?;
-        // The others come while the first already answers.
+        // The others come while the first already answers, if it has to for long.
         Shared::spawn_with(&broker.shared, identity, serve, move |shared| {
+            if shared.stops_within(&ALONE) {
+                return Ok(());
+            }
             for _ in 2..THREADS {
                 Shared::spawn(shared, identity, serve)?;
             }
@@ -268,6 +277,13 @@ impl Shared {
 
     fn stops(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Waits whether the broker is to stop this soon.
+    fn stops_within(&self, patience: &Timespec) -> bool {
+        let mut stop = [PollFd::new(&self.stop, PollFlags::IN)];
+        // Interrupted: whoever waits for the others does so no longer.
+        matches!(poll(&mut stop, Some(patience)), Ok(1..)) || self.stops()
     }
 
     /// The next call; none when the sandbox has ended or the broker is to stop.

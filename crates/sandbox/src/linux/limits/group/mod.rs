@@ -60,6 +60,7 @@ impl Cgroups {
             .iter()
             .filter_map(|place| Base::of(place, &mut why_not));
         let mut bases: Vec<Base> = bases.collect();
+        leave_out_idle(&mut bases);
         // Version 2 comes first: where it has a controller, version 1 cannot, and it freezes and
         // kills by itself.
         bases.sort_by_key(|base| base.version == Version::One);
@@ -67,7 +68,21 @@ impl Cgroups {
     }
 }
 
+/// Leaves out a version 2 that limits nothing, where version 1 can freeze in its stead: a process
+/// joins version 1 by itself and at once, whereas moving it into version 2 waits for a grace period
+/// of the kernel.
+fn leave_out_idle(bases: &mut Vec<Base>) {
+    let freezes = |base: &Base| base.controllers.contains(&Controller::Freezer);
+    if bases.iter().any(|base| freezes(base) && base.is_writable()) {
+        bases.retain(|base| base.version == Version::One || !base.controllers.is_empty());
+    }
+}
+
 impl Base {
+    fn is_writable(&self) -> bool {
+        rustix::fs::access(&self.directory, rustix::fs::Access::WRITE_OK).is_ok()
+    }
+
     fn of(place: &Place, why_not: &mut Vec<String>) -> Option<Self> {
         match place.version {
             Version::One => Some(Self {
@@ -135,9 +150,7 @@ impl Group {
 
     /// Whether it is worth trying: some directory for groups can be written.
     pub(crate) fn possible() -> bool {
-        let writable =
-            |base: &Base| rustix::fs::access(&base.directory, rustix::fs::Access::WRITE_OK).is_ok();
-        cgroups().bases.iter().any(writable)
+        cgroups().bases.iter().any(Base::is_writable)
     }
 
     /// The directories the group of the sandbox `id` may have, before it is made.

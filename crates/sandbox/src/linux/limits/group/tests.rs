@@ -157,6 +157,32 @@ fn in_version_2_nothing_is_taken_that_is_for_threads_or_above_the_mount() {
 }
 
 #[test]
+fn a_version_2_that_limits_nothing_gives_way_to_a_freezer_and_to_nothing_else() {
+    let there = tempfile::tempdir().unwrap();
+    let base = |version, controller: Option<Controller>, directory: &Path| Base {
+        version,
+        directory: directory.to_owned(),
+        controllers: controller.into_iter().collect(),
+    };
+    let missing = there.path().join("missing");
+    let (freezer, memory) = (Some(Controller::Freezer), Some(Controller::Memory));
+    for (case, two, one, place, want) in [
+        ("a freezer", None, freezer, there.path(), 1),
+        ("no freezer", None, memory, there.path(), 2),
+        ("it limits memory", memory, freezer, there.path(), 2),
+        ("a freezer of others", None, freezer, &missing, 2),
+    ] {
+        let mut bases = vec![
+            base(Version::Two, two, there.path()),
+            base(Version::One, one, place),
+        ];
+        leave_out_idle(&mut bases);
+        assert_eq!(bases.len(), want, "{case}");
+        assert!(bases.iter().any(|base| base.version == Version::One));
+    }
+}
+
+#[test]
 fn each_version_is_told_its_limits_in_its_own_words() {
     for (version, controller, files, how) in [
         (

@@ -10,8 +10,11 @@ use crate::beneath::Root;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
-use airlock_plugin::{Approval, Listed, ManageError, Manager, Review, State};
+use airlock_core::{Digest, PluginName, Request, RequestPath, TagName, Tier};
+use airlock_plugin::{
+    Approval, Listed, ManageError, Manager, Origin, Review, State, check_configuration,
+    shown_configuration,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -287,7 +290,15 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
         // No plugin has a tag that is none.
         Some(Err(_)) => Vec::new(),
     };
-    let lines: Vec<Value> = listed.iter().map(Listed::line).collect();
+    let line = |listed: &Listed| {
+        let mut line = listed.line();
+        if let Some(fields) = line.as_object_mut() {
+            let warnings = plugins.warnings(&listed.manifest);
+            fields.insert("warnings".to_owned(), json!(warnings));
+        }
+        line
+    };
+    let lines: Vec<Value> = listed.iter().map(line).collect();
     Ok(json!({ "plugins": lines, "rejected": manager.rejected().len() }))
 }
 
@@ -312,10 +323,27 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
             ("offered", json!(names)),
             ("withheld", json!(table.withheld(&key))),
             ("tools_digest", json!(said)),
+            ("warnings", json!(plugins.warnings(&listed.manifest))),
+            ("settings", settings(plugins, &listed)),
         ];
         fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
     }
     Ok(whole)
+}
+
+/// What is set of a plugin's settings, without what is secret, and what is wrong with it.
+fn settings(plugins: &Plugins, listed: &Listed) -> Value {
+    match plugins.desk().settings_of(&listed.manifest.name) {
+        Ok(given) => {
+            let problems = check_configuration(&listed.manifest, &given);
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            json!({
+                "values": shown_configuration(&listed.manifest, &given),
+                "problems": problems,
+            })
+        }
+        Err(why) => json!({ "values": {}, "problems": [why] }),
+    }
 }
 
 fn install(
@@ -353,7 +381,12 @@ fn started(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Ma
 fn remove(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
-    let key = plugins.key(&manager.get(&name)?);
+    // One that cannot be used any more is gone from the list, and can be removed all the same.
+    let key = match (manager.get(&name), PluginName::new(&name)) {
+        (Ok(listed), _) => plugins.key(&listed),
+        (Err(_), Ok(name)) => plugins.desk().key(&name, Origin::User),
+        (Err(error), Err(_)) => return Err(error),
+    };
     manager.remove(&name)?;
     let forgotten = plugins.desk().table().forget(&key);
     forgotten.map_err(|source| records(plugins, source))?;
@@ -402,7 +435,12 @@ fn disable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
     manager.disable(&name)?;
-    Ok(manager.get(&name)?.line())
+    match manager.get(&name) {
+        Ok(listed) => Ok(listed.line()),
+        // Off is what was asked for; what is wrong with it is told by whoever wants it on.
+        Err(ManageError::Broken { name, .. }) => Ok(json!({ "name": name, "disabled": true })),
+        Err(error) => Err(error),
+    }
 }
 
 fn reload(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {

@@ -10,8 +10,9 @@
 //! its data takes are limited.
 //!
 //! Non-guarantee: files beside the entry are read as they are at that moment; only the entry is
-//! pinned. The limit on disk is watched, not enforced: a plugin may go over it for a moment before
-//! it is ended.
+//! pinned. Of the limits on disk two are walls: scratch is memory of a fixed size, and no file
+//! grows over its limit. What its data takes in all is watched: a plugin may go over that for a
+//! moment before it is ended.
 
 mod disk;
 mod last_words;
@@ -139,6 +140,11 @@ impl Boxes {
         let watched = disk::Watched::new([request.data, request.reach], self.ground.disk);
         Running::begin(sandbox, command, program, watched)
             .map_err(|error| StartError::Confinement(format!("cannot run it: {error}")))
+    }
+
+    /// What raises the walls of these boxes.
+    pub const fn launcher(&self) -> Launcher {
+        self.ground.launcher
     }
 
     fn registry(&self) -> PathBuf {

@@ -164,9 +164,11 @@ impl Manager {
     pub fn remove(&self, name: &str) -> Result<(), ManageError> {
         let plugin = match self.plugin(name) {
             Ok(plugin) => plugin,
-            Err(unknown) => {
-                let name = PluginName::new(name).map_err(|_| unknown)?;
-                return self.remove_broken(&name);
+            Err(error) => {
+                let Ok(name) = PluginName::new(name) else {
+                    return Err(error);
+                };
+                return self.remove_broken(&name, error);
             }
         };
         let found = plugin.found();
@@ -182,13 +184,13 @@ impl Manager {
         self.refresh()
     }
 
-    fn remove_broken(&self, name: &PluginName) -> Result<(), ManageError> {
+    /// Removes what is left of a plugin that is none any more; `unusable` says why it is none.
+    fn remove_broken(&self, name: &PluginName, unusable: ManageError) -> Result<(), ManageError> {
         let path = self.installed().join(name.as_str());
-        if std::fs::symlink_metadata(&path).is_err() {
-            return Err(ManageError::Unknown {
-                name: name.to_string(),
-                near: None,
-            });
+        let book = self.records.read().map_err(|e| self.records_failed(e))?;
+        let is_known = book.approved.contains_key(name) || book.disabled.contains(name);
+        if !is_known && std::fs::symlink_metadata(&path).is_err() {
+            return Err(unusable);
         }
         self.take_away(name, &path)?;
         self.refresh()
@@ -197,7 +199,11 @@ impl Manager {
     fn take_away(&self, name: &PluginName, path: &Path) -> Result<(), ManageError> {
         let gone = aside(&self.installed(), "gone");
         let take = |book: &mut Book| {
-            std::fs::rename(path, &gone)?;
+            match std::fs::rename(path, &gone) {
+                // Somebody took the files away; the rest goes now.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
             book.approved.remove(name);
             book.disabled.remove(name);
             Ok(())

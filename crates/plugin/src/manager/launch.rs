@@ -9,13 +9,13 @@ use super::files::Contents;
 use super::parts::{common, grants};
 use super::slot::{Active, locked};
 use super::{Manager, Plugin};
+use crate::configuration::check_configuration;
 use crate::host::{Instance, Start};
 use crate::lifecycle::{Lifecycle, State};
 use crate::manifest::{Kind, MANIFEST, Manifest, is_tool_name};
 use crate::tool::ToolDescription;
 use airlock_core::{Digest, Tier};
 use airlock_policy::CapabilityGrants;
-use airlock_yaml::{Problems, Schema, document};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -57,8 +57,12 @@ impl Manager {
             .file(wanted)
             .ok_or_else(|| LaunchError::NoEntry(wanted.clone()))?;
         check_approval(plugin, &found, &contents, entry)?;
-        let configuration = self.registrar.configuration(&manifest.name);
-        check_configuration(manifest, &configuration)?;
+        let configuration = self.registrar.configuration(manifest);
+        let configuration = configuration.map_err(LaunchError::Settings)?;
+        let problems = check_configuration(manifest, &configuration);
+        if !problems.is_empty() {
+            return Err(LaunchError::Configuration(problems));
+        }
         Ok(Checked {
             found,
             entry,
@@ -183,26 +187,6 @@ fn check_approval(
         return Err(LaunchError::Tier { wants, approved });
     }
     Ok(())
-}
-
-fn check_configuration(manifest: &Manifest, configuration: &Value) -> Result<(), LaunchError> {
-    let Some(schema) = &manifest.config_schema else {
-        return Ok(());
-    };
-    // It was read as a schema once; as JSON it is the same YAML.
-    let mut problems = Problems::default();
-    let text = schema.to_string();
-    let schema = document(text.as_bytes(), "a schema", &mut problems)
-        .and_then(|node| Schema::parse_settings(&node, &mut problems));
-    let found = match schema {
-        Some(schema) => schema.check(configuration),
-        None => return Err(LaunchError::Configuration(Vec::new())),
-    };
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(LaunchError::Configuration(found))
-    }
 }
 
 /// Names that can be called, each once, and no tool other than its manifest says, where it says any.

@@ -1,5 +1,6 @@
 //! What a manager is given: hosts, a way to the kernel's enforcer, a clock.
 
+use super::discover::Origin;
 use crate::host::{Host, Reach};
 use crate::manifest::{Manifest, Protocol};
 use crate::tool::ToolDescription;
@@ -7,6 +8,7 @@ use airlock_core::PluginName;
 use airlock_policy::CapabilityGrants;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use serde_json::{Map, Value};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,9 +53,15 @@ pub trait Registrar: Send + Sync {
     /// Closes the way of an instance that has ended, or did not start.
     fn close(&self, plugin: &PluginName, instance: u64);
 
-    /// The plugin's configuration. It is checked against the plugin's schema.
-    fn configuration(&self, _plugin: &PluginName) -> Value {
-        Value::Object(Map::new())
+    /// The plugin's configuration, or why it cannot be read. It is checked against the plugin's
+    /// schema.
+    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+        Ok(Value::Object(Map::new()))
+    }
+
+    /// Whether whoever answered for what lies in `path` still does. What runs of it ends otherwise.
+    fn is_answered_for(&self, _plugin: &PluginName, _origin: Origin, _path: &Path) -> bool {
+        true
     }
 
     /// From now on these are its tools.

@@ -210,6 +210,23 @@ fn reviewed(
     outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
 }
 
+/// Has the kernel that runs for this workspace, if one does, run what was approved here.
+fn take_over(global: &Global, name: &str, output: &mut Output) {
+    let call = Call::new("plugin.reload", json!({ "name": name }));
+    match open::ask_running(global, &call) {
+        None | Some(Outcome::Done(_)) => {}
+        Some(Outcome::Failed(failed)) => {
+            let why = airlock_kernel::sanitise_line(&failed.what, 400);
+            output.warning(&format!(
+                "the kernel that runs has not taken it over: {why}"
+            ));
+        }
+        Some(Outcome::Denied(_) | Outcome::NeedsReview(_)) => {
+            output.warning("the kernel that runs has not taken it over: policy says no");
+        }
+    }
+}
+
 fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Output) -> Ending {
     let (manifest, _) = read(path)?;
     let full = std::fs::canonicalize(path).map_err(|error| cannot_read(path, &error))?;
@@ -228,6 +245,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     let call = Call::new("plugin.install", asked);
     let done = reviewed(global, &call, &format!("installing `{name}`"), output)?;
     told(&done, "installed", name, output);
+    take_over(global, name, output);
     Ok(0)
 }
 
@@ -273,6 +291,11 @@ fn steer(
     let shown = airlock_kernel::sanitise_line(name, 64);
     let result = reviewed(global, &call, &format!("{doing} `{shown}`"), output)?;
     told(&result, done, name, output);
+    match how {
+        Steer::Enable => take_over(global, name, output),
+        // What runs elsewhere is seen to by who runs it: the next look, or the next call.
+        Steer::Remove | Steer::Disable => {}
+    }
     Ok(0)
 }
 
@@ -284,6 +307,9 @@ fn told(result: &Value, done: &str, name: &str, output: &mut Output) {
         output.note(styled(Tone::Good, &format!("{name} is {done}")));
         if let Some(problem) = result.get("problem").and_then(Value::as_str) {
             output.warning(&airlock_kernel::sanitise_line(problem, 400));
+        }
+        for warning in show::texts(result, "warnings") {
+            output.warning(&warning);
         }
     }
 }

@@ -56,6 +56,12 @@ fn settings_reach_every_host_and_secrets_nobody_else() {
     }
     let served = world.serve();
     let mut client = served.client("agent");
+    // Without what it requires it did not start, so its tools are not known yet.
+    for host in Host::ALL {
+        let params = json!({ "name": "plugin.reload", "arguments": { "name": host.plugin() } });
+        let answer = person(&served).call("call", params).unwrap();
+        assert!(answer["outcome"]["done"].is_object(), "{answer}");
+    }
     let backwards: String = SECRET.chars().rev().collect();
     for host in Host::ALL {
         let given = call(&mut client, host, "settings", &json!({}));

@@ -32,6 +32,12 @@ struct ListArguments {
     /// What looks like a plugin and is none, instead.
     #[serde(default)]
     rejected: bool,
+    /// Only those whose names come after this one.
+    #[serde(default)]
+    after: Option<String>,
+    /// So many at most.
+    #[serde(default)]
+    limit: Option<usize>,
 }
 
 /// Which plugin it is about.
@@ -270,9 +276,17 @@ impl Prepared for Asked {
 }
 
 fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
-    let ListArguments { tag, rejected } = checked(given)?;
+    let ListArguments {
+        tag,
+        rejected,
+        after,
+        limit,
+    } = checked(given)?;
     let manager = plugins.manager()?;
-    manager.refresh()?;
+    // Whoever turns the page has just looked.
+    if after.is_none() {
+        manager.refresh()?;
+    }
     if rejected {
         let rejected = manager.rejected();
         let rejected = rejected.iter().map(|one| {
@@ -298,8 +312,18 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
         }
         line
     };
-    let lines: Vec<Value> = listed.iter().map(line).collect();
-    Ok(json!({ "plugins": lines, "rejected": manager.rejected().len() }))
+    let after = after.unwrap_or_default();
+    let rest = listed
+        .iter()
+        .skip_while(|one| one.manifest.name.as_str() <= after.as_str());
+    let rest: Vec<&Listed> = rest.collect();
+    let page = rest.iter().take(limit.unwrap_or(usize::MAX));
+    let lines: Vec<Value> = page.map(|listed| line(listed)).collect();
+    Ok(json!({
+        "plugins": lines,
+        "more": rest.len().saturating_sub(lines.len()),
+        "rejected": manager.rejected().len(),
+    }))
 }
 
 fn show(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {

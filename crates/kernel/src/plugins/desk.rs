@@ -12,7 +12,8 @@ use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
 use airlock_core::{Digest, PluginName, SandboxId, SessionId};
 use airlock_plugin::{
-    CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, secrets_of,
+    CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
+    secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGrants, Enforcer};
@@ -39,7 +40,7 @@ struct Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // What the sandbox left in it is of no use to anybody.
-        let _removed = std::fs::remove_dir_all(&self.directory);
+        let _removed = remove_plugin_directory(&self.directory);
     }
 }
 
@@ -134,8 +135,7 @@ impl Desk {
     }
 
     /// The files in `directory` of the workspace that a person approved, by their paths in it.
-    #[cfg(target_os = "linux")]
-    pub(super) fn approved_files(&self, directory: &Path) -> BTreeMap<String, Digest> {
+    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, Digest> {
         let Some(below) = self.below(directory) else {
             return BTreeMap::new();
         };
@@ -335,6 +335,13 @@ impl Registrar for Desk {
         // Before anything of it runs: from its first word on they are taken out of what it says.
         self.held.hold(&secrets_of(plugin, &given));
         Ok(given)
+    }
+
+    fn approved_files(&self, origin: Origin, path: &Path) -> Option<BTreeMap<String, Digest>> {
+        match origin {
+            Origin::User => None,
+            Origin::Workspace => Some(self.files_approved_in(path)),
+        }
     }
 
     fn is_answered_for(&self, _plugin: &PluginName, origin: Origin, path: &Path) -> bool {

@@ -60,7 +60,7 @@ impl Vetted {
             entry: entry.clone(),
             why,
         };
-        let approved = self.desk.approved_files(&start.directory);
+        let approved = self.desk.files_approved_in(&start.directory);
         let found = Contents::of(&start.directory).map_err(|error| refused(error.to_string()))?;
         let found: BTreeMap<String, Digest> = found
             .files()

@@ -40,6 +40,10 @@ use std::path::{Path, PathBuf};
 /// The disk a plugin's data may take where nobody says otherwise.
 pub const DISK: ByteSize = ByteSize::from_bytes(512 << 20);
 
+/// Bubblewrap gives up root before it looks at paths, and what it is to show is private to root.
+const BWRAP_AS_ROOT: &str = "only Bubblewrap raises walls here, and started by root it cannot show \
+     a plugin its own directories; run Airlock as an ordinary user";
+
 /// The name of the kernel's socket in a plugin's reach directory.
 pub const KERNEL_SOCKET: &str = "kernel.sock";
 
@@ -122,6 +126,9 @@ impl Boxes {
     /// Starts the plugin's program. It runs when this returns; whether it is well is for its host to
     /// find out.
     pub fn start(&self, request: &BoxRequest<'_>) -> Result<Running, StartError> {
+        if self.ground.launcher == Launcher::Bwrap && rustix::process::geteuid().is_root() {
+            return Err(StartError::Confinement(BWRAP_AS_ROOT.to_owned()));
+        }
         let program = Program::keep(request, &self.programs())?;
         let plan = plan::build(request, &program, &self.ground)?;
         // What a kernel that was killed left. If it cannot be removed now, the next start tries.

@@ -8,6 +8,7 @@
 use super::discover::{Reason, compatible, manifest_in};
 use super::error::ManageError;
 use super::files::{Contents, FilesError};
+use super::gone::remove_plugin_directory;
 use super::records::{Approved, Book};
 use super::{Manager, Origin, THIRD_PARTY};
 use crate::manifest::{Kind, MANIFEST, Manifest};
@@ -198,7 +199,15 @@ impl Manager {
 
     fn take_away(&self, name: &PluginName, path: &Path) -> Result<(), ManageError> {
         let gone = aside(&self.installed(), "gone");
+        let data = self.home.join("data").join(name.as_str());
+        // Under a name that no plugin has, so that the next of this name does not find it even if
+        // it cannot be removed.
+        let gone_data = aside(&self.home.join("data"), "gone");
         let take = |book: &mut Book| {
+            match std::fs::rename(&data, &gone_data) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
             match std::fs::rename(path, &gone) {
                 // Somebody took the files away; the rest goes now.
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -212,12 +221,7 @@ impl Manager {
             .change(take)
             .map_err(|source| self.records_failed(source))?;
         drop(Aside(gone));
-        match std::fs::remove_dir_all(self.home.join("data").join(name.as_str())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.records_failed(error))
-            }
-            Err(_) | Ok(()) => Ok(()),
-        }
+        remove_plugin_directory(&gone_data).map_err(|error| self.records_failed(error))
     }
 
     /// The manifest and the digest of the entry of what is in `at`, which messages call `path`.

@@ -56,7 +56,7 @@ impl Manager {
         let entry = contents
             .file(wanted)
             .ok_or_else(|| LaunchError::NoEntry(wanted.clone()))?;
-        check_approval(plugin, &found, &contents, entry)?;
+        self.check_approval(plugin, &found, &contents, entry)?;
         let configuration = self.registrar.configuration(manifest);
         let configuration = configuration.map_err(LaunchError::Settings)?;
         let problems = check_configuration(manifest, &configuration);
@@ -68,6 +68,62 @@ impl Manager {
             entry,
             configuration,
         })
+    }
+
+    fn check_approval(
+        &self,
+        plugin: &Plugin,
+        found: &Found,
+        contents: &Contents,
+        entry: Digest,
+    ) -> Result<(), LaunchError> {
+        let (directory, weakest) = match found.origin {
+            Origin::User => {
+                let approved = plugin.approved().ok_or(LaunchError::NotApproved)?;
+                if approved.entry != entry {
+                    return Err(LaunchError::Changed);
+                }
+                (approved.directory, approved.tier)
+            }
+            // Whatever runs there is boxed at least as Wasm is.
+            Origin::Workspace => (self.trusted_digest(plugin, found, contents)?, Tier::Wasm),
+        };
+        if directory != contents.digest() {
+            return Err(LaunchError::Changed);
+        }
+        let wants = found.manifest.execution.tier;
+        if !wants.satisfies(weakest) {
+            let approved = weakest;
+            return Err(LaunchError::Tier { wants, approved });
+        }
+        Ok(())
+    }
+
+    /// The digest that the files of a workspace's plugin have to have: that of `contents`, if they
+    /// are what the kernel's record says; where it has none, of what was found first.
+    fn trusted_digest(
+        &self,
+        plugin: &Plugin,
+        found: &Found,
+        contents: &Contents,
+    ) -> Result<Digest, LaunchError> {
+        let approved = self.registrar.approved_files(found.origin, &found.path);
+        let Some(approved) = approved else {
+            let trusted = *locked(&plugin.trusted);
+            return trusted.ok_or(LaunchError::NotApproved);
+        };
+        if approved.is_empty() {
+            return Err(LaunchError::NotApproved);
+        }
+        let found = contents.files();
+        let approved = approved
+            .iter()
+            .map(|(path, digest)| (path.as_str(), *digest));
+        if found.eq(approved) {
+            Ok(contents.digest())
+        } else {
+            Err(LaunchError::Changed)
+        }
     }
 
     /// Starts an instance. `beside` is the one that runs already: until it has ended, both have what
@@ -156,37 +212,6 @@ impl Manager {
         builder.recursive(true).mode(0o700).create(&data)?;
         Ok(data)
     }
-}
-
-fn check_approval(
-    plugin: &Plugin,
-    found: &Found,
-    contents: &Contents,
-    entry: Digest,
-) -> Result<(), LaunchError> {
-    let (directory, weakest) = match found.origin {
-        Origin::User => {
-            let approved = plugin.approved().ok_or(LaunchError::NotApproved)?;
-            if approved.entry != entry {
-                return Err(LaunchError::Changed);
-            }
-            (approved.directory, approved.tier)
-        }
-        // Whatever runs there is boxed at least as Wasm is.
-        Origin::Workspace => {
-            let trusted = *locked(&plugin.trusted);
-            (trusted.ok_or(LaunchError::NotApproved)?, Tier::Wasm)
-        }
-    };
-    if directory != contents.digest() {
-        return Err(LaunchError::Changed);
-    }
-    let wants = found.manifest.execution.tier;
-    if !wants.satisfies(weakest) {
-        let approved = weakest;
-        return Err(LaunchError::Tier { wants, approved });
-    }
-    Ok(())
 }
 
 /// Names that can be called, each once, and no tool other than its manifest says, where it says any.

@@ -11,6 +11,7 @@
 mod discover;
 mod error;
 mod files;
+mod gone;
 mod install;
 mod launch;
 mod order;
@@ -23,6 +24,7 @@ mod slot;
 pub use discover::{Origin, Reason, Rejected, Source};
 pub use error::{LaunchError, ManageError};
 pub use files::{Contents, FilesError};
+pub use gone::remove_plugin_directory;
 pub use install::{Approval, Review};
 pub use order::DependencyError;
 pub use parts::{Clock, Hosts, Monotonic, Registrar};

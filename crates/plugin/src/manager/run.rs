@@ -263,6 +263,7 @@ impl Manager {
     pub fn tend(&self) {
         // Records that cannot be read now are looked at the next time; what was known holds.
         let _followed = self.follow();
+        let mut has_ended_one = false;
         for plugin in self.all() {
             let Some(active) = plugin.slot.active() else {
                 continue;
@@ -273,7 +274,12 @@ impl Manager {
                 && let Some(_operation) = plugin.slot.try_operate()
             {
                 self.stop_under(&plugin);
+                has_ended_one = true;
             }
+        }
+        if has_ended_one {
+            // One whose files are gone was kept for as long as it ran.
+            let _refreshed = self.refresh();
         }
     }
 

@@ -138,7 +138,7 @@ fn scratch_and_the_size_of_a_file_are_walls_and_data_goes_over_by_little() {
 }
 
 #[test]
-fn a_box_of_bubblewrap_holds_as_well() {
+fn a_box_of_bubblewrap_holds_as_well_and_is_refused_to_root() {
     assert!(
         std::path::Path::new("/usr/bin/bwrap").exists(),
         "this test needs `bwrap`: apt-get install bubblewrap"
@@ -154,7 +154,13 @@ fn a_box_of_bubblewrap_holds_as_well() {
         ),
     );
     fixture.launcher = airlock_sandbox::Launcher::Bwrap;
-    let running = fixture.start().unwrap();
+    let started = fixture.start();
+    if rustix::process::geteuid().is_root() {
+        let refused = started.unwrap_err().to_string();
+        assert!(refused.contains("as an ordinary user"), "{refused}");
+        return;
+    }
+    let running = started.unwrap();
     std::io::Write::write_all(&mut running.take_stdin().unwrap(), b"hello\n").unwrap();
     let mut said = String::new();
     std::io::Read::read_to_string(&mut running.take_stdout().unwrap(), &mut said).unwrap();

@@ -128,16 +128,7 @@ impl Trusted {
 
 pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) -> Ending {
     match arguments {
-        Arguments::List { tag, rejected } => {
-            let found = ask(
-                global,
-                "plugin.list",
-                json!({ "tag": tag, "rejected": rejected }),
-                output,
-            )?;
-            show::list(&found, rejected, output);
-            Ok(0)
-        }
+        Arguments::List { tag, rejected } => list(global, tag.as_deref(), rejected, output),
         Arguments::Show { name } => {
             let found = ask(global, "plugin.show", json!({ "name": name }), output)?;
             show::one(&found, output);
@@ -161,6 +152,34 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             tool,
             arguments,
         } => tool::call_as_person(global, format!("{name}.{tool}"), &arguments, output),
+    }
+}
+
+/// As many plugins as fit one answer, with what there is to say of each.
+const PAGE: usize = 20;
+
+/// Lists page by page: an answer holds only so much.
+fn list(global: &Global, tag: Option<&str>, rejected: bool, output: &mut Output) -> Ending {
+    let mut after: Option<String> = None;
+    loop {
+        let asked = json!({
+            "tag": tag,
+            "rejected": rejected,
+            "after": after,
+            "limit": (!rejected).then_some(PAGE),
+        });
+        let found = ask(global, "plugin.list", asked, output)?;
+        show::list(&found, rejected, after.is_none(), output);
+        let more = found
+            .get("more")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        let last = found.get("plugins").and_then(Value::as_array);
+        let last = last.and_then(|page| page.last()?.get("name")?.as_str());
+        match last {
+            Some(last) if more > 0 => after = Some(last.to_owned()),
+            Some(_) | None => return Ok(0),
+        }
     }
 }
 

@@ -16,12 +16,12 @@ pub(super) fn texts(value: &Value, name: &str) -> Vec<String> {
     list.map(|text| sanitise_line(text, 200)).collect()
 }
 
-/// The lists of the answer to `plugin.list`.
-pub(super) fn list(found: &Value, rejected: bool, output: &mut Output) {
+/// The lists of an answer to `plugin.list`, the first or a further one.
+pub(super) fn list(found: &Value, rejected: bool, is_first: bool, output: &mut Output) {
     let key = if rejected { "rejected" } else { "plugins" };
     let entries = found.get(key).and_then(Value::as_array);
     let entries: Vec<&Value> = entries.into_iter().flatten().collect();
-    if entries.is_empty() && !output.is_json() {
+    if entries.is_empty() && is_first && !output.is_json() {
         output.note(if rejected {
             "nothing was rejected"
         } else {

@@ -582,13 +582,21 @@ pub(crate) enum ConfigCommand {
     /// Set a value in your own configuration
     #[command(after_help = "Examples:
   airlock config set color never
-  airlock config set output.max_tokens 8000")]
+  airlock config set output.max_tokens 8000
+  airlock config set plugins.ticket-tools.api_key - < key.txt")]
     Set {
-        /// The setting
+        /// The setting; those of a plugin are plugins.NAME.SETTING
         key: String,
-        /// Its value
-        #[arg(allow_negative_numbers = true)]
+        /// Its value; - reads that of a plugin's setting from standard input
+        #[arg(allow_negative_numbers = true, allow_hyphen_values = true)]
         value: String,
+    },
+    /// Take back what was set for a plugin
+    #[command(after_help = "Example:
+  airlock config unset plugins.ticket-tools.api_key")]
+    Unset {
+        /// The setting, plugins.NAME.SETTING
+        key: String,
     },
     /// Print where configuration is read from
     #[command(after_help = "Example:

@@ -7,6 +7,7 @@ mod failure;
 mod models;
 mod output;
 mod place;
+mod plugin_settings;
 mod review;
 mod terminal;
 mod usage;

@@ -169,6 +169,7 @@ impl Kernel {
         agents::register(&mut registry, &agents);
         let plugins = Plugins::new(&config.state_home, &store, &enforcer);
         plugins.register(&mut registry);
+        let sanitisers = Sessions::holding(plugins.desk().held());
         let kernel = Self {
             store,
             enforcer,
@@ -190,7 +191,7 @@ impl Kernel {
             file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
             turns: Arc::default(),
             warm,
-            sanitisers: Sessions::default(),
+            sanitisers,
             sandboxes: Sandboxes::default(),
         };
         if config.lifetime == Lifetime::Long {
@@ -215,6 +216,7 @@ impl Kernel {
     /// Lets it use sandboxes that were made ahead.
     #[must_use]
     pub fn with_sandboxes(mut self, sandboxes: Sandboxes) -> Self {
+        self.plugins.by(&sandboxes);
         self.sandboxes = sandboxes;
         self
     }

@@ -25,6 +25,8 @@ mod kernel;
 mod line;
 mod output;
 mod plugin;
+#[doc(hidden)]
+pub mod probe;
 pub mod proto;
 mod provider;
 mod ready;

@@ -6,6 +6,7 @@ use crate::server::Server;
 use airlock_plugin::boxed::{BoxRequest, Boxes};
 use airlock_plugin::{
     CallError, Host, Instance, Pins, Sink, Start, StartError, ToolCall, ToolDescription,
+    plain_settings,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const READY: Duration = Duration::from_secs(20);
 /// How long it has to say that it is well.
 const HEALTH: Duration = Duration::from_secs(5);
+/// What the variable of a setting begins with.
+const VARIABLE: &str = "PLUGIN_SETTING_";
 /// The signal that asks a process to end.
 const TERMINATE: u8 = 15;
 
@@ -45,11 +48,12 @@ impl McpHost {
 
 impl Host for McpHost {
     fn start(&self, start: Start) -> Result<Arc<dyn Instance>, StartError> {
-        let running = self.boxes.start(&BoxRequest::of(&start))?;
+        let running = self.boxes.start(&request(&start))?;
         let server = Server::new(running);
         let server = server.map_err(|error| StartError::Confinement(error.to_string()))?;
         let until = Instant::now() + self.ready;
-        let tools = greet(&server, until).map_err(|error| self.unready(error, &server))?;
+        let tools = greet(&server, &start.configuration, until);
+        let tools = tools.map_err(|error| self.unready(error, &server))?;
         check(&start.manifest.tools, &tools)?;
         Ok(Arc::new(McpInstance { server, tools }))
     }
@@ -73,14 +77,39 @@ impl McpHost {
     }
 }
 
+/// What is started, with the settings that are no secrets among its variables: a server that knows
+/// nothing of Airlock can be told by those. A secret goes by the greeting only, because whatever
+/// the server starts has its variables as well.
+fn request(start: &Start) -> BoxRequest<'_> {
+    let settings = plain_settings(&start.manifest, &start.configuration);
+    let named = settings.into_iter().filter_map(|(name, value)| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
+        let is_plain = !name.is_empty() && name.chars().all(plain) && !value.contains('\0');
+        let name = name.to_ascii_uppercase().replace(['-', '.'], "_");
+        is_plain.then(|| (format!("{VARIABLE}{name}"), value))
+    });
+    named.fold(BoxRequest::of(start), |request, (name, value)| {
+        request.with(&name, value)
+    })
+}
+
 /// Says hello and asks for the tools.
-fn greet(server: &Server, until: Instant) -> Result<Vec<ToolDescription>, CallError> {
+fn greet(
+    server: &Server,
+    configuration: &Value,
+    until: Instant,
+) -> Result<Vec<ToolDescription>, CallError> {
     let never = AtomicBool::new(false);
     let ask = |question: &dyn Fn(u64) -> String| {
         let patience = until.saturating_duration_since(Instant::now());
         result(server.ask(patience, &never, question)?)
     };
-    let hello = ask(&message::initialize)?;
+    let has_settings = configuration.as_object().is_some_and(|all| !all.is_empty());
+    let hello = if has_settings {
+        ask(&|id| message::initialize_with(id, configuration))?
+    } else {
+        ask(&message::initialize)?
+    };
     if !hello.get("protocolVersion").is_some_and(Value::is_string) {
         let why = "it answers the greeting without a version of the protocol";
         return Err(CallError::Protocol(why.to_owned()));

@@ -17,6 +17,19 @@ pub(crate) fn initialize(id: u64) -> String {
     request(id, "initialize", &params)
 }
 
+/// The same for a plugin that has settings: they are in it under a name that servers which know
+/// nothing of it pass over. Nobody but the server reads its standard input.
+#[cfg(target_os = "linux")]
+pub(crate) fn initialize_with(id: u64, configuration: &Value) -> String {
+    let params = json!({
+        "protocolVersion": PROTOCOL,
+        "capabilities": {},
+        "clientInfo": { "name": "airlock", "version": env!("CARGO_PKG_VERSION") },
+        "_meta": { "airlock/configuration": configuration },
+    });
+    request(id, "initialize", &params)
+}
+
 /// Said once the server has answered the first request.
 pub(crate) fn initialized() -> String {
     line(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))

@@ -20,6 +20,8 @@ mod engine;
 mod host;
 mod limits;
 mod message;
+#[doc(hidden)]
+pub mod probe;
 mod worker;
 
 pub use cache::{CacheError, CodeCache};

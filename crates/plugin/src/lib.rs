@@ -10,6 +10,7 @@ mod arguments;
 #[cfg(target_os = "linux")]
 pub mod boxed;
 mod built_in;
+mod configuration;
 mod host;
 mod lifecycle;
 mod manager;
@@ -18,15 +19,16 @@ mod pins;
 mod tool;
 
 pub use airlock_core::Tier;
-pub use airlock_yaml::DefinitionError;
+pub use airlock_yaml::{DefinitionError, Mismatch};
 pub use arguments::{Misfit, check_arguments};
 pub use built_in::built_in;
+pub use configuration::{check_configuration, plain_settings, secrets_of, shown_configuration};
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{
     Approval, Approved, Clock, Contents, DependencyError, FilesError, Hosts, LaunchError, Listed,
     ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected, Review, Settings, Source,
-    THIRD_PARTY, Watch,
+    THIRD_PARTY, Watch, remove_plugin_directory,
 };
 pub use manifest::{
     API_VERSION, Execution, Kind, LifecycleSettings, MANIFEST, Manifest, Protocol, SandboxAsk,

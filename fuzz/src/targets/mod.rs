@@ -6,12 +6,14 @@ mod checkpoint;
 mod definitions;
 mod manifest;
 mod path_glob;
+mod plugin_handshake;
 mod policy_yaml;
 mod record_decoding;
 mod request;
 mod sanitise;
 mod token;
 mod units;
+mod wasm_frames;
 mod wire_frames;
 mod workspace_path;
 
@@ -38,11 +40,13 @@ pub const TARGETS: &[Target] = &[
     definitions::TARGET,
     manifest::TARGET,
     path_glob::TARGET,
+    plugin_handshake::TARGET,
     policy_yaml::TARGET,
     record_decoding::TARGET,
     sanitise::TARGET,
     token::TARGET,
     units::TARGET,
+    wasm_frames::TARGET,
     wire_frames::TARGET,
     workspace_path::TARGET,
 ];

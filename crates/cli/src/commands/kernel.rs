@@ -9,7 +9,7 @@ use crate::place::{Place, variable};
 use airlock_core::Span;
 use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
-    Lock, LockError, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
+    Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
 };
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Args)]
@@ -54,6 +54,8 @@ pub(crate) enum Action {
 
 /// How long a kernel may take to serve, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a kernel stays that was started because a plugin was called.
+const ON_DEMAND: &str = "2m";
 /// How often somebody who waits looks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -178,20 +180,62 @@ pub(super) fn serve_failure(error: ServeError) -> Failure {
     clippy::disallowed_methods,
     reason = "the program is this one, and it is what the person asked for"
 )]
-fn spawn(global: &Global, place: &Place, arguments: &Arguments) -> io::Result<Child> {
-    let mut command = std::process::Command::new(std::env::current_exe()?);
+fn program(place: &Place, idle: &str) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
     command
-        .args(["kernel", "--detach", "--idle", &arguments.idle])
+        .args(["kernel", "--detach", "--idle", idle])
         .arg("--workspace")
         .arg(&place.workspace)
         .stdin(Stdio::null());
-    if global.json {
-        command.arg("--json");
-    }
     // Many threads that each work a little: with a heap for nearly every one of them, what one gave
     // back serves no other. Only the allocator reads this, and programs do not inherit it.
     command.env("MALLOC_ARENA_MAX", "2");
-    command.spawn()
+    Ok(command)
+}
+
+/// How waiting for a kernel to serve ended.
+enum Awaited {
+    Serves(Notice),
+    Ended(u8),
+    Late,
+}
+
+/// Waits until the kernel that was started as `child` serves.
+fn awaited(state: &Path, child: &mut Child) -> Result<Awaited, Failure> {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let notice = airlock_service::running(state).filter(|found| found.pid == child.id());
+        if let Some(notice) = notice
+            && Remote::any(state, Front::Cli).is_some()
+        {
+            return Ok(Awaited::Serves(notice));
+        }
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(LOOK),
+            Ok(Some(ended)) => {
+                let code = ended.code().and_then(|code| u8::try_from(code).ok());
+                return Ok(Awaited::Ended(code.unwrap_or(1)));
+            }
+            Err(error) => {
+                return Err(Failure::new(Kind::Failed, "cannot watch the kernel").why(error));
+            }
+        }
+    }
+    let _ = child.kill();
+    Ok(Awaited::Late)
+}
+
+/// Starts a kernel for whoever needs one that stays, and waits until it serves. It ends by itself
+/// when nobody needed it for a while. Whether there is one now is for the caller to see.
+pub(super) fn start_on_demand(place: &Place) {
+    let started = program(place, ON_DEMAND).and_then(|mut command| {
+        // What keeps it from serving is told by the kernel that does the work then.
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.spawn()
+    });
+    if let (Ok(mut child), Ok((state, _))) = (started, open::state(place)) {
+        let _awaited = awaited(&state, &mut child);
+    }
 }
 
 /// Starts one and waits until it serves. What keeps it from that it says itself.
@@ -203,33 +247,26 @@ fn background(
 ) -> Ending {
     idle(&arguments.idle)?;
     let (state, _) = open::state(place)?;
-    let mut child = spawn(global, place, arguments)
-        .map_err(|error| Failure::new(Kind::Failed, "cannot start a kernel").why(error))?;
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        let notice = airlock_service::running(&state).filter(|found| found.pid == child.id());
-        if let Some(notice) = notice
-            && Remote::any(&state, Front::Cli).is_some()
-        {
-            ready(notice.pid, &notice.socket, output);
-            return Ok(0);
-        }
-        match child.try_wait() {
-            Ok(None) => std::thread::sleep(LOOK),
-            Ok(Some(ended)) => {
-                let code = ended.code().and_then(|code| u8::try_from(code).ok());
-                return Ok(code.unwrap_or(1));
-            }
-            Err(error) => {
-                return Err(Failure::new(Kind::Failed, "cannot watch the kernel").why(error));
-            }
-        }
+    let mut command = program(place, &arguments.idle).map_err(|error| unstarted(&error))?;
+    if global.json {
+        command.arg("--json");
     }
-    let _ = child.kill();
-    Err(
-        Failure::new(Kind::Failed, "the kernel did not start in time")
-            .fix("run `airlock kernel --foreground` to see what it waits for"),
-    )
+    let mut child = command.spawn().map_err(|error| unstarted(&error))?;
+    match awaited(&state, &mut child)? {
+        Awaited::Serves(notice) => {
+            ready(notice.pid, &notice.socket, output);
+            Ok(0)
+        }
+        Awaited::Ended(code) => Ok(code),
+        Awaited::Late => Err(
+            Failure::new(Kind::Failed, "the kernel did not start in time")
+                .fix("run `airlock kernel --foreground` to see what it waits for"),
+        ),
+    }
+}
+
+fn unstarted(error: &io::Error) -> Failure {
+    Failure::new(Kind::Failed, "cannot start a kernel").why(error)
 }
 
 fn status(place: &Place, output: &mut Output) -> Ending {

@@ -174,6 +174,29 @@ pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result
     Ok(Door::Embedded(Box::new(kernel)))
 }
 
+/// The kernel of this workspace that stays, to act as `front`: started if none runs, because what
+/// plugins ask is answered by one that stays. Where there can be none, one of this command's own.
+pub(super) fn staying_door(
+    global: &Global,
+    front: Front,
+    output: &mut Output,
+) -> Result<Door, Failure> {
+    let place = Place::find(global.workspace.as_deref())?;
+    let config = configuration(global, &place)?;
+    if running(&place, &config, front).is_none() {
+        super::kernel::start_on_demand(&place);
+    }
+    door(global, front, output)
+}
+
+/// What the kernel that runs for this workspace says to `call`; none if none runs.
+pub(super) fn ask_running(global: &Global, call: &Call) -> Option<Outcome> {
+    let place = Place::find(global.workspace.as_deref()).ok()?;
+    let (state, _) = state(&place).ok()?;
+    let mut remote = Remote::any(&state, Front::Cli)?;
+    Some(remote.call(call, None).ok()?.outcome)
+}
+
 /// A kernel of this command's own, whichever runs.
 pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Failure> {
     let kernel = opened(global)?;

@@ -4,7 +4,8 @@ use super::{adapter, open, outcome};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
-use airlock_core::{SessionId, Tier, closest};
+use crate::place::Place;
+use airlock_core::{PluginName, SessionId, Tier, closest};
 use airlock_kernel::tools::{Registry, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
 use airlock_service::Door;
@@ -155,6 +156,8 @@ fn call(
     let mut door = if runs_program(&call.name) {
         // A program gets the environment of whoever calls it, which only this process has.
         open::own_door(global, output)?
+    } else if is_plugins(global, &call.name) {
+        open::staying_door(global, setting.front, output)?
     } else {
         open::door(global, setting.front, output)?
     };
@@ -199,6 +202,21 @@ fn parse_session(text: &str) -> Result<SessionId, Failure> {
         let text = airlock_kernel::sanitise_line(text, 60);
         Failure::new(Kind::Usage, format!("`{text}` is no session"))
             .fix("`airlock session list` shows what there is")
+    })
+}
+
+/// Whether `name` may be a tool of a plugin that is here.
+fn is_plugins(global: &Global, name: &str) -> bool {
+    let Some((plugin, _)) = name.split_once('.') else {
+        return false;
+    };
+    if Registry::built_in().get(name).is_ok() || PluginName::new(plugin).is_err() {
+        return false;
+    }
+    Place::find(global.workspace.as_deref()).is_ok_and(|place| {
+        let installed = place.state_home.join("airlock/plugins/installed");
+        let brought = place.workspace.join(airlock_kernel::PLUGINS_DIR);
+        installed.join(plugin).exists() || brought.exists()
     })
 }
 

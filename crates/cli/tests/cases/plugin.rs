@@ -166,10 +166,17 @@ fn a_new_plugin_is_installed_called_switched_off_and_removed() {
 
     let installed = world.path("state/airlock/plugins/installed/word-count/bin/tools.py");
     std::fs::write(&installed, "evil").unwrap();
+    let changed = world.quiet(&["plugin", "reload", "word-count"]);
+    assert_ne!(changed.code, Some(0), "{changed:?}");
+    assert!(changed.stderr.contains("changed since"), "{changed:?}");
+    // What runs in the kernel that a call started is still what was approved; it ends with that.
+    assert_eq!(called("text=one two").code, Some(0));
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
     let changed = called("text=one");
     assert_ne!(changed.code, Some(0), "{changed:?}");
 
     let gone = answering(&world, "plugin remove word-count", &["y"]);
     assert_eq!(gone.code, Some(0), "{gone:?}");
     assert!(!installed.exists());
+    assert_eq!(world.quiet(&["kernel", "stop"]).code, Some(0));
 }

@@ -10,8 +10,11 @@ use crate::beneath::Root;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
-use airlock_plugin::{Approval, Listed, ManageError, Manager, Review, State};
+use airlock_core::{Digest, PluginName, Request, RequestPath, TagName, Tier};
+use airlock_plugin::{
+    Approval, Listed, ManageError, Manager, Origin, Review, State, check_configuration,
+    shown_configuration,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -29,6 +32,12 @@ struct ListArguments {
     /// What looks like a plugin and is none, instead.
     #[serde(default)]
     rejected: bool,
+    /// Only those whose names come after this one.
+    #[serde(default)]
+    after: Option<String>,
+    /// So many at most.
+    #[serde(default)]
+    limit: Option<usize>,
 }
 
 /// Which plugin it is about.
@@ -267,9 +276,17 @@ impl Prepared for Asked {
 }
 
 fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
-    let ListArguments { tag, rejected } = checked(given)?;
+    let ListArguments {
+        tag,
+        rejected,
+        after,
+        limit,
+    } = checked(given)?;
     let manager = plugins.manager()?;
-    manager.refresh()?;
+    // Whoever turns the page has just looked.
+    if after.is_none() {
+        manager.refresh()?;
+    }
     if rejected {
         let rejected = manager.rejected();
         let rejected = rejected.iter().map(|one| {
@@ -287,8 +304,26 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
         // No plugin has a tag that is none.
         Some(Err(_)) => Vec::new(),
     };
-    let lines: Vec<Value> = listed.iter().map(Listed::line).collect();
-    Ok(json!({ "plugins": lines, "rejected": manager.rejected().len() }))
+    let line = |listed: &Listed| {
+        let mut line = listed.line();
+        if let Some(fields) = line.as_object_mut() {
+            let warnings = plugins.warnings(&listed.manifest);
+            fields.insert("warnings".to_owned(), json!(warnings));
+        }
+        line
+    };
+    let after = after.unwrap_or_default();
+    let rest = listed
+        .iter()
+        .skip_while(|one| one.manifest.name.as_str() <= after.as_str());
+    let rest: Vec<&Listed> = rest.collect();
+    let page = rest.iter().take(limit.unwrap_or(usize::MAX));
+    let lines: Vec<Value> = page.map(|listed| line(listed)).collect();
+    Ok(json!({
+        "plugins": lines,
+        "more": rest.len().saturating_sub(lines.len()),
+        "rejected": manager.rejected().len(),
+    }))
 }
 
 fn show(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
@@ -312,10 +347,27 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
             ("offered", json!(names)),
             ("withheld", json!(table.withheld(&key))),
             ("tools_digest", json!(said)),
+            ("warnings", json!(plugins.warnings(&listed.manifest))),
+            ("settings", settings(plugins, &listed)),
         ];
         fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
     }
     Ok(whole)
+}
+
+/// What is set of a plugin's settings, without what is secret, and what is wrong with it.
+fn settings(plugins: &Plugins, listed: &Listed) -> Value {
+    match plugins.desk().settings_of(&listed.manifest.name) {
+        Ok(given) => {
+            let problems = check_configuration(&listed.manifest, &given);
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            json!({
+                "values": shown_configuration(&listed.manifest, &given),
+                "problems": problems,
+            })
+        }
+        Err(why) => json!({ "values": {}, "problems": [why] }),
+    }
 }
 
 fn install(
@@ -353,7 +405,12 @@ fn started(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Ma
 fn remove(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
-    let key = plugins.key(&manager.get(&name)?);
+    // One that cannot be used any more is gone from the list, and can be removed all the same.
+    let key = match (manager.get(&name), PluginName::new(&name)) {
+        (Ok(listed), _) => plugins.key(&listed),
+        (Err(_), Ok(name)) => plugins.desk().key(&name, Origin::User),
+        (Err(error), Err(_)) => return Err(error),
+    };
     manager.remove(&name)?;
     let forgotten = plugins.desk().table().forget(&key);
     forgotten.map_err(|source| records(plugins, source))?;
@@ -402,7 +459,12 @@ fn disable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
     manager.disable(&name)?;
-    Ok(manager.get(&name)?.line())
+    match manager.get(&name) {
+        Ok(listed) => Ok(listed.line()),
+        // Off is what was asked for; what is wrong with it is told by whoever wants it on.
+        Err(ManageError::Broken { name, .. }) => Ok(json!({ "name": name, "disabled": true })),
+        Err(error) => Err(error),
+    }
 }
 
 fn reload(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {

@@ -6,11 +6,15 @@
 use super::line::{Line, PluginRoad, PluginSockets, not_serving};
 use super::names::is_reserved;
 use super::table::{Key, Table};
-use super::{locked, make_private};
+use super::{PluginSettings, locked, make_private};
 use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
+use crate::sanitise::Held;
 use airlock_core::{Digest, PluginName, SandboxId, SessionId};
-use airlock_plugin::{CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription};
+use airlock_plugin::{
+    CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
+    secrets_of,
+};
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGrants, Enforcer};
 use serde_json::{Map, Value};
@@ -36,7 +40,7 @@ struct Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // What the sandbox left in it is of no use to anybody.
-        let _removed = std::fs::remove_dir_all(&self.directory);
+        let _removed = remove_plugin_directory(&self.directory);
     }
 }
 
@@ -47,7 +51,9 @@ pub(crate) struct Desk {
     table: Table,
     road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
     sockets: Mutex<Option<Arc<dyn PluginSockets>>>,
-    configuration: Mutex<BTreeMap<String, Value>>,
+    settings: Mutex<Option<Arc<PluginSettings>>>,
+    /// The secrets among what plugins were given.
+    held: Arc<Held>,
     instances: Mutex<Vec<Instance>>,
     /// Who brought each that was started here, and where it is.
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
@@ -63,7 +69,8 @@ impl Desk {
             table: Table::new(home),
             road: Arc::default(),
             sockets: Mutex::default(),
-            configuration: Mutex::default(),
+            settings: Mutex::default(),
+            held: Arc::default(),
             instances: Mutex::default(),
             origins: Mutex::default(),
             serving: Mutex::default(),
@@ -89,8 +96,22 @@ impl Desk {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn configure(&self, configuration: BTreeMap<String, Value>) {
-        *locked(&self.configuration) = configuration;
+    pub(super) fn configure(&self, settings: PluginSettings) {
+        *locked(&self.settings) = Some(Arc::new(settings));
+    }
+
+    /// The values that no result may show.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
+    /// What the person set for a plugin.
+    pub(super) fn settings_of(&self, plugin: &PluginName) -> Result<Value, String> {
+        let settings = locked(&self.settings).clone();
+        match settings {
+            Some(settings) => settings(plugin),
+            None => Ok(Value::Object(Map::new())),
+        }
     }
 
     /// What a plugin is remembered by.
@@ -106,21 +127,26 @@ impl Desk {
         let current = self.store.current();
         let below = self.below(directory);
         below.is_some_and(|below| {
-            let mut files = current.plugin_files().keys();
-            files.any(|file| file.starts_with(&below))
+            let mut files = current.plugin_files().range(below.clone()..);
+            files
+                .next()
+                .is_some_and(|(file, _)| file.starts_with(&below))
         })
     }
 
-    /// The digest a person approved of `file` in `directory` of the workspace.
-    #[cfg(target_os = "linux")]
-    pub(super) fn approved_digest(&self, directory: &Path, file: &str) -> Option<Digest> {
+    /// The files in `directory` of the workspace that a person approved, by their paths in it.
+    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, Digest> {
+        let Some(below) = self.below(directory) else {
+            return BTreeMap::new();
+        };
         let current = self.store.current();
-        let path = format!("{}{file}", self.below(directory)?);
-        current.plugin_files().get(&path).copied()
+        let files = current.plugin_files().range(below.clone()..);
+        files
+            .map_while(|(file, digest)| Some((file.strip_prefix(&below)?.to_owned(), *digest)))
+            .collect()
     }
 
     /// Which of workspace and user does not allow all of `pattern`, if one does not.
-    #[cfg(target_os = "linux")]
     pub(super) fn closed(&self, pattern: &str) -> Option<&'static str> {
         let current = self.store.current();
         let wanted = Pattern::parse(pattern);
@@ -209,6 +235,21 @@ impl Desk {
     }
 }
 
+/// The socket of a plugin where there is none for it.
+#[cfg(target_os = "linux")]
+fn refusing(directory: &Path) -> Result<Option<Box<dyn Any + Send>>, String> {
+    let path = directory.join(airlock_plugin::boxed::KERNEL_SOCKET);
+    match super::refusing::Refusing::at(&path) {
+        Ok(socket) => Ok(Some(Box::new(socket))),
+        Err(error) => Err(format!("there is no socket for it: {error}")),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refusing(_directory: &Path) -> Result<Option<Box<dyn Any + Send>>, String> {
+    Ok(None)
+}
+
 /// The grants, without what no plugin has whatever its manifest says.
 fn narrowed(grants: CapabilityGrants) -> Result<CapabilityGrants, String> {
     let never = Front::Plugin.deny().iter().map(|text| Pattern::parse(text));
@@ -248,8 +289,11 @@ impl Registrar for Desk {
         let name = format!("plugin-{}-{}", plugin.name, uuid::Uuid::new_v4());
         let sandbox = SandboxId::new(&name).map_err(|error| error.to_string())?;
         let sockets = locked(&self.sockets).clone();
-        let socket = sockets.map(|sockets| sockets.open(&sandbox, &directory));
-        let socket = match socket.transpose() {
+        let socket = match sockets {
+            Some(sockets) => sockets.open(&sandbox, &directory).map(Some),
+            None => refusing(&directory),
+        };
+        let socket = match socket {
             Ok(socket) => socket,
             Err(why) => {
                 let _removed = std::fs::remove_dir_all(&directory);
@@ -286,10 +330,25 @@ impl Registrar for Desk {
         drop(closed);
     }
 
-    fn configuration(&self, plugin: &PluginName) -> Value {
-        let configuration = locked(&self.configuration);
-        let own = configuration.get(plugin.as_str()).cloned();
-        own.unwrap_or_else(|| Value::Object(Map::new()))
+    fn configuration(&self, plugin: &Manifest) -> Result<Value, String> {
+        let given = self.settings_of(&plugin.name)?;
+        // Before anything of it runs: from its first word on they are taken out of what it says.
+        self.held.hold(&secrets_of(plugin, &given));
+        Ok(given)
+    }
+
+    fn approved_files(&self, origin: Origin, path: &Path) -> Option<BTreeMap<String, Digest>> {
+        match origin {
+            Origin::User => None,
+            Origin::Workspace => Some(self.files_approved_in(path)),
+        }
+    }
+
+    fn is_answered_for(&self, _plugin: &PluginName, origin: Origin, path: &Path) -> bool {
+        match origin {
+            Origin::User => true,
+            Origin::Workspace => self.is_approved(path),
+        }
     }
 
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {

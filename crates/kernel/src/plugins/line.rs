@@ -12,6 +12,10 @@ use std::any::Any;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
+/// What a plugin is told whose kernel lives for one command only: what, why, and how to go on.
+pub(super) const UNREACHABLE: &str = "the plugin cannot ask the kernel now: this kernel lives for one command \
+     only, and takes calls of plugins while it stays; start one that does with `airlock kernel`";
+
 /// Takes the calls of plugins down the road: a kernel, or whoever keeps one.
 pub trait PluginRoad: Send + Sync {
     /// Submits the syscall `name` as `plugin`, as part of the action `within` that it serves.
@@ -79,10 +83,7 @@ impl Callback for Line {
         within: Option<&str>,
     ) -> Result<Value, CallbackError> {
         let road = locked(&self.road).as_ref().and_then(Weak::upgrade);
-        let road = road.ok_or_else(|| {
-            let why = "plugins reach the kernel only while one runs for the workspace";
-            refused("unavailable", why)
-        })?;
+        let road = road.ok_or_else(|| refused("unavailable", UNREACHABLE))?;
         let whence = Whence {
             plugin: Some(self.plugin.clone()),
             sandbox: Some(self.sandbox.clone()),

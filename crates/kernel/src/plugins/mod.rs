@@ -16,29 +16,36 @@ mod control;
 mod desk;
 mod line;
 mod names;
+#[cfg(target_os = "linux")]
+mod refusing;
 mod table;
 mod tool;
 mod vetted;
+mod warnings;
 
 pub use line::{PluginRoad, PluginSockets};
 
 use crate::kernel::Kernel;
-use crate::policy_store::PolicyStore;
-use crate::process::Machine;
+use crate::policy_store::{PolicyInForce, PolicyStore};
+#[cfg(target_os = "linux")]
+use crate::process::{Ladder, Rung};
+use crate::process::{Machine, Sandboxes};
 use crate::tools::{Further, Registry, Tool};
 use airlock_core::{PluginName, SandboxId, TagName};
 #[cfg(target_os = "linux")]
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
-    Hosts, Kind, Listed, ManageError, Manager, Monotonic, Origin, Settings, Source, State,
-    ToolDescription,
+    Hosts, Kind, Listed, ManageError, Manager, Manifest, Monotonic, Origin, Settings, Source,
+    State, ToolDescription, Watch,
 };
 use airlock_policy::Enforcer;
+#[cfg(target_os = "linux")]
+use airlock_sandbox::Launcher;
 use desk::Desk;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 use table::Key;
 use tool::PluginTool;
 
@@ -50,33 +57,42 @@ const HOME: &str = "airlock/plugins";
 #[cfg(target_os = "linux")]
 pub type MakeHosts = Box<dyn FnOnce(&Arc<Boxes>) -> Hosts + Send>;
 
-/// What hosts plugins in a kernel.
+/// Gives what a person set for a plugin, an object, or says why that cannot be read.
+pub type PluginSettings = Box<dyn Fn(&PluginName) -> Result<Value, String> + Send + Sync>;
+
+/// What hosts plugins in a kernel. The kernel makes no hosts of its own: whoever opens it knows the
+/// protocols there are and the program that serves Wasm.
 #[cfg(target_os = "linux")]
 pub struct Hosting {
-    /// Makes the hosts, given the boxes of this machine.
-    pub hosts: MakeHosts,
-    /// The configuration of each plugin, from the person's own files.
-    pub configuration: BTreeMap<String, Value>,
+    hosts: MakeHosts,
+    settings: PluginSettings,
 }
 
 #[cfg(target_os = "linux")]
-impl Default for Hosting {
-    fn default() -> Self {
+impl Hosting {
+    /// Hosts that `hosts` makes, given the boxes of this machine, when the first plugin is asked
+    /// for. No plugin has settings.
+    pub fn new(hosts: impl FnOnce(&Arc<Boxes>) -> Hosts + Send + 'static) -> Self {
         Self {
-            hosts: Box::new(|boxes| Hosts {
-                grpc: Some(Arc::new(airlock_plugin_grpc::GrpcHost::new(
-                    Arc::clone(boxes),
-                    airlock_plugin_grpc::Settings::default(),
-                ))),
-                mcp: Some(Arc::new(airlock_plugin_mcp::McpHost::new(Arc::clone(
-                    boxes,
-                )))),
-                ..Hosts::default()
-            }),
-            configuration: BTreeMap::new(),
+            hosts: Box::new(hosts),
+            settings: Box::new(|_| Ok(Value::Object(serde_json::Map::new()))),
         }
     }
+
+    /// The same with settings, from the person's own files. They are asked for whenever a plugin
+    /// starts.
+    #[must_use]
+    pub fn with_settings(
+        mut self,
+        settings: impl Fn(&PluginName) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings = Box::new(settings);
+        self
+    }
 }
+
+/// How often it is looked whether a plugin ended by itself, or has to.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The plugins of one kernel. Nothing is looked at before somebody asks for one.
 pub(crate) struct Plugins {
@@ -84,9 +100,12 @@ pub(crate) struct Plugins {
     store: Arc<PolicyStore>,
     desk: Arc<Desk>,
     machine: OnceLock<Machine>,
+    sandboxes: OnceLock<Sandboxes>,
     #[cfg(target_os = "linux")]
     hosting: Mutex<Option<Hosting>>,
-    manager: Mutex<Option<Arc<Manager>>>,
+    manager: Mutex<Option<(Arc<Manager>, Watch)>>,
+    /// The policy with which the workspace's plugins were last looked at.
+    looked: Mutex<Option<Arc<PolicyInForce>>>,
 }
 
 impl Plugins {
@@ -101,9 +120,11 @@ impl Plugins {
             home,
             store: Arc::clone(store),
             machine: OnceLock::new(),
+            sandboxes: OnceLock::new(),
             #[cfg(target_os = "linux")]
             hosting: Mutex::new(None),
             manager: Mutex::new(None),
+            looked: Mutex::new(None),
         })
     }
 
@@ -115,6 +136,22 @@ impl Plugins {
 
     pub(crate) fn on(&self, machine: &Machine) {
         let _first = self.machine.set(machine.clone());
+    }
+
+    /// Lets boxes be made by what raises the walls of the kernel's other sandboxes.
+    pub(crate) fn by(&self, sandboxes: &Sandboxes) {
+        let _first = self.sandboxes.set(sandboxes.clone());
+    }
+
+    /// What raises the walls here, as far as that is known; what Airlock's own launcher cannot do it
+    /// refuses by itself.
+    #[cfg(target_os = "linux")]
+    fn launcher(&self) -> Launcher {
+        let ladder = self.sandboxes.get().and_then(Sandboxes::ladder);
+        match ladder.and_then(Ladder::known) {
+            Some(Rung::Bwrap) => Launcher::Bwrap,
+            Some(Rung::Native | Rung::Nothing { .. }) | None => Launcher::Native,
+        }
     }
 
     #[cfg(target_os = "linux")]
@@ -135,15 +172,44 @@ impl Plugins {
         Path::new(self.store.workspace().root().path()).join(crate::workspace::PLUGINS_DIR)
     }
 
-    /// The manager, made when it is first needed.
+    /// The manager, made when it is first needed, and aware of what people said since.
     pub(crate) fn manager(&self) -> Result<Arc<Manager>, ManageError> {
-        let mut manager = locked(&self.manager);
-        if let Some(manager) = &*manager {
-            return Ok(Arc::clone(manager));
+        let manager = {
+            let mut known = locked(&self.manager);
+            if let Some((manager, _)) = &*known {
+                Arc::clone(manager)
+            } else {
+                let current = self.store.current();
+                let made = Arc::new(self.manage()?);
+                *known = Some((Arc::clone(&made), made.watch(LOOK)));
+                *locked(&self.looked) = Some(current);
+                return Ok(made);
+            }
+        };
+        self.follow(&manager)?;
+        Ok(manager)
+    }
+
+    /// Takes in what changed since: a workspace that was trusted anew, or is not any more; plugins
+    /// that another process brought, took away or switched.
+    fn follow(&self, manager: &Manager) -> Result<(), ManageError> {
+        let current = self.store.current();
+        let before = locked(&self.looked).replace(Arc::clone(&current));
+        let is_same = before.is_some_and(|before| {
+            Arc::ptr_eq(&before, &current) || before.plugin_files() == current.plugin_files()
+        });
+        if is_same {
+            manager.follow()
+        } else {
+            manager.set_sources(self.sources())
         }
-        let made = Arc::new(self.manage()?);
-        *manager = Some(Arc::clone(&made));
-        Ok(made)
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        vec![Source {
+            path: self.of_workspace(),
+            origin: Origin::Workspace,
+        }]
     }
 
     fn manage(&self) -> Result<Manager, ManageError> {
@@ -156,10 +222,7 @@ impl Plugins {
             engine: semver::Version::parse(env!("CARGO_PKG_VERSION"))
                 .unwrap_or(semver::Version::new(0, 0, 0)),
             home: self.home.clone(),
-            sources: vec![Source {
-                path: self.of_workspace(),
-                origin: Origin::Workspace,
-            }],
+            sources: self.sources(),
         };
         let registrar = Arc::clone(&self.desk);
         Manager::new(
@@ -173,11 +236,10 @@ impl Plugins {
     /// The hosts, each held to what was approved. Without a machine to run on there are none.
     #[cfg(target_os = "linux")]
     fn hosts(&self) -> Hosts {
-        let Hosting {
-            hosts,
-            configuration,
-        } = locked(&self.hosting).take().unwrap_or_default();
-        self.desk.configure(configuration);
+        let Some(Hosting { hosts, settings }) = locked(&self.hosting).take() else {
+            return Hosts::default();
+        };
+        self.desk.configure(settings);
         let Some(machine) = self.machine.get() else {
             return Hosts::default();
         };
@@ -203,7 +265,7 @@ impl Plugins {
         Some(Ground {
             surroundings,
             outfit,
-            launcher: airlock_sandbox::Launcher::Native,
+            launcher: self.launcher(),
             place: self.home.join("running"),
             disk: DISK,
         })
@@ -223,8 +285,20 @@ impl Plugins {
 
     /// Ends a plugin that nobody answers for any more. Whoever noticed does not wait for it.
     fn dismiss(&self, listed: &Listed) {
-        let (manager, name) = (locked(&self.manager).clone(), listed.manifest.name.clone());
+        let (manager, name) = (self.managed(), listed.manifest.name.clone());
         std::thread::spawn(move || manager.map(|manager| manager.stop(name.as_str())));
+    }
+
+    /// The manager, if one was needed yet.
+    fn managed(&self) -> Option<Arc<Manager>> {
+        let known = locked(&self.manager);
+        known.as_ref().map(|(manager, _)| Arc::clone(manager))
+    }
+
+    /// What a plugin asks for and would not get as things are, in words for people.
+    fn warnings(&self, manifest: &Manifest) -> Vec<String> {
+        let home = self.machine.get().map(|machine| machine.home.as_path());
+        warnings::of(&self.desk, home.unwrap_or(Path::new("/")), manifest)
     }
 
     fn key(&self, listed: &Listed) -> Key {
@@ -237,15 +311,17 @@ impl Plugins {
 
     /// The tags that a plugin was given when it was approved.
     pub(crate) fn tags(&self, plugin: &PluginName) -> Vec<TagName> {
-        let manager = locked(&self.manager).clone();
-        let listed = manager.and_then(|manager| manager.get(plugin.as_str()).ok());
+        let listed = self
+            .managed()
+            .and_then(|manager| manager.get(plugin.as_str()).ok());
         listed.map(|listed| listed.tags).unwrap_or_default()
     }
 
     /// Ends everything that runs.
     pub(crate) fn shutdown(&self) {
-        let manager = locked(&self.manager).take();
-        if let Some(manager) = manager {
+        let managed = locked(&self.manager).take();
+        if let Some((manager, watch)) = managed {
+            drop(watch);
             manager.shutdown();
         }
     }
@@ -300,7 +376,7 @@ fn make_private(directory: &Path) -> std::io::Result<()> {
 }
 
 impl Kernel {
-    /// Lets plugins be hosted in other ways than by default, which leaves Wasm out.
+    /// Lets plugins be hosted. Without it there are no hosts, and no plugin starts.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn hosting(self, hosting: Hosting) -> Self {

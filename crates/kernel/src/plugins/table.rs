@@ -11,6 +11,7 @@ use airlock_plugin::{PinChange, Pins, ToolDescription};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -23,6 +24,8 @@ const FILE: &str = "tools.json";
 pub(super) type Key = String;
 
 type Tools = Vec<Arc<ToolDescription>>;
+
+type Stamp = Option<(u64, u64, i64, i64)>;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,8 +42,8 @@ pub(super) struct Table {
 
 #[derive(Default)]
 struct Known {
-    /// Read when it is first needed.
-    read: bool,
+    /// The record as it was when it was read; none before it is needed.
+    read: Option<Stamp>,
     approved: BTreeMap<Key, Tools>,
     /// What those say that ran here.
     now: BTreeMap<Key, Vec<ToolDescription>>,
@@ -131,24 +134,39 @@ impl Table {
         let text = serde_json::to_vec(&record)?;
         write_atomic(&self.path, &text, 0o600)?;
         known.approved = record.approved;
-        known.read = true;
+        known.read = Some(self.stamp());
         Ok(())
     }
 
     fn known(&self) -> RwLockReadGuard<'_, Known> {
         let read = || self.known.read().unwrap_or_else(PoisonError::into_inner);
         let known = read();
-        if known.read {
+        // Another process may have approved something meanwhile.
+        let stamp = self.stamp();
+        if known.read == Some(stamp) {
             return known;
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if !known.read {
+        if known.read != Some(stamp) {
             known.approved = self.read().unwrap_or_default();
-            known.read = true;
+            known.read = Some(stamp);
         }
         drop(known);
         read()
+    }
+
+    /// What tells the record as it is now from what it was or will be: each is a file of its own.
+    fn stamp(&self) -> Stamp {
+        let looked = std::fs::metadata(&self.path).ok();
+        looked.map(|looked| {
+            (
+                looked.ino(),
+                looked.len(),
+                looked.mtime(),
+                looked.mtime_nsec(),
+            )
+        })
     }
 
     fn read(&self) -> io::Result<BTreeMap<Key, Tools>> {

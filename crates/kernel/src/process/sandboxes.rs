@@ -192,7 +192,7 @@ impl Sandboxes {
         self.0.reserve.is_some()
     }
 
-    pub(super) fn ladder(&self) -> Option<&dyn Ladder> {
+    pub(crate) fn ladder(&self) -> Option<&dyn Ladder> {
         self.0.ladder.as_deref()
     }
 

@@ -4,12 +4,14 @@
 //! within a session the same secret keeps its placeholder, and no session learns from numbers what
 //! another one saw. A result outside any session has numbers of its own.
 
+mod held;
 mod sessions;
 
 pub(crate) use airlock_sanitise::sanitise_path;
 pub use airlock_sanitise::{
     DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
 };
+pub(crate) use held::Held;
 pub(crate) use sessions::Sessions;
 
 use crate::tools::ToolFailure;

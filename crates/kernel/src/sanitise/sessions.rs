@@ -1,9 +1,10 @@
 //! A sanitiser for each session.
 
+use super::Held;
 use crate::policy_store::PolicyInForce;
 use airlock_core::SessionId;
 use airlock_policy::Generation;
-use airlock_sanitise::{Patterns, RefusedPattern, Sanitiser, Values};
+use airlock_sanitise::{Patterns, RefusedPattern, Sanitiser};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST_SESSIONS: usize = 256;
 
 /// The sanitisers of a kernel's sessions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
+    held: Arc<Held>,
 }
 
 #[derive(Debug, Default)]
@@ -21,10 +23,18 @@ struct State {
     /// Of which policy the patterns are.
     patterns: Option<(Generation, Arc<Patterns>)>,
     /// The one used last is last.
-    sessions: VecDeque<(SessionId, Arc<Sanitiser>, Generation)>,
+    sessions: VecDeque<(SessionId, Arc<Sanitiser>, (Generation, u64))>,
 }
 
 impl Sessions {
+    /// Sanitisers that take out what is held, besides what policy says.
+    pub(crate) fn holding(held: &Arc<Held>) -> Self {
+        Self {
+            state: Mutex::default(),
+            held: Arc::clone(held),
+        }
+    }
+
     /// The sanitiser for results of `session`, with the patterns of `policy`.
     pub(crate) fn of(
         &self,
@@ -34,15 +44,17 @@ impl Sessions {
         let generation = policy.generation();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let patterns = state.patterns(generation, policy)?;
+        let (version, values) = self.held.now();
+        let generation = (generation, version);
         let Some(session) = session else {
-            return Ok(Arc::new(Sanitiser::with(values(), patterns)));
+            return Ok(Arc::new(Sanitiser::with(values, patterns)));
         };
         let place = state.sessions.iter().position(|(id, ..)| id == session);
         let known = place.and_then(|place| state.sessions.remove(place));
         let sanitiser = match known {
             Some((_, sanitiser, of)) if of == generation => sanitiser,
-            Some((_, sanitiser, _)) => Arc::new(sanitiser.renewed(values(), patterns)),
-            None => Arc::new(Sanitiser::with(values(), patterns)),
+            Some((_, sanitiser, _)) => Arc::new(sanitiser.renewed(values, patterns)),
+            None => Arc::new(Sanitiser::with(values, patterns)),
         };
         if state.sessions.len() >= MOST_SESSIONS {
             state.sessions.pop_front();
@@ -72,9 +84,4 @@ impl State {
         self.patterns = Some((generation, Arc::clone(&patterns)));
         Ok(patterns)
     }
-}
-
-/// The exact values to take out: nobody holds any yet.
-fn values() -> Arc<Values> {
-    Arc::default()
 }

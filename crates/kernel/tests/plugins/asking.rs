@@ -92,13 +92,10 @@ fn kernel(policy: &str, more: &str) -> (Place, Arc<Kernel>, Started) {
     write(&directory, &manifest(more), "#!/bin/sh\n");
     let started = Started::default();
     let host = Arc::new(Inside(Arc::clone(&started)));
-    let kernel = open(&place).hosting(Hosting {
-        hosts: Box::new(move |_| Hosts {
-            mcp: Some(host),
-            ..Hosts::default()
-        }),
-        ..Hosting::default()
-    });
+    let kernel = open(&place).hosting(Hosting::new(move |_| Hosts {
+        mcp: Some(host),
+        ..Hosts::default()
+    }));
     let kernel = Arc::new(kernel);
     let road: Weak<Kernel> = Arc::downgrade(&kernel);
     kernel.connect_plugins(road, None);

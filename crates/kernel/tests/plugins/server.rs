@@ -1,12 +1,15 @@
 //! A plugin in Python, in a workspace, on a machine.
 
 use crate::support::{Place, approved, done};
-use airlock_kernel::{Done, Kernel, Machine};
+use airlock_kernel::{Done, Hosting, Kernel, Machine};
+use airlock_plugin::Hosts;
+use airlock_plugin_mcp::McpHost;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) const SCRIPT: &str = include_str!("server.py");
 
@@ -48,11 +51,16 @@ pub(crate) fn write(directory: &Path, manifest: &str, script: &str) {
 /// A kernel that can run programs.
 pub(crate) fn open(place: &Place) -> Kernel {
     fs::create_dir_all(place.beside("home")).unwrap();
-    place.open().on(Machine {
+    let hosting = Hosting::new(|boxes| Hosts {
+        mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
+        ..Hosts::default()
+    });
+    let machine = Machine {
         home: place.beside("home"),
         own: vec![place.beside("state")],
         environment: BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]),
-    })
+    };
+    place.open().on(machine).hosting(hosting)
 }
 
 /// A workspace, and the plugin's directory beside it.

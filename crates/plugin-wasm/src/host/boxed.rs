@@ -6,7 +6,7 @@
 use super::link::{Pipes, Spawn};
 use airlock_sandbox::launch::{Command, Launch, StartError, Stdin, Streams};
 use airlock_sandbox::{
-    Control, HostPath, Minimum, Plan, Sandbox, Surroundings, Template, base, start,
+    Control, HostPath, Launcher, Minimum, Plan, Sandbox, Surroundings, Template, base, start_with,
 };
 use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -33,6 +33,8 @@ pub struct Boxed {
     pub arguments: Vec<OsString>,
     /// A directory of Airlock's own, which no box sees. It is made if it is not there.
     pub state: PathBuf,
+    /// What raises the walls.
+    pub launcher: Launcher,
 }
 
 impl Boxed {
@@ -80,7 +82,7 @@ impl Spawn for Boxed {
         let template = Template::find(TEMPLATE).ok_or(io::ErrorKind::NotFound)?;
         let sandbox = self
             .launch(template)
-            .and_then(start)
+            .and_then(|launch| start_with(self.launcher, launch))
             .map_err(io::Error::other)?;
         let pipe = || pipe_with(PipeFlags::CLOEXEC);
         let ((input, stdin), (stdout, output)) = (pipe()?, pipe()?);

@@ -62,6 +62,7 @@ impl WasmHost {
             program,
             arguments,
             state: place.to_owned(),
+            launcher: airlock_sandbox::Launcher::Native,
         };
         Self::new(boxed, cache.ok())
     }

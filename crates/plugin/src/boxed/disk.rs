@@ -1,8 +1,9 @@
 //! Watches the disk a plugin takes.
 //!
 //! No ordinary user can have the file system hold a directory to a size, so the directories are
-//! looked at again and again. Looking costs little of the time: the more there is to look at, the
-//! longer the pause.
+//! looked at again and again: the sooner, the less room is left, so that what is written between
+//! two looks is bounded by what a disk can do in that time. Looking costs little of the time: the
+//! more there is to look at, the longer the pause.
 
 use airlock_core::ByteSize;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -10,8 +11,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The least between two looks.
+/// The most between two looks, where looking takes no time.
 const PAUSE: Duration = Duration::from_millis(250);
+/// The least between two looks.
+const LEAST: Duration = Duration::from_millis(10);
+/// Bytes that may be written in a millisecond: a disk that takes 2 GB a second.
+const PACE: u64 = 2_000_000;
 /// The pause for each unit of time a look took.
 const PART: u32 = 20;
 /// The deepest tree that is looked at; one that is deeper counts as over.
@@ -44,7 +49,8 @@ impl Watched {
                 room = take(&directory, room, DEPTH)?;
             }
         }
-        Some(PAUSE.max(begun.elapsed() * PART))
+        let until_full = Duration::from_millis(room / PACE);
+        Some(until_full.clamp(LEAST, PAUSE).max(begun.elapsed() * PART))
     }
 }
 

@@ -10,8 +10,9 @@
 //! its data takes are limited.
 //!
 //! Non-guarantee: files beside the entry are read as they are at that moment; only the entry is
-//! pinned. The limit on disk is watched, not enforced: a plugin may go over it for a moment before
-//! it is ended.
+//! pinned. Of the limits on disk two are walls: scratch is memory of a fixed size, and no file
+//! grows over its limit. What its data takes in all is watched: a plugin may go over that for a
+//! moment before it is ended.
 
 mod disk;
 mod last_words;
@@ -38,6 +39,10 @@ use std::path::{Path, PathBuf};
 
 /// The disk a plugin's data may take where nobody says otherwise.
 pub const DISK: ByteSize = ByteSize::from_bytes(512 << 20);
+
+/// Bubblewrap gives up root before it looks at paths, and what it is to show is private to root.
+const BWRAP_AS_ROOT: &str = "only Bubblewrap raises walls here, and started by root it cannot show \
+     a plugin its own directories; run Airlock as an ordinary user";
 
 /// The name of the kernel's socket in a plugin's reach directory.
 pub const KERNEL_SOCKET: &str = "kernel.sock";
@@ -121,6 +126,9 @@ impl Boxes {
     /// Starts the plugin's program. It runs when this returns; whether it is well is for its host to
     /// find out.
     pub fn start(&self, request: &BoxRequest<'_>) -> Result<Running, StartError> {
+        if self.ground.launcher == Launcher::Bwrap && rustix::process::geteuid().is_root() {
+            return Err(StartError::Confinement(BWRAP_AS_ROOT.to_owned()));
+        }
         let program = Program::keep(request, &self.programs())?;
         let plan = plan::build(request, &program, &self.ground)?;
         // What a kernel that was killed left. If it cannot be removed now, the next start tries.
@@ -139,6 +147,11 @@ impl Boxes {
         let watched = disk::Watched::new([request.data, request.reach], self.ground.disk);
         Running::begin(sandbox, command, program, watched)
             .map_err(|error| StartError::Confinement(format!("cannot run it: {error}")))
+    }
+
+    /// What raises the walls of these boxes.
+    pub const fn launcher(&self) -> Launcher {
+        self.ground.launcher
     }
 
     fn registry(&self) -> PathBuf {

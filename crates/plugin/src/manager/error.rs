@@ -1,12 +1,13 @@
 //! Why something about a plugin could not be done.
 
-use super::discover::Reason;
+use super::discover::{Reason, Rejected};
 use super::files::FilesError;
 use crate::host::{CallError, StartError};
 use airlock_core::{Digest, PluginName, Tier};
 use airlock_yaml::Mismatch;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Why a plugin does not run. Nothing of it does.
@@ -54,6 +55,9 @@ pub enum LaunchError {
     /// Its configuration is not what its schema wants.
     #[error("its configuration does not fit: {}", mismatches(.0))]
     Configuration(Vec<Mismatch>),
+    /// Its configuration cannot be read.
+    #[error("its settings cannot be read: {0}")]
+    Settings(String),
     /// The kernel did not take it.
     #[error("it cannot be registered: {0}")]
     Register(String),
@@ -91,7 +95,7 @@ impl LaunchError {
             Self::Dependency { .. } => "plugin_dependency",
             Self::Files(_) => "plugin_files",
             Self::NoEntry(_) => "plugin_entry",
-            Self::Configuration(_) => "plugin_configuration",
+            Self::Configuration(_) | Self::Settings(_) => "plugin_configuration",
             Self::Register(_) => "plugin_register",
             Self::Data(_) => "plugin_data",
             Self::NoHost(_) => "plugin_host",
@@ -110,7 +114,11 @@ impl LaunchError {
             Self::Tier { .. } => "approve it for that tier when it is installed",
             Self::Files(error) => error.hint(),
             Self::NoEntry(_) => "correct `execution.entry`, or put the file there",
-            Self::Configuration(_) => "set its values in the user-level configuration",
+            Self::Configuration(_) => {
+                "`airlock plugin show NAME` says what there is to set; `airlock config set \
+                 plugins.NAME.SETTING VALUE` sets it"
+            }
+            Self::Settings(_) => "mend the file, or remove it and set its values again",
             Self::Tools(_) => "describe the same tools in `plugin.yaml` and in the code",
             Self::Skill
             | Self::Rejected { .. }
@@ -134,6 +142,14 @@ pub enum ManageError {
         name: String,
         /// The nearest that there is.
         near: Option<PluginName>,
+    },
+    /// What has that name is no plugin.
+    #[error("the plugin `{name}` cannot be used: {}", .rejected.reason)]
+    Broken {
+        /// The name.
+        name: String,
+        /// Why, and where it is.
+        rejected: Arc<Rejected>,
     },
     /// It is switched off.
     #[error("the plugin `{0}` is disabled")]
@@ -247,7 +263,7 @@ impl ManageError {
             Self::Launch { error, .. } => error.code(),
             Self::Call(error) => error.code(),
             Self::Records { .. } => "plugin_records",
-            Self::NoPlugin { .. } => "plugin_rejected",
+            Self::Broken { .. } | Self::NoPlugin { .. } => "plugin_rejected",
             Self::Files { .. } => "plugin_files",
             Self::NoEntry { .. } => "plugin_entry",
             Self::NotReviewed { .. } => "plugin_changed",
@@ -263,6 +279,10 @@ impl ManageError {
                 Some(near) => return Some(format!("did you mean `{near}`?")),
                 None => "`airlock plugin list` shows what there is",
             },
+            Self::Broken { name, rejected } => {
+                let mend = rejected.reason.hint();
+                return Some(format!("{mend}; or `airlock plugin remove {name}`"));
+            }
             Self::Disabled(name) => return Some(format!("`airlock plugin enable {name}`")),
             Self::Needed { by, .. } => return Some(format!("disable or remove `{by}` first")),
             Self::NotRunning(name) | Self::Failed { plugin: name, .. } => {

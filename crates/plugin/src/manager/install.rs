@@ -8,6 +8,7 @@
 use super::discover::{Reason, compatible, manifest_in};
 use super::error::ManageError;
 use super::files::{Contents, FilesError};
+use super::gone::remove_plugin_directory;
 use super::records::{Approved, Book};
 use super::{Manager, Origin, THIRD_PARTY};
 use crate::manifest::{Kind, MANIFEST, Manifest};
@@ -164,9 +165,11 @@ impl Manager {
     pub fn remove(&self, name: &str) -> Result<(), ManageError> {
         let plugin = match self.plugin(name) {
             Ok(plugin) => plugin,
-            Err(unknown) => {
-                let name = PluginName::new(name).map_err(|_| unknown)?;
-                return self.remove_broken(&name);
+            Err(error) => {
+                let Ok(name) = PluginName::new(name) else {
+                    return Err(error);
+                };
+                return self.remove_broken(&name, error);
             }
         };
         let found = plugin.found();
@@ -182,13 +185,13 @@ impl Manager {
         self.refresh()
     }
 
-    fn remove_broken(&self, name: &PluginName) -> Result<(), ManageError> {
+    /// Removes what is left of a plugin that is none any more; `unusable` says why it is none.
+    fn remove_broken(&self, name: &PluginName, unusable: ManageError) -> Result<(), ManageError> {
         let path = self.installed().join(name.as_str());
-        if std::fs::symlink_metadata(&path).is_err() {
-            return Err(ManageError::Unknown {
-                name: name.to_string(),
-                near: None,
-            });
+        let book = self.records.read().map_err(|e| self.records_failed(e))?;
+        let is_known = book.approved.contains_key(name) || book.disabled.contains(name);
+        if !is_known && std::fs::symlink_metadata(&path).is_err() {
+            return Err(unusable);
         }
         self.take_away(name, &path)?;
         self.refresh()
@@ -196,8 +199,20 @@ impl Manager {
 
     fn take_away(&self, name: &PluginName, path: &Path) -> Result<(), ManageError> {
         let gone = aside(&self.installed(), "gone");
+        let data = self.home.join("data").join(name.as_str());
+        // Under a name that no plugin has, so that the next of this name does not find it even if
+        // it cannot be removed.
+        let gone_data = aside(&self.home.join("data"), "gone");
         let take = |book: &mut Book| {
-            std::fs::rename(path, &gone)?;
+            match std::fs::rename(&data, &gone_data) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
+            match std::fs::rename(path, &gone) {
+                // Somebody took the files away; the rest goes now.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Err(_) | Ok(()) => {}
+            }
             book.approved.remove(name);
             book.disabled.remove(name);
             Ok(())
@@ -206,12 +221,7 @@ impl Manager {
             .change(take)
             .map_err(|source| self.records_failed(source))?;
         drop(Aside(gone));
-        match std::fs::remove_dir_all(self.home.join("data").join(name.as_str())) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.records_failed(error))
-            }
-            Err(_) | Ok(()) => Ok(()),
-        }
+        remove_plugin_directory(&gone_data).map_err(|error| self.records_failed(error))
     }
 
     /// The manifest and the digest of the entry of what is in `at`, which messages call `path`.

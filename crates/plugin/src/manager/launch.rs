@@ -9,13 +9,13 @@ use super::files::Contents;
 use super::parts::{common, grants};
 use super::slot::{Active, locked};
 use super::{Manager, Plugin};
+use crate::configuration::check_configuration;
 use crate::host::{Instance, Start};
 use crate::lifecycle::{Lifecycle, State};
 use crate::manifest::{Kind, MANIFEST, Manifest, is_tool_name};
 use crate::tool::ToolDescription;
 use airlock_core::{Digest, Tier};
 use airlock_policy::CapabilityGrants;
-use airlock_yaml::{Problems, Schema, document};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -56,14 +56,74 @@ impl Manager {
         let entry = contents
             .file(wanted)
             .ok_or_else(|| LaunchError::NoEntry(wanted.clone()))?;
-        check_approval(plugin, &found, &contents, entry)?;
-        let configuration = self.registrar.configuration(&manifest.name);
-        check_configuration(manifest, &configuration)?;
+        self.check_approval(plugin, &found, &contents, entry)?;
+        let configuration = self.registrar.configuration(manifest);
+        let configuration = configuration.map_err(LaunchError::Settings)?;
+        let problems = check_configuration(manifest, &configuration);
+        if !problems.is_empty() {
+            return Err(LaunchError::Configuration(problems));
+        }
         Ok(Checked {
             found,
             entry,
             configuration,
         })
+    }
+
+    fn check_approval(
+        &self,
+        plugin: &Plugin,
+        found: &Found,
+        contents: &Contents,
+        entry: Digest,
+    ) -> Result<(), LaunchError> {
+        let (directory, weakest) = match found.origin {
+            Origin::User => {
+                let approved = plugin.approved().ok_or(LaunchError::NotApproved)?;
+                if approved.entry != entry {
+                    return Err(LaunchError::Changed);
+                }
+                (approved.directory, approved.tier)
+            }
+            // Whatever runs there is boxed at least as Wasm is.
+            Origin::Workspace => (self.trusted_digest(plugin, found, contents)?, Tier::Wasm),
+        };
+        if directory != contents.digest() {
+            return Err(LaunchError::Changed);
+        }
+        let wants = found.manifest.execution.tier;
+        if !wants.satisfies(weakest) {
+            let approved = weakest;
+            return Err(LaunchError::Tier { wants, approved });
+        }
+        Ok(())
+    }
+
+    /// The digest that the files of a workspace's plugin have to have: that of `contents`, if they
+    /// are what the kernel's record says; where it has none, of what was found first.
+    fn trusted_digest(
+        &self,
+        plugin: &Plugin,
+        found: &Found,
+        contents: &Contents,
+    ) -> Result<Digest, LaunchError> {
+        let approved = self.registrar.approved_files(found.origin, &found.path);
+        let Some(approved) = approved else {
+            let trusted = *locked(&plugin.trusted);
+            return trusted.ok_or(LaunchError::NotApproved);
+        };
+        if approved.is_empty() {
+            return Err(LaunchError::NotApproved);
+        }
+        let found = contents.files();
+        let approved = approved
+            .iter()
+            .map(|(path, digest)| (path.as_str(), *digest));
+        if found.eq(approved) {
+            Ok(contents.digest())
+        } else {
+            Err(LaunchError::Changed)
+        }
     }
 
     /// Starts an instance. `beside` is the one that runs already: until it has ended, both have what
@@ -151,57 +211,6 @@ impl Manager {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&data)?;
         Ok(data)
-    }
-}
-
-fn check_approval(
-    plugin: &Plugin,
-    found: &Found,
-    contents: &Contents,
-    entry: Digest,
-) -> Result<(), LaunchError> {
-    let (directory, weakest) = match found.origin {
-        Origin::User => {
-            let approved = plugin.approved().ok_or(LaunchError::NotApproved)?;
-            if approved.entry != entry {
-                return Err(LaunchError::Changed);
-            }
-            (approved.directory, approved.tier)
-        }
-        // Whatever runs there is boxed at least as Wasm is.
-        Origin::Workspace => {
-            let trusted = *locked(&plugin.trusted);
-            (trusted.ok_or(LaunchError::NotApproved)?, Tier::Wasm)
-        }
-    };
-    if directory != contents.digest() {
-        return Err(LaunchError::Changed);
-    }
-    let wants = found.manifest.execution.tier;
-    if !wants.satisfies(weakest) {
-        let approved = weakest;
-        return Err(LaunchError::Tier { wants, approved });
-    }
-    Ok(())
-}
-
-fn check_configuration(manifest: &Manifest, configuration: &Value) -> Result<(), LaunchError> {
-    let Some(schema) = &manifest.config_schema else {
-        return Ok(());
-    };
-    // It was read as a schema once; as JSON it is the same YAML.
-    let mut problems = Problems::default();
-    let text = schema.to_string();
-    let schema = document(text.as_bytes(), "a schema", &mut problems)
-        .and_then(|node| Schema::parse_settings(&node, &mut problems));
-    let found = match schema {
-        Some(schema) => schema.check(configuration),
-        None => return Err(LaunchError::Configuration(Vec::new())),
-    };
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(LaunchError::Configuration(found))
     }
 }
 

@@ -11,6 +11,7 @@
 mod discover;
 mod error;
 mod files;
+mod gone;
 mod install;
 mod launch;
 mod order;
@@ -23,6 +24,7 @@ mod slot;
 pub use discover::{Origin, Reason, Rejected, Source};
 pub use error::{LaunchError, ManageError};
 pub use files::{Contents, FilesError};
+pub use gone::remove_plugin_directory;
 pub use install::{Approval, Review};
 pub use order::DependencyError;
 pub use parts::{Clock, Hosts, Monotonic, Registrar};
@@ -34,7 +36,7 @@ use crate::manifest::Manifest;
 use crate::tool::ToolDescription;
 use airlock_core::{Digest, PluginName, TagName, closest};
 use discover::{Discovery, Found};
-use records::Records;
+use records::{Records, Stamp};
 use semver::Version;
 use serde_json::{Value, json};
 use slot::{Now, Slot, locked};
@@ -69,6 +71,8 @@ pub struct Manager {
     registrar: Arc<dyn Registrar>,
     clock: Arc<dyn Clock>,
     records: Records,
+    /// The records as they were when they were last read.
+    seen: Mutex<Stamp>,
     registry: RwLock<Registry>,
 }
 
@@ -225,6 +229,7 @@ impl Manager {
             hosts,
             registrar,
             clock,
+            seen: Mutex::default(),
             registry: RwLock::new(Registry::default()),
         };
         manager.sweep();
@@ -232,8 +237,19 @@ impl Manager {
         Ok(manager)
     }
 
+    /// Looks again which plugins there are, if another process installed, removed or switched one
+    /// since. What runs goes on as it is.
+    pub fn follow(&self) -> Result<(), ManageError> {
+        if self.records.stamp() == *locked(&self.seen) {
+            return Ok(());
+        }
+        self.refresh()
+    }
+
     /// Looks again which plugins there are. What runs goes on as it is.
     pub fn refresh(&self) -> Result<(), ManageError> {
+        // Before reading: what changes meanwhile is noticed the next time.
+        let stamp = self.records.stamp();
         let book = self.records.read().map_err(|e| self.records_failed(e))?;
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
         let Discovery { found, rejected } = discover::discover(&sources, &self.engine);
@@ -278,6 +294,7 @@ impl Manager {
             plugin.disabled.store(disabled, Ordering::Release);
         }
         registry.rejected = rejected.into_iter().map(Arc::new).collect();
+        *locked(&self.seen) = stamp;
         Ok(())
     }
 
@@ -292,11 +309,12 @@ impl Manager {
         for plugin in self.all() {
             let found = plugin.found();
             if found.origin == Origin::Workspace {
-                let _operation = plugin.slot.operate();
+                // Whoever starts it meanwhile is not waited for: it may be waiting for us.
+                *locked(&plugin.trusted) = trusted(&found);
                 if !self.is_source_of(&found.path) {
+                    let _operation = plugin.slot.operate();
                     self.stop_under(&plugin);
                 }
-                *locked(&plugin.trusted) = trusted(&found);
             }
         }
         self.refresh()
@@ -342,28 +360,39 @@ impl Manager {
         self.keep_disabled(&plugin, false)
     }
 
-    /// Switches a plugin off, and stops it if it runs.
+    /// Switches a plugin off, and stops it if it runs. One that cannot be used as it is stays off
+    /// when it can.
     pub fn disable(&self, name: &str) -> Result<(), ManageError> {
-        let plugin = self.plugin(name)?;
+        let plugin = match self.plugin(name) {
+            Ok(plugin) => plugin,
+            Err(broken @ ManageError::Broken { .. }) => {
+                let name = PluginName::new(name).map_err(|_| broken)?;
+                return self.note_disabled(&name, true);
+            }
+            Err(error) => return Err(error),
+        };
         self.not_needed(&plugin.name)?;
         self.keep_disabled(&plugin, true)?;
         self.stop(name)
     }
 
     fn keep_disabled(&self, plugin: &Plugin, disabled: bool) -> Result<(), ManageError> {
+        self.note_disabled(&plugin.name, disabled)?;
+        plugin.disabled.store(disabled, Ordering::Release);
+        Ok(())
+    }
+
+    fn note_disabled(&self, name: &PluginName, disabled: bool) -> Result<(), ManageError> {
         let change = |book: &mut records::Book| {
             if disabled {
-                book.disabled.insert(plugin.name.clone());
+                book.disabled.insert(name.clone());
             } else {
-                book.disabled.remove(&plugin.name);
+                book.disabled.remove(name);
             }
             Ok(())
         };
-        self.records
-            .change(change)
-            .map_err(|e| self.records_failed(e))?;
-        plugin.disabled.store(disabled, Ordering::Release);
-        Ok(())
+        let changed = self.records.change(change);
+        changed.map_err(|error| self.records_failed(error))
     }
 
     /// Fails if a plugin that runs needs `name`.
@@ -388,12 +417,29 @@ impl Manager {
                 .ok()
                 .and_then(|name| registry.plugins.get(&name).cloned());
             found.ok_or_else(|| {
+                if let Some(rejected) = self.rejected_as(registry, name) {
+                    return ManageError::Broken {
+                        name: airlock_yaml::shown(name),
+                        rejected,
+                    };
+                }
                 let names = registry.plugins.keys().map(PluginName::as_str);
                 let near = closest(name, names).and_then(|near| PluginName::new(near).ok());
                 let name = airlock_yaml::shown(name);
                 ManageError::Unknown { name, near }
             })
         })
+    }
+
+    /// What would be the plugin of that name, if it were one: what says so, or was installed so.
+    fn rejected_as(&self, registry: &Registry, name: &str) -> Option<Arc<Rejected>> {
+        let installed = self.installed();
+        let is_it = |one: &Rejected| match &one.name {
+            Some(own) => own.as_str() == name,
+            None => PluginName::new(name).is_ok() && one.path == installed.join(name),
+        };
+        let mut rejected = registry.rejected.iter();
+        rejected.find(|one| is_it(one)).cloned()
     }
 
     fn all(&self) -> Vec<Arc<Plugin>> {

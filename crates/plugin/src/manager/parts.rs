@@ -1,12 +1,15 @@
 //! What a manager is given: hosts, a way to the kernel's enforcer, a clock.
 
+use super::discover::Origin;
 use crate::host::{Host, Reach};
 use crate::manifest::{Manifest, Protocol};
 use crate::tool::ToolDescription;
-use airlock_core::PluginName;
+use airlock_core::{Digest, PluginName};
 use airlock_policy::CapabilityGrants;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,9 +54,21 @@ pub trait Registrar: Send + Sync {
     /// Closes the way of an instance that has ended, or did not start.
     fn close(&self, plugin: &PluginName, instance: u64);
 
-    /// The plugin's configuration. It is checked against the plugin's schema.
-    fn configuration(&self, _plugin: &PluginName) -> Value {
-        Value::Object(Map::new())
+    /// The plugin's configuration, or why it cannot be read. It is checked against the plugin's
+    /// schema.
+    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+        Ok(Value::Object(Map::new()))
+    }
+
+    /// Whether whoever answered for what lies in `path` still does. What runs of it ends otherwise.
+    fn is_answered_for(&self, _plugin: &PluginName, _origin: Origin, _path: &Path) -> bool {
+        true
+    }
+
+    /// The files in `path` that were approved, by their paths in it, where the kernel keeps that:
+    /// for what it keeps no record of, the files have to stay as they were when they were found.
+    fn approved_files(&self, _origin: Origin, _path: &Path) -> Option<BTreeMap<String, Digest>> {
+        None
     }
 
     /// From now on these are its tools.

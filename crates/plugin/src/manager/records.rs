@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
 /// The version of the file this code reads and writes.
@@ -52,6 +52,10 @@ impl Default for Book {
     }
 }
 
+/// Tells one version of the file from another: each is a file of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stamp(Option<(u64, u64, (i64, i64))>);
+
 /// Where it is kept.
 #[derive(Debug)]
 pub(super) struct Records {
@@ -65,6 +69,15 @@ impl Records {
 
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join("plugins.json")
+    }
+
+    /// What tells the file as it is now from what it was or will be.
+    pub(super) fn stamp(&self) -> Stamp {
+        let looked = std::fs::metadata(self.path()).ok();
+        Stamp(looked.map(|looked| {
+            let changed = (looked.mtime(), looked.mtime_nsec());
+            (looked.ino(), looked.len(), changed)
+        }))
     }
 
     pub(super) fn read(&self) -> io::Result<Book> {

@@ -1,5 +1,6 @@
 //! Starting, calling, exchanging and stopping plugins.
 
+use super::discover::{Found, Origin};
 use super::error::{LaunchError, ManageError};
 use super::parts::grants;
 use super::restart::Verdict;
@@ -256,22 +257,43 @@ impl Manager {
             .map_err(|why| failed(plugin, LaunchError::Register(why)))
     }
 
-    /// Looks at every plugin: notes those that ended by themselves, and starts again those whose
-    /// time has come.
+    /// Looks at every plugin: notes those that ended by themselves, and ends those that were switched
+    /// off or removed, maybe by another process, and those nobody answers for any more. Starts
+    /// nothing: one that ended is started again by a call, which was decided and recorded.
     pub fn tend(&self) {
+        // Records that cannot be read now are looked at the next time; what was known holds.
+        let _followed = self.follow();
+        let mut has_ended_one = false;
         for plugin in self.all() {
-            match plugin.slot.now() {
-                Now::Serving(active) if active.instance.has_ended() => {
-                    self.note_end(&plugin, &active);
-                }
-                Now::Waiting { until, .. } if until <= self.clock.now() => self.revive(&plugin),
-                Now::Off(_)
-                | Now::Changing
-                | Now::Serving(_)
-                | Now::Waiting { .. }
-                | Now::Failed { .. } => {}
+            let Some(active) = plugin.slot.active() else {
+                continue;
+            };
+            if active.instance.has_ended() {
+                self.note_end(&plugin, &active);
+            } else if !self.may_go_on(&plugin)
+                && let Some(_operation) = plugin.slot.try_operate()
+            {
+                self.stop_under(&plugin);
+                has_ended_one = true;
             }
         }
+        if has_ended_one {
+            // One whose files are gone was kept for as long as it ran.
+            let _refreshed = self.refresh();
+        }
+    }
+
+    fn may_go_on(&self, plugin: &Plugin) -> bool {
+        let found = plugin.found();
+        let is_known = match found.origin {
+            Origin::User => plugin.approved().is_some(),
+            Origin::Workspace => true,
+        };
+        let answered = |found: &Found| {
+            let registrar = &self.registrar;
+            registrar.is_answered_for(&plugin.name, found.origin, &found.path)
+        };
+        is_known && !plugin.is_disabled() && answered(&found)
     }
 
     /// Tends the plugins on a thread of its own, until what it returns is dropped.

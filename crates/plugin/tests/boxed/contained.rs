@@ -98,6 +98,84 @@ fn limits_end_it_and_are_named() {
 }
 
 #[test]
+fn scratch_and_the_size_of_a_file_are_walls_and_data_goes_over_by_little() {
+    // Whatever is written besides its data is memory of a fixed size.
+    let scratch = "#!/usr/bin/env python3\nimport errno, os\nfor place in ['/tmp', '/dev/shm', os.environ['HOME'], '/']:\n  written = 0\n  why = ''\n  try:\n    for number in range(400):\n      with open(f'{place}/f{number}', 'wb') as file: written += file.write(bytes(1 << 20))\n  except OSError as error: why = errno.errorcode[error.errno]\n  print(place, written >> 20, why)\n  for number in range(400):\n    try: os.unlink(f'{place}/f{number}')\n    except OSError: pass\n";
+    let mut fixture = Fixture::new(scratch);
+    fixture.manifest.execution.sandbox.memory_limit = Some(ByteSize::from_bytes(256 << 20));
+    let said = fixture.says();
+    assert_eq!(
+        said.lines().filter(|line| line.starts_with('/')).count(),
+        4,
+        "{said}"
+    );
+    for line in said.lines().filter(|line| line.starts_with('/')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_wall =
+            ["ENOSPC", "EACCES", "EROFS", "EPERM", "ENOENT", "EDQUOT"].contains(&words[2]);
+        assert!(is_wall, "{line}: {said}");
+        assert!(words[1].parse::<u64>().unwrap() <= 256, "{line}");
+    }
+    // One file is no larger than all of it may be.
+    let file = "#!/usr/bin/env python3\nwith open('big', 'wb') as big:\n  for _ in range(64): big.write(bytes(1 << 20))\n";
+    let fixture = Fixture::new(file);
+    let running = fixture.start().unwrap();
+    let end = running.wait(PATIENCE).unwrap();
+    assert_ne!(end, End::Ran(Outcome::Exited(0)), "{}", running.said());
+    let size = std::fs::metadata(fixture.path("own/data/big"))
+        .unwrap()
+        .len();
+    assert!(size <= 8 << 20, "{size}");
+    // Many files: it is ended, and what it got over its limit is little.
+    let many = "#!/usr/bin/env python3\nn = 0\nwhile True:\n  open(f'f{n}', 'wb').write(bytes(1 << 20))\n  n += 1\n";
+    let mut fixture = Fixture::new(many);
+    fixture.disk = ByteSize::from_bytes(64 << 20);
+    let running = fixture.start().unwrap();
+    let end = running.wait(PATIENCE).unwrap();
+    assert_eq!(end, End::Disk, "{}", running.said());
+    let files = std::fs::read_dir(fixture.path("own/data")).unwrap().count();
+    assert!(files < 64 * 12, "{files} MiB of 64");
+}
+
+#[test]
+fn a_box_of_bubblewrap_holds_as_well_and_is_refused_to_root() {
+    assert!(
+        std::path::Path::new("/usr/bin/bwrap").exists(),
+        "this test needs `bwrap`: apt-get install bubblewrap"
+    );
+    let mut fixture = Fixture::new("");
+    let outside = fixture.path("outside/secret");
+    std::fs::write(&outside, "s").unwrap();
+    fixture.write(
+        "plugin/bin/run",
+        &format!(
+            "#!/bin/sh\nread line; echo \"heard $line\"\ncat {} 2>/dev/null && echo LEAK\necho kept > kept && echo stored\ngrep -c : /proc/net/dev\n",
+            outside.display()
+        ),
+    );
+    fixture.launcher = airlock_sandbox::Launcher::Bwrap;
+    let started = fixture.start();
+    if rustix::process::geteuid().is_root() {
+        let refused = started.unwrap_err().to_string();
+        assert!(refused.contains("as an ordinary user"), "{refused}");
+        return;
+    }
+    let running = started.unwrap();
+    std::io::Write::write_all(&mut running.take_stdin().unwrap(), b"hello\n").unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut running.take_stdout().unwrap(), &mut said).unwrap();
+    let end = running.wait(PATIENCE).unwrap();
+    assert_eq!(said, "heard hello\nstored\n1\n", "{end} {}", running.said());
+    assert_eq!(end, End::Ran(Outcome::Exited(0)), "{}", running.said());
+    assert_eq!(
+        running.report()["launcher"],
+        "bwrap",
+        "{}",
+        running.report()
+    );
+}
+
+#[test]
 fn a_program_that_is_none_says_so() {
     let fixture = Fixture::new("#!/no/such/interpreter\n");
     let running = fixture.start().unwrap();

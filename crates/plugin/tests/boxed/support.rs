@@ -19,6 +19,7 @@ pub(crate) struct Fixture {
     pub(crate) top: TempDir,
     pub(crate) manifest: Manifest,
     pub(crate) disk: ByteSize,
+    pub(crate) launcher: Launcher,
 }
 
 pub(crate) fn manifest(entry: &str) -> Manifest {
@@ -69,6 +70,7 @@ impl Fixture {
             top,
             manifest: manifest("bin/run"),
             disk: ByteSize::from_bytes(8 << 20),
+            launcher: Launcher::Native,
         };
         fixture.write("plugin/bin/run", script);
         fixture
@@ -126,7 +128,7 @@ impl Fixture {
         let ground = Ground {
             surroundings,
             outfit,
-            launcher: Launcher::Native,
+            launcher: self.launcher,
             place: self.path("own/place"),
             disk: self.disk,
         };

@@ -82,11 +82,11 @@ impl Registrar for Notes {
         self.add(format!("close {plugin} {instance}"));
     }
 
-    fn configuration(&self, _plugin: &PluginName) -> Value {
-        match &*self.configuration.lock().unwrap() {
+    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+        Ok(match &*self.configuration.lock().unwrap() {
             Value::Null => json!({}),
             other => other.clone(),
-        }
+        })
     }
 
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {

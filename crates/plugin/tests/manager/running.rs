@@ -372,6 +372,7 @@ fn one_that_ends_while_nobody_calls_it_is_noticed_and_one_that_fails_to_start_ag
     for _ in 0..5 {
         place.clock.pass(6_000);
         place.manager.tend();
+        assert!(place.call("x", "echo").is_err());
     }
     assert_eq!(
         codes(&place.call("x", "echo").unwrap_err()),
@@ -394,8 +395,11 @@ fn a_watch_notices_by_itself_and_ends_when_it_is_dropped() {
         state(&place, "x") == State::Error
             && place.notes.take().contains(&"unregister x".to_owned())
     });
+    // Only what was asked for starts anything.
     place.clock.pass(100);
-    wait_for(|| state(&place, "x") == State::Running);
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(state(&place, "x"), State::Error);
+    assert_eq!(place.call("x", "echo").unwrap(), json!("1.0.0"));
     drop(watch);
 }
 

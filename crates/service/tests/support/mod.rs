@@ -4,13 +4,18 @@
 
 use airlock_core::SandboxId;
 use airlock_kernel::{
-    Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Kernel, KernelConfig, Lifetime, Machine, Outcome,
+    Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Hosting, Kernel, KernelConfig, Lifetime, Machine,
+    Outcome,
 };
+use airlock_plugin::Hosts;
+use airlock_plugin_grpc::GrpcHost;
+use airlock_plugin_mcp::McpHost;
 use airlock_service::{Lock, Options, Running, Settings, Stopper, start};
 use airlock_wire::{Client, Hello, SandboxSocket};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -102,11 +107,19 @@ impl Place {
             worker: None,
         })
         .unwrap();
-        kernel.on(Machine {
+        let machine = Machine {
             home: PathBuf::from("/home/user"),
             own: vec![self.outer.path().join("state")],
             environment: std::iter::once(("PATH".into(), "/usr/bin:/bin".into())).collect(),
-        })
+        };
+        kernel.on(machine).hosting(Hosting::new(|boxes| Hosts {
+            grpc: Some(Arc::new(GrpcHost::new(
+                Arc::clone(boxes),
+                airlock_plugin_grpc::Settings::default(),
+            ))),
+            mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
+            ..Hosts::default()
+        }))
     }
 
     /// Serves it.

@@ -1,41 +1,43 @@
-//! What runs plugins in the kernels that this command opens: a host for each protocol.
+//! What runs plugins in the kernels that this command opens: a host for each protocol. The one place
+//! that makes them.
 
 use crate::place::Place;
+use crate::plugin_settings;
 use airlock_kernel::Hosting;
+use airlock_plugin::boxed::Boxes;
 use airlock_plugin::{Host, Hosts};
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
 use airlock_plugin_wasm::{Boxed, CodeCache, WasmHost};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The hidden command that serves one Wasm plugin.
 const WORKER: &str = "wasm-worker";
 
-/// The hosts there are, made when the first plugin is asked for.
+/// The hosts there are, made when the first plugin is asked for, and the person's own settings.
 pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
     let own = place.state_home.join("airlock/plugins");
-    Hosting {
-        hosts: Box::new(move |boxes| {
-            let grpc = GrpcHost::new(Arc::clone(boxes), airlock_plugin_grpc::Settings::default());
-            Hosts {
-                grpc: Some(Arc::new(grpc)),
-                mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
-                wasm: wasm(&own),
-            }
-        }),
-        configuration: BTreeMap::new(),
-    }
+    let config_home = place.config_home.clone();
+    Hosting::new(move |boxes| {
+        let grpc = GrpcHost::new(Arc::clone(boxes), airlock_plugin_grpc::Settings::default());
+        Hosts {
+            grpc: Some(Arc::new(grpc)),
+            mcp: Some(Arc::new(McpHost::new(Arc::clone(boxes)))),
+            wasm: wasm(&own, boxes),
+        }
+    })
+    .with_settings(move |plugin| plugin_settings::read(&config_home, plugin))
 }
 
 /// Wasm runs in this very program, if it can still be found where it was started from.
-fn wasm(own: &Path) -> Option<Arc<dyn Host>> {
+fn wasm(own: &Path, boxes: &Boxes) -> Option<Arc<dyn Host>> {
     let program = std::env::current_exe().and_then(|path| path.canonicalize());
     let worker = Boxed {
         program: program.ok()?,
         arguments: vec![WORKER.into()],
         state: own.to_owned(),
+        launcher: boxes.launcher(),
     };
     // Without a cache plugins are compiled at each start, which is slower and nothing else.
     let cache = CodeCache::open(&own.join("code"), &own.join("code.key")).ok();

@@ -128,16 +128,7 @@ impl Trusted {
 
 pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) -> Ending {
     match arguments {
-        Arguments::List { tag, rejected } => {
-            let found = ask(
-                global,
-                "plugin.list",
-                json!({ "tag": tag, "rejected": rejected }),
-                output,
-            )?;
-            show::list(&found, rejected, output);
-            Ok(0)
-        }
+        Arguments::List { tag, rejected } => list(global, tag.as_deref(), rejected, output),
         Arguments::Show { name } => {
             let found = ask(global, "plugin.show", json!({ "name": name }), output)?;
             show::one(&found, output);
@@ -161,6 +152,34 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             tool,
             arguments,
         } => tool::call_as_person(global, format!("{name}.{tool}"), &arguments, output),
+    }
+}
+
+/// As many plugins as fit one answer, with what there is to say of each.
+const PAGE: usize = 20;
+
+/// Lists page by page: an answer holds only so much.
+fn list(global: &Global, tag: Option<&str>, rejected: bool, output: &mut Output) -> Ending {
+    let mut after: Option<String> = None;
+    loop {
+        let asked = json!({
+            "tag": tag,
+            "rejected": rejected,
+            "after": after,
+            "limit": (!rejected).then_some(PAGE),
+        });
+        let found = ask(global, "plugin.list", asked, output)?;
+        show::list(&found, rejected, after.is_none(), output);
+        let more = found
+            .get("more")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        let last = found.get("plugins").and_then(Value::as_array);
+        let last = last.and_then(|page| page.last()?.get("name")?.as_str());
+        match last {
+            Some(last) if more > 0 => after = Some(last.to_owned()),
+            Some(_) | None => return Ok(0),
+        }
     }
 }
 
@@ -210,6 +229,23 @@ fn reviewed(
     outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
 }
 
+/// Has the kernel that runs for this workspace, if one does, run what was approved here.
+fn take_over(global: &Global, name: &str, output: &mut Output) {
+    let call = Call::new("plugin.reload", json!({ "name": name }));
+    match open::ask_running(global, &call) {
+        None | Some(Outcome::Done(_)) => {}
+        Some(Outcome::Failed(failed)) => {
+            let why = airlock_kernel::sanitise_line(&failed.what, 400);
+            output.warning(&format!(
+                "the kernel that runs has not taken it over: {why}"
+            ));
+        }
+        Some(Outcome::Denied(_) | Outcome::NeedsReview(_)) => {
+            output.warning("the kernel that runs has not taken it over: policy says no");
+        }
+    }
+}
+
 fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Output) -> Ending {
     let (manifest, _) = read(path)?;
     let full = std::fs::canonicalize(path).map_err(|error| cannot_read(path, &error))?;
@@ -228,6 +264,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     let call = Call::new("plugin.install", asked);
     let done = reviewed(global, &call, &format!("installing `{name}`"), output)?;
     told(&done, "installed", name, output);
+    take_over(global, name, output);
     Ok(0)
 }
 
@@ -273,6 +310,11 @@ fn steer(
     let shown = airlock_kernel::sanitise_line(name, 64);
     let result = reviewed(global, &call, &format!("{doing} `{shown}`"), output)?;
     told(&result, done, name, output);
+    match how {
+        Steer::Enable => take_over(global, name, output),
+        // What runs elsewhere is seen to by who runs it: the next look, or the next call.
+        Steer::Remove | Steer::Disable => {}
+    }
     Ok(0)
 }
 
@@ -284,6 +326,9 @@ fn told(result: &Value, done: &str, name: &str, output: &mut Output) {
         output.note(styled(Tone::Good, &format!("{name} is {done}")));
         if let Some(problem) = result.get("problem").and_then(Value::as_str) {
             output.warning(&airlock_kernel::sanitise_line(problem, 400));
+        }
+        for warning in show::texts(result, "warnings") {
+            output.warning(&warning);
         }
     }
 }

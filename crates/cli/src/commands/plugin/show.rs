@@ -10,18 +10,18 @@ fn text(value: &Value, name: &str) -> String {
     sanitise_line(text.unwrap_or_default(), 200)
 }
 
-fn texts(value: &Value, name: &str) -> Vec<String> {
+pub(super) fn texts(value: &Value, name: &str) -> Vec<String> {
     let list = value.get(name).and_then(Value::as_array);
     let list = list.into_iter().flatten().filter_map(Value::as_str);
     list.map(|text| sanitise_line(text, 200)).collect()
 }
 
-/// The lists of the answer to `plugin.list`.
-pub(super) fn list(found: &Value, rejected: bool, output: &mut Output) {
+/// The lists of an answer to `plugin.list`, the first or a further one.
+pub(super) fn list(found: &Value, rejected: bool, is_first: bool, output: &mut Output) {
     let key = if rejected { "rejected" } else { "plugins" };
     let entries = found.get(key).and_then(Value::as_array);
     let entries: Vec<&Value> = entries.into_iter().flatten().collect();
-    if entries.is_empty() && !output.is_json() {
+    if entries.is_empty() && is_first && !output.is_json() {
         output.note(if rejected {
             "nothing was rejected"
         } else {
@@ -64,6 +64,11 @@ fn line(plugin: &Value) -> String {
         text(plugin, "tier"),
         texts(plugin, "tags").join(" "),
     );
+    let warnings = texts(plugin, "warnings").len();
+    if warnings > 0 {
+        let warnings = crate::output::count(warnings as u64, "warning");
+        line = format!("{}  [{warnings}: airlock plugin show]", line.trim_end());
+    }
     let problem = text(plugin, "problem");
     if !problem.is_empty() {
         line = format!("{}  ({problem})", line.trim_end());
@@ -113,6 +118,39 @@ pub(super) fn one(plugin: &Value, output: &mut Output) {
         output.line(format!("  {name:<28} {}", text(tool, "summary")));
     }
     withheld(plugin, output);
+    settings(plugin, output);
+    for warning in texts(plugin, "warnings") {
+        output.warning(&warning);
+    }
+}
+
+/// What is set of its settings; of secrets only whether they are.
+fn settings(plugin: &Value, output: &mut Output) {
+    let empty = Value::Null;
+    let settings = plugin.get("settings").unwrap_or(&empty);
+    let values = settings.get("values").and_then(Value::as_object);
+    let values: Vec<_> = values.into_iter().flatten().collect();
+    if !values.is_empty() {
+        output.line(styled(Tone::Heading, "settings"));
+    }
+    for (name, line) in values {
+        let is = |what: &str| line.get(what).and_then(Value::as_bool) == Some(true);
+        let value = match (is("set"), is("secret"), is("unknown")) {
+            (true, true, _) => "set (secret)".to_owned(),
+            (false, true, _) => "unset (secret)".to_owned(),
+            (true, _, true) => "set, and not known to the plugin".to_owned(),
+            (true, ..) => {
+                let value = line.get("value").unwrap_or(&empty);
+                sanitise_line(&value.to_string(), 200)
+            }
+            (false, ..) => "unset".to_owned(),
+        };
+        let name = sanitise_line(name, 64);
+        output.line(format!("  {name:<28} {value}"));
+    }
+    for problem in texts(settings, "problems") {
+        output.warning(&format!("its settings do not fit: {problem}"));
+    }
 }
 
 /// Tools that are not offered because they are described otherwise than when they were approved.

@@ -1,0 +1,217 @@
+//! What the person set for plugins: a file for each below their own configuration, private to them.
+//!
+//! Guarantee: a workspace has no say in it, and no value is printed. A change is on disk as a whole
+//! or not at all. Non-guarantee: comments in a file are gone once a value in it is set here.
+
+use crate::failure::{Failure, Kind, cause};
+use crate::place::Place;
+use airlock_core::PluginName;
+use airlock_plugin::{MANIFEST, Manifest, check_configuration};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// What the names of such settings begin with.
+const PREFIX: &str = "plugins.";
+/// The largest file.
+const BYTES: u64 = 256 << 10;
+
+/// A setting of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) plugin: PluginName,
+    pub(crate) setting: String,
+}
+
+/// The setting of a plugin that `key` names; none if it names none of a plugin.
+pub(crate) fn key(key: &str) -> Option<Result<Key, Failure>> {
+    let rest = key.strip_prefix(PREFIX)?;
+    let parts = rest.split_once('.');
+    let named = parts.and_then(|(plugin, setting)| Some((PluginName::new(plugin).ok()?, setting)));
+    Some(match named {
+        Some((plugin, setting)) if !setting.is_empty() => Ok(Key {
+            plugin,
+            setting: setting.to_owned(),
+        }),
+        Some(_) | None => {
+            let key = airlock_kernel::sanitise_line(key, 80);
+            let what = format!("`{key}` is no setting of a plugin");
+            Err(Failure::new(Kind::Usage, what).fix("write it as plugins.NAME.SETTING"))
+        }
+    })
+}
+
+fn path_of(config_home: &Path, plugin: &PluginName) -> PathBuf {
+    let directory = config_home.join("airlock/plugins");
+    directory.join(format!("{plugin}.yaml"))
+}
+
+/// What is set for `plugin`: an object, empty if nothing is.
+pub(crate) fn read(config_home: &Path, plugin: &PluginName) -> Result<Value, String> {
+    let path = path_of(config_home, plugin);
+    let file = match std::fs::File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Value::Object(Map::new()));
+        }
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    let mut text = String::new();
+    let read = file.take(BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("{}: {error}", path.display()))?;
+    if text.len() as u64 > BYTES {
+        return Err(format!("{}: it is too large", path.display()));
+    }
+    if text.trim().is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    // What a parser says of a mistake may quote the line, and the line may hold a secret.
+    let value: Value =
+        serde_saphyr::from_str(&text).map_err(|_| format!("{}: it is no YAML", path.display()))?;
+    match value {
+        Value::Object(_) => Ok(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(format!("{}: it is no mapping of settings", path.display()))
+        }
+    }
+}
+
+/// Sets one value, or takes it out, and gives what is still wrong with the plugin's settings.
+pub(crate) fn change(
+    place: &Place,
+    key: &Key,
+    value: Option<&str>,
+) -> Result<Vec<String>, Failure> {
+    let path = path_of(&place.config_home, &key.plugin);
+    let old = read(&place.config_home, &key.plugin).map_err(|why| {
+        Failure::new(Kind::Failed, "cannot read the plugin's settings")
+            .why(why)
+            .fix("mend the file, or remove it and set its values again")
+    })?;
+    let mut values = match old {
+        Value::Object(values) => values,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    };
+    let manifest = manifest_of(place, &key.plugin);
+    match value {
+        None => {
+            values.remove(&key.setting);
+        }
+        Some(text) => {
+            let value = meant(manifest.as_ref(), &key.setting, text);
+            values.insert(key.setting.clone(), value);
+        }
+    }
+    let values = Value::Object(values);
+    let mut left = Vec::new();
+    match &manifest {
+        Some(manifest) => {
+            let (own, others) = split(check_configuration(manifest, &values), &key.setting);
+            if let (Some(_), false) = (value, own.is_empty()) {
+                let what = format!("`{}` of `{}` cannot be that", key.setting, key.plugin);
+                return Err(Failure::new(Kind::Usage, what)
+                    .why(own.join("; "))
+                    .fix(format!(
+                        "`airlock plugin show {}` says what there is to set",
+                        key.plugin
+                    )));
+            }
+            left = others;
+        }
+        None => left.push(format!(
+            "there is no plugin `{}` here; the value counts once there is",
+            key.plugin
+        )),
+    }
+    write(&path, &values)?;
+    Ok(left)
+}
+
+/// The problems of one setting, and those of others.
+fn split(problems: Vec<airlock_plugin::Mismatch>, setting: &str) -> (Vec<String>, Vec<String>) {
+    let is_own = |problem: &airlock_plugin::Mismatch| {
+        let rest = problem.at.strip_prefix(setting);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            || (problem.at.is_empty() && problem.what.contains("no settings"))
+    };
+    let (own, others): (Vec<_>, Vec<_>) = problems.into_iter().partition(is_own);
+    let texts = |problems: Vec<airlock_plugin::Mismatch>| {
+        let texts = problems.iter().map(ToString::to_string);
+        texts.collect()
+    };
+    (texts(own), texts(others))
+}
+
+/// What the person means by `text`: where a text is wanted it is one, whatever it looks like.
+fn meant(manifest: Option<&Manifest>, setting: &str, text: &str) -> Value {
+    let schema = manifest.and_then(|manifest| manifest.config_schema.as_ref());
+    let schema = schema.and_then(|schema| schema.get("properties")?.get(setting));
+    let wanted = schema.and_then(|schema| schema.get("type")?.as_str());
+    let parsed = serde_json::from_str(text).ok();
+    match (wanted, parsed) {
+        (Some("string"), _) | (_, None | Some(Value::Null | Value::String(_))) => {
+            Value::String(text.to_owned())
+        }
+        (_, Some(value)) => value,
+    }
+}
+
+/// The manifest of an installed plugin, or of one that the workspace brings.
+fn manifest_of(place: &Place, plugin: &PluginName) -> Option<Manifest> {
+    let read = |directory: &Path| {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(directory.join(MANIFEST)).ok()?;
+        file.take(BYTES).read_to_end(&mut bytes).ok()?;
+        let manifest = Manifest::parse(&bytes).ok()?;
+        (manifest.name == *plugin).then_some(manifest)
+    };
+    let installed = place.state_home.join("airlock/plugins/installed");
+    read(&installed.join(plugin.as_str())).or_else(|| {
+        let brought = place.workspace.join(airlock_kernel::PLUGINS_DIR);
+        let entries = std::fs::read_dir(brought).ok()?;
+        let mut directories = entries.flatten().map(|entry| entry.path());
+        directories.find_map(|directory| read(&directory))
+    })
+}
+
+/// Each setting on a line of its own, readable to the person alone.
+fn write(path: &Path, values: &Value) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(Kind::Failed, format!("cannot write {}", path.display()))
+            .why(cause(&error))
+            .fix("make the directory writable, or set XDG_CONFIG_HOME to one that is")
+    };
+    let mut text = String::new();
+    for (name, value) in values.as_object().into_iter().flatten() {
+        let _ = writeln!(text, "{}: {value}", Value::String(name.clone()));
+    }
+    let directory = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    // Such a file is its owner's alone from the moment it is there.
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// Every setting of a plugin that is set, by name. No value.
+pub(crate) fn names(config_home: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(config_home.join("airlock/plugins"));
+    let mut names = Vec::new();
+    for entry in entries.into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let plugin = file.to_str().and_then(|name| name.strip_suffix(".yaml"));
+        let Some(plugin) = plugin.and_then(|name| PluginName::new(name).ok()) else {
+            continue;
+        };
+        let values = read(config_home, &plugin).unwrap_or_default();
+        let settings = values.as_object().into_iter().flat_map(Map::keys);
+        names.extend(settings.map(|setting| format!("{PREFIX}{plugin}.{setting}")));
+    }
+    names.sort();
+    names
+}

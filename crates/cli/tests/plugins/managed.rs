@@ -1,0 +1,209 @@
+//! What one process says about plugins holds in the kernel that runs, and what is broken can be told,
+//! switched off and taken away.
+
+use crate::made::{Host, POLICY, call, data, governed, install, program};
+use crate::support::{Served, answering};
+use airlock_wire::Client;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+fn outcome(client: &mut Client, name: &str, arguments: &Value) -> Value {
+    let params = json!({ "name": name, "arguments": arguments });
+    client.call("call", params).unwrap()["outcome"].clone()
+}
+
+fn state_of(served: &Served<'_>, plugin: &str) -> Value {
+    let mut client = served.client("cli");
+    let shown = outcome(&mut client, "plugin.show", &json!({ "name": plugin }));
+    shown["done"]["value"]["state"].clone()
+}
+
+fn within(seconds: u64, what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(seconds), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_is_switched_installed_or_removed_elsewhere_holds_in_the_kernel_that_runs() {
+    let world = governed(POLICY);
+    let host = Host::Mcp;
+    let served = world.serve();
+    let mut client = served.client("agent");
+    let hit = json!({ "id": "1" });
+    assert!(outcome(&mut client, "of-mcp.hit", &hit)["failed"].is_object());
+    host.install(&world, "");
+    call(&mut client, host, "hit", &hit);
+    assert_eq!(state_of(&served, "of-mcp"), "running");
+    let off = answering(&world, "plugin disable of-mcp", &["y"]);
+    assert_eq!(off.code, Some(0), "{off:?}");
+    let refused = outcome(&mut client, "of-mcp.hit", &hit);
+    assert_eq!(refused["failed"]["code"], "unknown_tool", "{refused}");
+    within(20, "it runs on though it is switched off", || {
+        state_of(&served, "of-mcp") != "running"
+    });
+    let on = answering(&world, "plugin enable of-mcp", &["y"]);
+    assert_eq!(on.code, Some(0), "{on:?}");
+    call(&mut client, host, "hit", &hit);
+    // A new version takes over at once.
+    let directory = host.write(&world, "");
+    let manifest = directory.join("plugin.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("1.0.0", "1.1.0")).unwrap();
+    install(&world, &directory);
+    let shown = outcome(
+        &mut served.client("cli"),
+        "plugin.show",
+        &json!({ "name": "of-mcp" }),
+    );
+    assert_eq!(shown["done"]["value"]["version"], "1.1.0", "{shown}");
+    assert_eq!(shown["done"]["value"]["state"], "running", "{shown}");
+    let gone = answering(&world, "plugin remove of-mcp", &["y"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    let refused = outcome(&mut client, "of-mcp.hit", &hit);
+    assert_eq!(refused["failed"]["code"], "unknown_tool", "{refused}");
+    within(20, "it runs on though it was removed", || {
+        state_of(&served, "of-mcp").is_null()
+    });
+    assert!(!data(&world, "of-mcp").exists());
+}
+
+#[test]
+fn a_broken_plugin_is_told_switched_off_and_removed() {
+    let world = governed(POLICY);
+    Host::Mcp.install(&world, "");
+    let manifest = world.path("state/airlock/plugins/installed/of-mcp/plugin.yaml");
+    std::fs::write(&manifest, "name: [\n").unwrap();
+    for words in [["plugin", "show", "of-mcp"], ["plugin", "reload", "of-mcp"]] {
+        let ran = world.quiet(&words);
+        assert_ne!(ran.code, Some(0), "{words:?}: {ran:?}");
+        for want in [
+            "cannot be used",
+            "has problems",
+            "airlock plugin remove of-mcp",
+        ] {
+            assert!(ran.stderr.contains(want), "{words:?}: {want}: {ran:?}");
+        }
+    }
+    let rejected = world.quiet(&["plugin", "list", "--rejected"]);
+    assert!(rejected.stdout.contains("of-mcp"), "{rejected:?}");
+    let off = answering(&world, "plugin disable of-mcp", &["y"]);
+    assert_eq!(off.code, Some(0), "{off:?}");
+    let gone = answering(&world, "plugin remove of-mcp", &["y"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    assert!(!manifest.parent().unwrap().exists());
+    assert!(!data(&world, "of-mcp").exists());
+    // Nothing of it counts for the next of its name: its approval is gone, and that it was off.
+    Host::Mcp.install(&world, "");
+    let called = world.quiet(&["plugin", "call", "of-mcp", "hit", "id=one"]);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    world.quiet(&["kernel", "stop"]);
+    // One whose files somebody took away leaves its approval: that can be removed as well.
+    std::fs::remove_dir_all(world.path("state/airlock/plugins/installed/of-mcp")).unwrap();
+    let gone = answering(&world, "plugin remove of-mcp", &["y"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    let unknown = answering(&world, "plugin remove of-mcp", &["y"]);
+    assert_ne!(unknown.code, Some(0), "{unknown:?}");
+}
+
+#[test]
+fn what_policy_would_deny_today_is_said_when_a_plugin_is_looked_at() {
+    let few = "\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\", \"kv.*\"";
+    let world = governed(&format!("{POLICY}workspace:\n  allow: [{few}]\n"));
+    let asks = "capabilities: [\"kv.*\", \"filesystem.read.*\", policy.update]\n";
+    let installed = Host::Mcp.install(&world, asks).stdout;
+    let shown = world.quiet(&["plugin", "show", "of-mcp"]);
+    for said in [&installed, &shown.stderr] {
+        for want in [
+            "all of `filesystem.read.*` would be denied today: workspace",
+            "no plugin gets `policy.update`",
+        ] {
+            assert!(said.contains(want), "{want}: {said}");
+        }
+        assert!(!said.contains("`kv.*`"), "{said}");
+    }
+    let listed = world.quiet(&["plugin", "list"]);
+    assert!(listed.stdout.contains("[2 warnings"), "{listed:?}");
+    let listed = world.quiet(&["plugin", "list", "--json"]).json();
+    assert_eq!(
+        listed["warnings"].as_array().map(Vec::len),
+        Some(2),
+        "{listed}"
+    );
+}
+
+#[test]
+fn a_workspaces_plugin_follows_its_trust_in_the_kernel_that_runs() {
+    let world = governed(POLICY);
+    let served = world.serve();
+    let mut client = served.client("agent");
+    let source = Host::Mcp.write(&world, "");
+    let place = world.workspace().join(".airlock/plugins/mine");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::copy(source.join("plugin.yaml"), place.join("plugin.yaml")).unwrap();
+    program(&place, include_str!("plugin.py"));
+    let reload =
+        |client: &mut Client| outcome(client, "plugin.reload", &json!({ "name": "of-mcp" }));
+    let mut person = served.client("cli");
+    assert!(reload(&mut person)["failed"].is_object());
+    let trusted = answering(&world, "trust", &["y"]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    assert!(reload(&mut person)["done"].is_object());
+    call(&mut client, Host::Mcp, "hit", &json!({ "id": "1" }));
+    // Changed and trusted anew, it is what it is now; changed and not trusted, it is not run.
+    let changed = include_str!("plugin.py").replace("An MCP server", "Another MCP server");
+    program(&place, &changed);
+    assert!(reload(&mut person)["failed"].is_object());
+    let trusted = answering(&world, "trust", &["y"]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let told = reload(&mut person);
+    assert!(told["done"].is_object(), "{told}");
+    call(&mut client, Host::Mcp, "hit", &json!({ "id": "2" }));
+    let revoked = answering(&world, "trust revoke", &["y"]);
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    within(20, "it runs on though nobody answers for it", || {
+        state_of(&served, "of-mcp") != "running"
+    });
+}
+
+#[test]
+fn a_thousand_plugins_are_listed_and_one_of_them_is_called() {
+    let world = governed(POLICY);
+    let source = Host::Mcp.write(&world, "");
+    let place = world.workspace().join(".airlock/plugins");
+    let text = std::fs::read_to_string(source.join("plugin.yaml")).unwrap();
+    for number in 0..1_000 {
+        let directory = place.join(format!("p{number:04}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        let name = format!("name: p{number:04}\n");
+        let text = text.replace("name: of-mcp\n", &name);
+        std::fs::write(directory.join("plugin.yaml"), text).unwrap();
+        program(&directory, include_str!("plugin.py"));
+    }
+    let trusted = answering(&world, "trust", &["y"]);
+    assert_eq!(trusted.code, Some(0), "{}", trusted.stdout.len());
+    let served = world.serve();
+    let mut person = served.client("cli");
+    let listed = world.quiet(&["plugin", "list"]);
+    let names = listed
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().next().unwrap());
+    assert!(
+        names.eq((0..1_000).map(|number| format!("p{number:04}"))),
+        "{listed:?}"
+    );
+    let begun = Instant::now();
+    let started = outcome(&mut person, "plugin.reload", &json!({ "name": "p0777" }));
+    assert!(started["done"].is_object(), "{started}");
+    let params = json!({ "name": "p0777.hit", "arguments": { "id": "1" } });
+    let answer = served.client("agent").call("call", params).unwrap();
+    assert!(answer["outcome"]["done"].is_object(), "{answer}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+}

@@ -1,0 +1,198 @@
+//! What a person sets for a plugin reaches it, and its secrets reach nobody else.
+
+use crate::made::{Host, POLICY, call, governed, install, person};
+use crate::support::{Ran, World, fed};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const SCHEMA: &str = "config_schema:\n  type: object\n  required: [limit]\n  additionalProperties: false\n  properties:\n    limit: { type: integer, maximum: 9 }\n    label: { type: string }\n    api_key: { type: string, secret: true, minLength: 12 }\n";
+const SECRET: &str = "zebra-Quartz-41907";
+
+fn set(world: &World, host: Host, setting: &str, value: &str) -> Ran {
+    let key = format!("plugins.{}.{setting}", host.plugin());
+    world.quiet(&["config", "set", &key, value])
+}
+
+fn set_secret(world: &World, host: Host) -> Ran {
+    let key = format!("plugins.{}.api_key", host.plugin());
+    let mut command = world.command(&["config", "set", &key, "-"]);
+    fed(&mut command, &format!("{SECRET}\n"))
+}
+
+/// Whether any file below `place` holds the secret.
+fn holds_secret(place: &Path) -> Option<std::path::PathBuf> {
+    let mut open = vec![place.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                open.push(path);
+            } else if kind.is_file() {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                let mut windows = bytes.windows(SECRET.len());
+                if windows.any(|window| window == SECRET.as_bytes()) {
+                    return Some(path);
+                }
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn settings_reach_every_host_and_secrets_nobody_else() {
+    let world = governed(POLICY);
+    for host in Host::ALL {
+        host.install(&world, SCHEMA);
+        for ran in [set(&world, host, "limit", "7"), set_secret(&world, host)] {
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            assert!(!format!("{ran:?}").contains(SECRET), "{ran:?}");
+        }
+    }
+    let served = world.serve();
+    let mut client = served.client("agent");
+    // Without what it requires it did not start, so its tools are not known yet.
+    for host in Host::ALL {
+        let params = json!({ "name": "plugin.reload", "arguments": { "name": host.plugin() } });
+        let answer = person(&served).call("call", params).unwrap();
+        assert!(answer["outcome"]["done"].is_object(), "{answer}");
+    }
+    let backwards: String = SECRET.chars().rev().collect();
+    for host in Host::ALL {
+        let given = call(&mut client, host, "settings", &json!({}));
+        let text = given.to_string();
+        assert!(!text.contains(SECRET), "{host:?}: {text}");
+        assert!(text.contains("[secret:"), "{host:?}: {text}");
+        if host == Host::Wasm {
+            assert_eq!(given["context"]["configuration"]["limit"], 7, "{text}");
+            continue;
+        }
+        assert_eq!(given["limit"], 7, "{host:?}: {text}");
+        assert_eq!(given["backwards"], backwards, "{host:?}: {text}");
+        assert_eq!(given["in_environment"], false, "{host:?}: {text}");
+        if host == Host::Mcp {
+            assert_eq!(given["variable"], "7", "{text}");
+        }
+    }
+    // Nor does it show in what goes wrong.
+    let params = json!({ "name": "of-mcp.fail", "arguments": {} });
+    let answer = client.call("call", params).unwrap().to_string();
+    assert!(answer.contains("is wrong"), "{answer}");
+    assert!(!answer.contains(SECRET), "{answer}");
+    for host in Host::ALL {
+        let shown = world.quiet(&["plugin", "show", host.plugin()]);
+        assert!(shown.stdout.contains("set (secret)"), "{shown:?}");
+        assert!(!shown.stdout.contains(SECRET), "{shown:?}");
+    }
+    let listed = world.quiet(&["config", "show"]);
+    assert!(
+        listed.stdout.contains("plugins.of-mcp.api_key is set"),
+        "{listed:?}"
+    );
+    let log = world.quiet(&["audit", "log", "-n", "10000", "--json"]);
+    for said in [&listed.stdout, &log.stdout] {
+        assert!(!said.contains(SECRET));
+    }
+    drop(client);
+    drop(served);
+    assert_eq!(holds_secret(&world.path("state")), None);
+    assert!(
+        holds_secret(&world.path("config")).is_some(),
+        "the search finds nothing at all"
+    );
+}
+
+#[test]
+fn every_problem_of_settings_is_named_and_nothing_wrong_is_kept() {
+    let world = governed(POLICY);
+    let host = Host::Mcp;
+    host.install(&world, SCHEMA);
+    let started = |world: &World| {
+        let served = world.serve();
+        let mut client = person(&served);
+        let params = json!({ "name": "plugin.reload", "arguments": { "name": host.plugin() } });
+        client.call("call", params).unwrap()["outcome"].clone()
+    };
+    // What is required is not there.
+    let outcome = started(&world);
+    assert!(outcome.to_string().contains("limit"), "{outcome}");
+    for (setting, value, want) in [
+        ("limit", "10", "more than 9"),
+        ("limit", "many", "type integer"),
+        ("limt", "3", "limt"),
+        ("api_key", "short", "shorter than 12"),
+    ] {
+        let ran = set(&world, host, setting, value);
+        assert_eq!(ran.code, Some(2), "{setting}={value}: {ran:?}");
+        assert!(ran.stderr.contains(want), "{setting}={value}: {ran:?}");
+    }
+    let shown = world
+        .quiet(&["plugin", "show", host.plugin(), "--json"])
+        .json();
+    assert_eq!(
+        shown["settings"]["values"]["limit"]["set"], false,
+        "{shown}"
+    );
+    // A number where a text is wanted is a text.
+    assert_eq!(set(&world, host, "label", "123").code, Some(0));
+    assert_eq!(set(&world, host, "limit", "3").code, Some(0));
+    assert!(started(&world)["done"].is_object());
+    let key = "plugins.of-mcp.limit";
+    assert_eq!(world.quiet(&["config", "unset", key]).code, Some(0));
+    assert!(started(&world).to_string().contains("limit"));
+    // A file somebody wrote by hand is held to the same, and no line of it is repeated.
+    let file = world.path("config/airlock/plugins/of-mcp.yaml");
+    std::fs::write(&file, format!("limit: [\n{SECRET}: : :\n")).unwrap();
+    let outcome = started(&world).to_string();
+    assert!(
+        outcome.contains("no YAML") && !outcome.contains(SECRET),
+        "{outcome}"
+    );
+    std::fs::write(
+        &file,
+        format!("api_key: {SECRET}\nlimit: 99\nother: {SECRET}\n"),
+    )
+    .unwrap();
+    let outcome = started(&world).to_string();
+    for want in ["limit", "other"] {
+        assert!(outcome.contains(want), "{want}: {outcome}");
+    }
+    assert!(!outcome.contains(SECRET), "{outcome}");
+    let shown: Value = world
+        .quiet(&["plugin", "show", host.plugin(), "--json"])
+        .json();
+    assert!(!shown.to_string().contains(SECRET), "{shown}");
+}
+
+#[test]
+fn a_workspace_sets_nothing_and_the_file_is_the_persons_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = governed(POLICY);
+    let directory = Host::Mcp.write(&world, SCHEMA);
+    install(&world, &directory);
+    assert_eq!(set(&world, Host::Mcp, "limit", "3").code, Some(0));
+    let file = world.path("config/airlock/plugins/of-mcp.yaml");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    world.write(".airlock/config.yaml", "plugins.of-mcp.limit: 5\n");
+    let trusted = crate::support::answering(&world, "trust", &["y"]);
+    let refused = world.quiet(&["plugin", "show", "of-mcp"]);
+    assert!(
+        trusted.code != Some(0) || refused.code != Some(0),
+        "a workspace's settings of plugins are taken: {trusted:?} {refused:?}"
+    );
+    for wrong in [
+        "plugins.of-mcp",
+        "plugins..limit",
+        "plugins.Of.limit",
+        "plugins.of-mcp.",
+    ] {
+        let ran = world.quiet(&["config", "set", wrong, "3"]);
+        assert_eq!(ran.code, Some(2), "{wrong}: {ran:?}");
+    }
+}

@@ -84,12 +84,16 @@ impl Conversation {
     pub(crate) fn row(&mut self, columns: usize, text: &str) -> (String, usize) {
         let begun = Instant::now();
         loop {
-            let (row, column) = super::row::last(&self.shown, columns);
+            let (row, column, drawn) = super::row::last(&self.shown);
             if row.ends_with(text) {
                 // What is drawn may come in pieces: it is whole once nothing follows.
                 match self.pieces.recv_timeout(Duration::from_millis(200)) {
                     Ok(piece) => self.bytes(&piece),
-                    Err(_) => return (row, column),
+                    Err(_) => {
+                        // A terminal would go on in the next row.
+                        assert!(drawn < columns, "{drawn} of {columns} columns: {row}");
+                        return (row, column);
+                    }
                 }
                 continue;
             }

@@ -2,9 +2,9 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// The row of the cursor after `shown`, and the cursor's column, counted from 0. Fails if it was
-/// drawn wider than `columns`: what is typed stays in one row.
-pub(crate) fn last(shown: &str, columns: usize) -> (String, usize) {
+/// The row of the cursor after `shown`, the cursor's column, counted from 0, and how wide it was
+/// drawn.
+pub(crate) fn last(shown: &str) -> (String, usize, usize) {
     let mut cells: Vec<char> = Vec::new();
     let (mut column, mut drawn) = (0, 0);
     let mut rest = shown.chars();
@@ -23,8 +23,7 @@ pub(crate) fn last(shown: &str, columns: usize) -> (String, usize) {
         }
     }
     let row: String = cells.iter().filter(|cell| **cell != '\0').collect();
-    assert!(drawn <= columns, "{drawn} of {columns} columns: {row}");
-    (row.trim_end().to_owned(), column)
+    (row.trim_end().to_owned(), column, drawn)
 }
 
 /// A wide character fills its second cell with nothing.

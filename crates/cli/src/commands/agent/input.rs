@@ -180,9 +180,9 @@ fn edited(editor: &mut Editor) -> Heard {
 fn draw(editor: &Editor) {
     let room = width().saturating_sub(PROMPT_WIDTH + 1);
     let (part, cursor) = editor.shown(room);
-    let mut screen = anstream::stderr();
-    let prompt = styled(Tone::Label, PROMPT);
     let column = PROMPT_WIDTH + cursor + 1;
-    let _ = write!(screen, "\r\u{1b}[K{prompt} {part}\u{1b}[{column}G");
-    let _ = screen.flush();
+    // What moves the cursor is no colour: it passes where colours do not.
+    say(b"\r\x1b[K");
+    prompt();
+    say(format!("{part}\u{1b}[{column}G").as_bytes());
 }

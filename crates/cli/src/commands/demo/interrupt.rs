@@ -11,22 +11,40 @@ use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long it is tried while programs still write there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Whoever watches, for as long as the demo runs.
+pub(super) struct Watch(Arc<AtomicBool>);
+
+impl Watch {
+    /// Does not come back if somebody wanted an end: what went wrong after that went wrong because
+    /// of it, and the process ends at once.
+    pub(super) fn give_way(&self) {
+        while self.0.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
+    }
+}
+
 /// Takes `directory` away and ends the process when somebody wants an end.
-pub(super) fn watch(directory: &Path) -> Result<(), Failure> {
+pub(super) fn watch(directory: &Path) -> Result<Watch, Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
     let directory = directory.to_owned();
+    let called = Arc::new(AtomicBool::new(false));
+    let own = Arc::clone(&called);
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
+            own.store(true, Ordering::SeqCst);
             leave(&directory, signal);
         }
     });
-    Ok(())
+    Ok(Watch(called))
 }
 
 #[expect(

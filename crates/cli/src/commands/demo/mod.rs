@@ -91,9 +91,10 @@ impl Room {
 
 pub(super) fn run(output: &mut Output) -> Ending {
     let room = Room::make()?;
-    interrupt::watch(room.directory.path())?;
+    let watch = interrupt::watch(room.directory.path())?;
     let mut scene = Scene::new(output);
     let told = tell(&mut scene, &room);
+    watch.give_way();
     let surprises = scene.surprises();
     told?;
     if surprises > 0 {

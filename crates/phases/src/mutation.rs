@@ -122,9 +122,9 @@ pub fn samples(
     let whole: Vec<&str> = text.split_inclusive('\n').collect();
     let sites = sites(language, &whole, lines);
     let owner = owners(&whole, lines, &sites);
-    let size = sites.len().div_ceil(most.max(1)).max(1);
+    let each = sites.len().div_ceil(most.max(1)).max(1);
     let mut found = Vec::new();
-    for (chunk, first) in sites.chunks(size).zip((0..).step_by(size)) {
+    for (chunk, first) in sites.chunks(each).zip((0..).step_by(each)) {
         let Some(site) = chunk.get(pick(chunk.len())).or_else(|| chunk.first()) else {
             continue;
         };

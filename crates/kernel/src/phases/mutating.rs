@@ -106,7 +106,7 @@ impl Drill<'_> {
         Ok(proven)
     }
 
-    /// Of `names`, those that fail with `mutant` and do not without.
+    /// Of `tests`, those that fail with `mutant` and do not without.
     fn noticing(&self, tests: &[String], mutant: &Mutant) -> Result<Vec<String>, ToolFailure> {
         let job = self.job.varied(&Variation {
             measured: false,

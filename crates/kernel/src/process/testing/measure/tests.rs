@@ -98,8 +98,7 @@ fn no_test_is_told_the_mark_and_what_it_prints_is_no_report() {
     // All that a test can see: its own and its parents' arguments and environment, and its input.
     let spy = "cat; for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/cmdline; tr '\\0' '\\n' <$p/environ; done 2>/dev/null; \
                printf '\\nSF:a\\nDA:1,1\\nend_of_record\\n'";
-    let job = reading(Framework::Go, &["go", "test", "./..."]).varied(&measured());
-    let mut job = job;
+    let mut job = reading(Framework::Go, &["go", "test", "./..."]).varied(&measured());
     let end = job.command.iter().position(|word| word == "--").unwrap();
     job.command.truncate(end + 1);
     job.command.extend(words(&["sh", "-c", spy]));

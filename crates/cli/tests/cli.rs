@@ -23,6 +23,7 @@ mod cases {
     mod color;
     mod config;
     mod definitions;
+    mod demo;
     mod doctor;
     mod exec;
     mod extensions;
@@ -43,6 +44,7 @@ mod cases {
     mod streams;
     mod tool;
     mod trust;
+    mod typing;
     mod usage;
     mod verify;
 }

@@ -1,10 +1,9 @@
-//! Line coverage in lcov's format, and the budget that exploring may spend of it.
+//! Line coverage, and the budget that exploring may spend of it.
 
+use crate::report::{LineSet, Lines};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most files of a report that are looked at.
-const FILES: usize = 20_000;
 /// Hundredths of a percentage point in one.
 const POINT: u64 = 100;
 
@@ -27,41 +26,9 @@ impl Coverage {
     }
 }
 
-/// Lines by file, and whether each was run; none if `text` is no report.
-///
-/// Files are named as the report names them, without `root` in front.
-pub fn parse_lcov(text: &str, root: &str) -> Option<BTreeMap<String, BTreeMap<u32, bool>>> {
-    let mut files: BTreeMap<String, BTreeMap<u32, bool>> = BTreeMap::new();
-    let mut current: Option<String> = None;
-    let mut ended = false;
-    for line in text.lines() {
-        if let Some(path) = line.strip_prefix("SF:") {
-            let path = path.trim();
-            let below = path.strip_prefix(root).unwrap_or(path);
-            let below = below.trim_start_matches('/').trim_start_matches("./");
-            current = Some(below.to_owned());
-            if files.len() < FILES {
-                files.entry(below.to_owned()).or_default();
-            }
-        } else if let Some(data) = line.strip_prefix("DA:") {
-            let mut fields = data.trim().split(',');
-            let (number, count) = (fields.next()?, fields.next()?);
-            let (number, count): (u32, u64) = (number.parse().ok()?, count.parse().ok()?);
-            let lines = current.as_ref().and_then(|path| files.get_mut(path));
-            if let Some(lines) = lines {
-                *lines.entry(number).or_default() |= count > 0;
-            }
-        } else if line.trim() == "end_of_record" {
-            ended = true;
-            current = None;
-        }
-    }
-    ended.then_some(files)
-}
-
 impl Coverage {
     /// The sum over `files`.
-    pub fn of(files: &BTreeMap<String, BTreeMap<u32, bool>>) -> Self {
+    pub fn of(files: &Lines) -> Self {
         let lines = files.values().flat_map(BTreeMap::values);
         let (mut found, mut hit) = (0, 0);
         for covered in lines {
@@ -69,6 +36,23 @@ impl Coverage {
             hit += u64::from(*covered);
         }
         Self { found, hit }
+    }
+
+    /// What is covered for certain: lines that were run `before` the new tests, and those whose
+    /// mutation a new test `noticed`. A line that either run knows can be covered.
+    pub fn proven(before: &Lines, after: &Lines, noticed: &LineSet) -> Self {
+        let mut all = before.clone();
+        for (path, lines) in after {
+            let known = all.entry(path.clone()).or_default();
+            for (number, run) in lines {
+                let proven = *run
+                    && noticed
+                        .get(path)
+                        .is_some_and(|lines| lines.contains(number));
+                *known.entry(*number).or_default() |= proven;
+            }
+        }
+        Self::of(&all)
     }
 }
 
@@ -121,14 +105,15 @@ impl Ledger {
         self
     }
 
-    /// After a commit of a strict session, whose tests are all known to notice something. Without
-    /// a report nothing is known, and nothing changes.
+    /// After a commit of a strict session that covers `now`, and `proven` for certain. Without a
+    /// report nothing is known, and nothing changes; what is not proven regains nothing.
     #[must_use]
-    pub fn strictly(mut self, now: Option<Coverage>) -> Self {
+    pub fn strictly(mut self, now: Option<Coverage>, proven: Option<Coverage>) -> Self {
         let Some(now) = now else {
             return self;
         };
-        if self.locked.is_some_and(|least| now.hundredths() >= least) {
+        let regained = |least| proven.is_some_and(|proven: Coverage| proven.hundredths() >= least);
+        if self.locked.is_some_and(regained) {
             self.locked = None;
         }
         // While it is locked, what was lost stays what has to be regained.
@@ -149,7 +134,7 @@ mod tests {
 
     #[test]
     fn two_points_warn_and_five_lock_until_a_strict_session_regains_them() {
-        let ledger = Ledger::default().strictly(Some(of(100, 90)));
+        let ledger = Ledger::default().strictly(Some(of(100, 90)), None);
         for (hit, want) in [
             (95, Loss::None),
             (88, Loss::None),
@@ -163,13 +148,14 @@ mod tests {
         assert_eq!(warned.locked, None);
         let locked = ledger.explored(Some(of(100, 80)), 2, 5);
         assert_eq!(locked.locked, Some(9_000));
-        let short = locked.strictly(Some(of(100, 89)));
+        let short = locked.strictly(Some(of(100, 95)), Some(of(100, 89)));
         assert_eq!(
             (short.locked, short.baseline),
             (Some(9_000), ledger.baseline)
         );
-        assert_eq!(short.strictly(None), short);
-        let regained = short.strictly(Some(of(100, 90)));
+        assert_eq!(short.strictly(None, Some(of(100, 95))), short);
+        assert_eq!(short.strictly(Some(of(100, 95)), None), short);
+        let regained = short.strictly(Some(of(100, 90)), Some(of(100, 90)));
         assert_eq!(
             (regained.locked, regained.baseline),
             (None, Some(of(100, 90)))
@@ -177,19 +163,25 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_read_line_by_line_and_nonsense_is_none() {
-        let text = "TN:\nSF:/w/src/a.rs\nDA:1,3\nDA:2,0\nDA:2,1\nDA:3,0\nend_of_record\n";
-        let files = parse_lcov(text, "/w").unwrap();
-        let lines = BTreeMap::from([(1, true), (2, true), (3, false)]);
-        assert_eq!(files, BTreeMap::from([("src/a.rs".to_owned(), lines)]));
-        assert_eq!(Coverage::of(&files), of(3, 2));
-        for text in [
-            "",
-            "SF:a\nDA:1,1\n",
-            "SF:a\nDA:x,1\nend_of_record\n",
-            "SF:a\nDA:1\nend_of_record\n",
+    fn only_lines_whose_mutation_was_noticed_are_proven_and_none_is_forgotten() {
+        let lines = |of: &[(u32, bool)]| -> BTreeMap<u32, bool> { of.iter().copied().collect() };
+        let before = Lines::from([("a".to_owned(), lines(&[(1, true), (2, false), (3, false)]))]);
+        let after = Lines::from([("a".to_owned(), lines(&[(1, true), (2, true), (3, true)]))]);
+        let noticed = |of: &[u32]| LineSet::from([("a".to_owned(), of.iter().copied().collect())]);
+        for (case, after, noticed, want) in [
+            ("nothing noticed", &after, noticed(&[]), of(3, 1)),
+            ("one line", &after, noticed(&[2]), of(3, 2)),
+            ("all", &after, noticed(&[2, 3]), of(3, 3)),
+            // A report that leaves lines out does not make them go away.
+            (
+                "a shorter report",
+                &Lines::new(),
+                noticed(&[2, 3]),
+                of(3, 1),
+            ),
+            ("a line that was not run", &before, noticed(&[2]), of(3, 1)),
         ] {
-            assert_eq!(parse_lcov(text, "/w"), None, "{text}");
+            assert_eq!(Coverage::proven(&before, after, &noticed), want, "{case}");
         }
         assert_eq!(of(0, 0).hundredths(), 10_000);
     }

@@ -5,6 +5,8 @@
 //! A file that does not parse is never a change of tests.
 
 use quote::ToTokens as _;
+use regex::Regex;
+use std::sync::LazyLock;
 use syn::{Attribute, File, ImplItem, Item, Meta};
 
 /// Longest file that is parsed.
@@ -27,6 +29,19 @@ pub fn inline_tests(text: &str) -> Option<String> {
     let mut found = String::new();
     collect(&file.items, &mut found);
     Some(found)
+}
+
+static TEST_ATTRIBUTE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"cfg(\s*\(\s*)test(\s*\))").ok());
+
+/// The text of a file whose items behind `#[cfg(test)]` are never compiled, each line where it was;
+/// none if it does not parse, or hides them otherwise.
+pub fn product_of(text: &str) -> Option<String> {
+    let never = TEST_ATTRIBUTE
+        .as_ref()?
+        .replace_all(text, "cfg${1}any()${2}");
+    let left = inline_tests(&never)?;
+    left.is_empty().then(|| never.into_owned())
 }
 
 /// What the compiler sees of a file without tests, as one text; none if it does not parse.
@@ -206,5 +221,20 @@ mod tests {
         assert!(found.contains("fn t") && found.contains("fn u") && !found.contains("fn v"));
         assert_eq!(inline_tests("fn a() {}").as_deref(), Some(""));
         assert_eq!(inline_tests("fn a( {}"), None);
+    }
+
+    #[test]
+    fn the_product_is_the_file_with_its_tests_never_compiled_and_every_line_in_its_place() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn t() {}\n}\nfn b() {}\nmod m { # [ cfg ( test ) ] fn c() {} }\n";
+        let product = product_of(text).unwrap();
+        assert_eq!(inline_tests(&product).as_deref(), Some(""));
+        let kept = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.contains("cfg"));
+            lines.map(str::to_owned).collect()
+        };
+        assert_eq!(kept(&product), kept(text));
+        assert_eq!(product.lines().count(), text.lines().count());
+        assert_eq!(product_of("fn a( {}"), None);
+        assert_eq!(product_of("#[cfg /* hidden */ (test)] fn a() {}"), None);
     }
 }

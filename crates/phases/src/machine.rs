@@ -575,9 +575,11 @@ fn approved(place: &Place, digest: &Digest, facts: &Facts<'_>) -> Result<Phase, 
 
 /// The coverage budget after the commit.
 fn spent(place: &Place, facts: &Facts<'_>) -> Ledger {
-    let now = place.progress.last.as_ref().and_then(|run| run.coverage);
+    let run = place.progress.last.as_ref();
+    let now = run.and_then(|run| run.coverage);
+    let proven = run.and_then(|run| run.proven);
     match route(place) {
-        Route::TestFirst | Route::Refactoring(_) => facts.ledger.strictly(now),
+        Route::TestFirst | Route::Refactoring(_) => facts.ledger.strictly(now, proven),
         Route::Exploring => facts
             .ledger
             .explored(now, facts.warn_points, facts.lock_points),

@@ -53,29 +53,112 @@ pub fn mutants(
     most: usize,
 ) -> Vec<Mutant> {
     let whole: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut sites = Vec::new();
-    for (at, line) in whole.iter().enumerate() {
-        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        if lines.contains(&number)
-            && let Some((what, changed)) = changed(language, line)
-        {
-            sites.push((at, number, what, changed));
+    let sites = sites(language, &whole, lines);
+    let stride = sites.len().div_ceil(most.max(1)).max(1);
+    let chosen = sites.iter().step_by(stride).take(most);
+    chosen.map(|site| site.mutant(path, &whole)).collect()
+}
+
+/// A line that can be changed.
+struct Site {
+    line: u32,
+    what: String,
+    changed: String,
+}
+
+impl Site {
+    fn mutant(&self, path: &str, whole: &[&str]) -> Mutant {
+        let at = self.line as usize;
+        let before = whole.iter().take(at.saturating_sub(1)).copied();
+        let after = whole.iter().skip(at).copied();
+        Mutant {
+            path: path.to_owned(),
+            line: self.line,
+            what: self.what.clone(),
+            text: before.chain([self.changed.as_str()]).chain(after).collect(),
         }
     }
-    let stride = sites.len().div_ceil(most.max(1)).max(1);
-    let chosen = sites.into_iter().step_by(stride).take(most);
-    chosen
-        .map(|(at, line, what, changed)| {
-            let before = whole.iter().take(at).copied();
-            let after = whole.iter().skip(at + 1).copied();
-            Mutant {
-                path: path.to_owned(),
+}
+
+fn sites(language: Language, whole: &[&str], lines: &BTreeSet<u32>) -> Vec<Site> {
+    let mut sites = Vec::new();
+    for (line, text) in (1_u32..).zip(whole) {
+        if lines.contains(&line)
+            && let Some((what, changed)) = changed(language, text)
+        {
+            sites.push(Site {
                 line,
                 what,
-                text: before.chain([changed.as_str()]).chain(after).collect(),
-            }
-        })
-        .collect()
+                changed,
+            });
+        }
+    }
+    sites
+}
+
+/// A mutant, and the lines it speaks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The change.
+    pub mutant: Mutant,
+    /// Its own line, and those about it that are not tried themselves.
+    pub lines: BTreeSet<u32>,
+}
+
+/// Up to `most` mutants of `text` that together speak for `lines`, where `pick` says which of so
+/// many neighbours is tried.
+///
+/// As long as there is room each line that can be changed is tried itself. A line that cannot be
+/// speaks with the one before it, or else the one after it; a blank line parts those. Lines with no
+/// such neighbour are in no sample.
+pub fn samples(
+    language: Language,
+    path: &str,
+    text: &str,
+    lines: &BTreeSet<u32>,
+    most: usize,
+    pick: &mut dyn FnMut(usize) -> usize,
+) -> Vec<Sample> {
+    let whole: Vec<&str> = text.split_inclusive('\n').collect();
+    let sites = sites(language, &whole, lines);
+    let owner = owners(&whole, lines, &sites);
+    let each = sites.len().div_ceil(most.max(1)).max(1);
+    let mut found = Vec::new();
+    for (chunk, first) in sites.chunks(each).zip((0..).step_by(each)) {
+        let Some(site) = chunk.get(pick(chunk.len())).or_else(|| chunk.first()) else {
+            continue;
+        };
+        let own = first..first + chunk.len();
+        let spoken_for = owner.iter().filter(|(_, site)| own.contains(site));
+        found.push(Sample {
+            mutant: site.mutant(path, &whole),
+            lines: spoken_for.map(|(line, _)| *line).collect(),
+        });
+    }
+    found.truncate(most);
+    found
+}
+
+/// Which of `sites` speaks for each of `lines`.
+fn owners(whole: &[&str], lines: &BTreeSet<u32>, sites: &[Site]) -> Vec<(u32, usize)> {
+    let parted = |from: u32, to: u32| {
+        let between = whole.iter().take(to as usize).skip(from as usize);
+        between.into_iter().any(|line| line.trim().is_empty())
+    };
+    let mut found = Vec::new();
+    for line in lines {
+        let before = sites.partition_point(|site| site.line <= *line);
+        let speaks = |at: usize| {
+            let site = sites.get(at)?;
+            let (from, to) = (site.line.min(*line), site.line.max(*line));
+            (!parted(from, to)).then_some(at)
+        };
+        let own = before.checked_sub(1).and_then(speaks);
+        if let Some(at) = own.or_else(|| speaks(before)) {
+            found.push((*line, at));
+        }
+    }
+    found
 }
 
 /// The first change `line` allows, and the line with it.
@@ -102,8 +185,27 @@ fn changed(language: Language, line: &str) -> Option<(String, String)> {
         let more = number.parse::<u64>().ok()?.checked_add(1)?.to_string();
         return replaced(line, at, number, &more);
     }
-    let (at, literal) = string(language, line)?;
-    replaced(line, at, literal, &format!("{literal}~"))
+    if let Some((at, literal)) = string(language, line) {
+        return replaced(line, at, literal, &format!("{literal}~"));
+    }
+    returned(language, line)
+}
+
+/// Nothing in place of what a line returns, in languages where that is something, too.
+fn returned(language: Language, line: &str) -> Option<(String, String)> {
+    let nothing = match language {
+        Language::Python => "None",
+        Language::JavaScript => "null",
+        // There it would not compile, and nobody could notice.
+        Language::Rust | Language::Go => return None,
+    };
+    let start = line.trim_start();
+    let what = start.strip_prefix("return ")?.trim_end();
+    let what = what.trim_end_matches(';').trim_end();
+    // What goes on in the next line cannot be replaced in this one.
+    let whole = !what.is_empty() && what != nothing && !what.ends_with(['(', '[', '{', ',', '\\']);
+    let at = line.len() - start.len() + "return ".len();
+    whole.then(|| replaced(line, at, what, nothing)).flatten()
 }
 
 fn replaced(line: &str, at: usize, from: &str, to: &str) -> Option<(String, String)> {
@@ -274,7 +376,12 @@ mod tests {
                 "    return 'no'  # a == b",
                 Some("    return 'no~'  # a == b"),
             ),
-            (JavaScript, "return a === b;", None),
+            (JavaScript, "return a === b;", Some("return null;")),
+            (JavaScript, "  return find(a)\n", Some("  return null\n")),
+            (JavaScript, "return find(", None),
+            (Python, "    return find(a)", Some("    return None")),
+            (Python, "    return None", None),
+            (Go, "\treturn find(a)", None),
             (JavaScript, "return a < b;", Some("return a >= b;")),
             (Go, "\treturn a * b", Some("\treturn a + b")),
             (Go, "import \"fmt\"", None),
@@ -301,5 +408,29 @@ mod tests {
         let few: BTreeSet<u32> = [3].into();
         assert_eq!(mutants(Language::Rust, "a", &text, &few, 4).len(), 1);
         assert_eq!(mutants(Language::Rust, "a", "", &few, 4), []);
+    }
+
+    #[test]
+    fn samples_speak_for_each_line_once_and_only_for_neighbours() {
+        let text = "a + b\n}\nc + d\n\n}\n\n{\ne + f\n";
+        let lines: BTreeSet<u32> = [1, 2, 3, 5, 7, 8].into();
+        let mut first = |_: usize| 0;
+        let found = samples(Language::Rust, "a", text, &lines, 9, &mut first);
+        let spoken: Vec<(u32, Vec<u32>)> = found
+            .iter()
+            .map(|one| (one.mutant.line, one.lines.iter().copied().collect()))
+            .collect();
+        // Line 5 stands alone between blank lines: nothing speaks for it.
+        assert_eq!(spoken, [(1, vec![1, 2]), (3, vec![3]), (8, vec![7, 8])]);
+        assert_eq!(found[0].mutant.text, text.replace("a + b", "a - b"));
+
+        let many = "a + b\n".repeat(50);
+        let lines: BTreeSet<u32> = (1..=50).collect();
+        let mut last = |count: usize| count - 1;
+        let found = samples(Language::Rust, "a", &many, &lines, 7, &mut last);
+        assert!(found.len() <= 7, "{}", found.len());
+        let all: Vec<u32> = found.iter().flat_map(|one| one.lines.clone()).collect();
+        assert_eq!(all, (1..=50).collect::<Vec<u32>>());
+        assert_eq!(found[0].mutant.line, 8, "`pick` chooses");
     }
 }

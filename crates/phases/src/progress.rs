@@ -2,6 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::exemption::Exemption;
+use crate::report::Lines;
 use crate::runs::Proof;
 use airlock_core::{Digest, Mode, Phase};
 use serde::{Deserialize, Serialize};
@@ -52,9 +53,78 @@ pub struct TestRun {
     /// New tests that are yet to show that they can fail.
     #[serde(default)]
     pub suspects: Vec<String>,
-    /// Line coverage, where the run left any.
+    /// Line coverage, where the run was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,
+    /// What of it is certain: all of it but lines that only new tests run and nobody shows to be
+    /// looked at. Told only where something has to be regained.
+    #[serde(default)]
+    pub proven: Option<Coverage>,
+    /// The lines themselves, while somebody may ask for them: before refactoring.
+    #[serde(default)]
+    pub lines: Option<Spans>,
+}
+
+/// Lines by file, as inclusive ranges.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spans {
+    /// Those that were run.
+    pub run: BTreeMap<String, Vec<(u32, u32)>>,
+    /// Those that were not.
+    pub missed: BTreeMap<String, Vec<(u32, u32)>>,
+}
+
+impl Spans {
+    /// `lines` as ranges. Lines that hold nothing to be run do not part them.
+    pub fn of(lines: &Lines) -> Self {
+        let mut spans = Self::default();
+        for (path, lines) in lines {
+            let mut last: Option<bool> = None;
+            for (number, run) in lines {
+                let side = if *run {
+                    &mut spans.run
+                } else {
+                    &mut spans.missed
+                };
+                let ranges = side.entry(path.clone()).or_default();
+                match ranges.last_mut().filter(|_| last == Some(*run)) {
+                    Some((_, to)) => *to = *number,
+                    None => ranges.push((*number, *number)),
+                }
+                last = Some(*run);
+            }
+        }
+        spans
+    }
+
+    /// Why `wanted` is not all covered; none if it is.
+    pub fn uncovered(&self, wanted: &BTreeMap<String, Vec<(u32, u32)>>) -> Option<String> {
+        let side =
+            |side: &BTreeMap<String, Vec<(u32, u32)>>, path: &str, (from, to): (u32, u32)| {
+                let ranges = side.get(path).into_iter().flatten();
+                let mut ranges = ranges.filter(|(first, last)| *first <= to && *last >= from);
+                ranges.next().map(|(first, _)| (*first).max(from))
+            };
+        wanted.iter().find_map(|(path, ranges)| {
+            if !self.run.contains_key(path) && !self.missed.contains_key(path) {
+                return Some(format!("no run of the tests knows lines of `{path}`"));
+            }
+            ranges.iter().find_map(|(from, to)| {
+                let range = (*from, (*to).max(*from));
+                match (
+                    side(&self.missed, path, range),
+                    side(&self.run, path, range),
+                ) {
+                    (Some(line), _) => Some(format!("no test runs line {line} of `{path}`")),
+                    (None, None) => Some(format!(
+                        "lines {} to {} of `{path}` hold nothing a test could run",
+                        range.0, range.1
+                    )),
+                    (None, Some(_)) => None,
+                }
+            })
+        })
+    }
 }
 
 /// What a session has to show.
@@ -117,5 +187,46 @@ impl Changed {
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let all = self.tests.iter().chain(&self.source).chain(&self.other);
         all.map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_to_be_changed_are_covered_only_if_every_one_that_can_be_run_is() {
+        let lines = [(2, true), (3, true), (5, true), (6, false), (9, true)];
+        let lines = Lines::from([("a".to_owned(), lines.into_iter().collect())]);
+        let spans = Spans::of(&lines);
+        assert_eq!(spans.run["a"], [(2, 5), (9, 9)]);
+        assert_eq!(spans.missed["a"], [(6, 6)]);
+        let told = |path: &str, ranges: &[(u32, u32)]| {
+            let wanted = BTreeMap::from([(path.to_owned(), ranges.to_vec())]);
+            spans.uncovered(&wanted)
+        };
+        for (path, ranges, want) in [
+            ("a", vec![(2, 5)], None),
+            ("a", vec![(1, 3)], None),
+            ("a", vec![(2, 2), (9, 12)], None),
+            ("a", vec![(2, 6)], Some("line 6")),
+            ("a", vec![(2, 3), (6, 9)], Some("line 6")),
+            ("a", vec![(20, 30)], Some("nothing a test could run")),
+            // One range that is covered does not speak for another that holds nothing.
+            (
+                "a",
+                vec![(2, 3), (20, 30)],
+                Some("nothing a test could run"),
+            ),
+            ("b", vec![(1, 1)], Some("`b`")),
+        ] {
+            let found = told(path, &ranges);
+            let fits = match (&found, want) {
+                (None, None) => true,
+                (Some(found), Some(want)) => found.contains(want),
+                (_, _) => false,
+            };
+            assert!(fits, "{path} {ranges:?}: {found:?}");
+        }
     }
 }

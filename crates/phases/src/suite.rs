@@ -34,6 +34,18 @@ impl Language {
             _ => None,
         }
     }
+
+    /// The least a file of tests like `text` can hold and still be one.
+    pub fn nothing_in_place_of(self, text: &str) -> String {
+        match self {
+            Self::Rust | Self::Python | Self::JavaScript => String::new(),
+            Self::Go => {
+                let mut lines = text.lines().map(str::trim);
+                let package = lines.find(|line| line.starts_with("package "));
+                format!("{}\n", package.unwrap_or("package main"))
+            }
+        }
+    }
 }
 
 /// One test.

@@ -25,6 +25,8 @@ fn run(proof: Proof) -> TestRun {
         names: digest("names"),
         suspects: Vec::new(),
         coverage: None,
+        proven: None,
+        lines: None,
     }
 }
 

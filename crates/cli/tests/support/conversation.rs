@@ -16,13 +16,22 @@ pub(crate) struct Conversation {
     shown: String,
     /// How much of what was shown has been waited for.
     seen: usize,
+    /// Bytes of a character that has not come whole.
+    partial: Vec<u8>,
+    window: std::path::PathBuf,
 }
 
 impl Conversation {
     /// `airlock WORDS` on a terminal of `columns`, called `term`.
     pub(crate) fn begin(world: &World, columns: u16, term: &str, words: &str) -> Self {
+        // Whoever sits there may make the window another one at any time.
+        let window = world.path("window");
+        let window = window.display();
+        let resizing = format!(
+            "(while kill -0 $$ 2>/dev/null; do if [ -s '{window}' ]; then stty cols \"$(cat '{window}')\" </dev/tty; rm '{window}'; fi; sleep 0.05; done) &"
+        );
         let line = format!(
-            "stty cols {columns} rows 24; exec {} {words}",
+            "stty cols {columns} rows 24; {resizing} exec {} {words}",
             super::binary()
         );
         let mut command = program("script");
@@ -53,7 +62,63 @@ impl Conversation {
             pieces,
             shown: String::new(),
             seen: 0,
+            partial: Vec::new(),
+            window: world.path("window"),
         }
+    }
+
+    /// Makes the window `columns` wide, and waits until it is.
+    pub(crate) fn resize(&self, columns: u16) {
+        let begun = Instant::now();
+        let beside = self.window.with_extension("new");
+        std::fs::write(&beside, columns.to_string()).unwrap();
+        std::fs::rename(&beside, &self.window).unwrap();
+        while self.window.exists() {
+            assert!(begun.elapsed() < PATIENCE, "the window stays as it is");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the terminal shows in the row of the cursor, and the cursor's column, once `text` is
+    /// the end of it.
+    pub(crate) fn row(&mut self, columns: usize, text: &str) -> (String, usize) {
+        let begun = Instant::now();
+        loop {
+            let (row, column, drawn) = super::row::last(&self.shown);
+            if row.ends_with(text) {
+                // What is drawn may come in pieces: it is whole once nothing follows.
+                match self.pieces.recv_timeout(Duration::from_millis(200)) {
+                    Ok(piece) => self.bytes(&piece),
+                    Err(_) => {
+                        // A terminal would go on in the next row.
+                        assert!(drawn < columns, "{drawn} of {columns} columns: {row}");
+                        return (row, column);
+                    }
+                }
+                continue;
+            }
+            let left = PATIENCE.saturating_sub(begun.elapsed());
+            match self.pieces.recv_timeout(left) {
+                Ok(piece) => self.bytes(&piece),
+                Err(error) => panic!(
+                    "`{text}` is not shown, {error}: `{row}` in {:?}",
+                    self.shown
+                ),
+            }
+        }
+    }
+
+    fn bytes(&mut self, piece: &[u8]) {
+        // A character may come in pieces.
+        self.partial.extend_from_slice(piece);
+        let whole = match std::str::from_utf8(&self.partial) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.partial.len(),
+        };
+        let rest = self.partial.split_off(whole);
+        self.shown.push_str(&String::from_utf8_lossy(&self.partial));
+        self.partial = rest;
     }
 
     /// Waits until `text` is shown after what was waited for before.
@@ -67,7 +132,7 @@ impl Conversation {
             }
             let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {
-                Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
+                Ok(piece) => self.bytes(&piece),
                 Err(error) => panic!("`{text}` never came, {error}: {}", self.shown),
             }
         }
@@ -87,7 +152,7 @@ impl Conversation {
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Ran {
         while let Ok(piece) = self.pieces.recv_timeout(PATIENCE) {
-            self.shown.push_str(&String::from_utf8_lossy(&piece));
+            self.bytes(&piece);
         }
         drop(self.input);
         let status = self.child.wait().unwrap();

@@ -7,6 +7,7 @@ mod confined;
 mod conversation;
 mod normal;
 mod provider;
+mod row;
 mod served;
 mod terminal;
 

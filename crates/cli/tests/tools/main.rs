@@ -9,6 +9,7 @@
 )]
 
 mod changes;
+mod coverage;
 mod files;
 mod git;
 mod lasting;

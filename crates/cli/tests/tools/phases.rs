@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 
-const POLICY: &str = "\
+pub(crate) const POLICY: &str = "\
 version: 1
 approvals: { automatic: [AG-01] }
 commands: [{ executable: sh }, { executable: cat }]
@@ -29,20 +29,20 @@ const TEST: &str = "from app import double\n\n\ndef test_double():\n    assert d
 const DOUBLE: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n";
 
 /// A workspace with a session that an agent works in.
-struct Work {
-    place: Place,
-    session: SessionId,
+pub(crate) struct Work {
+    pub(crate) place: Place,
+    pub(crate) session: SessionId,
 }
 
 impl Work {
-    fn new(policy: &str, files: &[(&str, &str)], mode: &str) -> Self {
+    pub(crate) fn new(policy: &str, files: &[(&str, &str)], mode: &str) -> Self {
         let place = Place::new(policy, files);
         let begun = done(place.submit(Front::Cli, "session.create", json!({ "mode": mode })));
         let session = SessionId::new(begun.value["id"].as_str().unwrap()).unwrap();
         Self { place, session }
     }
 
-    fn python(mode: &str) -> Self {
+    pub(crate) fn python(mode: &str) -> Self {
         let files = [
             (
                 "pytest.ini",
@@ -58,69 +58,104 @@ impl Work {
         Self::new(POLICY, &files, mode)
     }
 
-    fn call(&self, name: &str, arguments: Value) -> Call {
+    pub(crate) fn call(&self, name: &str, arguments: Value) -> Call {
         let mut call = Call::new(name, arguments);
         call.session = Some(self.session.clone());
         call
     }
 
-    fn submit(&self, name: &str, arguments: Value) -> Outcome {
+    pub(crate) fn submit(&self, name: &str, arguments: Value) -> Outcome {
         self.place
             .kernel()
             .submit(Front::Agent, &self.call(name, arguments))
     }
 
-    fn done(&self, name: &str, arguments: Value) -> Done {
+    pub(crate) fn done(&self, name: &str, arguments: Value) -> Done {
         done(self.submit(name, arguments))
     }
 
-    fn write(&self, path: &str, content: &str) -> Outcome {
+    pub(crate) fn write(&self, path: &str, content: &str) -> Outcome {
         self.submit("fs.write", json!({ "path": path, "text": content }))
     }
 
-    fn wrote(&self, path: &str, content: &str) {
+    pub(crate) fn wrote(&self, path: &str, content: &str) {
         done(self.write(path, content));
     }
 
     /// Runs a script in the stage.
-    fn sneak(&self, text: &str) -> Done {
+    pub(crate) fn sneak(&self, text: &str) -> Done {
         fs::write(self.place.real("script"), text).unwrap();
         self.done("exec.run", json!({ "command": ["sh", "script"] }))
     }
 
-    fn denied_write(&self, path: &str) -> Denied {
+    pub(crate) fn denied_write(&self, path: &str) -> Denied {
         denied(self.write(path, "x = 1\n"))
     }
 
-    fn refused(&self, name: &str, arguments: Value) -> Failed {
+    pub(crate) fn refused(&self, name: &str, arguments: Value) -> Failed {
         let failure = failed(self.submit(name, arguments));
         assert_eq!(failure.code, "tool_unavailable", "{failure:?}");
         assert!(failure.fix.is_some(), "{failure:?}");
         failure
     }
 
-    fn advance(&self) -> Value {
+    pub(crate) fn advance(&self) -> Value {
         self.done("phase.advance", json!({})).value
     }
 
-    fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         let status = self.done("phase.status", json!({})).value;
         status["state"].as_str().unwrap().to_owned()
     }
 
-    fn test(&self) -> Value {
+    pub(crate) fn measured(&self) -> Value {
+        self.done("test.run", json!({ "coverage": true })).value
+    }
+
+    /// What the session's stage holds at `path`.
+    pub(crate) fn staged(&self, path: &str) -> String {
+        let seen = self
+            .done("exec.run", json!({ "command": ["cat", path] }))
+            .value;
+        assert_eq!(seen["exit"], 0, "{seen}");
+        seen["stdout"].as_str().unwrap().to_owned()
+    }
+
+    /// Another session in the same workspace.
+    pub(crate) fn next(self, mode: &str) -> Self {
+        let begun = self
+            .place
+            .submit(Front::Cli, "session.create", json!({ "mode": mode }));
+        let id = done(begun).value["id"].as_str().unwrap().to_owned();
+        Self {
+            session: SessionId::new(&id).unwrap(),
+            ..self
+        }
+    }
+
+    /// Has what is reviewed approved and merged.
+    pub(crate) fn merged(self) -> Self {
+        let call = self.call("phase.commit", json!({ "digest": self.digest() }));
+        self.place.approved(Front::Agent, &call);
+        let merge = self.done("phase.status", json!({})).value["merge"].clone();
+        let merged = self.done("merge.apply", merge).value;
+        assert_eq!(merged["state"], "idle", "{merged}");
+        self
+    }
+
+    pub(crate) fn test(&self) -> Value {
         self.done("test.run", json!({})).value
     }
 
     /// As far as tests may be written.
-    fn planned(self) -> Self {
+    pub(crate) fn planned(self) -> Self {
         assert_eq!(self.advance()["state"], "planning");
         self.done("plan.complete", json!({ "plan": "double" }));
         self
     }
 
     /// As far as code may be written.
-    fn red(self) -> Self {
+    pub(crate) fn red(self) -> Self {
         let work = self.planned();
         work.wrote("tests/test_double.py", TEST);
         assert_eq!(work.test()["phase"]["proof"], "red");
@@ -129,7 +164,7 @@ impl Work {
     }
 
     /// As far as a person reviews.
-    fn green(self) -> Self {
+    pub(crate) fn green(self) -> Self {
         let work = self.red();
         work.wrote("app.py", DOUBLE);
         assert_eq!(work.advance()["state"], "validating");
@@ -138,7 +173,7 @@ impl Work {
         work
     }
 
-    fn digest(&self) -> Value {
+    pub(crate) fn digest(&self) -> Value {
         self.done("phase.status", json!({})).value["changes"]["digest"].clone()
     }
 }
@@ -335,6 +370,12 @@ fn tests_that_only_add_coverage_must_notice_a_mutation() {
         json!(["test_runs_but_looks_at_nothing"]),
         "{ran}"
     );
+    // Nothing could be measured: the file does not load. The answer says so.
+    assert_eq!(
+        ran["phase"]["mutated"]["lines"], "changed_or_named",
+        "{ran}"
+    );
+    assert!(ran["phase"]["mutated"]["why"].is_string(), "{ran}");
     let refused = work.refused("phase.advance", json!({}));
     assert!(refused.what.contains("tests_can_fail"), "{}", refused.what);
 
@@ -347,11 +388,7 @@ fn tests_that_only_add_coverage_must_notice_a_mutation() {
         (&json!("red"), &json!([])),
         "{ran}"
     );
-    assert_eq!(
-        work.place.staged("app.py").unwrap(),
-        APP,
-        "a mutant was left behind"
-    );
+    assert_eq!(work.staged("app.py"), APP, "a mutant was left behind");
 
     let hollow = covering.replace(
         "assert app.add(2, 2) == 4",

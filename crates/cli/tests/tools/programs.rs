@@ -79,13 +79,6 @@ fn tests_are_found_run_and_counted() {
         (&json!(1), &json!(0)),
         "{one}"
     );
-    let lcov = "import os\ndef test_a():\n    os.makedirs('out', exist_ok=True)\n    \
-                open('lcov.info', 'w').write('SF:a\\nLF:4\\nLH:3\\nend_of_record\\n')\n";
-    std::fs::write(place.real("test_it.py"), lcov).unwrap();
-    std::fs::write(place.real(".gitignore"), "lcov.info\n__pycache__/\n").unwrap();
-    let covered = done(place.call("test.run", json!({ "coverage": true }))).value;
-    let want = json!({ "file": "lcov.info", "lines_found": 4, "lines_hit": 3 });
-    assert_eq!(covered["coverage"], want, "{covered}");
     let node = [
         ("package.json", "{}"),
         (

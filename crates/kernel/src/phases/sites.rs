@@ -1,11 +1,12 @@
 //! Which lines of source a test is about: those the stage changes, and the functions its text names.
 //!
-//! Coverage would say it exactly; most runs leave none. What a test names it is expected to notice.
+//! Coverage says it exactly, and is asked first. Where there is none, or a test covers nothing that
+//! is not covered already, what it names it is expected to notice.
 
 use super::facts::{Staged, text};
 use crate::beneath::{Kind, Listing, Root};
-use airlock_phases::{Language, TestItem};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use airlock_phases::{Language, LineSet, TestItem};
+use std::collections::{BTreeSet, HashSet};
 
 /// Most files of source that are looked into.
 const FILES: usize = 2_000;
@@ -23,8 +24,8 @@ const SKIPPED: &[&str] = &[
 ];
 
 /// Lines by file.
-pub(super) fn sites(staged: &Staged, suspects: &[TestItem]) -> Vec<(String, BTreeSet<u32>)> {
-    let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+pub(super) fn sites(staged: &Staged, suspects: &[TestItem]) -> LineSet {
+    let mut found = LineSet::new();
     for path in &staged.changed.source {
         let new = staged.new_text(path).unwrap_or_default();
         let lines = changed_lines(&staged.old(path).unwrap_or_default(), &new);
@@ -40,7 +41,7 @@ pub(super) fn sites(staged: &Staged, suspects: &[TestItem]) -> Vec<(String, BTre
         }
     }
     found.retain(|_, lines| !lines.is_empty());
-    found.into_iter().collect()
+    found
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -1,18 +1,22 @@
 //! What a run of the tests means for the session that asked for it.
 
+use super::covering::Covering;
 use super::facts::Staged;
 use super::mutating::Drill;
 use super::tools::place_of;
 use crate::control::Desk;
+use crate::control::for_caller::failure;
 use crate::kernel::Kernel;
 use crate::process::{Finished, Job, TestJob};
 use crate::tools::ToolFailure;
-use airlock_core::{Caller, Digest, Phase};
+use airlock_core::{Caller, Digest, Mode, Phase};
 use airlock_phases::{
-    Coverage, Event, Language, Observed, Proof, Reading, TestItem, TestRun, judge, names, new_tests,
+    Coverage, Event, Language, Ledger, LineSet, Lines, Observed, Proof, Reading, Spans, TestItem,
+    TestRun, judge, names, new_tests,
 };
 use airlock_state::Session;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Runs a job of this call once more, on the same ground.
 pub(crate) type Again<'a> = &'a dyn Fn(&Job) -> Result<Finished, ToolFailure>;
@@ -50,17 +54,72 @@ impl Kernel {
         let staged = desk.staged(&session)?;
         let examined = Examined::new(&staged, tests, finished);
         let mut run = examined.run(&staged);
-        let suspects = examined.suspects(session.phase, run.proof);
-        let drilled = match session.phase {
-            Phase::TestWriting | Phase::Validating => {
-                let drill = Drill {
-                    job,
-                    tests,
-                    staged: &staged,
-                    before: &examined.observed,
-                };
-                drill.survivors(&suspects, again)?
-            }
+        if session.phase == Phase::Planning {
+            run.lines = finished.lines().map(Spans::of).filter(is_kept);
+        }
+        let drill = Drill {
+            job,
+            tests,
+            staged: &staged,
+            before: &examined.observed,
+            again,
+        };
+        let ledger = desk.state()?.ledger(&session.workspace);
+        let ledger = ledger.map_err(|error| failure(&error))?;
+        let trial = Trial {
+            drill,
+            examined: &examined,
+            finished,
+        };
+        let tried = trial.run(&session, ledger, &mut run)?;
+        let mut told = settle(&desk, &session, &staged, &run)?;
+        if let Some(object) = told.as_object_mut() {
+            object.extend(tried);
+        }
+        Ok(Some(told))
+    }
+}
+
+/// Most ranges of lines that are kept with a session.
+const SPANS: usize = 50_000;
+
+fn is_kept(spans: &Spans) -> bool {
+    let sides = spans.run.values().chain(spans.missed.values());
+    sides.map(Vec::len).sum::<usize>() <= SPANS
+}
+
+impl Finished {
+    /// The lines that were measured.
+    fn lines(&self) -> Option<&Lines> {
+        let measured = self.measured.as_ref()?.as_ref().ok()?;
+        Some(&measured.lines)
+    }
+}
+
+/// What new tests are put to, once it is known how they ran.
+struct Trial<'a> {
+    drill: Drill<'a>,
+    examined: &'a Examined,
+    finished: &'a Finished,
+}
+
+impl Trial<'_> {
+    /// Notes in `run` which tests cannot fail and what is proven to be covered, and says how that
+    /// was found out.
+    fn run(
+        &self,
+        session: &Session,
+        ledger: Ledger,
+        run: &mut TestRun,
+    ) -> Result<Map<String, Value>, ToolFailure> {
+        let mut told = Map::new();
+        let suspects = self.examined.suspects(session.phase, run.proof);
+        let regains = ledger
+            .locked
+            .filter(|_| session.mode == Mode::Strict && session.phase == Phase::Validating)
+            .filter(|_| run.proof == Proof::Green);
+        let tried = match session.phase {
+            Phase::TestWriting | Phase::Validating => !suspects.is_empty() || regains.is_some(),
             Phase::Idle
             | Phase::Planning
             | Phase::CodeWriting
@@ -68,10 +127,63 @@ impl Kernel {
             | Phase::Reviewing
             | Phase::Committing
             | Phase::Exploring
-            | Phase::RetroactiveTesting => Vec::new(),
+            | Phase::RetroactiveTesting => false,
         };
-        run.suspects = drilled;
-        settle(&desk, &session, &staged, &run).map(Some)
+        if !tried {
+            return Ok(told);
+        }
+        let Drill { job, staged, .. } = self.drill;
+        let measured = Covering::measure(job, self.finished, staged, self.drill.again)?;
+        let (covering, why) = match measured {
+            Ok(covering) => (Some(covering), None),
+            Err(why) => (None, Some(why)),
+        };
+        if !suspects.is_empty() {
+            let drilled = self.drill.survivors(&suspects, covering.as_ref())?;
+            let lines = if drilled.newly_covered {
+                "newly_covered"
+            } else {
+                "changed_or_named"
+            };
+            let nothing_new = (!drilled.newly_covered).then_some("they cover nothing new");
+            told.insert(
+                "mutated".to_owned(),
+                json!({ "lines": lines, "why": why.or(nothing_new), "tried": drilled.tried }),
+            );
+            run.suspects = drilled.survivors;
+        }
+        if let Some(needed) = regains {
+            let regained = match (covering, why) {
+                (Some(covering), _) => self.regained(&covering, needed, run)?,
+                (None, why) => json!({ "why": why, "needed_hundredths": needed }),
+            };
+            told.insert("regained".to_owned(), regained);
+        }
+        Ok(told)
+    }
+
+    /// What of the coverage that was lost is there again for certain.
+    fn regained(
+        &self,
+        covering: &Covering,
+        needed: u64,
+        run: &mut TestRun,
+    ) -> Result<Value, ToolFailure> {
+        let fresh = self.examined.fresh.iter();
+        let fresh: Vec<String> = fresh.map(|test| test.name.clone()).collect();
+        let proven = self.drill.proven(&fresh, covering)?;
+        let sure = Coverage::proven(&covering.before, &covering.after, &proven.noticed);
+        run.coverage = Some(Coverage::of(&covering.after));
+        run.proven = Some(sure);
+        let count = |lines: &LineSet| -> usize { lines.values().map(BTreeSet::len).sum() };
+        Ok(json!({
+            "newly_covered": count(&covering.new),
+            "noticed": count(&proven.noticed),
+            "tried": proven.tried,
+            "proven": sure,
+            "proven_hundredths": sure.hundredths(),
+            "needed_hundredths": needed,
+        }))
     }
 }
 
@@ -139,10 +251,7 @@ impl Examined {
             counts: counts.unwrap_or_default(),
             observed: names(tests.framework, &output),
             fresh,
-            coverage: number("/coverage/lines_found").map(|found| Coverage {
-                found,
-                hit: number("/coverage/lines_hit").unwrap_or(0),
-            }),
+            coverage: finished.lines().map(Coverage::of),
         }
     }
 
@@ -159,6 +268,8 @@ impl Examined {
             names: Digest::of(passed.join("\n").as_bytes()),
             suspects: Vec::new(),
             coverage: self.coverage,
+            proven: None,
+            lines: None,
         }
     }
 
@@ -181,7 +292,10 @@ impl Examined {
 /// The tests that the stage adds or changes.
 fn fresh(staged: &Staged) -> Vec<TestItem> {
     let mut found = Vec::new();
-    for path in &staged.changed.tests {
+    // Source may hold inline tests.
+    let source = staged.changed.source.iter();
+    let rust = source.filter(|path| Language::of(path) == Some(Language::Rust));
+    for path in staged.changed.tests.iter().chain(rust) {
         if let (Some(language), Some(new)) = (Language::of(path), staged.new_text(path)) {
             found.extend(new_tests(language, staged.old(path).as_deref(), &new));
         }

@@ -1,6 +1,6 @@
 //! `phase.*`, `plan.complete` and `session.set_mode`: a session's own steps, each held by its guards.
 
-use super::facts::{Staged, text};
+use super::facts::Staged;
 use crate::beneath::Root;
 use crate::control::for_caller::{failure, unknown_session};
 use crate::control::{Desk, ForCaller, arguments, meant, schema_of, spec};
@@ -10,7 +10,7 @@ use crate::tools::{
 use airlock_core::{Caller, Digest, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
 use airlock_phases::{
     Category, Effects, Event, Exemption, Place, Refusal, Writable, advance_event, mode_switch,
-    parse_lcov, step, writable,
+    step, writable,
 };
 use airlock_state::{Owner, Session};
 use schemars::JsonSchema;
@@ -380,7 +380,7 @@ impl Tool for Advance {
             } else {
                 advance_event(&place, asked.to).map_err(|refusal| refused(&place, &refusal))?
             };
-            let uncovered = uncovered(&staged, &asked.lines);
+            let uncovered = uncovered(&place, &asked.lines);
             let stepped = desk.step(&session, &event, &staged, uncovered.as_deref());
             let (session, effects) = stepped?;
             Ok(told(&session, &effects))
@@ -388,33 +388,17 @@ impl Tool for Advance {
     }
 }
 
-/// The first of `lines` that the last report does not show as run; or that there is no report.
-fn uncovered(staged: &Staged, lines: &BTreeMap<String, Vec<(u32, u32)>>) -> Option<String> {
+/// The first of `lines` that the last run of the tests does not show as run; or that it was not
+/// measured.
+fn uncovered(place: &Place, lines: &BTreeMap<String, Vec<(u32, u32)>>) -> Option<String> {
     if lines.is_empty() {
         return None;
     }
-    let report = crate::process::REPORTS
-        .iter()
-        .find_map(|place| text(staged.root(), place));
-    let Some(files) = report.and_then(|report| parse_lcov(&report, staged.root().path())) else {
-        return Some("no coverage report tells which lines the tests run".to_owned());
-    };
-    lines.iter().find_map(|(path, ranges)| {
-        let Some(known) = files.get(path) else {
-            return Some(format!("the coverage report does not know `{path}`"));
-        };
-        let mut all = ranges
-            .iter()
-            .flat_map(|(from, to)| known.range(*from..=(*to).max(*from)));
-        let missing = all.clone().find(|(_, covered)| !**covered);
-        match (missing, all.next()) {
-            (Some((line, _)), _) => Some(format!("no test runs line {line} of `{path}`")),
-            (None, None) => Some(format!(
-                "the lines of `{path}` hold nothing a test could run"
-            )),
-            (None, Some(_)) => None,
-        }
-    })
+    let run = place.progress.last.as_ref();
+    match run.and_then(|run| run.lines.as_ref()) {
+        Some(known) => known.uncovered(lines),
+        None => Some("no measured run of the tests tells which lines they run".to_owned()),
+    }
 }
 
 struct Exempt(Desk);

@@ -24,7 +24,7 @@ use crate::tools::GitIgnored;
 use airlock_core::{Caller, Request, RequestPath, Syscall, Tier, Timestamp, WorkspacePath};
 use airlock_policy::{
     CapabilityCheck, CapabilityGate, CheckQuery, CheckResult, Decision, EnforcerSnapshot, Layer,
-    Opinion, Verdict,
+    Opinion, PathClass, Verdict,
 };
 use airlock_sandbox::stage::{
     Aside, ChangeKind, DiffOptions, Stage, StageError, Touch, Touched, TreePath,
@@ -104,6 +104,11 @@ impl<'a> Changes<'a> {
     /// Who changes.
     pub(super) const fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Whether `path` is source to the policy.
+    pub(super) fn is_source(&self, path: &str) -> bool {
+        self.policy.policy().path_class(path) == PathClass::Source
     }
 
     /// Whether the caller may read `path`, which some program's output shows.

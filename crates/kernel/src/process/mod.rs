@@ -64,7 +64,7 @@ pub use stages::StageHold;
 pub(crate) use stages::view;
 pub use streams::{Attached, Steering};
 pub use surround::Machine;
-pub(crate) use testing::{REPORTS, TestJob, TestRun};
+pub(crate) use testing::{Measured, TestJob, TestRun, Variation};
 pub(crate) use warm::Warm;
 
 /// What the machine keeps clear of, and what it gives every sandbox in this workspace.

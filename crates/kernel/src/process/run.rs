@@ -30,6 +30,18 @@ const STDERR: usize = 256 * 1024;
 pub(crate) struct Finished {
     pub(crate) value: Value,
     pub(crate) ran: Ran,
+    /// What a run of the tests covered, where that was to be measured.
+    pub(crate) measured: Option<Result<testing::Measured, testing::Missing>>,
+}
+
+impl Finished {
+    const fn new(value: Value, ran: Ran) -> Self {
+        Self {
+            value,
+            ran,
+            measured: None,
+        }
+    }
 }
 
 /// What a command runs on, and who judges what it changes.
@@ -62,13 +74,22 @@ impl Planned {
         };
         let ran = self.within(&ground, attached)?;
         let value = told(&ran);
-        Ok(Finished { value, ran })
+        Ok(Finished::new(value, ran))
     }
 
     fn captured(self, ground: &Ground<'_, '_>) -> Result<Finished, ProcessFailure> {
         let work = self.job.work.clone();
         let begun = std::time::SystemTime::now();
-        let (mut stdout, mut stderr) = (Kept::new(STDOUT), Kept::new(STDERR));
+        let beside = match &work {
+            Work::Tests(reading) if reading.mark.is_some() => testing::BESIDE,
+            Work::Tests(_)
+            | Work::Command
+            | Work::Files(_)
+            | Work::Git(_)
+            | Work::Unavailable(_) => 0,
+        };
+        // Half of what is kept is the end, where a report is.
+        let (mut stdout, mut stderr) = (Kept::new(STDOUT + 2 * beside), Kept::new(STDERR));
         let stdin = fed(self.job.stdin.as_deref())?;
         let attached = Attached {
             stdin,
@@ -79,12 +100,13 @@ impl Planned {
         };
         let ran = self.within(ground, attached)?;
         let mut value = told(&ran);
-        let ((stdout, cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
+        let ((mut stdout, mut cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
+        let mut measured = None;
         match work {
             Work::Command | Work::Unavailable(_) => {}
             Work::Files(_) => {
                 let value = files::answer(&stdout, &ran)?;
-                return Ok(Finished { value, ran });
+                return Ok(Finished::new(value, ran));
             }
             Work::Git(_) if cut_out => {
                 let what = "git's answer is longer than is kept: ask for one path, or for fewer";
@@ -92,23 +114,32 @@ impl Planned {
             }
             Work::Git(reading) => {
                 let value = git::answer(reading, &stdout, &stderr, &ran, ground.changes)?;
-                return Ok(Finished { value, ran });
+                return Ok(Finished::new(value, ran));
             }
             Work::Tests(reading) => {
+                let report = match &reading.mark {
+                    Some(mark) => {
+                        let (printed, report) = testing::parted(&stdout, mark);
+                        let mut kept = Kept::new(STDOUT);
+                        let _ = kept.write_all(printed.as_bytes());
+                        let (short, cut) = kept.text();
+                        (stdout, cut_out) = (short, cut_out || cut);
+                        report
+                    }
+                    None => Err(testing::Missing::Report),
+                };
                 let printed = format!("{stdout}\n{stderr}");
                 let counts = testing::counted(reading.framework, &printed);
-                let coverage = reading.coverage.then(|| {
-                    let stage = ran.stage.as_deref().unwrap_or_default();
-                    let root = stages::view(ground.workspace, stage).ok()?;
-                    testing::coverage(&root, begun)
-                });
                 if let Some(object) = value.as_object_mut() {
-                    let framework = json!(reading.framework);
-                    object.insert("framework".to_owned(), framework);
+                    object.insert("framework".to_owned(), json!(reading.framework));
                     object.insert("tests".to_owned(), json!(counts));
-                    if let Some(coverage) = coverage {
-                        object.insert("coverage".to_owned(), json!(coverage));
+                }
+                if reading.coverage {
+                    let found = covered(ground, &ran, begun, &reading, report);
+                    if let Some(object) = value.as_object_mut() {
+                        object.extend(testing::told_coverage(&found));
                     }
+                    measured = Some(found);
                 }
             }
         }
@@ -117,7 +148,10 @@ impl Planned {
             object.insert("stderr".to_owned(), Value::String(stderr));
             object.insert("truncated".to_owned(), Value::Bool(cut_out || cut_err));
         }
-        Ok(Finished { value, ran })
+        Ok(Finished {
+            measured,
+            ..Finished::new(value, ran)
+        })
     }
 
     #[cfg(target_os = "linux")]
@@ -147,6 +181,25 @@ impl Planned {
     fn within(self, _: &Ground<'_, '_>, _: Attached<'_>) -> Result<Ran, ProcessFailure> {
         Err(ProcessFailure::Unsupported)
     }
+}
+
+/// What a run of the tests covered of the stage it ran in.
+fn covered(
+    ground: &Ground<'_, '_>,
+    ran: &Ran,
+    begun: std::time::SystemTime,
+    reading: &testing::Reading,
+    report: Result<String, testing::Missing>,
+) -> Result<testing::Measured, testing::Missing> {
+    let stage = ran.stage.as_deref().unwrap_or_default();
+    let root = stages::view(ground.workspace, stage).map_err(|_| testing::Missing::Report)?;
+    let is_source = |path: &str| ground.changes.is_source(path);
+    let seen = testing::Seen {
+        root: &root,
+        is_source: &is_source,
+        begun,
+    };
+    seen.measured(reading, report)
 }
 
 /// Runs one command in a sandbox. Whatever it started ends with it.

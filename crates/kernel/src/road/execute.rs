@@ -4,14 +4,14 @@ use super::decide::{Ruling, SearchFilter};
 use super::validate::Valid;
 use crate::agents::{Invocation, Invoker};
 use crate::kernel::Kernel;
-use crate::phases::Again;
+use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Planned, ProcessFailure, Ran, view,
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{Request, Tier};
+use airlock_core::{Phase, Request, Tier};
 use airlock_policy::Imposed;
 use airlock_sanitise::Bound;
 use serde_json::Value;
@@ -141,10 +141,22 @@ impl Kernel {
             speaker.tell(&mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
+        // Runs that only try something are judged as where nothing may be written: whatever they do
+        // to the stage, it is afterwards what it was.
+        let mut trying = valid.request.clone();
+        trying.caller.phase = trying.caller.phase.map(|_| Phase::Validating);
+        let nothing = Changes::new(
+            policy,
+            &ruling.enforcer,
+            &trying,
+            self.workspace().root(),
+            self.clock().now(),
+            Held::default(),
+        );
         let again = |job: &Job| {
             let planned = Planned::new(job, &self.plan_grounds(policy, valid, ruling))?;
             let workspace = self.workspace();
-            let ran = planned.run(workspace, self.sandboxes(), None, &changes, self.warm());
+            let ran = planned.run(workspace, self.sandboxes(), None, &nothing, self.warm());
             ran.map_err(ToolFailure::from)
         };
         self.prove(valid, &mut finished, &again)?;

@@ -1,33 +1,92 @@
 //! The process dies in the middle, at every point where that could make a difference.
 
-use crate::project::{Held, Project, Snapshot, put};
-use airlock_merge::Selection;
+use crate::project::{Held, Project, Snapshot, link, mode, put};
+use airlock_merge::{MergeError, Selection};
 use std::cell::Cell;
 use std::path::Path;
 use std::process::Command;
 
 const PLACE: &str = "AIRLOCK_TEST_MERGE_PLACE";
 const LIVES: &str = "AIRLOCK_TEST_MERGE_LIVES";
-const UNDO: &str = "AIRLOCK_TEST_MERGE_UNDO";
+const WHAT: &str = "AIRLOCK_TEST_MERGE_WHAT";
 
-/// A third changed, a third deleted, a third added.
-fn project(files: usize) -> Project {
-    let project = Project::new();
-    std::fs::create_dir_all(project.root.join("empty")).unwrap();
-    for file in 0..files {
-        if file % 3 != 2 {
-            project.write(&format!("d{}/{file}", file % 7), &format!("old {file}"));
+/// What a process does that is to die.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Merge,
+    Undo,
+    /// Goes on with what another left.
+    Recover,
+}
+
+impl What {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Undo => "undo",
+            Self::Recover => "recover",
         }
+    }
+}
+
+/// Ways a path can change; each leaves something else to be half done.
+const WAYS: usize = 8;
+
+/// The path of the `file`-th file, and what it is before.
+fn before(project: &Project, file: usize, way: usize) {
+    let name = format!("d{}/{file}", file % 7);
+    let path = project.root.join(&name);
+    match way {
+        0 | 1 | 3 | 5 => project.write(&name, &format!("old {file}")),
+        4 | 6 => {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            link(&path, &format!("old-{file}"));
+        }
+        7 => std::fs::create_dir_all(&path).unwrap(),
+        _ => {}
+    }
+}
+
+/// What it is afterwards.
+fn after(staged: &Path, file: usize, way: usize) {
+    let path = staged.join(format!("d{}/{file}", file % 7));
+    match way {
+        0 => put(&path, &format!("new {file}")),
+        1 => std::fs::remove_file(&path).unwrap(),
+        2 => put(&path, &format!("added {file}")),
+        3 => mode(&path, 0o751),
+        4 => {
+            std::fs::remove_file(&path).unwrap();
+            link(&path, &format!("new-{file}"));
+        }
+        5 => {
+            std::fs::remove_file(&path).unwrap();
+            link(&path, &format!("now-a-link-{file}"));
+        }
+        6 => {
+            std::fs::remove_file(&path).unwrap();
+            put(&path, &format!("now a file {file}"));
+        }
+        _ => std::fs::remove_dir(&path).unwrap(),
+    }
+}
+
+/// Files that change in every way, beginning with `first`, beside directories that come, go and
+/// change their mode.
+fn project(files: usize, first: usize) -> Project {
+    let project = Project::new();
+    for directory in ["empty", "mode"] {
+        std::fs::create_dir_all(project.root.join(directory)).unwrap();
+    }
+    for file in 0..files {
+        before(&project, file, (first + file) % WAYS);
     }
     let staged = project.staged();
     std::fs::remove_dir(staged.join("empty")).unwrap();
+    std::fs::create_dir_all(staged.join("comes/empty")).unwrap();
+    mode(&staged.join("mode"), 0o750);
     for file in 0..files {
-        let path = staged.join(format!("d{}/{file}", file % 7));
-        match file % 3 {
-            0 => put(&path, &format!("new {file}")),
-            1 => std::fs::remove_file(&path).unwrap(),
-            _ => put(&path, &format!("added {file}")),
-        }
+        after(&staged, file, (first + file) % WAYS);
     }
     project
 }
@@ -36,16 +95,14 @@ fn project(files: usize) -> Project {
     clippy::disallowed_methods,
     reason = "a process that dies has to be another one"
 )]
-/// Merges in a process that is killed at its `lives`-th moment. Whether it lived to the end.
-fn merge_elsewhere(project: &Project, lives: usize, undo: bool) -> bool {
+/// Does `what` in a process that is killed at its `lives`-th moment. Whether it lived to the end.
+fn elsewhere(project: &Project, lives: usize, what: What) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "crash::a_process_that_dies", "--nocapture"])
         .env(PLACE, project.place())
-        .env(LIVES, lives.to_string());
-    if undo {
-        command.env(UNDO, "yes");
-    }
+        .env(LIVES, lives.to_string())
+        .env(WHAT, what.name());
     let output = command.output().unwrap();
     let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
     assert!(killed || output.status.success(), "{output:?}");
@@ -71,10 +128,17 @@ fn a_process_that_dies() {
         }
         left.set(left.get() - 1);
     };
-    if std::env::var(UNDO).is_ok() {
-        let now = airlock_core::Timestamp::from_micros(3);
+    let now = airlock_core::Timestamp::from_micros(3);
+    let what = std::env::var(WHAT).unwrap();
+    if what == What::Undo.name() {
         let undone = project.merges().undo_watched("u1", None, now, &moment);
         assert!(undone.unwrap().is_complete());
+    } else if what == What::Recover.name() {
+        // Whatever is asked for, what was left is carried on first; and this asks for nothing.
+        let asked = project
+            .merges()
+            .undo_watched("none", Some("nonesuch"), now, &moment);
+        assert!(matches!(asked, Err(MergeError::Missing(_))), "{asked:?}");
     } else {
         let merged = project.merge_watched("m1", &Selection::default(), &moment);
         assert!(merged.unwrap().is_complete());
@@ -85,10 +149,15 @@ fn a_process_that_dies() {
 fn old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
     for (path, held) in now {
         let ours = path.to_string_lossy().contains(".airlock-");
-        let known = old.get(path) == Some(held) || new.get(path) == Some(held);
+        let known = [old.get(path), new.get(path)];
         // A directory's mode comes last.
+        let directory = matches!(held, Held::Directory(_))
+            && known
+                .iter()
+                .flatten()
+                .any(|known| matches!(known, Held::Directory(_)));
         assert!(
-            ours || known || matches!(held, Held::Directory(_)),
+            ours || directory || known.contains(&Some(held)),
             "{}: {held:?}",
             path.display()
         );
@@ -103,63 +172,69 @@ fn old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
     }
 }
 
-/// Kills a merge at moment `lives`, checks, completes it, undoes it. Whether it lived.
-fn die_once(files: usize, lives: usize) -> bool {
-    let project = project(files);
-    let (old, new) = (
-        project.snapshot(),
-        crate::project::snapshot(&project.staged()),
-    );
-    let whole = merge_elsewhere(&project, lives, false);
-    old_or_new(&project.snapshot(), &old, &new);
-    let recovered = project.merges().recover().unwrap();
-    assert!(
-        recovered
-            .iter()
-            .all(airlock_merge::MergeOutcome::is_complete)
-    );
+fn complete(outcomes: &[airlock_merge::MergeOutcome]) -> bool {
+    outcomes
+        .iter()
+        .all(airlock_merge::MergeOutcome::is_complete)
+}
+
+/// Carries on what a process left, which leads from `from` to `to`: all of it or nothing, and once.
+/// Whether it was begun.
+fn recovered(project: &Project, id: &str, from: &Snapshot, to: &Snapshot) -> bool {
+    old_or_new(&project.snapshot(), from, to);
+    assert!(complete(&project.merges().recover().unwrap()));
     assert!(
         project.merges().recover().unwrap().is_empty(),
         "once is enough"
     );
-    if project.merges().list().unwrap().is_empty() {
-        assert_eq!(
-            project.snapshot(),
-            old,
-            "nothing was begun, nothing is changed"
-        );
-        assert!(
-            project
-                .merge("m1", &Selection::default())
-                .unwrap()
-                .is_complete()
-        );
-    }
-    assert_eq!(project.snapshot(), new);
+    let listed = project.merges().list().unwrap();
+    let begun = listed.iter().any(|one| one.id == id);
+    let (want, how) = if begun {
+        (to, "what was begun is done")
+    } else {
+        (from, "nothing was begun, nothing is changed")
+    };
+    assert_eq!(&project.snapshot(), want, "{how}");
+    begun
+}
 
-    merge_elsewhere(&project, lives, true);
-    old_or_new(&project.snapshot(), &new, &old);
-    project.merges().recover().unwrap();
-    if project.snapshot() != old {
-        project.undo("u1", None).unwrap();
+/// Kills a merge at moment `lives`, checks, completes it, and does the same to its undo. Whether
+/// both lived.
+fn die_once(project: &Project, lives: usize) -> bool {
+    let (old, new) = (
+        project.snapshot(),
+        crate::project::snapshot(&project.staged()),
+    );
+    assert_ne!(old, new);
+    let merged = elsewhere(project, lives, What::Merge);
+    if !recovered(project, "m1", &old, &new) {
+        let again = project.merge("m1", &Selection::default()).unwrap();
+        assert!(again.is_complete());
+        assert_eq!(project.snapshot(), new);
     }
-    assert_eq!(project.snapshot(), old, "and back, to the byte");
-    whole
+    let undone = elsewhere(project, lives, What::Undo);
+    if !recovered(project, "u1", &new, &old) {
+        assert!(project.undo("u1", None).unwrap().is_complete());
+        assert_eq!(project.snapshot(), old, "and back, to the byte");
+    }
+    merged && undone
 }
 
 #[test]
 fn a_merge_of_one_file_survives_death_at_every_moment() {
-    let mut lives = 0;
-    while !die_once(1, lives) {
-        lives += 1;
+    for way in 0..WAYS {
+        let mut lives = 0;
+        while !die_once(&project(1, way), lives) {
+            lives += 1;
+        }
+        assert!(lives > 6, "it died {lives} times");
     }
-    assert!(lives > 6, "it died {lives} times");
 }
 
 #[test]
 fn a_merge_of_fifty_files_survives_death_at_every_moment() {
     let mut lives = 0;
-    while !die_once(50, lives) {
+    while !die_once(&project(50, 0), lives) {
         lives += 1;
     }
     assert!(lives > 200, "it died {lives} times");
@@ -168,7 +243,33 @@ fn a_merge_of_fifty_files_survives_death_at_every_moment() {
 /// All moments of so many would take hours; these are spread over the whole of it.
 #[test]
 fn a_merge_of_five_thousand_files_survives_death_anywhere() {
-    for lives in [1, 4_999, 5_002, 9_000, 15_000] {
-        assert!(!die_once(5_000, lives), "moment {lives} is within it");
+    for lives in [1, 4_999, 5_002, 9_000, 13_000] {
+        assert!(
+            !die_once(&project(5_000, 0), lives),
+            "moment {lives} is within it"
+        );
+    }
+}
+
+/// Whoever carries on dies as well, each time a little later: the last one still finds its way.
+#[test]
+fn a_recovery_that_dies_again_and_again_is_carried_on() {
+    for (files, step) in [(50, 11), (5_000, 1_301)] {
+        let project = project(files, 3);
+        let (old, new) = (
+            project.snapshot(),
+            crate::project::snapshot(&project.staged()),
+        );
+        let all = files * 5;
+        assert!(!elsewhere(&project, files + files / 2, What::Merge));
+        let mut died = 0;
+        while died < all && !elsewhere(&project, died * step, What::Recover) {
+            old_or_new(&project.snapshot(), &old, &new);
+            died += 1;
+        }
+        assert!(died > 3, "{files}: it died {died} times");
+        assert!(recovered(&project, "m1", &old, &new), "{files}");
+        assert!(project.undo("u1", None).unwrap().is_complete());
+        assert_eq!(project.snapshot(), old, "{files}");
     }
 }

@@ -1,7 +1,10 @@
 //! A line being typed: what each key does to it. Pure: bytes in, what to show out.
 //!
 //! Understands the keys a shell's line does: moving, deleting by character, word and line, and
-//! going back to earlier lines. Everything else that begins with an escape is skipped whole.
+//! going back to earlier lines. Everything else that begins with an escape is skipped whole. What is
+//! pasted is text: its line ends do not complete the line, and nothing in it is a key but Ctrl-C.
+
+use unicode_width::UnicodeWidthChar as _;
 
 /// The longest line.
 const LONGEST: usize = 64 * 1024;
@@ -27,9 +30,13 @@ enum Escape {
     None,
     /// After `ESC`.
     Begun,
-    /// After `ESC [` or `ESC O`; what was said before its end.
-    Sequence(u8),
+    /// After `ESC [` or `ESC O`; the number said so far, and whether it is complete.
+    Sequence(u16, bool),
 }
+
+/// What a terminal says before and after what is pasted.
+const PASTE_BEGINS: u16 = 200;
+const PASTE_ENDS: u16 = 201;
 
 /// A line being typed.
 #[derive(Debug, Default)]
@@ -42,30 +49,64 @@ pub(super) struct Editor {
     earlier: Vec<String>,
     /// Which of the earlier lines is shown, and what was typed before.
     recalled: Option<(usize, Vec<char>)>,
+    /// What comes is pasted; whether its last byte was a carriage return.
+    pasting: Option<bool>,
 }
 
 impl Editor {
     /// Takes one byte.
     pub(super) fn take(&mut self, byte: u8) -> Typed {
+        // Whatever is incomplete, the person can always get out.
+        let out = byte == 0x03;
         match self.escape {
-            Escape::Begun => {
+            Escape::Begun if !out => {
                 self.escape = match byte {
-                    b'[' | b'O' => Escape::Sequence(0),
+                    b'[' | b'O' => Escape::Sequence(0, false),
+                    0x1b => Escape::Begun,
                     _ => Escape::None,
                 };
+                // A key of its own, and no part of one.
+                if byte < 0x20 && byte != 0x1b {
+                    return self.plain(byte);
+                }
                 return Typed::Changed;
             }
-            Escape::Sequence(said) => {
-                self.sequence(said, byte);
+            Escape::Sequence(number, closed) if !out => {
+                self.sequence(number, closed, byte);
                 return Typed::Changed;
             }
-            Escape::None => {}
+            Escape::Begun | Escape::Sequence(..) | Escape::None => self.escape = Escape::None,
         }
-        if byte >= 0x80 || !self.partial.is_empty() {
+        self.plain(byte)
+    }
+
+    /// A byte that belongs to no escape.
+    fn plain(&mut self, byte: u8) -> Typed {
+        if byte >= 0x80 {
             self.wide(byte);
             return Typed::Changed;
         }
-        self.key(byte)
+        // What was begun before it never becomes a character.
+        self.partial.clear();
+        match self.pasting {
+            Some(returned) if byte != 0x03 => {
+                self.pasted(returned, byte);
+                Typed::Changed
+            }
+            Some(_) | None => self.key(byte),
+        }
+    }
+
+    fn pasted(&mut self, returned: bool, byte: u8) {
+        self.pasting = Some(byte == b'\r');
+        match byte {
+            b'\n' if returned => {}
+            b'\r' | b'\n' => self.insert('\n'),
+            b'\t' => self.insert(' '),
+            0x20..=0x7e => self.insert(char::from(byte)),
+            0x1b => self.escape = Escape::Begun,
+            _ => {}
+        }
     }
 
     fn key(&mut self, byte: u8) -> Typed {
@@ -101,31 +142,43 @@ impl Editor {
         Typed::Changed
     }
 
-    fn sequence(&mut self, said: u8, byte: u8) {
+    fn sequence(&mut self, number: u16, closed: bool, byte: u8) {
         self.escape = Escape::None;
         match byte {
+            // Parameters; only the first number tells the keys apart.
+            b'0'..=b'9' => {
+                let more = number
+                    .saturating_mul(10)
+                    .saturating_add(u16::from(byte - b'0'));
+                self.escape = Escape::Sequence(if closed { number } else { more }, closed);
+            }
+            0x20..=0x3f => self.escape = Escape::Sequence(number, true),
+            0x1b => self.escape = Escape::Begun,
+            b'~' if number == PASTE_BEGINS => self.pasting = Some(false),
+            b'~' if number == PASTE_ENDS => self.pasting = None,
+            _ if self.pasting.is_some() => {}
             b'A' => self.before(),
             b'B' => self.later(),
             b'C' => self.cursor = (self.cursor + 1).min(self.line.len()),
             b'D' => self.cursor = self.cursor.saturating_sub(1),
             b'H' => self.cursor = 0,
             b'F' => self.cursor = self.line.len(),
-            b'~' => match said {
-                b'1' | b'7' => self.cursor = 0,
-                b'3' => self.delete(),
-                b'4' | b'8' => self.cursor = self.line.len(),
+            b'~' => match number {
+                1 | 7 => self.cursor = 0,
+                3 => self.delete(),
+                4 | 8 => self.cursor = self.line.len(),
                 _ => {}
             },
-            // Parameters; only the first digit tells the keys apart.
-            0x20..=0x3f => {
-                self.escape = Escape::Sequence(if said == 0 { byte } else { said });
-            }
             _ => {}
         }
     }
 
     /// One byte of a character of several.
     fn wide(&mut self, byte: u8) {
+        // A new one begins where the last was not complete.
+        if byte >= 0xc0 {
+            self.partial.clear();
+        }
         self.partial.push(byte);
         let complete = match std::str::from_utf8(&self.partial) {
             Ok(text) => airlock_kernel::strip_control(text).into_owned(),
@@ -205,6 +258,8 @@ impl Editor {
         self.cursor = 0;
         self.recalled = None;
         self.partial.clear();
+        self.escape = Escape::None;
+        self.pasting = None;
     }
 
     fn complete(&mut self) -> String {
@@ -219,14 +274,39 @@ impl Editor {
         line
     }
 
-    /// The part of the line around the cursor that `room` columns hold, and where in it the cursor
-    /// is.
+    /// The part of the line around the cursor that `room` columns hold, and in which of them the
+    /// cursor is. Line ends are shown as a sign: it stays one line.
     pub(super) fn shown(&self, room: usize) -> (String, usize) {
         let room = room.max(8);
-        let from = (self.cursor + 1).saturating_sub(room);
-        let part = self.line.iter().skip(from).take(room).collect();
-        (part, self.cursor - from)
+        let before = self.line.get(..self.cursor).unwrap_or_default();
+        let (mut from, mut column) = (self.cursor, 0);
+        for c in before.iter().rev() {
+            if column + columns(*c) >= room {
+                break;
+            }
+            column += columns(*c);
+            from -= 1;
+        }
+        let mut part = String::new();
+        let mut filled = 0;
+        for c in self.line.iter().skip(from) {
+            filled += columns(*c);
+            if filled > room {
+                break;
+            }
+            part.push(if *c == '\n' { LINE_END } else { *c });
+        }
+        (part, column)
     }
+}
+
+/// What is shown for a line end.
+const LINE_END: char = '⏎';
+
+/// How many columns of a terminal a character takes.
+fn columns(c: char) -> usize {
+    let shown = if c == '\n' { LINE_END } else { c };
+    shown.width().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -260,6 +340,21 @@ mod tests {
             (b"one two\x01\x06\x0b", "o", 1),
             (b"a\x1b[1;5Cb", "ab", 2),
             (b"a\x1b[200~b", "ab", 2),
+            // Function keys are no other keys, whatever their numbers begin with.
+            (b"ab\x1b[15~X", "abX", 3),
+            (b"ab\x1b[D\x1b[34~X", "aXb", 2),
+            (b"ab\x1b[D\x1b[3;5~X", "aX", 2),
+            // Pasted: line ends are text, and so is everything else.
+            (
+                b"\x1b[200~one\rtwo\r\nthree\n\x1b[201~!",
+                "one\ntwo\nthree\n!",
+                15,
+            ),
+            (b"x\x1b[200~a\x1b[Db\x01c\x04\x1b[201~\x01y", "yxabc", 1),
+            // What is not complete is no character, and takes nothing with it.
+            (b"a\xc3b", "ab", 2),
+            (b"a\xe6\xbc\xe6\xbc\xa2", "a漢", 2),
+            (b"a\x1b\x01b", "ba", 1),
             (b"gr\xc3\xb6\xc3\x9fer\x7f\x7f", "größ", 4),
             (b"a\xff\xfeb", "ab", 2),
             (b"a\x00\x07b", "ab", 2),
@@ -288,6 +383,16 @@ mod tests {
         );
         assert_eq!(typed(b"new\x1b[A\x1b[B!\r"), Typed::Line("new!".to_owned()));
         assert_eq!(typed(b"lost\x03"), Typed::Interrupt);
+        for stuck in [
+            &b"\x1b\x03"[..],
+            b"\x1b[1\x03",
+            b"\xc3\x03",
+            b"\x1b[200~a\nb\x03",
+        ] {
+            assert_eq!(typed(stuck), Typed::Interrupt, "{stuck:?}");
+            assert_eq!(typed(b"x\r"), Typed::Line("x".to_owned()), "{stuck:?}");
+        }
+        assert_eq!(typed(b"\xc3\r"), Typed::Line(String::new()));
         assert_eq!(typed(b"\x04"), Typed::End);
         assert_eq!(typed(b"\r"), Typed::Line(String::new()));
     }
@@ -303,5 +408,34 @@ mod tests {
         editor.take(0x01);
         let (part, cursor) = editor.shown(20);
         assert_eq!((part.chars().count(), cursor), (20, 0));
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_marks_none() {
+        let mut editor = Editor::default();
+        for byte in "漢字e\u{301}\n".bytes() {
+            editor.take(byte);
+        }
+        // The line end completed the line; it comes back with the arrow.
+        editor.take(0x10);
+        assert_eq!(editor.shown(20), ("漢字e\u{301}".to_owned(), 5));
+        editor.take(0x01);
+        editor.take(0x06);
+        assert_eq!(editor.shown(20).1, 2);
+        let mut editor = Editor::default();
+        for byte in "漢".repeat(30).bytes() {
+            editor.take(byte);
+        }
+        for room in 8..30 {
+            let (part, cursor) = editor.shown(room);
+            let wide: usize = part.chars().map(columns).sum();
+            assert!(wide <= room && cursor < room, "{room}: {wide} {cursor}");
+            assert_eq!(wide, cursor, "the cursor is behind the last character");
+        }
+        let mut editor = Editor::default();
+        for byte in b"\x1b[200~a\nb\x1b[201~" {
+            editor.take(*byte);
+        }
+        assert_eq!(editor.shown(20), ("a⏎b".to_owned(), 3));
     }
 }

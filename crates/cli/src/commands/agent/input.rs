@@ -6,7 +6,7 @@ use super::screen::width;
 use crate::output::{Tone, styled};
 use crate::place::variable;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use std::io::{BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 /// The longest message.
 const LONGEST: usize = 256 * 1024;
@@ -39,6 +39,14 @@ impl Input {
             (false, _) => Manner::Piped,
         };
         Self { manner }
+    }
+
+    /// What a terminal is told when nobody reads from it any more, however that came.
+    pub(super) const fn farewell(&self) -> &'static [u8] {
+        match self.manner {
+            Manner::Edited(_) => MARKS_NOTHING,
+            Manner::Plain | Manner::Piped => b"",
+        }
     }
 
     /// Whether a person types.
@@ -110,12 +118,25 @@ impl Keys {
         // Output stays as it is: other threads write lines meanwhile.
         raw.output_modes = before.output_modes;
         tcsetattr(std::io::stdin(), OptionalActions::Drain, &raw).ok()?;
+        say(MARKS_PASTE);
         Some(Self(before))
     }
 }
 
+/// Asks the terminal to mark what is pasted, and no longer to.
+const MARKS_PASTE: &[u8] = b"\x1b[?2004h";
+const MARKS_NOTHING: &[u8] = b"\x1b[?2004l";
+
+fn say(bytes: &[u8]) {
+    let mut screen = std::io::stderr();
+    // A terminal that is gone needs nothing said.
+    let _ = screen.write_all(bytes);
+    let _ = screen.flush();
+}
+
 impl Drop for Keys {
     fn drop(&mut self) {
+        say(MARKS_NOTHING);
         // A terminal that is gone needs no mending.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, &self.0);
     }
@@ -129,19 +150,25 @@ fn edited(editor: &mut Editor) -> Heard {
     draw(editor);
     let mut stdin = std::io::stdin().lock();
     loop {
-        let mut byte = [0];
-        if !matches!(stdin.read(&mut byte), Ok(1)) {
-            return Heard::Closed;
-        }
-        let [byte] = byte;
-        let heard = match editor.take(byte) {
-            Typed::Changed => {
-                draw(editor);
-                continue;
+        let available = match stdin.fill_buf() {
+            Ok([]) | Err(_) => return Heard::Closed,
+            Ok(available) => available,
+        };
+        // All that is there is taken before the line is drawn: what is pasted may be long.
+        let mut taken = 0;
+        let heard = available.iter().find_map(|byte| {
+            taken += 1;
+            match editor.take(*byte) {
+                Typed::Changed => None,
+                Typed::Line(line) => Some(Heard::Line(line)),
+                Typed::Interrupt => Some(Heard::Key),
+                Typed::End => Some(Heard::Closed),
             }
-            Typed::Line(line) => Heard::Line(line),
-            Typed::Interrupt => Heard::Key,
-            Typed::End => Heard::Closed,
+        });
+        stdin.consume(taken);
+        let Some(heard) = heard else {
+            draw(editor);
+            continue;
         };
         let mut screen = std::io::stderr();
         let _ = screen.write_all(b"\r\n");
@@ -153,9 +180,9 @@ fn edited(editor: &mut Editor) -> Heard {
 fn draw(editor: &Editor) {
     let room = width().saturating_sub(PROMPT_WIDTH + 1);
     let (part, cursor) = editor.shown(room);
-    let mut screen = anstream::stderr();
-    let prompt = styled(Tone::Label, PROMPT);
     let column = PROMPT_WIDTH + cursor + 1;
-    let _ = write!(screen, "\r\u{1b}[K{prompt} {part}\u{1b}[{column}G");
-    let _ = screen.flush();
+    // What moves the cursor is no colour: it passes where colours do not.
+    say(b"\r\x1b[K");
+    prompt();
+    say(format!("{part}\u{1b}[{column}G").as_bytes());
 }

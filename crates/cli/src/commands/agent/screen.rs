@@ -66,7 +66,8 @@ impl Screen {
             }
             let line = format!("{frame} {label}  {:.1} s", took.as_secs_f64());
             let line = super::shown::fit(&line, width().saturating_sub(1));
-            let _ = write!(anstream::stderr(), "{WIPE}{line}");
+            // What wipes a line is no colour: it passes where colours do not.
+            let _ = write!(std::io::stderr(), "{WIPE}{line}");
             let _ = std::io::stderr().flush();
             state.drawn = true;
         }
@@ -137,7 +138,7 @@ impl Screen {
 
 fn wipe(state: &mut State) {
     if std::mem::take(&mut state.drawn) {
-        let _ = write!(anstream::stderr(), "{WIPE}");
+        let _ = write!(std::io::stderr(), "{WIPE}");
         let _ = std::io::stderr().flush();
     }
 }

@@ -4,6 +4,7 @@ use crate::output::{Tone, styled};
 use airlock_kernel::sanitise_line;
 use airlock_model::Status;
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// The arguments that say best what a call is about.
 const TELLING: &[&str] = &[
@@ -78,10 +79,18 @@ pub(super) fn took(milliseconds: u64) -> String {
 
 /// `text` in at most `room` columns.
 pub(super) fn fit(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
+    if text.width() <= room {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(room.saturating_sub(1)).collect();
+    let mut short = String::new();
+    let mut filled = 0;
+    for c in text.chars() {
+        filled += c.width().unwrap_or(0);
+        if filled >= room {
+            break;
+        }
+        short.push(c);
+    }
     short.push('…');
     short
 }
@@ -116,6 +125,8 @@ mod tests {
             assert!(line.chars().count() <= width, "{line}");
             assert_eq!(strip_control(&line), line);
             assert!(line.contains("2 m 3 s"), "{line}");
+            let wide = fit(&"漢".repeat(300), width);
+            assert!(wide.width() <= width, "{wide}");
         }
     }
 

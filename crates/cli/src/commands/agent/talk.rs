@@ -8,6 +8,7 @@ use crate::failure::Ending;
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::sanitise_line;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 
 /// Reads lines when it is asked for one, and only then: at all other times what is typed belongs to
@@ -20,6 +21,7 @@ struct Lines {
     person: bool,
     /// How the terminal was, to be put back whatever it is at the end.
     before: Option<Termios>,
+    farewell: &'static [u8],
 }
 
 impl Lines {
@@ -30,6 +32,7 @@ impl Lines {
         let mut input = Input::new();
         let person = input.is_person();
         let before = person.then(|| tcgetattr(std::io::stdin()).ok()).flatten();
+        let farewell = input.farewell();
         std::thread::spawn(move || {
             while asks.recv().is_ok() {
                 if told.send(input.read()).is_err() {
@@ -43,6 +46,7 @@ impl Lines {
             waiting: false,
             person,
             before,
+            farewell,
         };
         (lines, tell)
     }
@@ -65,6 +69,7 @@ impl Drop for Lines {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // A terminal that is gone needs no mending.
+            let _ = std::io::stderr().write_all(self.farewell);
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         }
     }

@@ -1,5 +1,7 @@
 //! Breaks lines of text between words as it streams.
 
+use unicode_width::UnicodeWidthStr as _;
+
 /// Breaks lines at a width.
 pub(super) struct Wrap {
     width: Option<usize>,
@@ -60,7 +62,7 @@ impl Wrap {
         if self.word.is_empty() {
             return;
         }
-        let length = self.word.chars().count();
+        let length = self.word.width();
         let width = self.width.unwrap_or(usize::MAX);
         if self.column > 0 && self.column + self.spaces + length > width {
             out.push('\n');
@@ -98,5 +100,7 @@ mod tests {
             assert_eq!(wrapped(text, 12, step), want, "{step}");
         }
         assert_eq!(Wrap::new(None).take(text), text);
+        // Each of these takes two columns.
+        assert_eq!(wrapped("漢字漢 字漢字", 12, 1), "漢字漢\n字漢字");
     }
 }

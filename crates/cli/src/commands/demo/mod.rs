@@ -5,6 +5,7 @@
 //! is not recorded, and a step that goes otherwise than told ends the demo with a failure.
 
 mod hands;
+mod interrupt;
 mod person;
 mod play;
 mod project;
@@ -90,8 +91,10 @@ impl Room {
 
 pub(super) fn run(output: &mut Output) -> Ending {
     let room = Room::make()?;
+    let watch = interrupt::watch(room.directory.path())?;
     let mut scene = Scene::new(output);
     let told = tell(&mut scene, &room);
+    watch.give_way();
     let surprises = scene.surprises();
     told?;
     if surprises > 0 {

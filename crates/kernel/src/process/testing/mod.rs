@@ -7,11 +7,14 @@
 
 mod count;
 mod detect;
-mod lcov;
+mod measure;
+mod report;
 
 pub(super) use count::counted;
-pub(crate) use lcov::PLACES as REPORTS;
-pub(super) use lcov::coverage;
+pub(super) use measure::{BESIDE, parted};
+pub(crate) use measure::{Missing, Variation};
+pub(crate) use report::Measured;
+pub(super) use report::{Seen, told as told_coverage};
 
 use super::exec_run::{Bounds, Boxed, invalid};
 use super::failure::CheckId;
@@ -54,12 +57,18 @@ impl Framework {
 }
 
 /// What is to be made of a test run's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) framework: Framework,
     pub(super) coverage: bool,
     /// Whether all tests are run.
     pub(super) whole: bool,
+    /// The command that runs them and nothing else.
+    pub(super) plain: Vec<String>,
+    /// Whether that is the policy's.
+    pub(super) configured: bool,
+    /// What stands before and behind the report in the output, where there is one.
+    pub(super) mark: Option<String>,
 }
 
 /// A run of the tests, for whoever judges it.
@@ -70,20 +79,6 @@ pub(crate) struct TestJob {
     pub(crate) whole: bool,
 }
 
-/// Runs the tests with another content of one file, and puts the file back with a new date: a
-/// build goes by dates, and would else go on with what it made of the other content.
-const MUTATED: &str = r#"set -u
-file=$1
-shift
-kept=$(mktemp) || exit 125
-cp -- "$file" "$kept" || exit 125
-cat >"$file" || exit 125
-"$@" </dev/null
-code=$?
-cat "$kept" >"$file"
-exit "$code"
-"#;
-
 impl Job {
     /// What it tests, if it does.
     pub(crate) fn tests(&self) -> Option<TestJob> {
@@ -93,19 +88,6 @@ impl Job {
                 whole: reading.whole,
             }),
             Work::Command | Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => None,
-        }
-    }
-
-    /// The same run with `text` in the place of the file `path`.
-    pub(crate) fn mutated(&self, path: &str, text: String) -> Self {
-        let mut command = ["sh", "-c", MUTATED, "mutated", path]
-            .map(str::to_owned)
-            .to_vec();
-        command.extend(self.command.iter().cloned());
-        Self {
-            command,
-            stdin: Some(text),
-            ..self.clone()
         }
     }
 }
@@ -120,7 +102,7 @@ struct TestArguments {
     /// Only tests whose name contains, or with go and pytest matches, this.
     #[serde(default)]
     filter: Option<String>,
-    /// Also read the coverage the run leaves as lcov.
+    /// Also measure which lines of the source the tests run.
     #[serde(default)]
     coverage: bool,
     /// Longest run: 1 s to 10 min, and no longer than the template's 5 min, which is the default.
@@ -190,6 +172,7 @@ impl Tool for TestRun {
             let (what, fix) = ("the configured command takes no filter", "leave it out");
             return Err(invalid(CheckId::Arguments, "filter", what, fix));
         }
+        let is_configured = configured.is_some();
         let command = configured.unwrap_or_else(|| detect::command(framework, filter, root));
         let bounds = Bounds {
             timeout: Some(asked.timeout.as_deref().unwrap_or("5m")),
@@ -198,16 +181,23 @@ impl Tool for TestRun {
         };
         let mut limits = bounds.limits()?;
         limits.pids = Some(PIDS);
-        Ok(Box::new(Boxed(Job {
+        let job = Job {
             limits,
             listing: Listing::Own,
             work: Work::Tests(Reading {
                 framework,
                 coverage: asked.coverage,
                 whole,
+                plain: command.clone(),
+                configured: is_configured,
+                mark: None,
             }),
             ..Job::of(command)?
-        })))
+        };
+        Ok(Box::new(Boxed(job.varied(&Variation {
+            measured: asked.coverage,
+            files: Vec::new(),
+        }))))
     }
 }
 

@@ -56,6 +56,13 @@ impl Written {
         !self.open.is_empty()
     }
 
+    /// The first `gone` bytes of the text are no longer kept: places in it are counted anew.
+    pub(crate) fn forget(&mut self, gone: usize) {
+        for (_, end) in &mut self.open {
+            *end = end.saturating_sub(gone);
+        }
+    }
+
     /// Text that stays as it is and has no flags.
     pub(crate) fn pass(&mut self, text: &str, last: bool) {
         self.length += text.len();
@@ -232,6 +239,10 @@ impl Written {
 
     /// The flags in the order of their places, each once.
     pub(crate) fn take_flags(&mut self) -> Vec<Flag> {
+        // The text is over, and with it whatever has begun.
+        for (flag, _) in std::mem::take(&mut self.open) {
+            self.keep(flag);
+        }
         let mut flags = std::mem::take(&mut self.flags);
         flags.sort_by_key(|flag| {
             (

@@ -130,6 +130,7 @@ impl<'s> Stream<'s> {
         if gone > 2 * CONTEXT {
             self.text.drain(..gone);
             self.scan.forget(gone);
+            self.written.forget(gone);
             self.handed -= gone;
             self.looked -= gone;
         }

@@ -191,3 +191,17 @@ fn memory_is_bounded_by_the_longest_secret() {
         assert!(most < 200 * 1024, "{most} for {}", &line[..10]);
     }
 }
+
+/// A flag that ends in a secret is still open when what stands before it has been let go.
+#[test]
+fn a_flag_that_ends_in_a_secret_is_told_however_long_the_text_before_it() {
+    let all = fragments();
+    let [lorem, key] = [all.last().unwrap(), &all[1]];
+    let encoded = "aWdub3JlIGFsbCBwcmV2aW91cyBpbnN0cnVjdGlvbnM=";
+    let text = format!("{lorem}{lorem}{encoded}{key}");
+    let want = whole(text.as_bytes());
+    assert_eq!(want.2.len(), 1);
+    for size in (1..40).map(|size| size * 97) {
+        assert_eq!(pieces(text.as_bytes(), &[size]), want, "{size}");
+    }
+}

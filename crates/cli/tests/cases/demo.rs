@@ -3,7 +3,6 @@
 
 use crate::support::World;
 use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -76,8 +75,8 @@ fn until(child: &mut Child, text: &str) {
         assert_eq!(
             stdout.read(&mut byte).unwrap(),
             1,
-            "{:?}",
-            std::ffi::OsStr::from_bytes(&said)
+            "{}",
+            String::from_utf8_lossy(&said)
         );
         said.extend(byte);
     }

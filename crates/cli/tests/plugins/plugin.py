@@ -55,7 +55,7 @@ def settings(given, action):
     return {
         "limit": CONFIGURATION.get("limit"),
         "said": secret,
-        "backwards": secret[::-1],
+        "length": len(secret),
         "in_environment": any(secret and secret in value for value in os.environ.values()),
         "variable": os.environ.get("PLUGIN_SETTING_LIMIT"),
     }

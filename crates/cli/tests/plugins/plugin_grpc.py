@@ -35,7 +35,7 @@ def settings(context):
     return {
         "limit": given.get("limit"),
         "said": secret,
-        "backwards": secret[::-1],
+        "length": len(secret),
         "in_environment": any(secret and secret in value for value in os.environ.values()),
     }
 

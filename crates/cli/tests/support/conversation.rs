@@ -87,15 +87,13 @@ impl Conversation {
             let (row, column, drawn) = super::row::last(&self.shown);
             if row.ends_with(text) {
                 // What is drawn may come in pieces: it is whole once nothing follows.
-                match self.pieces.recv_timeout(Duration::from_millis(200)) {
-                    Ok(piece) => self.bytes(&piece),
-                    Err(_) => {
-                        // A terminal would go on in the next row.
-                        assert!(drawn < columns, "{drawn} of {columns} columns: {row}");
-                        return (row, column);
-                    }
+                if let Ok(piece) = self.pieces.recv_timeout(Duration::from_millis(200)) {
+                    self.bytes(&piece);
+                    continue;
                 }
-                continue;
+                // A terminal would go on in the next row.
+                assert!(drawn < columns, "{drawn} of {columns} columns: {row}");
+                return (row, column);
             }
             let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {

@@ -235,7 +235,7 @@ const LOST: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    re
 /// that no test runs.
 fn locked() -> Work {
     let work = Work::python("strict").red();
-    work.wrote("app.py", &LOST[..LOST.find("\n\ndef lost").unwrap()]);
+    work.wrote("app.py", LOST.split_once("\n\ndef lost").unwrap().0);
     work.advance();
     let ran = work.measured();
     assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");

@@ -286,7 +286,14 @@ impl Plugins {
     /// Ends a plugin that nobody answers for any more. Whoever noticed does not wait for it.
     fn dismiss(&self, listed: &Listed) {
         let (manager, name) = (self.managed(), listed.manifest.name.clone());
-        std::thread::spawn(move || manager.map(|manager| manager.stop(name.as_str())));
+        std::thread::spawn(move || {
+            if let Some(manager) = manager {
+                // What still needs it goes the same way, and it after that.
+                let _stopped = manager.stop(name.as_str());
+                // One whose files are gone was kept for as long as it ran.
+                let _refreshed = manager.refresh();
+            }
+        });
     }
 
     /// The manager, if one was needed yet.

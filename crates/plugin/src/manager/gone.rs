@@ -105,7 +105,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, top.join("link")).unwrap();
         std::os::unix::fs::symlink(&outside, top.join("closed/link")).unwrap();
         for closed in ["closed/inner", "closed"] {
-            fs::set_permissions(top.join(closed), Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(top.join(closed), Permissions::from_mode(0o000)).unwrap();
         }
         dig(&top, 6_000);
         remove_plugin_directory(&top).unwrap();

@@ -83,7 +83,7 @@ fn take_away(directory: &Path) -> bool {
 }
 
 /// Opens directories that nobody may enter, as overlays leave them.
-fn open_up(directory: &Path) {
+pub(super) fn open_up(directory: &Path) {
     let is_directory = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
     if !is_directory {
         return;

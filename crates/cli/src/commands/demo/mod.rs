@@ -38,6 +38,14 @@ struct Room {
     outside: TcpListener,
 }
 
+impl Drop for Room {
+    fn drop(&mut self) {
+        // Overlays of an ordinary user leave directories that nobody may enter; the temporary
+        // directory is removed after this, and could not be with them.
+        interrupt::open_up(self.directory.path());
+    }
+}
+
 impl Room {
     fn make() -> Result<Self, Failure> {
         let directory = tempfile::Builder::new()
@@ -127,12 +135,12 @@ fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
     if !can_confine(scene, &kernel) {
         return finish(scene, kernel, room);
     }
-    let works = room.has_cargo();
+    let works = room.has_cargo() && cargo_runs(&kernel);
     work(scene, &kernel, room, (&session, works))?;
     if works {
         repository::review(scene, &kernel, &room.workspace(), &session)?;
     } else {
-        scene.title("There is no cargo here");
+        scene.title("There is no cargo here that runs in a sandbox");
         scene.say("so the agent's real work, its review, merge and undo are left out");
     }
     finish(scene, kernel, room)
@@ -222,6 +230,15 @@ fn can_confine(scene: &mut Scene<'_>, kernel: &Kernel) -> bool {
             );
             true
         }
+    }
+}
+
+/// Whether cargo is more than a name: without a home its toolchain may not be found.
+fn cargo_runs(kernel: &Kernel) -> bool {
+    let arguments = json!({ "command": ["cargo", "--version"], "no_stage": true });
+    match kernel.submit(Front::Cli, &Call::new("exec.own", arguments)) {
+        Outcome::Done(done) => done.value.get("exit") == Some(&json!(0)),
+        Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_) => false,
     }
 }
 

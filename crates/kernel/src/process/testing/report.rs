@@ -166,7 +166,7 @@ mod tests {
         report: &str,
     ) -> Result<Measured, Missing> {
         let root = Root::open(place).unwrap();
-        let is_source = |path: &str| path.ends_with(".py") || path.ends_with(".go");
+        let is_source = |path: &str| airlock_phases::Language::of(path).is_some();
         let seen = Seen {
             root: &root,
             is_source: &is_source,

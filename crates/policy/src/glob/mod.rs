@@ -322,13 +322,11 @@ impl PathGlobs {
         Scanned { path, letters }: Scanned<'_>,
         leaf: Leaf,
     ) -> bool {
-        let included = match &self.leads {
-            Some(leads) => leads.any(&self.includes, path, leaf),
-            None => {
-                let possible = |glob: &Glob| glob.needs.are_in(letters) && glob.matches(path, leaf);
-                self.includes.iter().any(possible)
-            }
-        };
+        let possible = |glob: &Glob| glob.needs.are_in(letters) && glob.matches(path, leaf);
+        let included = self.leads.as_ref().map_or_else(
+            || self.includes.iter().any(possible),
+            |leads| leads.any(&self.includes, path, leaf),
+        );
         included && !self.excluded(path, leaf)
     }
 

@@ -56,7 +56,7 @@ approvals:
 /// Plays scripts, by name, and counts the questions.
 #[derive(Default)]
 struct Scripts {
-    scripts: BTreeMap<String, String>,
+    texts: BTreeMap<String, String>,
     asked: Arc<AtomicUsize>,
     price: Price,
 }
@@ -103,7 +103,7 @@ impl Model for Counting {
 
 impl Models for Scripts {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, NoModel> {
-        let text = self.scripts.get(name).ok_or_else(|| NoModel {
+        let text = self.texts.get(name).ok_or_else(|| NoModel {
             what: format!("no model is called `{name}`"),
             fix: Some("use another".to_owned()),
         })?;
@@ -154,7 +154,7 @@ fn governed(policy: &str, agents: &[(&str, &str, &str, &str)], price: Price) -> 
     for (name, tools, rest, turns) in agents {
         let path = directory.join(format!("{name}.yaml"));
         std::fs::write(path, agent(name, tools, rest)).unwrap();
-        models.scripts.insert((*name).to_owned(), script(turns));
+        models.texts.insert((*name).to_owned(), script(turns));
     }
     let asked = Arc::clone(&models.asked);
     let own = OwnDefinitions {
@@ -342,7 +342,7 @@ fn agents_that_invoke_themselves_end_at_a_depth() {
     let entries = of_agent(&world.kernel, "again");
     let refused: Vec<&Entry> = entries
         .iter()
-        .filter(|entry| entry.metadata.get("failed").is_some())
+        .filter(|entry| entry.metadata.contains_key("failed"))
         .collect();
     assert_eq!(refused.len(), 1);
     assert_eq!(refused[0].metadata["failed"], "agent_too_deep");
@@ -566,7 +566,7 @@ fn with_flow(turns: &str) -> World {
         ..OwnDefinitions::default()
     };
     let mut models = Scripts::default();
-    models.scripts.insert("asker".to_owned(), script(turns));
+    models.texts.insert("asker".to_owned(), script(turns));
     world.kernel = world.place.open().defining(&own).asking(Arc::new(models));
     world
 }

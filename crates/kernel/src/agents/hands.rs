@@ -30,7 +30,7 @@ pub(super) struct KernelHands<'k> {
     /// What is under way, to be taken back with the agent.
     pub(super) under_way: Mutex<Vec<cancel::Cancel>>,
     /// Calls that wait for a person.
-    pub(super) waiting: Mutex<Vec<Box<Review>>>,
+    pub(super) waiting: Mutex<Vec<Review>>,
     /// Why the last question might not be put, in a word.
     pub(super) refusal: Mutex<Option<&'static str>>,
 }
@@ -165,7 +165,7 @@ impl Hands for KernelHands<'_> {
         let outcome = self.submit(*front, whence, call, cancel);
         let came = if let Outcome::NeedsReview(review) = outcome {
             let pending = told::handed_pending(&review);
-            locked(&self.waiting).push(review);
+            locked(&self.waiting).push(*review);
             pending
         } else {
             handed(outcome)
@@ -207,7 +207,7 @@ impl Hands for KernelHands<'_> {
                 let fix = review.how_to_answer();
                 let reasons = review.decision.deciding().map(|one| one.reason.to_string());
                 let what = reasons.collect::<Vec<_>>().join("; ");
-                locked(&self.waiting).push(review);
+                locked(&self.waiting).push(*review);
                 let what = format!("it needs a person's approval: {what}");
                 return Err(self.refuse("needs_review", what, Some(fix)));
             }

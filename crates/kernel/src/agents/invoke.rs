@@ -293,7 +293,8 @@ impl Kernel {
         let ids = waiting.iter().map(|one| one.approval.id.to_string());
         let ids = ids.collect();
         if let Some(first) = waiting.into_iter().next() {
-            self.agents().keep_question(invoker.action.clone(), first);
+            self.agents()
+                .keep_question(invoker.action.clone(), Box::new(first));
         }
         answer.map(|answer| (answer, ids))
     }

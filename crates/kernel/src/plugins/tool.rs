@@ -124,7 +124,14 @@ impl Prepared for PluginCall {
             text: String::new(),
             most: max_output,
         };
-        let value = self.call(&call, &mut pieces, context)?;
+        let value = self.call(&call, &mut pieces, context);
+        // Why it failed is in the plugin's own words.
+        let value = value.map_err(|mut failure| {
+            if let ToolFailure::Stored { what, .. } = &mut failure {
+                *what = desk.held().cleaned(what);
+            }
+            failure
+        })?;
         let value = if pieces.text.is_empty() {
             json!({ "value": value })
         } else {

@@ -4,12 +4,15 @@
 //! also after the person set another. Non-guarantee: one too short or too plain to be told from
 //! other text is not looked for.
 
-use airlock_sanitise::Values;
+use airlock_sanitise::{Patterns, Sanitiser, Values};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest name of a value in its placeholder.
 const NAME: usize = 60;
+
+/// The longest line that is told on.
+const LINE: usize = 2_000;
 
 /// What is held.
 #[derive(Default)]
@@ -56,6 +59,12 @@ impl Held {
         }
         state.values = Arc::new(values);
         state.version += 1;
+    }
+
+    /// One line of a plugin's own words, without what is held.
+    pub(crate) fn cleaned(&self, text: &str) -> String {
+        let (_, values) = self.now();
+        Sanitiser::with(values, Arc::new(Patterns::new())).line(text, LINE)
     }
 
     /// What is held now, and which version that is.

@@ -583,7 +583,7 @@ pub(crate) enum ConfigCommand {
     #[command(after_help = "Examples:
   airlock config set color never
   airlock config set output.max_tokens 8000
-  airlock config set plugins.ticket-tools.api_key - < key.txt")]
+  airlock config set plugins.ticket-tools.api_key -")]
     Set {
         /// The setting; those of a plugin are plugins.NAME.SETTING
         key: String,

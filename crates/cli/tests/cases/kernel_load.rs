@@ -43,21 +43,25 @@ fn storm(served: &Served<'_>) {
 fn ten_thousand_requests_at_once_leave_memory_and_descriptors_flat() {
     let world = World::governed();
     let served = world.serve();
-    // The first ones fill pools and caches; from then on nothing may be kept for anybody. Four
-    // hundred bytes a request would show.
-    for _ in 0..2 {
+    // The first ones fill pools and caches, the more of them the busier the machine is. From then on
+    // nothing may be kept for anybody: four hundred bytes a request would show, each time anew.
+    let mut resident = Vec::new();
+    let descriptors = loop {
         storm(&served);
-    }
-    let (memory, descriptors) = (served.status("VmRSS"), served.descriptors());
-    for _ in 0..3 {
-        storm(&served);
-    }
+        resident.push(served.status("VmRSS"));
+        if let [.., before, _, _, after] = resident.as_slice()
+            && *after < before + 12 * 1024
+        {
+            break served.descriptors();
+        }
+        assert!(
+            resident.len() < 12,
+            "memory grows and grows: {resident:?} KiB"
+        );
+    };
+    storm(&served);
     let after = served.status("VmRSS");
-    assert!(
-        after < memory + 12 * 1024,
-        "{memory} KiB grew to {after} KiB"
-    );
-    assert!(after < 150 * 1024, "{after} KiB");
+    assert!(after < 200 * 1024, "{after} KiB");
     let settled = Instant::now();
     while served.descriptors() > descriptors + 5 {
         assert!(

@@ -144,9 +144,9 @@ fn answers_of_the_wrong_kind_are_errors_and_the_server_goes_on() {
 fn answers_nobody_asked_for_reach_nobody() {
     let fixture = server("plain");
     let instance = start(&fixture).unwrap();
-    // Answers to every question that may come next, before it comes.
+    // Answers to every question that may come next, before it comes: the one it is asked for is last.
     let forged = |id| json!({ "id": id, "result": { "content": [{ "text": "forged" }] } });
-    let early: Vec<String> = (1..60).map(|id| forged(id).to_string()).collect();
+    let early: Vec<String> = (1..60).rev().map(|id| forged(id).to_string()).collect();
     let early = early.join("\n") + "\n";
     let mut raw = question("raw", json!({ "text": early }));
     raw.deadline = Duration::from_secs(2);

@@ -55,8 +55,8 @@ impl Channel {
                 &mut ancillary,
                 RecvFlags::CMSG_CLOEXEC,
             ) {
-                Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Ok(None),
+                // Told once of an end that left an order unread; what it said before comes after.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
                 received => break received?.bytes,
             }
         };

@@ -41,6 +41,10 @@ pub struct Journal {
     /// What git's packed refs were when it was begun, if it moves a ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed_refs: Option<Digest>,
+    /// Which beginning of the stage what it found was as at; none if that is not known, or it went
+    /// over what somebody else had changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Digest>,
     /// Its paths, in order.
     pub entries: Vec<Entry>,
 }

@@ -6,15 +6,17 @@ use crate::entry::Entry;
 use crate::error::{MergeError, failed};
 use crate::git;
 use crate::journal::{FORMAT, Journal, new_content, old_content, sync_directory};
+use crate::node::Node;
 use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
 use crate::prepare::Preparation;
 use crate::select::{Selection, review_digest};
 use crate::tree::Tree;
 use airlock_core::{Digest, Timestamp};
-use airlock_sandbox::stage::{DiffOptions, Stage, TreePath};
+use airlock_sandbox::stage::{Conflict, ConflictReason, Diff, DiffOptions, Stage, TreePath};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -52,6 +54,13 @@ const SHOWN: u64 = 1 << 20;
 /// Kept while a merge is under way.
 struct Hold {
     _lock: File,
+}
+
+/// What a merge is of.
+struct Origin {
+    stage: Option<String>,
+    undo_of: Option<String>,
+    base: Option<Digest>,
 }
 
 impl Merges {
@@ -113,12 +122,17 @@ impl Merges {
         self.recover_held(moment)?;
         // Nothing runs in the stage while it is read.
         let _claim = stage.claim()?;
-        let diff = stage.diff(&DiffOptions::default())?;
+        let diff = self.diff(stage)?;
         if review_digest(&diff) != reviewed {
             return Err(MergeError::ChangedSinceReview);
         }
         let selected = selection.select(&diff)?;
-        let name = Some(stage.name().as_str().to_owned());
+        let clean = !selection.overwrite || diff.conflicts.is_empty();
+        let from = Origin {
+            stage: Some(stage.name().as_str().to_owned()),
+            undo_of: None,
+            base: clean.then(|| stage.base()),
+        };
         let stage = &*stage;
         let prepared = self.prepared(id, moment, |preparation| {
             for target in &selected.targets {
@@ -134,7 +148,51 @@ impl Merges {
             },
         });
         let left: Vec<EntryResult> = prepared.1.into_iter().chain(conflicts).collect();
-        self.begin(id, name, None, prepared.0, left, now, moment)
+        self.begin(id, from, prepared.0, left, now, moment)
+    }
+
+    /// What `stage` changes. A path that holds again exactly what a merge of this stage found there
+    /// is no conflict, whatever its stamps say: an undo that put it back changed nothing.
+    pub fn diff(&self, stage: &Stage) -> Result<Diff, MergeError> {
+        let mut diff = stage.diff(&DiffOptions::default())?;
+        let put_back = |one: &Conflict| match one.reason {
+            ConflictReason::Changed | ConflictReason::Appeared => true,
+            ConflictReason::Vanished | ConflictReason::ClockWentBack => false,
+        };
+        if !diff.conflicts.iter().any(put_back) {
+            return Ok(diff);
+        }
+        let found = self.found_at(stage.base())?;
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let mut conflicts = Vec::new();
+        for conflict in std::mem::take(&mut diff.conflicts) {
+            let path = conflict.path.as_path();
+            let as_found = match found.get(&conflict.path).filter(|_| put_back(&conflict)) {
+                Some(before) => tree.node(path).map_err(failed("read", path))?.0 == *before,
+                None => false,
+            };
+            if !as_found {
+                conflicts.push(conflict);
+            }
+        }
+        diff.conflicts = conflicts;
+        Ok(diff)
+    }
+
+    /// What merges that went over nobody's changes found at each path, since the stage began at
+    /// `base`. Of several the first counts: a later one may have found what the first one left.
+    fn found_at(&self, base: Digest) -> Result<BTreeMap<TreePath, Node>, MergeError> {
+        let mut journals = Vec::new();
+        for id in self.names("done")? {
+            let journal = Journal::read(&self.done(&id), &id)?;
+            journals.extend(journal.filter(|journal| journal.base == Some(base)));
+        }
+        journals.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        let mut found = BTreeMap::new();
+        for entry in journals.into_iter().flat_map(|journal| journal.entries) {
+            found.entry(entry.path).or_insert(entry.before);
+        }
+        Ok(found)
     }
 
     /// Undoes a merge, or the last one that is not undone. What was changed since stays.
@@ -159,15 +217,20 @@ impl Merges {
         self.recover_held(moment)?;
         let of = self.undoable(of)?;
         let merged = self.merged_entries(&of)?;
-        let from = self.done(&of);
+        let place = self.done(&of);
         let (entries, left) = self.prepared(id, moment, |preparation| {
             for (index, entry) in &merged {
                 moment("prepare");
-                preparation.add_reversed(entry, &old_content(&from, *index))?;
+                preparation.add_reversed(entry, &old_content(&place, *index))?;
             }
             Ok(())
         })?;
-        self.begin(id, None, Some(of), entries, left, now, moment)
+        let from = Origin {
+            stage: None,
+            undo_of: Some(of),
+            base: None,
+        };
+        self.begin(id, from, entries, left, now, moment)
     }
 
     /// The paths that undoing `of` would touch, each with whether it is still as merged.
@@ -351,12 +414,10 @@ impl Merges {
         Ok((preparation.entries, preparation.left))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of a journal, once")]
     fn begin(
         &self,
         id: &str,
-        stage: Option<String>,
-        undo_of: Option<String>,
+        from: Origin,
         entries: Vec<Entry>,
         left: Vec<EntryResult>,
         created: Timestamp,
@@ -366,9 +427,10 @@ impl Merges {
             format: FORMAT,
             id: id.to_owned(),
             root: TreePath::from(self.root.clone()),
-            stage,
+            stage: from.stage,
             created,
-            undo_of,
+            undo_of: from.undo_of,
+            base: from.base,
             packed_refs: git::packed_refs(&self.root).filter(|_| entries.iter().any(git::is_ref)),
             entries,
         };

@@ -126,15 +126,23 @@ fn list(global: &Global, all: bool, output: &mut Output) -> Ending {
 fn line(session: &Value) -> String {
     let calls = session.get("calls").and_then(Value::as_u64).unwrap_or(0);
     format!(
-        "{}  {:<9}  {:<7}  {}  {}",
+        "{}  {:<9}  {:<8}  {}  {}",
         styled(Tone::Heading, text(session, "id")),
         text(session, "state"),
-        text(session, "mode"),
+        mode(session),
         crate::output::count(calls, "call"),
         clean(text(session, "title")),
     )
     .trim_end()
     .to_owned()
+}
+
+/// The mode a session is held to; one that is held to none has one by name only.
+fn mode(session: &Value) -> &str {
+    if session.get("disciplined") == Some(&Value::Bool(false)) {
+        return "not held";
+    }
+    text(session, "mode")
 }
 
 /// Runs `name` on the session `id`.
@@ -200,7 +208,12 @@ fn present(session: &Value, output: &mut Output) {
     for label in [
         "title", "agent", "parent", "state", "mode", "phase", "stage", "created", "updated",
     ] {
-        put(label, text(session, label));
+        let value = if label == "mode" {
+            mode(session)
+        } else {
+            text(session, label)
+        };
+        put(label, value);
     }
     let number = |pointer: &str| session.pointer(pointer).and_then(Value::as_u64);
     for (label, used, most) in [

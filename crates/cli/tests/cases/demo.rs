@@ -3,6 +3,7 @@
 
 use crate::support::World;
 use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,9 @@ fn a_demo_goes_well_wherever_it_may_write_and_leaves_nothing_behind() {
             String::from_utf8_lossy(&ran.stderr)
         );
         assert!(said.contains("That is the road"), "{case}: {said}");
+        // Nothing is reviewed or undone where there is no work.
+        assert!(!said.contains("undoable"), "{case}: {said}");
+        assert!(said.contains("the fork bomb"), "{case}: {said}");
         assert_eq!(
             left(&world, temporary),
             Vec::<std::ffi::OsString>::new(),
@@ -84,7 +88,7 @@ fn until(child: &mut Child, text: &str) {
 
 #[test]
 fn an_interrupted_demo_leaves_nothing_behind() {
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::{Pid, Signal, kill_process_group};
     for (signal, after) in [
         (Signal::INT, "A repository from somewhere"),
         (Signal::INT, "airlock init"),
@@ -93,7 +97,7 @@ fn an_interrupted_demo_leaves_nothing_behind() {
         (Signal::HUP, "What it got"),
     ] {
         let world = World::new();
-        let mut child = demo(&world, "t").spawn().unwrap();
+        let mut child = demo(&world, "t").process_group(0).spawn().unwrap();
         until(&mut child, after);
         assert_eq!(
             left(&world, "t").len(),
@@ -101,7 +105,8 @@ fn an_interrupted_demo_leaves_nothing_behind() {
             "{after}: the demo is somewhere else"
         );
         let begun = Instant::now();
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        // As a terminal does it: whatever the demo runs at that moment is hit, too.
+        kill_process_group(Pid::from_child(&child), signal).unwrap();
         let ran = child.wait_with_output().unwrap();
         assert!(begun.elapsed() < Duration::from_secs(20), "{after}");
         let said = String::from_utf8_lossy(&ran.stderr);
@@ -111,6 +116,12 @@ fn an_interrupted_demo_leaves_nothing_behind() {
             "{after}: {said}"
         );
         assert!(said.contains("nothing is left behind"), "{after}: {said}");
+        let told = String::from_utf8_lossy(&ran.stdout);
+        let untrue = ["without git here", "UNEXPECTED", "That is the road"];
+        assert!(
+            !untrue.iter().any(|text| told.contains(text)),
+            "{after}: {told}"
+        );
         assert_eq!(
             left(&world, "t"),
             Vec::<std::ffi::OsString>::new(),

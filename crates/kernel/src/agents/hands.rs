@@ -170,7 +170,10 @@ impl Hands for KernelHands<'_> {
         } else {
             handed(outcome)
         };
-        if cancel.is_cancelled() && came.status != Status::Ok {
+        // What came to its end before it could be taken back happened; what was taken back on the
+        // way says so itself, with what it had to say until then.
+        let settled = matches!(came.status, Status::Ok | Status::Cancelled);
+        if cancel.is_cancelled() && !settled {
             return taken_back();
         }
         came

@@ -1,8 +1,10 @@
 //! What came of a call, as a model is told it: sanitised by the road, and explained.
 
+use crate::process::Ran;
 use crate::road::{Denied, Done, Outcome, Review};
 use airlock_agent::Handed;
 use airlock_model::Status;
+use airlock_sandbox::lifecycle::Outcome as Ended;
 use airlock_sanitise::Origin;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -48,10 +50,19 @@ fn happened(done: &Done) -> Handed {
         let _ = write!(text, "\nnote: {note}");
     }
     Handed {
-        status: Status::Ok,
+        status: status_of(done.ran.as_deref()),
         text,
         origin: (*done.origin).clone(),
         flags: done.flags.len(),
+    }
+}
+
+/// A command that was taken back while it ran has a result, and is not done for that.
+fn status_of(ran: Option<&Ran>) -> Status {
+    if ran.is_some_and(|ran| ran.outcome == Ended::Cancelled) {
+        Status::Cancelled
+    } else {
+        Status::Ok
     }
 }
 
@@ -118,5 +129,31 @@ mod tests {
             told,
             "{\"lines\":2,\"path\":\"a.rs\"}\ntext:\nfn a() {}\nfn b() {}\n"
         );
+    }
+
+    #[test]
+    fn a_command_that_was_taken_back_while_it_ran_is_not_ok() {
+        let ran = |outcome| Ran {
+            outcome,
+            not_started: None,
+            wall_ms: 1,
+            peak_memory: None,
+            refusals: Vec::new(),
+            stage: None,
+            changes: None,
+            put_back: Vec::new(),
+            report: Value::Null,
+            sandbox: "box".to_owned(),
+        };
+        for (outcome, want) in [
+            (Ended::Cancelled, Status::Cancelled),
+            (Ended::Exited(0), Status::Ok),
+            (Ended::Exited(3), Status::Ok),
+            (Ended::TimedOut, Status::Ok),
+        ] {
+            assert_eq!(status_of(Some(&ran(outcome))), want, "{outcome:?}");
+        }
+        // What a tool calls its own outcome is no word of the sandbox.
+        assert_eq!(status_of(None), Status::Ok);
     }
 }

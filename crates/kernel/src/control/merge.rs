@@ -203,9 +203,9 @@ impl Tool for Apply {
         let store = Arc::clone(&self.0);
         let (_, stage) =
             stage_of(store.workspace(), &asked.stage).map_err(|error| refused(&error))?;
-        let diff = stage
-            .diff(&DiffOptions::default())
-            .map_err(|error| refused(&error.into()))?;
+        let diff = merges(store.workspace())
+            .diff(&stage)
+            .map_err(|error| refused(&error))?;
         if review_digest(&diff) != asked.digest {
             return Err(refused(&MergeError::ChangedSinceReview));
         }

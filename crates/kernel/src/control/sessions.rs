@@ -243,6 +243,7 @@ fn in_short(session: &Session) -> Value {
         "title": session.title,
         "mode": session.mode,
         "phase": session.phase,
+        "disciplined": session.progress.is_some(),
         "stage": session.stage,
         "calls": session.used.total_calls,
         "updated": time(session.updated),

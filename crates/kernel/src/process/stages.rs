@@ -120,8 +120,10 @@ impl StageHold<'_> {
     /// What the stage `name` changes; none if there is no such stage.
     pub fn diff(&self, name: &str) -> Result<Option<Diff>, StageError> {
         let stage = all(self.0)?.find(name)?;
+        // Without what was merged before, only more conflicts are found.
+        let own = |stage: &Stage| self.merges().diff(stage).ok();
         stage
-            .map(|stage| stage.diff(&DiffOptions::default()))
+            .map(|stage| own(&stage).map_or_else(|| stage.diff(&DiffOptions::default()), Ok))
             .transpose()
     }
 

@@ -1,6 +1,6 @@
 //! Some of a stage and not the rest.
 
-use crate::project::{Project, put};
+use crate::project::{Project, mode, put};
 use airlock_merge::{MergeError, Selection};
 use airlock_sandbox::stage::{DiffOptions, TreePath};
 use std::collections::BTreeMap;
@@ -141,4 +141,83 @@ fn what_changed_on_both_sides_is_left_unless_it_is_meant() {
     assert_eq!(text(), "new");
     project.undo("u1", Some("m2")).unwrap();
     assert_eq!(text(), "edited by hand", "and even that can be undone");
+}
+
+/// A stage that changes two files and a mode, of which one file and the mode were merged and undone.
+fn partly_merged_and_undone(overwrite: bool) -> Project {
+    let project = Project::new();
+    for (path, text) in [("a", "one\n"), ("b", "two\n"), ("m", "#!/bin/sh\n")] {
+        project.write(path, text);
+    }
+    let staged = project.staged();
+    put(&staged.join("a"), "1\n");
+    put(&staged.join("b"), "2\n");
+    mode(&staged.join("m"), 0o755);
+    if overwrite {
+        project.write("a", "somebody's\n");
+    }
+    let some = Selection {
+        paths: Some(["a", "m"].map(|path| Path::new(path).into()).to_vec()),
+        overwrite,
+        ..Selection::default()
+    };
+    assert!(project.merge("m1", &some).unwrap().is_complete());
+    assert!(project.undo("u1", None).unwrap().is_complete());
+    project
+}
+
+fn left(outcome: &airlock_merge::MergeOutcome) -> Vec<String> {
+    let path = |one: &airlock_merge::EntryResult| one.path.as_path().display().to_string();
+    outcome.left().map(path).collect()
+}
+
+#[test]
+fn what_an_undo_put_back_as_it_was_is_no_conflict() {
+    let project = partly_merged_and_undone(false);
+    let diff = project.merges().diff(&project.stage()).unwrap();
+    assert_eq!(diff.conflicts, []);
+    let merged = project.merge("m2", &Selection::default()).unwrap();
+    assert!(merged.is_complete(), "{merged:?}");
+    assert_eq!(
+        project.snapshot(),
+        crate::project::snapshot(&project.staged())
+    );
+}
+
+#[test]
+fn what_somebody_changed_after_the_undo_is_a_conflict() {
+    for change in [
+        |project: &Project| project.write("a", "somebody's\n"),
+        |project: &Project| mode(&project.root.join("a"), 0o600),
+    ] {
+        let project = partly_merged_and_undone(false);
+        change(&project);
+        let before = project.snapshot();
+        let merged = project.merge("m2", &Selection::default()).unwrap();
+        assert_eq!(left(&merged), ["a"]);
+        let a = project.root.join("a");
+        assert_eq!(project.snapshot().get(&a), before.get(&a));
+    }
+}
+
+#[test]
+fn what_was_merged_over_is_a_conflict_again_once_that_is_undone() {
+    let project = partly_merged_and_undone(true);
+    let merged = project.merge("m2", &Selection::default()).unwrap();
+    assert!(left(&merged).contains(&"a".to_owned()), "{merged:?}");
+    let text = std::fs::read_to_string(project.root.join("a")).unwrap();
+    assert_eq!(text, "somebody's\n");
+}
+
+#[test]
+fn merges_of_an_earlier_stage_of_the_same_name_excuse_nothing() {
+    let project = partly_merged_and_undone(false);
+    let stages = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
+    stages.drop_stage("default").unwrap();
+    project.write("a", "between\n");
+    put(&project.staged().join("a"), "1\n");
+    // What the earlier merge found, but not what this stage began with.
+    project.write("a", "one\n");
+    let merged = project.merge("m2", &Selection::default()).unwrap();
+    assert_eq!(left(&merged), ["a"]);
 }

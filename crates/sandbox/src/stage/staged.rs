@@ -7,7 +7,7 @@ use super::name::StageName;
 use super::record::{Marks, Record, StageKind, take_marker_at_once};
 use super::remove::is_empty;
 use crate::launch::{Layers, LayersKind};
-use airlock_core::Timestamp;
+use airlock_core::{Digest, Timestamp};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -88,6 +88,19 @@ impl Stage {
             work: self.place.join(WORK),
             without: self.record.without.clone(),
         }
+    }
+
+    /// Names the moment it began, or last began anew: another digest, another beginning.
+    pub fn base(&self) -> Digest {
+        let Record { created, base, .. } = &self.record;
+        let told = format!(
+            "{}\n{}\n{}.{}",
+            self.name.as_str(),
+            created.as_micros(),
+            base.stamp.seconds,
+            base.stamp.nanoseconds
+        );
+        Digest::of(told.as_bytes())
     }
 
     /// Takes the stage for one sandbox.

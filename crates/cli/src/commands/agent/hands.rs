@@ -97,7 +97,9 @@ impl Hands for RoadHands {
             Ok(outcome) => handed(outcome),
             Err(what) => told::unanswered(&what),
         };
-        if cancel.is_cancelled() && came.status != Status::Ok {
+        // A command that was taken back on the way says so itself, and whose words it has.
+        let settled = matches!(came.status, Status::Ok | Status::Cancelled);
+        if cancel.is_cancelled() && !settled {
             return Handed {
                 status: Status::Cancelled,
                 origin: Origin::Tool("airlock".to_owned()),

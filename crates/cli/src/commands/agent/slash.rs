@@ -263,13 +263,9 @@ fn pin(session: &mut Session, text: &str, output: &mut Output) -> Result<(), Fai
 
 fn model(session: &mut Session, name: &str, output: &mut Output) -> Result<(), Failure> {
     if name.is_empty() {
-        for known in models::names(&session.config)? {
-            let mark = if known == session.chosen.model.name() {
-                "*"
-            } else {
-                " "
-            };
-            output.note(format!("{mark} {}", sanitise_line(&known, 60)));
+        let asked = session.chosen.model.name().to_owned();
+        for line in listed(models::names(&session.config)?, &asked) {
+            output.note(line);
         }
         return Ok(());
     }
@@ -283,10 +279,38 @@ fn model(session: &mut Session, name: &str, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
+/// The models there are, and the one that is asked: a script is in no list.
+fn listed(mut known: Vec<String>, asked: &str) -> Vec<String> {
+    if !known.iter().any(|name| name == asked) {
+        known.insert(0, asked.to_owned());
+    }
+    let line = |name: &String| {
+        let mark = if name == asked { "*" } else { " " };
+        format!("{mark} {}", sanitise_line(name, 60))
+    };
+    known.iter().map(line).collect()
+}
+
 fn help(output: &mut Output) {
     for (name, about) in COMMANDS {
         let name = styled(Tone::Label, &format!("{name:<9}"));
         output.note(format!("  {name} {about}"));
     }
     output.note("  Ctrl-C takes back what is under way; twice leaves");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_that_is_asked_is_listed_wherever_it_comes_from() {
+        let known = || vec!["large".to_owned(), "small".to_owned()];
+        assert_eq!(listed(known(), "small"), ["  large", "* small"]);
+        assert_eq!(
+            listed(known(), "script"),
+            ["* script", "  large", "  small"]
+        );
+        assert_eq!(listed(Vec::new(), "script"), ["* script"]);
+    }
 }

@@ -92,6 +92,10 @@ pub(super) fn phase(state: &Value) -> String {
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     };
+    // Such a session has a mode by name only.
+    if state.get("disciplined") == Some(&Value::Bool(false)) {
+        return "not held to phases".to_owned();
+    }
     let mut line = text("mode");
     // `session.show` calls it phase; its state says whether the session is active.
     let phase = if state.get("phase").is_some() {
@@ -123,5 +127,7 @@ mod tests {
         );
         let without = json!({ "mode": "strict", "state": "active", "phase": "idle" });
         assert_eq!(phase(&without), "strict mode, idle");
+        let free = json!({ "mode": "strict", "phase": "idle", "disciplined": false });
+        assert_eq!(phase(&free), "not held to phases");
     }
 }

@@ -37,10 +37,13 @@ pub(super) fn watch(directory: &Path) -> Result<Watch, Failure> {
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
     let directory = directory.to_owned();
     let called = Arc::new(AtomicBool::new(false));
-    let own = Arc::clone(&called);
+    // Noted by the handler itself: a program that the same Ctrl-C ended is not told of before.
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&called))
+            .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    }
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            own.store(true, Ordering::SeqCst);
             leave(&directory, signal);
         }
     });

@@ -14,7 +14,7 @@ mod scene;
 mod tampering;
 
 use crate::failure::{Ending, Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::Output;
 use crate::place::Place;
 use airlock_audit::ExportFormat;
 use airlock_core::SessionId;
@@ -100,11 +100,11 @@ impl Room {
 pub(super) fn run(output: &mut Output) -> Ending {
     let room = Room::make()?;
     let watch = interrupt::watch(room.directory.path())?;
-    let mut scene = Scene::new(output);
+    let mut scene = Scene::new(output, &watch);
     let told = tell(&mut scene, &room);
     watch.give_way();
     let surprises = scene.surprises();
-    told?;
+    let whole = told?;
     if surprises > 0 {
         return Err(Failure::new(
             Kind::Failed,
@@ -112,20 +112,39 @@ pub(super) fn run(output: &mut Output) -> Ending {
         )
         .fix("please report this with the text above"));
     }
-    if output.is_json() {
-        output.json(&json!({ "surprises": surprises }));
+    if !scene.is_json() {
+        let next = "Next, in a project of yours:  airlock init && airlock exec -- make test";
+        scene.close(whole.closing(), next);
         return Ok(0);
     }
-    output.say("");
-    output.say(styled(
-        Tone::Good,
-        "That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven.",
-    ));
-    output.say("Next, in a project of yours:  airlock init && airlock exec -- make test");
+    output.json(&json!({ "surprises": surprises }));
     Ok(0)
 }
 
-fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
+/// How much of the story could be told here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Whole,
+    /// Without the agent's work, and so without review, merge and undo.
+    WithoutWork,
+    /// Without any program.
+    WithoutPrograms,
+}
+
+impl Told {
+    /// What was shown, and nothing else.
+    const fn closing(self) -> &'static str {
+        match self {
+            Self::Whole => {
+                "That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven."
+            }
+            Self::WithoutWork => "That is the road: decided, sandboxed, recorded, proven.",
+            Self::WithoutPrograms => "That is the road: decided, recorded, proven.",
+        }
+    }
+}
+
+fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<Told, Failure> {
     scene.title("A repository from somewhere, with a policy of its own inside");
     repository::begin(scene, &room.workspace());
     untrusted(scene, room)?;
@@ -133,7 +152,7 @@ fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
     policy(scene, &kernel)?;
     let session = session(&kernel)?;
     if !can_confine(scene, &kernel) {
-        return finish(scene, kernel, room);
+        return finish(scene, kernel, room).map(|()| Told::WithoutPrograms);
     }
     let works = room.has_cargo() && cargo_runs(&kernel);
     work(scene, &kernel, room, (&session, works))?;
@@ -143,7 +162,12 @@ fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<(), Failure> {
         scene.title("There is no cargo here that runs in a sandbox");
         scene.say("so the agent's real work, its review, merge and undo are left out");
     }
-    finish(scene, kernel, room)
+    finish(scene, kernel, room)?;
+    Ok(if works {
+        Told::Whole
+    } else {
+        Told::WithoutWork
+    })
 }
 
 fn failed(error: &io::Error) -> Failure {

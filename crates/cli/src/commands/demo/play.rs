@@ -16,6 +16,8 @@ const SCRIPT: &str = include_str!("script.yaml");
 const WORK: &str = "    # From here on there has to be cargo.\n";
 const INSTEAD: &str =
     "    text: None of that worked, and without cargo there is no work to do here.\n";
+/// The script that starts more and more of itself.
+const BOMB: &str = "tools/bomb.sh";
 /// How much of a result is shown.
 const LINES: usize = 4;
 
@@ -78,6 +80,25 @@ pub(super) fn play(
     Ok(tally)
 }
 
+/// What held the fork bomb, by how it ended.
+fn held(text: &str) -> Option<&'static str> {
+    let fields: serde_json::Value =
+        serde_json::from_str(text.lines().next().unwrap_or_default()).ok()?;
+    let limit = fields.get("limit").and_then(serde_json::Value::as_str);
+    // What the kernel says to whoever may start no more.
+    let refused = text.contains("Resource temporarily unavailable");
+    match (limit, refused) {
+        (Some("pids"), _) => Some("the limit of processes ended the fork bomb"),
+        (Some("duration"), true) => {
+            Some("the limit of processes held the fork bomb, until that of its time ended it")
+        }
+        (Some("memory"), _) => Some("the limit of memory ended the fork bomb"),
+        (_, true) => Some("the limit of processes held the fork bomb"),
+        (Some("duration"), false) => Some("the limit of its time ended the fork bomb"),
+        (Some(_) | None, false) => None,
+    }
+}
+
 /// Where the steps are shown.
 struct Stage<'s, 'o> {
     scene: &'s mut Scene<'o>,
@@ -111,6 +132,11 @@ impl Stage<'_, '_> {
                 self.tally.denied += usize::from(*status == Status::Denied);
                 self.scene.call(&what, *status, *milliseconds);
                 self.scene.result_text(*status, text, LINES);
+                if what.contains(BOMB) {
+                    let held = held(text);
+                    let told = held.unwrap_or("nothing held the fork bomb");
+                    self.scene.holds(held.is_some(), told);
+                }
             }
             Step::Flagged { origin, places } => {
                 self.tally.flagged += places;
@@ -125,6 +151,43 @@ impl Stage<'_, '_> {
         let text = std::mem::take(&mut self.text);
         if !text.trim().is_empty() {
             self.scene.agent(text.trim());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_held_the_bomb_is_read_from_how_it_ended() {
+        let refused = "bomb.sh: fork: retry: Resource temporarily unavailable";
+        for (fields, said, want) in [
+            (r#"{"limit":"pids"}"#, "", Some("limit of processes ended")),
+            (
+                r#"{"limit":"duration"}"#,
+                refused,
+                Some("limit of processes held"),
+            ),
+            (
+                r#"{"limit":"duration"}"#,
+                "",
+                Some("limit of its time ended"),
+            ),
+            (
+                r#"{"limit":"memory"}"#,
+                refused,
+                Some("limit of memory ended"),
+            ),
+            (r#"{"exit":254}"#, refused, Some("limit of processes held")),
+            (r#"{"exit":0}"#, "", None),
+            ("it was denied", "", None),
+        ] {
+            let told = held(&format!("{fields}\nstderr:\n{said}\n"));
+            match want {
+                Some(want) => assert!(told.unwrap().contains(want), "{fields}: {told:?}"),
+                None => assert_eq!(told, None, "{fields}"),
+            }
         }
     }
 }

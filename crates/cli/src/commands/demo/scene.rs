@@ -1,6 +1,8 @@
 //! Tells the demo's story, and counts what does not go as it should.
 
 use super::super::agent::shown;
+use super::super::doctor::wrapped;
+use super::interrupt::Watch;
 use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::{Kernel, sanitise_line};
@@ -9,46 +11,91 @@ use serde_json::{Map, Value};
 
 /// What of a result's fields tells the story.
 const TELLING: &[&str] = &["state", "may_write", "outcome", "exit", "limit"];
-/// The width of the story where nobody says.
+/// The width of the story where nobody says, and the least that is of use.
 const WIDTH: usize = 100;
+const LEAST: usize = 40;
 
 pub(super) struct Scene<'o> {
     output: &'o mut Output,
+    watch: &'o Watch,
+    /// Columns of the terminal; none where there is no terminal, and lines stay as they are.
+    columns: Option<usize>,
     surprises: usize,
 }
 
 impl<'o> Scene<'o> {
-    pub(super) fn new(output: &'o mut Output) -> Self {
+    pub(super) fn new(output: &'o mut Output, watch: &'o Watch) -> Self {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let columns = size.map(|size| usize::from(size.ws_col));
         Self {
             output,
+            watch,
+            columns: columns
+                .filter(|columns| *columns > 0)
+                .map(|columns| columns.max(LEAST)),
             surprises: 0,
         }
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.output.is_json()
     }
 
     pub(super) fn surprises(&self) -> usize {
         self.surprises
     }
 
+    /// The width of what is cut to it.
+    fn width(&self) -> usize {
+        self.columns.map_or(WIDTH, |columns| columns.min(WIDTH))
+    }
+
+    /// One line. Whoever wanted an end is told nothing more: what goes wrong now does so because
+    /// of that, and would be explained by something else.
+    fn put(&mut self, line: impl AsRef<str>) {
+        self.watch.give_way();
+        self.output.say(line);
+    }
+
+    /// `text` after a `mark` of so many columns, in as many lines as it takes.
+    fn told(&mut self, (mark, indent): (&str, usize), text: &str, tone: Option<Tone>) {
+        for (at, line) in broken(text, self.columns, indent).iter().enumerate() {
+            let line = tone.map_or_else(|| line.clone(), |tone| styled(tone, line));
+            if at == 0 {
+                self.put(format!("{mark}{line}"));
+            } else {
+                self.put(format!("{:indent$}{line}", ""));
+            }
+        }
+    }
+
     pub(super) fn title(&mut self, text: &str) {
-        let line = styled(Tone::Heading, &format!("== {text}"));
-        self.output.say(format!("\n{line}"));
+        self.put("");
+        self.told(("", 0), &format!("== {text}"), Some(Tone::Heading));
     }
 
     pub(super) fn say(&mut self, text: &str) {
-        self.output.say(styled(Tone::Faint, &format!("   {text}")));
+        self.told(("   ", 3), text, Some(Tone::Faint));
+    }
+
+    /// The last words.
+    pub(super) fn close(&mut self, text: &str, next: &str) {
+        self.put("");
+        self.told(("", 0), text, Some(Tone::Good));
+        self.told(("", 0), next, None);
     }
 
     /// What the agent says.
     pub(super) fn agent(&mut self, text: &str) {
         let who = styled(Tone::Label, "agent>");
-        self.output
-            .say(format!("\n {who} {}", sanitise_line(text, 300)));
+        self.put("");
+        self.told((&format!(" {who} "), 8), &sanitise_line(text, 300), None);
     }
 
     /// A call of the agent's that ended.
     pub(super) fn call(&mut self, what: &str, status: Status, milliseconds: u64) {
-        let line = shown::ended(what, status, milliseconds, WIDTH);
-        self.output.say(format!(" {line}"));
+        let line = shown::ended(what, status, milliseconds, self.width() - 1);
+        self.put(format!(" {line}"));
     }
 
     /// What came of it, as the agent is told: its beginning.
@@ -59,12 +106,13 @@ impl<'o> Scene<'o> {
             Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
         };
         for line in told.iter().take(lines) {
-            let line = sanitise_line(line, WIDTH);
+            let room = self.columns.map_or(WIDTH, |columns| columns - 12);
+            let line = sanitise_line(line, room.min(WIDTH));
             let line = match (status, line.split_once(": ")) {
                 (Status::Ok, _) | (_, None) => styled(Tone::Faint, &line),
                 (_, Some((label, rest))) => format!("{}: {rest}", styled(Tone::Label, label)),
             };
-            self.output.say(format!("            {line}"));
+            self.put(format!("            {line}"));
         }
     }
 
@@ -74,24 +122,24 @@ impl<'o> Scene<'o> {
         let what = format!(
             "text from {origin} reads like an instruction; the agent gets it marked as data"
         );
-        self.output.say(format!("   {mark}: {what}"));
+        self.told((&format!("   {mark}: "), 12), &what, None);
     }
 
     /// Something the story rests on: shown, and counted where it does not hold.
     pub(super) fn holds(&mut self, good: bool, text: &str) {
         self.surprises += usize::from(!good);
-        let mark = if good {
-            styled(Tone::Good, "ok")
+        let (mark, indent) = if good {
+            (styled(Tone::Good, "ok"), 7)
         } else {
-            styled(Tone::Bad, "UNEXPECTED")
+            (styled(Tone::Bad, "UNEXPECTED"), 15)
         };
-        self.output.say(format!("   {mark}: {text}"));
+        self.told((&format!("   {mark}: "), indent), text, None);
     }
 
     /// A part of a text, as it is.
     pub(super) fn lines(&mut self, text: &str) {
         for line in text.lines() {
-            self.output.say(format!("   {line}"));
+            self.put(format!("   {line}"));
         }
     }
 
@@ -113,6 +161,16 @@ impl<'o> Scene<'o> {
         );
         self.lines(&text);
         Ok(())
+    }
+}
+
+/// `text` in the lines that `columns` leave room for after an indent.
+fn broken(text: &str, columns: Option<usize>, indent: usize) -> Vec<String> {
+    match columns {
+        Some(columns) if text.chars().count() + indent > columns => {
+            wrapped(text, columns.saturating_sub(indent))
+        }
+        Some(_) | None => vec![text.to_owned()],
     }
 }
 
@@ -142,4 +200,25 @@ fn body(text: &str) -> impl Iterator<Item = String> {
             !line.trim().is_empty() && !mark && !labels.contains(line)
         })
         .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_to_the_terminal_and_only_there() {
+        let text = "its report got nowhere: nothing reached the port it was meant for";
+        assert_eq!(broken(text, None, 7), [text]);
+        assert_eq!(broken(text, Some(100), 7), [text]);
+        for columns in [40, 60] {
+            let lines = broken(text, Some(columns), 7);
+            assert!(lines.len() > 1, "{lines:?}");
+            assert!(
+                lines.iter().all(|line| line.len() + 7 <= columns),
+                "{lines:?}"
+            );
+            assert_eq!(lines.join(" "), text);
+        }
+    }
 }

@@ -28,7 +28,7 @@ pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{
     Approval, Approved, Clock, Contents, DependencyError, FilesError, Hosts, LaunchError, Listed,
     ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected, Review, Settings, Source,
-    THIRD_PARTY, Watch, remove_plugin_directory,
+    THIRD_PARTY, Watch, manifest_text, remove_plugin_directory,
 };
 pub use manifest::{
     API_VERSION, Execution, Kind, LifecycleSettings, MANIFEST, Manifest, Protocol, SandboxAsk,

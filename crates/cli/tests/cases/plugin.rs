@@ -111,6 +111,56 @@ fn every_problem_of_a_manifest_is_shown_with_its_line() {
     world.compare("plugin_check");
 }
 
+#[test]
+fn what_has_no_end_for_a_manifest_is_refused_and_not_read() {
+    let world = World::new();
+    for name in ["pipe", "zero", "long"] {
+        std::fs::create_dir(world.workspace().join(name)).unwrap();
+    }
+    let manifest = |name: &str| world.workspace().join(name).join("plugin.yaml");
+    let pipe = manifest("pipe");
+    let made = run(&world, "mkfifo", &[pipe.to_str().unwrap()], "");
+    assert_eq!(made.code, Some(0), "{made:?}");
+    std::os::unix::fs::symlink("/dev/zero", manifest("zero")).unwrap();
+    let long = std::fs::File::create(manifest("long")).unwrap();
+    // Read whole it would not fit the memory of anything.
+    long.set_len(1 << 40).unwrap();
+    let odd = "it is a link, or no regular file";
+    for (path, why) in [
+        ("pipe", odd),
+        ("pipe/plugin.yaml", odd),
+        ("zero", odd),
+        ("zero/plugin.yaml", odd),
+        ("/dev/zero", odd),
+        ("long", "long/plugin.yaml"),
+    ] {
+        for command in ["check", "install"] {
+            // `timeout` ends what would wait for ever: the test fails then, and does not hang.
+            let airlock = env!("CARGO_BIN_EXE_airlock");
+            let words = ["60", airlock, "plugin", command, path];
+            let ran = run(&world, "timeout", &words, "");
+            assert_eq!(ran.code, Some(1), "{command} {path}: {ran:?}");
+            assert!(ran.stderr.contains(why), "{command} {path}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn what_to_do_next_names_the_directory_that_was_chosen() {
+    let world = World::new();
+    for (directory, place) in [("away", "away/aa"), ("a b's", "'a b'\\''s/aa'")] {
+        let ran = made(
+            &world,
+            &["aa", "--lang", "python", "--directory", directory],
+        );
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        let next = format!("next: airlock plugin install {place} --trust process");
+        assert!(said.contains(&next), "{said}");
+    }
+    let listed = run(&world, "sh", &["-c", "ls 'a b'\\''s/aa'"], "");
+    assert!(listed.stdout.contains("plugin.yaml"), "{listed:?}");
+}
+
 const POLICY: &str = "\
 version: 1
 rules:
@@ -149,6 +199,15 @@ fn a_new_plugin_is_installed_called_switched_off_and_removed() {
     assert!(counted.stdout.contains('3'), "{counted:?}");
     let wrong = called("txt=one");
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
+
+    let tagged = |tag: &str| world.quiet(&["plugin", "list", "--tag", tag]);
+    assert!(tagged("third_party").stdout.contains("word-count"));
+    let none = tagged("nope");
+    assert!(
+        none.stderr.contains("no plugin has the tag `nope`"),
+        "{none:?}"
+    );
+    assert!(!none.stderr.contains("there is no plugin"), "{none:?}");
 
     let shown = world
         .quiet(&["plugin", "show", "word-count", "--json"])

@@ -2,7 +2,7 @@
 
 use crate::made::{Host, POLICY, call, data, governed, install, person, program};
 use crate::support::{World, answering};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 
 const MANIFEST: &str = "name: of-mcp\nversion: 1.0.0\ntype: tool\nexecution: { tier: process, protocol: mcp, entry: bin/run }\n";
@@ -10,9 +10,10 @@ const MANIFEST: &str = "name: of-mcp\nversion: 1.0.0\ntype: tool\nexecution: { t
 /// Exchanges something in the first directory by what is in the second.
 type Swap = fn(&std::path::Path, &std::path::Path);
 
+/// How reloading it ends: the code of the command, and what it says.
 fn reload(world: &World) -> (Option<i32>, String) {
-    let ran = world.quiet(&["plugin", "reload", "of-mcp"]);
-    (ran.code, ran.stderr)
+    let ran = world.quiet(&["plugin", "reload", "of-mcp", "--json"]);
+    (ran.code, format!("{}{}", ran.stdout, ran.stderr))
 }
 
 #[test]
@@ -27,35 +28,41 @@ fn what_is_exchanged_after_the_approval_does_not_run() {
     std::fs::write(evil.join("plugin.yaml"), MANIFEST).unwrap();
     program(&evil, &script);
     let kept = world.path("away/kept");
-    let swaps: [(&str, Swap); 6] = [
-        ("the entry", |place, evil| {
+    let swaps: [(&str, &str, Swap); 6] = [
+        ("the entry", "plugin_changed", |place, evil| {
             std::fs::copy(evil.join("bin/run"), place.join("bin/run")).unwrap();
         }),
-        ("the entry, by a link", |place, evil| {
+        ("the entry, by a link", "plugin_files", |place, evil| {
             std::fs::remove_file(place.join("bin/run")).unwrap();
             symlink(evil.join("bin/run"), place.join("bin/run")).unwrap();
         }),
-        ("its directory, by a link", |place, evil| {
+        ("its directory, by a link", "plugin_files", |place, evil| {
             std::fs::remove_dir_all(place.join("bin")).unwrap();
             symlink(evil.join("bin"), place.join("bin")).unwrap();
         }),
-        ("the whole plugin, by a link", |place, evil| {
-            std::fs::remove_dir_all(place).unwrap();
-            symlink(evil, place).unwrap();
-        }),
-        ("a file beside the entry", |place, _| {
+        (
+            "the whole plugin, by a link",
+            "plugin_rejected",
+            |place, evil| {
+                std::fs::remove_dir_all(place).unwrap();
+                symlink(evil, place).unwrap();
+            },
+        ),
+        ("a file beside the entry", "plugin_changed", |place, _| {
             std::fs::write(place.join("bin/json.py"), "import os; os._exit(9)\n").unwrap();
         }),
-        ("the manifest", |place, _| {
+        ("the manifest", "plugin_changed", |place, _| {
             let wider = format!("{MANIFEST}capabilities: [\"*\"]\n");
             std::fs::write(place.join("plugin.yaml"), wider).unwrap();
         }),
     ];
     copy(&installed, &kept);
-    for (case, swap) in swaps {
+    for (case, why, swap) in swaps {
         swap(&installed, &evil);
         let (code, told) = reload(&world);
         assert_ne!(code, Some(0), "{case}: {told}");
+        let told: Value = serde_json::from_str(told.trim()).unwrap();
+        assert_eq!(told["error"]["code"], why, "{case}: {told}");
         assert!(!mark.exists(), "{case}");
         if std::fs::symlink_metadata(&installed).unwrap().is_symlink() {
             std::fs::remove_file(&installed).unwrap();

@@ -41,6 +41,14 @@ fn what_is_switched_installed_or_removed_elsewhere_holds_in_the_kernel_that_runs
     assert_eq!(off.code, Some(0), "{off:?}");
     let refused = outcome(&mut client, "of-mcp.hit", &hit);
     assert_eq!(refused["failed"]["code"], "unknown_tool", "{refused}");
+    assert_eq!(
+        refused["failed"]["what"],
+        "`of-mcp.hit` cannot be called: the plugin `of-mcp` is disabled"
+    );
+    assert_eq!(
+        refused["failed"]["fix"],
+        "switch it on: `airlock plugin enable of-mcp`"
+    );
     within(20, "it runs on though it is switched off", || {
         state_of(&served, "of-mcp") != "running"
     });
@@ -68,6 +76,82 @@ fn what_is_switched_installed_or_removed_elsewhere_holds_in_the_kernel_that_runs
         state_of(&served, "of-mcp").is_null()
     });
     assert!(!data(&world, "of-mcp").exists());
+}
+
+#[test]
+fn the_limits_that_are_shown_are_those_that_hold() {
+    let world = governed(POLICY);
+    Host::Wasm.install(&world, "");
+    let served = world.serve();
+    let limits = || {
+        let shown = world.quiet(&["plugin", "show", "of-wasm"]).stdout;
+        let found = shown.lines().find(|line| line.contains("limits"));
+        found.unwrap_or_else(|| panic!("{shown}")).trim().to_owned()
+    };
+    let asked = limits();
+    assert!(asked.starts_with("asks limits"), "{asked}");
+    assert!(asked.contains("\"instances\":16"), "{asked}");
+    let hit = json!({ "id": "1" });
+    call(&mut served.client("agent"), Host::Wasm, "hit", &hit);
+    // One memory of the size it asks for is all that fits.
+    let held = limits();
+    assert!(held.starts_with("limits"), "{held}");
+    assert!(held.contains("\"instances\":1,"), "{held}");
+}
+
+#[test]
+fn a_tool_that_is_not_offered_says_why_and_what_to_do() {
+    let world = governed(POLICY);
+    let directory = Host::Mcp.write(&world, "");
+    program(&directory, "#!/bin/sh\necho 'no licence' >&2; exit 3\n");
+    install(&world, &directory);
+    let served = world.serve();
+    let told = |front: &str| {
+        let refused = outcome(
+            &mut served.client(front),
+            "of-mcp.hit",
+            &json!({ "id": "1" }),
+        );
+        assert_eq!(refused["failed"]["code"], "unknown_tool", "{refused}");
+        (
+            refused["failed"]["what"].as_str().unwrap().to_owned(),
+            refused["failed"]["fix"].as_str().unwrap().to_owned(),
+        )
+    };
+    let (what, fix) = told("agent");
+    assert!(what.contains("has not run yet"), "{what}");
+    assert!(fix.contains("airlock plugin reload of-mcp"), "{fix}");
+    let asked = json!({ "name": "of-mcp" });
+    let reloaded = outcome(&mut served.client("cli"), "plugin.reload", &asked);
+    assert!(reloaded["failed"].is_object(), "{reloaded}");
+    let (what, fix) = told("agent");
+    assert!(what.contains("the plugin `of-mcp` failed: "), "{what}");
+    assert!(what.contains("exited with code 3"), "{what}");
+    assert!(fix.contains("airlock plugin reload of-mcp"), "{fix}");
+
+    // One that runs, then describes its tool otherwise than when it was approved.
+    let directory = Host::Mcp.write(&world, "");
+    install(&world, &directory);
+    call(
+        &mut served.client("agent"),
+        Host::Mcp,
+        "hit",
+        &json!({ "id": "1" }),
+    );
+    let entry = directory.join("bin/run");
+    let script = std::fs::read_to_string(&entry).unwrap();
+    let other = script.replace("\"description\": name,", "\"description\": name + \"!\",");
+    assert_ne!(script, other);
+    std::fs::write(&entry, other).unwrap();
+    install(&world, &directory);
+    let (what, fix) = told("agent");
+    assert!(what.contains("withheld until it is reviewed"), "{what}");
+    assert!(fix.contains("airlock plugin show of-mcp"), "{fix}");
+    // A name that nothing has is no more than that.
+    let refused = outcome(&mut served.client("agent"), "of-mcp.no", &json!({}));
+    assert_eq!(refused["failed"]["what"], "unknown tool `of-mcp.no`");
+    let refused = outcome(&mut served.client("agent"), "of-none.hit", &json!({}));
+    assert_eq!(refused["failed"]["what"], "unknown tool `of-none.hit`");
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //!
 //! Invariant: what is offered of a plugin's tools is what was approved of them, word for word.
 
+mod absent;
 mod control;
 mod desk;
 mod line;
@@ -30,7 +31,7 @@ use crate::policy_store::{PolicyInForce, PolicyStore};
 #[cfg(target_os = "linux")]
 use crate::process::{Ladder, Rung};
 use crate::process::{Machine, Sandboxes};
-use crate::tools::{Further, Registry, Tool};
+use crate::tools::{Absent, Further, Registry, Tool};
 use airlock_core::{PluginName, SandboxId, TagName};
 #[cfg(target_os = "linux")]
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
@@ -273,14 +274,19 @@ impl Plugins {
 
     /// Whether what is `listed` may be used as things are.
     fn is_open(&self, listed: &Listed) -> bool {
-        let answered_for = match listed.origin {
-            Origin::User => listed.approved.is_some(),
-            Origin::Workspace => self.desk.is_approved(&listed.path),
-        };
+        let answered_for = self.is_answered_for(listed);
         if !answered_for && listed.state == State::Running {
             self.dismiss(listed);
         }
         answered_for && !listed.disabled && listed.manifest.kind == Kind::Tool
+    }
+
+    /// Whether somebody approved what is `listed`, and still does.
+    fn is_answered_for(&self, listed: &Listed) -> bool {
+        match listed.origin {
+            Origin::User => listed.approved.is_some(),
+            Origin::Workspace => self.desk.is_approved(&listed.path),
+        }
     }
 
     /// Ends a plugin that nobody answers for any more. Whoever noticed does not wait for it.
@@ -350,6 +356,14 @@ impl Further for Tools {
         let offered = self.0.desk.table().offered(&self.0.key(&listed));
         let tool = offered.into_iter().find(|offered| offered.name == tool)?;
         Some(self.0.tool(&listed, tool))
+    }
+
+    fn absent(&self, name: &str) -> Option<Absent> {
+        let (plugin, tool) = name.split_once('.')?;
+        if names::is_reserved(plugin) || !self.0.may_have_some() {
+            return None;
+        }
+        absent::why(&self.0, plugin, tool)
     }
 
     fn list(&self) -> Vec<Arc<dyn Tool>> {

@@ -3,7 +3,7 @@
 use crate::process::{ProcessFailure, Ran};
 use crate::sanitise::{Flag, Origin};
 use crate::sessions::SessionProblem;
-use crate::tools::{InvalidArguments, ToolFailure};
+use crate::tools::{Absent, InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
 use airlock_policy::approval::ApprovalRequest;
 use airlock_policy::{Decision, Explanation};
@@ -123,6 +123,14 @@ pub(crate) enum Invalid {
         /// The nearest tool that exists.
         suggestion: Option<&'static str>,
     },
+    /// There is one, which cannot be called as things are.
+    #[error("`{name}` cannot be called: {}", .absent.why)]
+    Absent {
+        /// The name asked for, shortened.
+        name: String,
+        /// Why, and how to change that.
+        absent: Absent,
+    },
     /// The arguments do not fit.
     #[error("invalid arguments for `{tool}`: {source}")]
     Arguments {
@@ -157,7 +165,8 @@ pub(crate) enum Invalid {
 impl Invalid {
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::UnknownTool { .. } => "unknown_tool",
+            // Whoever calls it does the same about both.
+            Self::UnknownTool { .. } | Self::Absent { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
             Self::NeedsPerson { .. } => "needs_person",
             Self::NotTheAgents { .. } => "tool_not_given",
@@ -169,6 +178,7 @@ impl Invalid {
     pub(crate) fn retryable(&self) -> bool {
         match self {
             Self::UnknownTool { .. }
+            | Self::Absent { .. }
             | Self::Arguments { .. }
             | Self::NeedsPerson { .. }
             | Self::NotTheAgents { .. } => false,
@@ -186,6 +196,7 @@ impl Invalid {
             Self::UnknownTool {
                 suggestion: None, ..
             } => "`airlock tool list` shows what there is".to_owned(),
+            Self::Absent { absent, .. } => absent.fix.clone(),
             Self::NeedsPerson { .. } => {
                 "answer in a terminal with `airlock approvals approve` or `deny`".to_owned()
             }

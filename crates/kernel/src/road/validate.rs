@@ -6,8 +6,11 @@ use super::turns::{Access, Touches, Turn};
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::process::{Job, Machine, view};
-use crate::tools::{InvalidArguments, Prepared, ToolSpec};
+use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, RequestPath, Syscall};
+
+/// As much of a name as is repeated to whoever asked for it.
+const NAME_CHARS: usize = 60;
 
 /// A call that is well formed, with everything it will read already open.
 pub(super) struct Valid {
@@ -32,13 +35,18 @@ impl Kernel {
         stage: &str,
     ) -> Result<Valid, Invalid> {
         let unknown = |suggestion| Invalid::UnknownTool {
-            name: call.name.chars().take(60).collect(),
+            name: call.name.chars().take(NAME_CHARS).collect(),
             suggestion,
         };
-        let tool = self
-            .registry()
-            .get(&call.name)
-            .map_err(|error| unknown(error.suggestion))?;
+        let tool = self.registry().get(&call.name).map_err(|error| {
+            match self.absent(front, &call.name) {
+                Some(absent) => Invalid::Absent {
+                    name: call.name.chars().take(NAME_CHARS).collect(),
+                    absent,
+                },
+                None => unknown(error.suggestion),
+            }
+        })?;
         let spec = tool.spec();
         // The kernel's own loop asks for leave to ask, in the name of whoever it works for.
         let asks = call.asks && spec.name == "model.chat";
@@ -91,6 +99,16 @@ impl Kernel {
             stage: stage.to_owned(),
             machine: None,
         })
+    }
+}
+
+impl Kernel {
+    /// Why a tool is not there that was, or may be. What a plugin may not call it hears nothing of.
+    fn absent(&self, front: Front, name: &str) -> Option<Absent> {
+        match front {
+            Front::Cli | Front::Agent | Front::Mcp | Front::Server => self.registry().absent(name),
+            Front::Plugin => None,
+        }
     }
 }
 

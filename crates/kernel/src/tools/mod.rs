@@ -44,10 +44,24 @@ impl UnknownTool {
     }
 }
 
+/// Why a tool that somebody knows of cannot be called as things are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Absent {
+    /// What is in the way.
+    pub(crate) why: String,
+    /// How to change that.
+    pub(crate) fix: String,
+}
+
 /// Tools that come and go while a kernel runs.
 pub(crate) trait Further: Send + Sync {
     /// The tool called `name` now.
     fn find(&self, name: &str) -> Option<Arc<dyn Tool>>;
+
+    /// Why the tool called `name` is not among them, if there is more to say than that.
+    fn absent(&self, _name: &str) -> Option<Absent> {
+        None
+    }
 
     /// Every one there is now.
     fn list(&self) -> Vec<Arc<dyn Tool>>;
@@ -152,6 +166,12 @@ impl Registry {
             name: name.chars().take(60).collect(),
             suggestion: airlock_core::closest(name, self.list().map(|tool| tool.spec().name)),
         })
+    }
+
+    /// Why there is no tool called `name`, if there is more to say than that.
+    pub(crate) fn absent(&self, name: &str) -> Option<Absent> {
+        let mut further = self.further.iter();
+        further.find_map(|further| further.absent(name))
     }
 
     /// Every tool: those that stay, in an order that does not change, then the others.

@@ -1,8 +1,11 @@
 //! A plugin in Go, on HashiCorp's library as Debian has it.
 
+use crate::hostile::RAW;
 use crate::support::{Fixture, PATIENCE, call, tool_call};
 use airlock_plugin::{CallError, Instance as _, StartError};
 use serde_json::json;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,6 +23,8 @@ fn a_go_plugin_runs_with_mutual_tls_and_calls_the_kernel_through_the_broker() {
         call(&plugin, "echo", json!({"a": [1, "ü"]})),
         Ok(json!({"a": [1, "ü"]}))
     );
+    let answer = plain(&fixture, "plugin");
+    assert!(!is_http2(&answer), "it speaks without TLS: {answer:?}");
     let about = call(&plugin, "about", json!({})).unwrap();
     let millis = u64::try_from(PATIENCE.as_millis()).unwrap();
     assert_eq!(
@@ -38,6 +43,41 @@ fn a_go_plugin_runs_with_mutual_tls_and_calls_the_kernel_through_the_broker() {
     plugin.health().unwrap();
     plugin.stop(PATIENCE);
     assert!(plugin.has_ended());
+}
+
+/// What the socket that begins with `name` answers to somebody who speaks HTTP/2 without TLS.
+fn plain(fixture: &Fixture, name: &str) -> Vec<u8> {
+    let entries = std::fs::read_dir(fixture.path("own/reach")).unwrap();
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let is_it = |path: &std::path::PathBuf| {
+        let found = path.file_name().unwrap().to_str().unwrap();
+        found.starts_with(name)
+    };
+    let path = paths.find(is_it).unwrap();
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap();
+    // Whoever hung up at that has answered as well.
+    let _hung_up = stream.write_all(settings);
+    let mut answer = vec![0; 9];
+    let read = stream.read(&mut answer).unwrap_or_default();
+    answer.truncate(read);
+    answer
+}
+
+/// Whether an answer begins as one of HTTP/2 has to: with a frame of settings.
+fn is_http2(answer: &[u8]) -> bool {
+    answer.get(3) == Some(&4)
+}
+
+#[test]
+fn what_gives_no_certificate_is_spoken_to_without_tls() {
+    let fixture = Fixture::python(RAW).argument("fine");
+    let _plugin = fixture.started();
+    assert!(is_http2(&plain(&fixture, "raw")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::support::{Fixture, PATIENCE, call, mark, running, runs, tool_call, un
 use airlock_core::ByteSize;
 use airlock_plugin::{CallError, Instance as _, Sink, StartError};
 use serde_json::json;
+use std::os::unix::net::UnixListener;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
@@ -222,4 +223,28 @@ fn a_host_that_saw_the_worst_starts_the_next_plugin() {
     );
     let plugin = host.launch(&good.start()).unwrap();
     assert_eq!(call(&plugin, "echo", json!({"a": 1})), Ok(json!({"a": 1})));
+}
+
+#[test]
+fn a_connection_that_was_lost_is_not_made_again_whoever_waits_at_its_socket() {
+    let fixture = Fixture::python(RAW).argument("fine");
+    let plugin = fixture.started();
+    let left = call(&plugin, "leave", json!({}));
+    assert!(left.is_err(), "{left:?}");
+    // Somebody else has its address now.
+    let path = fixture.path("own/reach/raw");
+    if path.exists() {
+        std::fs::remove_file(&path).unwrap();
+    }
+    let other = UnixListener::bind(&path).unwrap();
+    other.set_nonblocking(true).unwrap();
+    for _ in 0..3 {
+        let again = call(&plugin, "twice", json!({}));
+        assert!(matches!(again, Err(CallError::Ended(_))), "{again:?}");
+        assert!(plugin.health().is_err());
+    }
+    assert!(plugin.has_ended());
+    std::thread::sleep(Duration::from_millis(200));
+    let nobody = other.accept().map(|_| ()).unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
 }

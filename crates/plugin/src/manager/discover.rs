@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -318,8 +318,26 @@ pub(super) fn manifest_in(path: &Path) -> Result<(Manifest, Digest), Reason> {
 }
 
 fn read_manifest(directory: &OwnedFd) -> Result<(Manifest, Digest), Reason> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(directory, MANIFEST, flags, Mode::empty()) {
+    let bytes = read_bounded(directory, Path::new(MANIFEST))?;
+    match Manifest::parse(&bytes) {
+        Ok(manifest) => Ok((manifest, Digest::of(&bytes))),
+        Err(error) => Err(Reason::Manifest {
+            error,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        }),
+    }
+}
+
+/// The text of a manifest in `file`, unchecked. Neither a link, a pipe nor a device is read, and of
+/// a file that is too long for a manifest only as much as tells that.
+pub fn manifest_text(file: &Path) -> Result<Vec<u8>, Reason> {
+    read_bounded(rustix::fs::CWD, file)
+}
+
+fn read_bounded(directory: impl AsFd, file: &Path) -> Result<Vec<u8>, Reason> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, file, flags, Mode::empty()) {
         Ok(file) => file,
         Err(rustix::io::Errno::NOENT) => return Err(Reason::NoManifest),
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Err(Reason::OddManifest),
@@ -336,11 +354,5 @@ fn read_manifest(directory: &OwnedFd) -> Result<(Manifest, Digest), Reason> {
     limited
         .read_to_end(&mut bytes)
         .map_err(Reason::Unreadable)?;
-    match Manifest::parse(&bytes) {
-        Ok(manifest) => Ok((manifest, Digest::of(&bytes))),
-        Err(error) => Err(Reason::Manifest {
-            error,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-        }),
-    }
+    Ok(bytes)
 }

@@ -21,7 +21,7 @@ mod restart;
 mod run;
 mod slot;
 
-pub use discover::{Origin, Reason, Rejected, Source};
+pub use discover::{Origin, Reason, Rejected, Source, manifest_text};
 pub use error::{LaunchError, ManageError};
 pub use files::{Contents, FilesError};
 pub use gone::remove_plugin_directory;

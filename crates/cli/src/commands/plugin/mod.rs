@@ -17,7 +17,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::review;
 use airlock_kernel::{Call, Front, Outcome};
-use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Tier};
+use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ fn list(global: &Global, tag: Option<&str>, rejected: bool, output: &mut Output)
             "limit": (!rejected).then_some(PAGE),
         });
         let found = ask(global, "plugin.list", asked, output)?;
-        show::list(&found, rejected, after.is_none(), output);
+        show::list(&found, (tag, rejected), after.is_none(), output);
         let more = found
             .get("more")
             .and_then(Value::as_u64)
@@ -340,7 +340,24 @@ fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
     } else {
         path.to_owned()
     };
-    let bytes = std::fs::read(&file).map_err(|error| cannot_read(&file, &error))?;
+    let bytes = airlock_plugin::manifest_text(&file).map_err(|reason| match reason {
+        Reason::Unreadable(error) => cannot_read(&file, &error),
+        Reason::NoManifest => {
+            let absent = rustix::io::Errno::NOENT;
+            cannot_read(&file, &absent.into())
+        }
+        odd @ (Reason::Link
+        | Reason::OddManifest
+        | Reason::Manifest { .. }
+        | Reason::Duplicate { .. }
+        | Reason::Engine { .. }
+        | Reason::ApiVersion(_)
+        | Reason::Dependency(_)) => {
+            Failure::new(Kind::Failed, format!("cannot read {}", shown(&file)))
+                .why("it is a link, or no regular file")
+                .fix(odd.hint())
+        }
+    })?;
     match Manifest::parse(&bytes) {
         Ok(manifest) => Ok((manifest, file)),
         Err(error) => {

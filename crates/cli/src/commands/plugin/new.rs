@@ -232,9 +232,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Ending {
         output.line(shown(&place.join(path)));
     }
     for step in next {
-        output.note(format!("next: {}", step.replace("@NAME@", name)));
+        output.note(format!("next: {}", step.replace("@NAME@", &word(&place))));
     }
     Ok(0)
+}
+
+/// A path as a word that a shell takes for just that.
+fn word(path: &Path) -> String {
+    let text = shown(path);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 /// A file with the plugin's name in it. What is no text has no place for one.
@@ -249,7 +260,8 @@ fn filled(bytes: &[u8], name: &str) -> Vec<u8> {
 type Chosen = (&'static [&'static [File]], &'static [&'static str]);
 
 fn template(arguments: &Arguments) -> Result<Chosen, Failure> {
-    const BUILD: &str = "cd @NAME@ && ./build.sh";
+    // It finds its own directory: the next step is said from where this one was.
+    const BUILD: &str = "@NAME@/build.sh";
     const INSTALL_BUILT: &str = "airlock plugin install @NAME@/plugin --trust process";
     const TEST: &str = "python3 -m unittest discover @NAME@/tests";
     const INSTALL: &str = "airlock plugin install @NAME@ --trust process";

@@ -17,15 +17,25 @@ pub(super) fn texts(value: &Value, name: &str) -> Vec<String> {
 }
 
 /// The lists of an answer to `plugin.list`, the first or a further one.
-pub(super) fn list(found: &Value, rejected: bool, is_first: bool, output: &mut Output) {
+pub(super) fn list(
+    found: &Value,
+    (tag, rejected): (Option<&str>, bool),
+    is_first: bool,
+    output: &mut Output,
+) {
     let key = if rejected { "rejected" } else { "plugins" };
     let entries = found.get(key).and_then(Value::as_array);
     let entries: Vec<&Value> = entries.into_iter().flatten().collect();
     if entries.is_empty() && is_first && !output.is_json() {
-        output.note(if rejected {
-            "nothing was rejected"
-        } else {
-            "there is no plugin: `airlock plugin install PATH` brings one in"
+        output.note(match (rejected, tag) {
+            (true, _) => "nothing was rejected".to_owned(),
+            (false, Some(tag)) => format!(
+                "no plugin has the tag `{}`: `airlock plugin list` shows all with theirs",
+                sanitise_line(tag, 64)
+            ),
+            (false, None) => {
+                "there is no plugin: `airlock plugin install PATH` brings one in".to_owned()
+            }
         });
     }
     for entry in entries {
@@ -99,10 +109,16 @@ pub(super) fn one(plugin: &Value, output: &mut Output) {
     }
     let execution = manifest.get("execution").unwrap_or(&empty);
     output.line(format!("  {:<13} {}", "entry", text(execution, "entry")));
-    for name in ["limits", "sandbox"] {
-        if let Some(value) = execution.get(name) {
+    // What holds it counts, which may be less than it asked for.
+    let held = plugin.pointer("/confinement/limits");
+    let (limits, word) = match (held, execution.get("limits")) {
+        (Some(held), Some(_)) => (Some(held), "limits"),
+        (_, asked) => (asked, "asks limits"),
+    };
+    for (word, value) in [(word, limits), ("sandbox", execution.get("sandbox"))] {
+        if let Some(value) = value {
             output.line(format!(
-                "  {name:<13} {}",
+                "  {word:<13} {}",
                 sanitise_line(&value.to_string(), 400)
             ));
         }

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import sys
+import threading
 import time
 from concurrent import futures
 
@@ -80,6 +81,10 @@ class Tool:
         elif request.tool == "empty-flood":
             while True:
                 yield airlock.ExecuteResponse(output="")
+        elif request.tool == "leave":
+            # Ends every connection, this one among them.
+            threading.Thread(target=server.stop, args=(0,)).start()
+            time.sleep(600)
         elif request.tool == "twice":
             yield airlock.ExecuteResponse(result_json="1")
             yield airlock.ExecuteResponse(result_json="2")

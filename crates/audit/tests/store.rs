@@ -564,33 +564,3 @@ fn a_follower_sees_what_came_after_and_statistics_count_everything() {
         (6, 1, 1)
     );
 }
-
-#[test]
-fn many_writers_share_one_fsync() {
-    let place = Place::new();
-    let log = place.open();
-    let began = Instant::now();
-    for n in 0..20 {
-        log.append(&attempt(&format!("alone-{n}")), Durability::Durable)
-            .expect("appended");
-    }
-    let alone = began.elapsed() / 20;
-    let began = Instant::now();
-    std::thread::scope(|scope| {
-        for thread in 0..32 {
-            let log = &log;
-            scope.spawn(move || {
-                for n in 0..20 {
-                    let entry = attempt(&format!("{thread}-{n}"));
-                    log.append(&entry, Durability::Durable).expect("appended");
-                }
-            });
-        }
-    });
-    let together = began.elapsed() / 640;
-    // The bench holds the exact figure; here it is enough that they do not queue for the disk.
-    assert!(
-        together * 4 < alone,
-        "{together:?} a record together, {alone:?} alone"
-    );
-}

@@ -21,6 +21,12 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A lock that was let go may live on for a moment in a process that is just being started by
+/// another thread: whoever really merges takes longer.
+const PATIENCE: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The merges of one workspace, kept in its state directory.
 #[derive(Debug)]
@@ -88,10 +94,14 @@ impl Merges {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(&path).map_err(failed("lock", &path))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Hold { _lock: lock }),
-            Err(Errno::WOULDBLOCK) => Err(MergeError::Busy),
-            Err(errno) => Err(failed("lock", path)(errno.into())),
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Hold { _lock: lock }),
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(LOOK),
+                Err(Errno::WOULDBLOCK) => return Err(MergeError::Busy),
+                Err(errno) => return Err(failed("lock", path)(errno.into())),
+            }
         }
     }
 

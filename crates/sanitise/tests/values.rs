@@ -221,6 +221,20 @@ fn a_value_has_one_number_in_all_its_forms_and_another_value_has_its_own() {
 }
 
 #[test]
+fn a_value_that_looks_escaped_is_found_as_it_is() {
+    for value in [
+        "!A0!%0a-#A(0",
+        "x%25y!%20z#%4",
+        "a&amp;b!&#10;c!",
+        "n\\n!!t\\t##r\\r",
+    ] {
+        let sanitiser = holding(&[("A", value)]);
+        let text = format!("is {value} it");
+        assert_eq!(sanitiser.text(&text).text, "is [secret:A#1] it", "{value}");
+    }
+}
+
+#[test]
 fn text_that_is_near_a_value_stays() {
     let sanitiser = holding(&[("A", "correct-horse-battery-9"), ("PIN", "12345679")]);
     for text in [

@@ -462,11 +462,12 @@ impl Walk<'_> {
             .collect();
         let wanted = self.pattern.squeezed.get(matched..matched + kept.len())?;
         let fits = wanted == kept;
-        // A short escape whose letter is wanted may be no escape.
-        let letter = rest.get(1).map(|byte| self.set.view.of(*byte));
-        let ambiguous = kept.is_empty()
-            && letter.is_some()
-            && letter == self.pattern.squeezed.get(matched).copied();
+        // Whose own text goes on with what is wanted may be no escape.
+        let own = rest.get(..unit.length).unwrap_or_default();
+        let mut literal = own.iter().map(|byte| self.set.view.of(*byte));
+        let literal = literal.find(|byte| *byte != 0);
+        let next = self.pattern.squeezed.get(matched).copied();
+        let ambiguous = literal.is_some() && literal == next;
         (fits && (self.prefer_escapes || !ambiguous)).then_some((unit.length, kept.len()))
     }
 

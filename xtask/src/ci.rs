@@ -1,8 +1,11 @@
 //! `ci`: every check, cheap ones first, stopping at the first that fails.
 
-use crate::shell::{Failure, cargo, complain, run as run_command, say};
+use crate::shell::{Failure, cargo, command, complain, output, root, run as run_command, say};
 use crate::{test, tidy};
 use std::time::Instant;
+
+/// What a build of everything from nothing takes, in mebibytes, with some to spare.
+const ROOM: u64 = 10 * 1024;
 
 struct Step {
     name: &'static str,
@@ -35,6 +38,12 @@ const STEPS: &[Step] = &[
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let steps = chosen(arguments)?;
     let begun = Instant::now();
+    // A full disk shows as a linker that crashes, ten minutes from here.
+    if let Some(free) = free_mebibytes().filter(|free| *free < ROOM) {
+        complain(&format!(
+            "warning: {free} MiB are free here, and a build from nothing takes about {ROOM} MiB"
+        ));
+    }
     for step in &steps {
         say(&format!("==> {}", step.name));
         let step_begun = Instant::now();
@@ -56,6 +65,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         STEPS.len()
     ));
     Ok(())
+}
+
+/// What the disk below the repository has left; none if that cannot be told.
+fn free_mebibytes() -> Option<u64> {
+    let mut df = command("df");
+    df.args(["-P", "-m"]).arg(root());
+    parse_free(&output(&mut df).ok()?)
+}
+
+/// The fourth column of the line after the heading.
+fn parse_free(table: &str) -> Option<u64> {
+    let line = table.lines().nth(1)?;
+    line.split_whitespace().nth(3)?.parse().ok()
 }
 
 /// The steps named, or all, always in their own order.
@@ -96,6 +118,14 @@ mod tests {
     fn names(arguments: &[&str]) -> Result<Vec<&'static str>, Failure> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         chosen(&arguments).map(|steps| steps.iter().map(|step| step.name).collect())
+    }
+
+    #[test]
+    fn free_space_is_read_off_the_table() {
+        let table = "Filesystem 1048576-blocks Used Available Capacity Mounted on\n\
+                     /dev/sda 257023 30000 61234 33% /\n";
+        assert_eq!(parse_free(table), Some(61_234));
+        assert_eq!(parse_free("df: no such file"), None);
     }
 
     #[test]

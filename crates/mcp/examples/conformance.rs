@@ -160,7 +160,7 @@ fn review() -> Review {
     let request = Request::new(syscall, Tier::Kernel, caller);
     let decision = Decision {
         verdict: Verdict::RequireReview,
-        contributions: Vec::new(),
+        contributions: Vec::new().into(),
         imposed: Imposed::default(),
         generation: policy.policy.generation(),
     };

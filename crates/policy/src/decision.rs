@@ -5,6 +5,7 @@
 
 use airlock_core::{ByteSize, Digest, Span};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,6 +105,9 @@ pub struct Contribution {
     pub reason: Arc<str>,
 }
 
+/// Opinions in the order the layers were asked: the few of a usual decision need no heap.
+pub type Contributions = SmallVec<[Contribution; 2]>;
+
 /// Limits that matching allow rules impose on the run: the strictest of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imposed {
@@ -153,7 +157,7 @@ pub struct Decision {
     /// The result.
     pub verdict: Verdict,
     /// Every opinion that was given, in the order the layers were asked.
-    pub contributions: Vec<Contribution>,
+    pub contributions: Contributions,
     /// What the run is held to if it is allowed.
     pub imposed: Imposed,
     /// The policy that decided.

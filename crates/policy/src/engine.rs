@@ -9,7 +9,7 @@
 //! the time it took at the start and hands the outcome in.
 
 use crate::decision::{
-    Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine,
+    Contribution, Contributions, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine,
 };
 use crate::extension::ExtensionHost;
 use crate::rules::Policy;
@@ -19,6 +19,7 @@ use crate::rules::constraint::{self, TokenUse};
 use crate::token::Redeemed;
 use airlock_core::{Request, Timestamp, UnknownSyscall};
 use arc_swap::ArcSwap;
+use smallvec::smallvec;
 use std::sync::Arc;
 
 /// The three layers and what decides over them.
@@ -123,7 +124,7 @@ impl Engine {
         token: &Redeemed,
         discipline: Discipline,
     ) -> Decision {
-        let mut contributions = Vec::with_capacity(1);
+        let mut contributions = Contributions::new();
         let mut imposed = Imposed::default();
         self.built_ins.evaluate(asked, &mut contributions);
         if discipline == Discipline::Holds && asked.request.caller.phase.is_some() {
@@ -141,7 +142,7 @@ impl Engine {
         discipline: Discipline,
     ) -> Decision {
         let policy = self.policy.load();
-        let mut contributions = Vec::with_capacity(4);
+        let mut contributions = Contributions::new();
         let mut imposed = Imposed::default();
         self.built_ins.evaluate(asked, &mut contributions);
         if discipline == Discipline::Holds {
@@ -163,7 +164,7 @@ impl Engine {
             opinion: Opinion::Deny,
             reason: unknown.to_string().into(),
         };
-        self.conclude(vec![contribution], Imposed::default(), self.generation())
+        self.conclude(smallvec![contribution], Imposed::default(), self.generation())
     }
 
     /// A token's word: an allow, unless what it is held to does not hold.
@@ -184,7 +185,7 @@ impl Engine {
 
     fn conclude(
         &self,
-        mut contributions: Vec<Contribution>,
+        mut contributions: Contributions,
         imposed: Imposed,
         generation: Generation,
     ) -> Decision {

@@ -7,7 +7,7 @@
 //!
 //! Pure: the time comes from the caller, and running the worker is the extension's own affair.
 
-use crate::decision::{Contribution, Layer, Opinion};
+use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use airlock_core::{Request, Span, Timestamp};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -109,7 +109,7 @@ impl ExtensionHost {
         &self,
         request: &Request,
         now: Timestamp,
-        contributions: &mut Vec<Contribution>,
+        contributions: &mut Contributions,
     ) {
         for one in &self.supervised {
             let answer = one.ask(request, now);

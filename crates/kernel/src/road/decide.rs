@@ -215,7 +215,7 @@ fn denial(rule: &str, reason: String) -> Contribution {
 fn refused(policy: &PolicyInForce, contribution: Contribution) -> Decision {
     Decision {
         verdict: Verdict::Deny,
-        contributions: vec![contribution],
+        contributions: vec![contribution].into(),
         imposed: Imposed::default(),
         generation: policy.generation(),
     }

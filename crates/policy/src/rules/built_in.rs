@@ -7,7 +7,7 @@
 use super::conditions::Asked;
 use super::protected::{Leads, Protected, Shape, comparison};
 use super::syscalls::SyscallSet;
-use crate::decision::{Contribution, Layer, Opinion};
+use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use crate::glob::PathText;
 use Shape::{Last, Named, Sequence, Under};
 use airlock_core::{Effect, EffectSet, Mode, Request, RequestPath};
@@ -285,7 +285,7 @@ impl BuiltIns {
     }
 
     /// Adds the opinion of every rule that applies.
-    pub(crate) fn evaluate(&self, asked: Asked<'_>, contributions: &mut Vec<Contribution>) {
+    pub(crate) fn evaluate(&self, asked: Asked<'_>, contributions: &mut Contributions) {
         let request = asked.request;
         let changes = request.effects.intersects(CHANGES);
         let suspicious = changes && any_path(request, |path| self.leads.might_hold(path));

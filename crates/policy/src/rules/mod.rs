@@ -24,7 +24,7 @@ pub use phases::PathClass;
 pub use protected::{Protected, Shape};
 pub(crate) use rule::CompiledRule;
 
-use crate::decision::{Contribution, Generation, Imposed, Layer, Opinion};
+use crate::decision::{Contribution, Contributions, Generation, Imposed, Layer, Opinion};
 use crate::document::Document;
 use crate::glob::{Leaf, PathGlobs, PathText};
 use crate::load::{self, Diagnostic, LoadError, Severity};
@@ -218,7 +218,7 @@ impl Policy {
     }
 
     /// Adds the opinion of the rules on where a session stands.
-    pub(crate) fn evaluate_phases(&self, request: &Request, contributions: &mut Vec<Contribution>) {
+    pub(crate) fn evaluate_phases(&self, request: &Request, contributions: &mut Contributions) {
         match &self.phases {
             Some(phases) => phases.evaluate(request, contributions),
             // Cannot be: a policy whose globs do not compile is none. If it were, nothing goes.
@@ -236,7 +236,7 @@ impl Policy {
     pub(crate) fn evaluate(
         &self,
         asked: Asked<'_>,
-        contributions: &mut Vec<Contribution>,
+        contributions: &mut Contributions,
         imposed: &mut Imposed,
     ) {
         for id in self.index.candidates(asked).ascending() {

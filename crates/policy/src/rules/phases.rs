@@ -6,7 +6,7 @@
 //!
 //! Invariant: a path that is both a test and source is a test.
 
-use crate::decision::{Contribution, Layer, Opinion};
+use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use crate::document::Phases;
 use crate::glob::{GlobError, Leaf, PathGlobs, PathText, Scanned};
 use crate::rules::built_in::CHANGES;
@@ -103,7 +103,7 @@ impl PhaseRules {
     }
 
     /// Adds the opinion of every rule that applies.
-    pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Vec<Contribution>) {
+    pub(crate) fn evaluate(&self, request: &Request, contributions: &mut Contributions) {
         let Some(state) = request.caller.phase else {
             return;
         };

@@ -124,7 +124,7 @@ fn decided(engine: &Engine, layer: Layer, rule: &str, reason: &str) -> Decision 
     };
     Decision {
         verdict: Verdict::Deny,
-        contributions: vec![contribution],
+        contributions: vec![contribution].into(),
         imposed: Imposed::default(),
         generation: engine.generation(),
     }
@@ -220,7 +220,7 @@ fn each_syscall_has_a_headline_for_each_verdict() {
             for verdict in [Verdict::Deny, Verdict::Allow, Verdict::RequireReview] {
                 let decision = Decision {
                     verdict,
-                    contributions: Vec::new(),
+                    contributions: Vec::new().into(),
                     imposed: Imposed::default(),
                     generation: Policy::empty().generation(),
                 };

@@ -69,7 +69,7 @@ pub(crate) fn decision(policy: &str) -> Decision {
             rule: "look-first".into(),
             opinion: Opinion::RequireReview,
             reason: "a person looks first".into(),
-        }],
+        }].into(),
         imposed: Imposed::default(),
         generation: generation(policy),
     }

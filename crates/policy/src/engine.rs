@@ -164,7 +164,11 @@ impl Engine {
             opinion: Opinion::Deny,
             reason: unknown.to_string().into(),
         };
-        self.conclude(smallvec![contribution], Imposed::default(), self.generation())
+        self.conclude(
+            smallvec![contribution],
+            Imposed::default(),
+            self.generation(),
+        )
     }
 
     /// A token's word: an allow, unless what it is held to does not hold.

@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn ask(host: &ExtensionHost, seconds: i64) -> Opinion {
-        let mut contributions = Vec::new();
+        let mut contributions = Contributions::new();
         let now = Timestamp::from_micros(seconds * 1_000_000);
         host.evaluate(&request(), now, &mut contributions);
         contributions[0].opinion

@@ -23,7 +23,9 @@ mod replay;
 mod rules;
 pub mod token;
 
-pub use decision::{Contribution, Contributions, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine};
+pub use decision::{
+    Contribution, Contributions, Decision, Generation, Imposed, Layer, Opinion, Verdict, combine,
+};
 pub use document::{
     Action, Approvals, ArgCondition, ArgTest, Audit, Command, Conditions, Constraints, Coverage,
     Destination, Document, Example, ExampleFields, Exemptions, Extension as ExtensionSource, Limit,

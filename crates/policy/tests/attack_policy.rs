@@ -333,7 +333,8 @@ fn grant(original: &Request, condition: Condition) -> Grant {
             rule: "sensitive".into(),
             opinion: Opinion::RequireReview,
             reason: "because".into(),
-        }].into(),
+        }]
+        .into(),
         imposed: Imposed::default(),
         generation: Generation::new(Digest::of(b"policy")),
     };

@@ -171,7 +171,8 @@ fn review(gate: Gate) -> Review {
             rule: "ask-first".into(),
             opinion: Opinion::RequireReview,
             reason: "a person should \u{1b}[31mlook".into(),
-        }].into(),
+        }]
+        .into(),
         imposed: Imposed::default(),
         generation: policy.generation(),
     };

@@ -8,7 +8,7 @@ use super::fix::{Fix, Remedy};
 use super::nearest::{Nearest, failing_paths};
 use super::place::file;
 use super::text::{glob, quoted, yaml, yaml_list};
-use crate::decision::{Generation, Imposed, Opinion};
+use crate::decision::{Contributions, Generation, Imposed, Opinion};
 use crate::document::{Conditions, Document, Place, Rule};
 use crate::load::DEFAULT_POLICY;
 use crate::rules::conditions::{Asked, Field, command_name};
@@ -326,7 +326,7 @@ fn tried(yaml: &str, request: &Request) -> bool {
     let Ok(loaded) = Policy::load("suggestion", file.as_bytes()) else {
         return false;
     };
-    let mut contributions = Vec::new();
+    let mut contributions = Contributions::new();
     loaded.policy.evaluate(
         Asked::new(request),
         &mut contributions,

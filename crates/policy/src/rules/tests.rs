@@ -2,6 +2,7 @@
 mod support;
 
 use super::*;
+use crate::decision::Contributions;
 use crate::decision::Verdict;
 use crate::document::{
     ArgCondition, ArgTest, Conditions, Constraints, Example, ExampleFields, Rule,
@@ -33,10 +34,10 @@ proptest! {
     #[test]
     fn the_index_finds_what_a_linear_scan_finds(rules in any_rules(20), request in any_request()) {
         let policy = support::policy(&rules);
-        let (mut indexed, mut imposed) = (Vec::new(), Imposed::default());
+        let (mut indexed, mut imposed) = (Contributions::new(), Imposed::default());
         policy.evaluate(Asked::new(&request), &mut indexed, &mut imposed);
         let mut imposed_by_all = Imposed::default();
-        prop_assert_eq!(indexed, policy.evaluate_all(&request, &mut imposed_by_all));
+        prop_assert_eq!(indexed.into_vec(), policy.evaluate_all(&request, &mut imposed_by_all));
         prop_assert_eq!(imposed, imposed_by_all);
     }
 

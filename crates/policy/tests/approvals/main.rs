@@ -81,7 +81,8 @@ fn decision() -> Decision {
             contribution("one", Opinion::RequireReview),
             contribution("two", Opinion::Allow),
             contribution("three", Opinion::RequireReview),
-        ].into(),
+        ]
+        .into(),
         imposed: Imposed::default(),
         generation: generation("policy"),
     }

@@ -69,7 +69,8 @@ pub(crate) fn decision(policy: &str) -> Decision {
             rule: "look-first".into(),
             opinion: Opinion::RequireReview,
             reason: "a person looks first".into(),
-        }].into(),
+        }]
+        .into(),
         imposed: Imposed::default(),
         generation: generation(policy),
     }

@@ -8,9 +8,8 @@ use crate::table::Row;
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::boxed::{Boxes, Ground};
 use airlock_plugin::{Callback, CallbackError, Instance as _, Manifest, Reach, Start, ToolCall};
-use airlock_plugin_grpc::proto::airlock::ExecuteRequest;
 use airlock_plugin_grpc::proto::airlock::execute_response::Said;
-use airlock_plugin_grpc::proto::airlock::tool_client::ToolClient;
+use airlock_plugin_grpc::proto::airlock::{ExecuteRequest, ExecuteResponse, tool};
 use airlock_plugin_grpc::{COOKIE, GrpcHost, GrpcPlugin, Settings};
 use airlock_sandbox::presets::Facts;
 use airlock_sandbox::{HostPath, Launcher, Outfit, Surroundings};
@@ -24,7 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tonic::Request;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
 
 const LIBRARY: &str = "/usr/share/gocode/src/github.com/hashicorp/go-plugin";
 const SOURCE: &str = concat!(
@@ -196,7 +199,7 @@ fn same(value: &Value) -> Result<(), Failure> {
 /// The same program, started and called without Airlock.
 struct Plain {
     child: Child,
-    client: ToolClient<Channel>,
+    client: Grpc<Channel>,
 }
 
 impl Plain {
@@ -217,7 +220,7 @@ impl Plain {
         let path = line.split('|').nth(3);
         let path = path.ok_or_else(|| Failure::new(format!("the plugin said `{line}`")))?;
         let endpoint = Endpoint::from_shared(format!("unix:{path}"))?;
-        let client = ToolClient::new(runtime.block_on(endpoint.connect())?);
+        let client = Grpc::new(runtime.block_on(endpoint.connect())?);
         Ok(Self { child, client })
     }
 
@@ -229,7 +232,11 @@ impl Plain {
                 arguments_json: json!({"text": "hello"}).to_string(),
                 ..ExecuteRequest::default()
             };
-            let mut stream = client.execute(request).await?.into_inner();
+            client.ready().await?;
+            let path = PathAndQuery::from_static(tool::EXECUTE.path());
+            let codec = ProstCodec::<ExecuteRequest, ExecuteResponse>::default();
+            let answer = client.server_streaming(Request::new(request), path, codec);
+            let mut stream = answer.await?.into_inner();
             while let Some(message) = stream.message().await? {
                 if let Some(Said::ResultJson(text)) = message.said {
                     return Ok(serde_json::from_str(&text)?);

@@ -8,27 +8,28 @@
 //! of announcements and connections. Sockets are checked as the first one is.
 
 use crate::address::{AddressError, Sockets};
-use crate::connect::{self, Accepted, Carrier, ConnectError};
-use crate::proto::goplugin::ConnInfo;
-use crate::proto::goplugin::grpc_broker_client::GrpcBrokerClient;
+use crate::connect::{self, ConnectError};
+use crate::rpc::Rpc;
+use airlock_plugin_protocol::messages::goplugin::{ConnInfo, grpc_broker};
+use airlock_plugin_protocol::{Accepted, Door, incoming};
 use rustls::{ClientConfig, ServerConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
 /// Announcements that are remembered until they are used.
 const ANNOUNCED: usize = 64;
-/// Connections to one offer that are open at once.
-const CONNECTIONS: usize = 4;
-/// How long a plugin has for the TLS handshake of one of them.
-const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Bytes of an announcement.
+const ANNOUNCEMENT: usize = 64 * 1024;
+/// Who gets in at one offer.
+const DOOR: Door = Door {
+    connections: 4,
+    handshake: Duration::from_secs(5),
+};
 
 /// Why a connection a plugin announced cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -92,13 +93,13 @@ impl Broker {
         let announced = Arc::<Announced>::default();
         let heard = Arc::clone(&announced);
         let task = tokio::spawn(async move {
-            let mut client = GrpcBrokerClient::new(channel).max_decoding_message_size(64 * 1024);
+            let rpc = Rpc::new(channel, ANNOUNCEMENT);
             // A library may answer only when it has something to announce: what is sent meanwhile
             // is on its way all the same.
-            let Ok(answer) = client.start_stream(ReceiverStream::new(queue)).await else {
+            let talk = rpc.talk(grpc_broker::START_STREAM, ReceiverStream::new(queue));
+            let Ok(mut incoming) = talk.await else {
                 return;
             };
-            let mut incoming = answer.into_inner();
             while let Ok(Some(place)) = incoming.message().await {
                 heard.keep(place);
             }
@@ -126,9 +127,7 @@ impl Broker {
         };
         // Full only if the plugin reads no announcement; then it will not miss this one.
         let _queued = self.outgoing.try_send(place);
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::spawn(accept(listener, tls.map(TlsAcceptor::from), sender));
-        Ok(ReceiverStream::new(receiver))
+        Ok(incoming(listener, tls, DOOR))
     }
 
     /// Connects to what the plugin announces as `number`, now or soon.
@@ -146,43 +145,6 @@ impl Broker {
         }
         let stream = self.sockets.connect(&place.address).await?;
         Ok(connect::channel(stream, tls).await?)
-    }
-}
-
-/// Passes on connections, until nobody takes them any more.
-async fn accept(
-    listener: UnixListener,
-    tls: Option<TlsAcceptor>,
-    sender: mpsc::Sender<io::Result<Accepted>>,
-) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            () = sender.closed() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let Ok((stream, _)) = accepted else {
-            // Out of descriptors, say: there may be some again in a moment.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            continue;
-        };
-        let (tls, sender) = (tls.clone(), sender.clone());
-        tokio::spawn(async move {
-            if let Ok(Some(carrier)) = timeout(HANDSHAKE, secure(stream, tls)).await {
-                // Whoever serves has gone if this fails, and the connection goes too.
-                let _sent = sender.send(Ok(Accepted::new(carrier, place))).await;
-            }
-        });
-    }
-}
-
-async fn secure(stream: UnixStream, tls: Option<TlsAcceptor>) -> Option<Box<dyn Carrier>> {
-    match tls {
-        Some(tls) => Some(Box::new(tls.accept(stream).await.ok()?)),
-        None => Some(Box::new(stream)),
     }
 }
 

@@ -4,12 +4,12 @@
 
 use crate::execute::{Bounds, each};
 use crate::plugin::GrpcPlugin;
-use crate::proto::airlock::channel_client::ChannelClient;
-use crate::proto::airlock::{Inbound, Presence, SendRequest, StartRequest, UpdatePresenceRequest};
 use airlock_plugin::CallError;
+use airlock_plugin_protocol::messages::airlock::{
+    Inbound, Presence, SendRequest, StartRequest, UpdatePresenceRequest, channel,
+};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tonic::transport::Channel;
 
 impl GrpcPlugin {
     /// Passes on what arrives, until `each_one` wants no more, `cancelled` is set, or the plugin
@@ -22,9 +22,9 @@ impl GrpcPlugin {
         let bounds = Bounds::new(Duration::MAX, cancelled);
         self.run(&bounds, async {
             // Without a deadline of gRPC's: it goes on for as long as the plugin runs.
-            let stream = self.channel_client().start(StartRequest {}).await?;
+            let stream = self.serving().stream(channel::START, StartRequest {});
             let take = |message| Ok((!each_one(message)).then_some(()));
-            each(stream.into_inner(), &bounds, take).await?;
+            each(stream.await?, &bounds, take).await?;
             Ok(())
         })
     }
@@ -38,8 +38,8 @@ impl GrpcPlugin {
     ) -> Result<String, CallError> {
         let bounds = Bounds::new(deadline, cancelled);
         self.run(&bounds, async {
-            let sent = self.channel_client().send(bounds.request(message)).await?;
-            Ok(sent.into_inner().id)
+            let request = bounds.request(message);
+            Ok(self.serving().ask(channel::SEND, request).await?.id)
         })
     }
 
@@ -57,14 +57,11 @@ impl GrpcPlugin {
             presence: presence.into(),
         };
         self.run(&bounds, async {
-            self.channel_client()
-                .update_presence(bounds.request(request))
+            let request = bounds.request(request);
+            self.serving()
+                .ask(channel::UPDATE_PRESENCE, request)
                 .await?;
             Ok(())
         })
-    }
-
-    fn channel_client(&self) -> ChannelClient<Channel> {
-        ChannelClient::new(self.serving()).max_decoding_message_size(self.settings.message_bytes)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a channel has one connection in its life. If that is lost, it fails for good.
 
-use crate::tls;
+use airlock_plugin_protocol::{Carrier, tls};
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
@@ -11,11 +11,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsConnector;
-use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
@@ -34,10 +31,6 @@ pub(crate) enum ConnectError {
     #[error("it does not speak HTTP/2: {0}")]
     Http(#[source] tonic::transport::Error),
 }
-
-/// A socket, with TLS or without.
-pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
 
 /// Makes `stream` a channel. Without TLS the directory the socket lies in is what keeps others out.
 pub(crate) async fn channel(
@@ -82,54 +75,5 @@ impl Service<Uri> for Once {
     fn call(&mut self, _uri: Uri) -> Self::Future {
         let lost = || io::Error::new(io::ErrorKind::NotConnected, "the connection is lost");
         Box::pin(ready(self.0.take().map(TokioIo::new).ok_or_else(lost)))
-    }
-}
-
-/// A carrier as the server of a brokered connection takes it, and its place among those.
-pub(crate) struct Accepted {
-    carrier: Box<dyn Carrier>,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Accepted {
-    pub(crate) fn new(carrier: Box<dyn Carrier>, place: OwnedSemaphorePermit) -> Self {
-        Self {
-            carrier,
-            _place: place,
-        }
-    }
-}
-
-impl Connected for Accepted {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) -> Self::ConnectInfo {}
-}
-
-impl AsyncRead for Accepted {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.carrier).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Accepted {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.carrier).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.carrier).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.carrier).poll_shutdown(context)
     }
 }

@@ -4,15 +4,16 @@
 //! it is kept on this side.
 
 use crate::fault;
-use crate::proto::airlock::execute_response::Said;
-use crate::proto::airlock::tool_client::ToolClient;
-use crate::proto::airlock::{ExecuteRequest, ExecuteResponse};
+use crate::rpc::Rpc;
 use airlock_plugin::{CallError, Sink, ToolCall};
+use airlock_plugin_protocol::messages::airlock::execute_response::Said;
+use airlock_plugin_protocol::messages::airlock::{
+    ExecuteRequest, ExecuteResponse, tool as methods,
+};
 use serde_json::Value;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
 /// How soon a cancellation is noticed.
@@ -115,17 +116,16 @@ pub(crate) async fn each<M, T>(
 
 /// Calls one tool.
 pub(crate) async fn tool(
-    mut client: ToolClient<Channel>,
+    rpc: &Rpc,
     call: &ToolCall,
     sink: &mut dyn Sink,
     bounds: &Bounds<'_>,
 ) -> Result<Value, Stop> {
     let mut left = Budget::new(call.max_output);
     let work = async {
-        let stream = client.execute(bounds.request(message(call))).await?;
-        let done = each(stream.into_inner(), bounds, |message| {
-            step(message, &mut left, sink)
-        });
+        let request = bounds.request(message(call));
+        let stream = rpc.stream(methods::EXECUTE, request).await?;
+        let done = each(stream, bounds, |message| step(message, &mut left, sink));
         let silent = || CallError::Protocol("the stream ended without a result".to_owned());
         done.await?.ok_or_else(|| silent().into())
     };

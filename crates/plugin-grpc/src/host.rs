@@ -7,9 +7,9 @@ use crate::output::{Output, last_line};
 use crate::plugin::{Engine, GrpcPlugin};
 use crate::ready::{Process, ready};
 use crate::settings::{COOKIE, PROTOCOL_VERSIONS, Settings};
-use crate::tls;
 use airlock_plugin::boxed::{BoxRequest, Boxes, Running};
 use airlock_plugin::{Host, Instance, Start, StartError};
+use airlock_plugin_protocol::tls::Identity;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -89,9 +89,9 @@ impl GrpcHost {
     }
 
     /// Starts its program, with what it needs to find us and we to find it.
-    fn enclose(&self, start: &Start) -> Result<(tls::Host, Sockets, Running), StartError> {
+    fn enclose(&self, start: &Start) -> Result<(Identity, Sockets, Running), StartError> {
         let reach = &start.reach.directory;
-        let host = tls::Host::new().map_err(|error| lacking("certificate", &error))?;
+        let host = Identity::host().map_err(|error| lacking("certificate", &error))?;
         let sockets = Sockets::open(reach);
         let sockets = sockets.map_err(|error| lacking("directory for its socket", &error))?;
         let left = sockets.leave("pem", host.pem().as_bytes());
@@ -136,7 +136,7 @@ fn lacking(what: &str, error: &dyn std::fmt::Display) -> StartError {
 }
 
 /// What makes a program a plugin of ours.
-fn environment(reach: &Path, host: &tls::Host) -> [(String, String); 6] {
+fn environment(reach: &Path, host: &Identity) -> [(String, String); 6] {
     let versions: Vec<String> = PROTOCOL_VERSIONS.iter().map(u32::to_string).collect();
     let reach = reach.to_string_lossy();
     let (cookie, value) = COOKIE;

@@ -27,12 +27,13 @@ mod output;
 mod plugin;
 #[doc(hidden)]
 pub mod probe;
-pub mod proto;
 mod provider;
 mod ready;
+mod rpc;
 mod settings;
-mod tls;
 
+/// What the definitions in `proto/` compile to.
+pub use airlock_plugin_protocol::messages as proto;
 pub use host::GrpcHost;
 pub use plugin::GrpcPlugin;
 pub use provider::Piece;

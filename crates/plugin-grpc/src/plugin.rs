@@ -3,21 +3,20 @@
 use crate::execute::{self, Bounds, Stop};
 use crate::fault;
 use crate::output::Output;
-use crate::proto::airlock::plugin_lifecycle_client::PluginLifecycleClient;
-use crate::proto::airlock::tool_client::ToolClient;
-use crate::proto::airlock::{HealthRequest, Identity, Model, ShutdownRequest};
-use crate::proto::goplugin::Empty;
-use crate::proto::goplugin::grpc_controller_client::GrpcControllerClient;
 use crate::ready::{Ready, check};
+use crate::rpc::Rpc;
 use crate::settings::Settings;
 use airlock_plugin::boxed::Running;
 use airlock_plugin::{CallError, Instance, Sink, ToolCall, ToolDescription};
+use airlock_plugin_protocol::messages::airlock::{
+    HealthRequest, Identity, Model, ShutdownRequest, plugin_lifecycle,
+};
+use airlock_plugin_protocol::messages::goplugin::{Empty, grpc_controller};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 /// Time in which a process that is told to end says so, where its connection is lost already.
@@ -79,8 +78,9 @@ impl GrpcPlugin {
         &self.ready.models
     }
 
-    pub(crate) fn serving(&self) -> Channel {
-        self.ready.serving.clone()
+    /// Where it serves what it is for.
+    pub(crate) fn serving(&self) -> &Rpc {
+        &self.ready.serving
     }
 
     /// Runs `work` and says what its failure means.
@@ -115,7 +115,7 @@ impl GrpcPlugin {
             return late;
         }
         let well = self.runtime.wait(async {
-            let question = tokio::time::timeout(PATIENCE, check(self.ready.channel.clone()));
+            let question = tokio::time::timeout(PATIENCE, check(&self.ready.first));
             question.await.is_ok_and(|well| well.is_ok())
         });
         if well == Some(true) {
@@ -138,13 +138,11 @@ impl GrpcPlugin {
     /// Asks it to end, in Airlock's words and in go-plugin's.
     async fn ask_to_end(&self, grace: Duration) {
         let millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        let mut lifecycle = PluginLifecycleClient::new(self.ready.channel.clone());
+        let rpc = &self.ready.first;
+        let request = ShutdownRequest { grace_ms: millis };
         // A plugin that does not answer is ended all the same.
-        let _told = lifecycle
-            .shutdown(ShutdownRequest { grace_ms: millis })
-            .await;
-        let mut controller = GrpcControllerClient::new(self.ready.channel.clone());
-        let _told = controller.shutdown(Empty {}).await;
+        let _told = rpc.ask(plugin_lifecycle::SHUTDOWN, request).await;
+        let _told = rpc.ask(grpc_controller::SHUTDOWN, Empty {}).await;
     }
 }
 
@@ -160,21 +158,22 @@ impl Instance for GrpcPlugin {
         cancelled: &AtomicBool,
     ) -> Result<Value, CallError> {
         let bounds = Bounds::new(call.deadline, cancelled);
-        let most = self.settings.message_bytes;
-        let client = ToolClient::new(self.serving())
-            .max_decoding_message_size(most)
-            .max_encoding_message_size(most);
-        self.run(&bounds, execute::tool(client, call, sink, &bounds))
+        self.run(&bounds, execute::tool(self.serving(), call, sink, &bounds))
     }
 
     fn health(&self) -> Result<(), CallError> {
         let never = AtomicBool::new(false);
         let bounds = Bounds::new(self.settings.health, &never);
         self.run(&bounds, async {
-            check(self.ready.channel.clone()).await?;
-            let mut client = PluginLifecycleClient::new(self.ready.channel.clone());
-            let health = match client.health(bounds.request(HealthRequest {})).await {
-                Ok(health) => health.into_inner(),
+            check(&self.ready.first).await?;
+            let request = bounds.request(HealthRequest {});
+            let health = match self
+                .ready
+                .first
+                .ask(plugin_lifecycle::HEALTH, request)
+                .await
+            {
+                Ok(health) => health,
                 // It serves go-plugin's question only.
                 Err(status) if status.code() == Code::Unimplemented => return Ok(()),
                 Err(status) => return Err(status.into()),

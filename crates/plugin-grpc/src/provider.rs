@@ -2,13 +2,13 @@
 
 use crate::execute::{Bounds, each};
 use crate::plugin::GrpcPlugin;
-use crate::proto::airlock::chat_response::Said;
-use crate::proto::airlock::provider_client::ProviderClient;
-use crate::proto::airlock::{ChatRequest, ChatResponse, ChatToolCall, Finish, StatusRequest};
 use airlock_plugin::CallError;
+use airlock_plugin_protocol::messages::airlock::chat_response::Said;
+use airlock_plugin_protocol::messages::airlock::{
+    ChatRequest, ChatResponse, ChatToolCall, Finish, StatusRequest, provider,
+};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tonic::transport::Channel;
 
 /// Bytes of one answer.
 const ANSWER: usize = 16 * 1024 * 1024;
@@ -34,8 +34,9 @@ impl GrpcPlugin {
         let bounds = Bounds::new(deadline, cancelled);
         let mut left = ANSWER;
         self.run(&bounds, async {
-            let stream = self.provider_client().chat(bounds.request(request)).await?;
-            let done = each(stream.into_inner(), &bounds, |message| {
+            let request = bounds.request(request);
+            let stream = self.serving().stream(provider::CHAT, request).await?;
+            let done = each(stream, &bounds, |message| {
                 step(message, &mut left, &mut each_one)
             });
             let silent = || CallError::Protocol("the answer ended without a finish".to_owned());
@@ -51,21 +52,14 @@ impl GrpcPlugin {
     ) -> Result<Result<(), String>, CallError> {
         let bounds = Bounds::new(deadline, cancelled);
         self.run(&bounds, async {
-            let status = self
-                .provider_client()
-                .status(bounds.request(StatusRequest {}))
-                .await?;
-            let status = status.into_inner();
+            let request = bounds.request(StatusRequest {});
+            let status = self.serving().ask(provider::STATUS, request).await?;
             Ok(if status.available {
                 Ok(())
             } else {
                 Err(status.reason)
             })
         })
-    }
-
-    fn provider_client(&self) -> ProviderClient<Channel> {
-        ProviderClient::new(self.serving()).max_decoding_message_size(self.settings.message_bytes)
     }
 }
 

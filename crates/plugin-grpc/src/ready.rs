@@ -10,28 +10,23 @@ use crate::fault;
 use crate::handshake::Handshake;
 use crate::kernel;
 use crate::output::{Output, shown};
-use crate::proto::airlock::channel_client::ChannelClient;
-use crate::proto::airlock::plugin_lifecycle_client::PluginLifecycleClient;
-use crate::proto::airlock::provider_client::ProviderClient;
-use crate::proto::airlock::tool_client::ToolClient;
-use crate::proto::airlock::{
-    self, DescribeRequest, GetIdentityRequest, Identity, InitRequest, ListModelsRequest, Model,
-};
-use crate::proto::goplugin::StdioRequest;
-use crate::proto::goplugin::grpc_stdio_client::GrpcStdioClient;
-use crate::proto::health::HealthCheckRequest;
-use crate::proto::health::health_check_response::ServingStatus;
-use crate::proto::health::health_client::HealthClient;
+use crate::rpc::Rpc;
 use crate::settings::Settings;
-use crate::tls;
 use airlock_plugin::boxed::KERNEL_SOCKET;
 use airlock_plugin::{Kind, Start, StartError, ToolDescription};
+use airlock_plugin_protocol::messages::airlock::{
+    self, DescribeRequest, GetIdentityRequest, Identity, InitRequest, ListModelsRequest, Model,
+    channel, plugin_lifecycle, provider, tool,
+};
+use airlock_plugin_protocol::messages::goplugin::{StdioRequest, grpc_stdio};
+use airlock_plugin_protocol::messages::health::health_check_response::ServingStatus;
+use airlock_plugin_protocol::messages::health::{HealthCheckRequest, health};
+use airlock_plugin_protocol::tls::{Identity as Certified, TlsError};
 use rustls::{ClientConfig, ServerConfig};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 /// go-plugin's name for a plugin's whole server.
@@ -42,9 +37,9 @@ const KERNEL: u32 = 1;
 /// A plugin that can be called.
 pub(crate) struct Ready {
     /// Its first connection: health and lifecycle.
-    pub(crate) channel: Channel,
+    pub(crate) first: Rpc,
     /// Where it serves what it is for.
-    pub(crate) serving: Channel,
+    pub(crate) serving: Rpc,
     pub(crate) tools: Vec<ToolDescription>,
     pub(crate) identity: Option<Identity>,
     pub(crate) models: Vec<Model>,
@@ -68,8 +63,8 @@ struct Secured {
 }
 
 impl Secured {
-    fn new(host: &tls::Host, certificate: Option<&[u8]>) -> Result<Self, StartError> {
-        let unusable = |error: tls::TlsError| StartError::Protocol(error.to_string());
+    fn new(host: &Certified, certificate: Option<&[u8]>) -> Result<Self, StartError> {
+        let unusable = |error: TlsError| StartError::Protocol(error.to_string());
         let client = certificate.map(|its| host.client(its)).transpose();
         let server = certificate.map(|its| host.server(its)).transpose();
         Ok(Self {
@@ -88,7 +83,7 @@ fn protocol(error: impl ToString) -> StartError {
 pub(crate) async fn ready(
     start: &Start,
     process: Process<'_>,
-    host: &tls::Host,
+    host: &Certified,
     sockets: Arc<Sockets>,
     settings: &Settings,
 ) -> Result<Ready, StartError> {
@@ -97,11 +92,12 @@ pub(crate) async fn ready(
     let stream = sockets.connect(&said.address).await.map_err(protocol)?;
     let channel = connect::channel(stream, secured.client.clone());
     let channel = channel.await.map_err(protocol)?;
-    let mut tasks = vec![print(channel.clone(), output.clone(), settings)];
-    check(channel.clone())
+    let first = Rpc::new(channel.clone(), settings.message_bytes);
+    let mut tasks = vec![print(first.clone(), output.clone())];
+    check(&first)
         .await
         .map_err(|status| fault::start(&status, "grpc.health.v1.Health.Check"))?;
-    let (broker, listening) = Broker::open(channel.clone(), sockets);
+    let (broker, listening) = Broker::open(channel, sockets);
     tasks.push(listening);
     let offered = broker.offer(KERNEL, secured.server);
     let offered = offered
@@ -111,15 +107,15 @@ pub(crate) async fn ready(
         offered,
         settings,
     ));
-    let serving = match init(&channel, start, process.sandbox, settings).await? {
-        0 => channel.clone(),
-        number => broker
-            .dial(number, secured.client)
-            .await
-            .map_err(protocol)?,
+    let serving = match init(&first, start, process.sandbox).await? {
+        0 => first.clone(),
+        number => {
+            let channel = broker.dial(number, secured.client).await;
+            Rpc::new(channel.map_err(protocol)?, settings.message_bytes)
+        }
     };
     let mut ready = Ready {
-        channel,
+        first,
         serving,
         tools: Vec::new(),
         identity: None,
@@ -137,18 +133,16 @@ impl Ready {
         match start.manifest.kind {
             Kind::Tool => self.tools = describe(&self.serving, start, settings).await?,
             Kind::Channel => {
-                let mut client = ChannelClient::new(self.serving.clone())
-                    .max_decoding_message_size(settings.message_bytes);
-                let identity = client.get_identity(GetIdentityRequest {}).await;
+                let request = GetIdentityRequest {};
+                let identity = self.serving.ask(channel::GET_IDENTITY, request).await;
                 let failed = |status| fault::start(&status, "Channel.GetIdentity");
-                self.identity = Some(identity.map_err(failed)?.into_inner());
+                self.identity = Some(identity.map_err(failed)?);
             }
             Kind::Provider => {
-                let mut client = ProviderClient::new(self.serving.clone())
-                    .max_decoding_message_size(settings.message_bytes);
-                let models = client.list_models(ListModelsRequest {}).await;
+                let request = ListModelsRequest {};
+                let models = self.serving.ask(provider::LIST_MODELS, request).await;
                 let failed = |status| fault::start(&status, "Provider.ListModels");
-                self.models = models.map_err(failed)?.into_inner().models;
+                self.models = models.map_err(failed)?.models;
                 few("models", self.models.len(), settings)?;
             }
             Kind::Skill => {
@@ -167,14 +161,11 @@ impl Drop for Ready {
 }
 
 /// Asks gRPC's own health service.
-pub(crate) async fn check(channel: Channel) -> Result<(), Status> {
+pub(crate) async fn check(rpc: &Rpc) -> Result<(), Status> {
     let request = HealthCheckRequest {
         service: HEALTH_NAME.to_owned(),
     };
-    let answer = HealthClient::new(channel)
-        .check(request)
-        .await?
-        .into_inner();
+    let answer = rpc.ask(health::CHECK, request).await?;
     match answer.status() {
         ServingStatus::Serving => Ok(()),
         other @ (ServingStatus::Unknown
@@ -187,14 +178,12 @@ pub(crate) async fn check(channel: Channel) -> Result<(), Status> {
 }
 
 /// Keeps the end of what the plugin prints. Libraries of old have no service for it.
-fn print(channel: Channel, output: Output, settings: &Settings) -> AbortHandle {
-    let most = settings.message_bytes;
+fn print(rpc: Rpc, output: Output) -> AbortHandle {
     let task = tokio::spawn(async move {
-        let mut client = GrpcStdioClient::new(channel).max_decoding_message_size(most);
-        let Ok(answer) = client.stream_stdio(StdioRequest {}).await else {
+        let printed = rpc.stream(grpc_stdio::STREAM_STDIO, StdioRequest {}).await;
+        let Ok(mut stream) = printed else {
             return;
         };
-        let mut stream = answer.into_inner();
         while let Ok(Some(printed)) = stream.message().await {
             output.push(&printed.data);
         }
@@ -203,12 +192,7 @@ fn print(channel: Channel, output: Output, settings: &Settings) -> AbortHandle {
 }
 
 /// Introduces ourselves. The number of the connection on which it serves, or 0.
-async fn init(
-    channel: &Channel,
-    start: &Start,
-    sandbox: &str,
-    settings: &Settings,
-) -> Result<u32, StartError> {
+async fn init(rpc: &Rpc, start: &Start, sandbox: &str) -> Result<u32, StartError> {
     let manifest = &start.manifest;
     let request = InitRequest {
         name: manifest.name.to_string(),
@@ -225,10 +209,8 @@ async fn init(
         kernel_broker_id: KERNEL,
         sandbox_id: sandbox.to_owned(),
     };
-    let mut client = PluginLifecycleClient::new(channel.clone())
-        .max_decoding_message_size(settings.message_bytes);
-    match client.init(request).await {
-        Ok(answer) => Ok(answer.into_inner().serve_broker_id),
+    match rpc.ask(plugin_lifecycle::INIT, request).await {
+        Ok(answer) => Ok(answer.serve_broker_id),
         Err(status) if status.code() == Code::Unimplemented && is_empty(&start.configuration) => {
             Ok(0)
         }
@@ -244,15 +226,13 @@ fn is_empty(configuration: &Value) -> bool {
 }
 
 async fn describe(
-    channel: &Channel,
+    rpc: &Rpc,
     start: &Start,
     settings: &Settings,
 ) -> Result<Vec<ToolDescription>, StartError> {
-    let mut client =
-        ToolClient::new(channel.clone()).max_decoding_message_size(settings.message_bytes);
-    let described = client.describe(DescribeRequest {}).await;
+    let described = rpc.ask(tool::DESCRIBE, DescribeRequest {}).await;
     let described = described.map_err(|status| fault::start(&status, "Tool.Describe"))?;
-    let tools = tools(described.into_inner().tools, settings)?;
+    let tools = tools(described.tools, settings)?;
     let pinned = &start.manifest.tools;
     if pinned.is_empty() || same(pinned, &tools) {
         Ok(tools)

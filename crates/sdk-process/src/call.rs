@@ -1,8 +1,8 @@
 //! What one call of a tool has: the host that waits for it, and the kernel.
 
 use crate::kernel::Line;
-use crate::messages::airlock::ExecuteResponse;
-use crate::messages::airlock::execute_response::Said;
+use airlock_plugin_protocol::messages::airlock::ExecuteResponse;
+use airlock_plugin_protocol::messages::airlock::execute_response::Said;
 use airlock_sdk::{Failure, Kernel, Level};
 use serde_json::Value;
 use std::io::{self, Write as _};

@@ -2,9 +2,9 @@
 
 use crate::call::{Answers, Call};
 use crate::kernel::Line;
-use crate::messages::airlock::ExecuteRequest;
-use crate::messages::airlock::execute_response::Said;
-use crate::routes::MESSAGE;
+use crate::services::MESSAGE;
+use airlock_plugin_protocol::messages::airlock::ExecuteRequest;
+use airlock_plugin_protocol::messages::airlock::execute_response::Said;
 use airlock_sdk::{About, Context, Plugin, ToolError};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

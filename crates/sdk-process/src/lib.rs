@@ -30,12 +30,9 @@ mod call;
 mod execute;
 mod handshake;
 mod kernel;
-mod messages;
 mod output;
-mod routes;
 mod serve;
 mod services;
-mod tls;
 
 pub use asked::{Asked, AskedError};
 pub use serve::{ServeError, run, serve};

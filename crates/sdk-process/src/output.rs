@@ -5,8 +5,8 @@
 //!
 //! Guarantee: what nobody reads takes a bounded amount of memory and holds up nobody.
 
-use crate::messages::goplugin::StdioData;
-use crate::messages::goplugin::stdio_data::Channel;
+use airlock_plugin_protocol::messages::goplugin::StdioData;
+use airlock_plugin_protocol::messages::goplugin::stdio_data::Channel;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::VecDeque;
 use std::fs::File;

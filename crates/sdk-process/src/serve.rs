@@ -5,8 +5,9 @@ use crate::asked::{Asked, AskedError};
 use crate::handshake;
 use crate::output::{Output, Taken};
 use crate::services::Services;
-use crate::tls::Secured;
+use airlock_plugin_protocol::tls::{self, Identity, TlsError};
 use airlock_sdk::Plugin;
+use rustls::ServerConfig;
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::os::unix::net::UnixListener;
@@ -85,14 +86,14 @@ pub fn run(plugin: impl Plugin + Send + Sync + 'static) -> ExitCode {
 /// Serves `plugin` to a host that asks like this, until it is told to end. Takes over standard
 /// output meanwhile.
 pub fn serve(plugin: impl Plugin + Send + Sync + 'static, asked: &Asked) -> Result<(), ServeError> {
-    let secured = asked.certificate.as_deref().map(Secured::new).transpose();
+    let secured = asked.certificate.as_deref().map(secured).transpose();
     let secured = secured.map_err(|error| ServeError::Tls(error.to_string()))?;
+    let (tls, certificate) = secured.unzip();
     let (listener, path) = listen(&asked.directory).map_err(|source| ServeError::Listen {
         directory: asked.directory.clone(),
         source,
     })?;
-    let certificate = secured.as_ref().map(|secured| secured.certificate.as_ref());
-    let line = handshake::line(asked.version, &path, certificate);
+    let line = handshake::line(asked.version, &path, certificate.as_deref());
     let line = line.ok_or_else(|| ServeError::Path(path.clone()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -110,13 +111,7 @@ pub fn serve(plugin: impl Plugin + Send + Sync + 'static, asked: &Asked) -> Resu
     // It listens already, so that whoever reads the line finds it.
     writeln!(io::stdout(), "{line}")?;
     let taken = Taken::over(output)?;
-    let served = runtime.block_on(until_told(
-        services,
-        listener,
-        secured.as_ref(),
-        &end,
-        taken,
-    ));
+    let served = runtime.block_on(until_told(services, listener, tls, &end, taken));
     // A call that does not end holds up nobody.
     runtime.shutdown_background();
     // Gone already if the host removed it.
@@ -124,11 +119,18 @@ pub fn serve(plugin: impl Plugin + Send + Sync + 'static, asked: &Asked) -> Resu
     served
 }
 
+/// How connections from the host with this certificate are secured, and what it has to know for it.
+fn secured(host: &str) -> Result<(Arc<ServerConfig>, Vec<u8>), TlsError> {
+    let identity = Identity::plugin()?;
+    let config = identity.server(&tls::certificate(host)?)?;
+    Ok((config, identity.der().to_vec()))
+}
+
 /// Serves until `end`, and then lets what is on its way arrive.
 async fn until_told(
     services: Services,
     listener: UnixListener,
-    secured: Option<&Secured>,
+    tls: Option<Arc<ServerConfig>>,
     end: &Notify,
     taken: Taken,
 ) -> Result<(), ServeError> {
@@ -137,7 +139,7 @@ async fn until_told(
         let told = Arc::clone(&told);
         async move { told.notified().await }
     };
-    let incoming = incoming(listener, secured)?;
+    let incoming = incoming(listener, tls)?;
     let serving = Server::builder().serve_with_incoming_shutdown(services, incoming, signal);
     tokio::pin!(serving);
     let broken = |error: tonic::transport::Error| ServeError::Broken(error.to_string());
@@ -158,4 +160,17 @@ fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_does_not_turn_security_off() {
+        for text in ["", "nonsense", "-----BEGIN CERTIFICATE-----\n"] {
+            assert!(secured(text).is_err(), "{text:?}");
+        }
+        assert!(secured(Identity::host().unwrap().pem()).is_ok());
+    }
 }

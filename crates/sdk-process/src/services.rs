@@ -2,15 +2,18 @@
 
 use crate::execute::{Shared, execute};
 use crate::kernel::Line;
-use crate::messages::airlock::{
+use crate::output::Output;
+use airlock_plugin_protocol::messages::airlock::{
     DescribeRequest, DescribeResponse, ExecuteRequest, ExecuteResponse, HealthRequest,
     HealthResponse, InitRequest, InitResponse, ShutdownRequest, ShutdownResponse, ToolDescription,
+    plugin_lifecycle, tool,
 };
-use crate::messages::goplugin::{Empty, StdioRequest};
-use crate::messages::health::health_check_response::ServingStatus;
-use crate::messages::health::{HealthCheckRequest, HealthCheckResponse};
-use crate::output::Output;
-use crate::routes::{stream, unary, unknown};
+use airlock_plugin_protocol::messages::goplugin::{
+    Empty, StdioRequest, grpc_controller, grpc_stdio,
+};
+use airlock_plugin_protocol::messages::health::health_check_response::ServingStatus;
+use airlock_plugin_protocol::messages::health::{HealthCheckRequest, HealthCheckResponse, health};
+use airlock_plugin_protocol::server::{Sizes, stream, unary, unknown};
 use airlock_sdk::{About, Plugin, Tool, ToolError};
 use http::{Request, Response};
 use std::collections::BTreeMap;
@@ -28,6 +31,12 @@ use tower_service::Service;
 
 /// Pieces of output a tool may be ahead of whoever reads them; then it waits.
 const AHEAD: usize = 16;
+/// Bytes of one message, as the host has it.
+pub(crate) const MESSAGE: usize = 4 * 1024 * 1024;
+const SIZES: Sizes = Sizes {
+    asked: MESSAGE,
+    answered: MESSAGE,
+};
 
 /// Everything that is served. Clones are the same.
 #[derive(Clone)]
@@ -65,36 +74,18 @@ impl Services {
     }
 
     async fn answer(self, request: Request<Body>) -> Response<Body> {
-        let served = self.0;
-        match request.uri().path() {
-            "/airlock.plugin.v1.PluginLifecycle/Init" => {
-                unary(request, |asked| Arc::clone(&served).init(asked)).await
-            }
-            "/airlock.plugin.v1.PluginLifecycle/Health" => {
-                unary(request, |asked| Arc::clone(&served).health(asked)).await
-            }
-            "/airlock.plugin.v1.PluginLifecycle/Shutdown" => {
-                unary(request, |asked| Arc::clone(&served).shutdown(asked)).await
-            }
-            "/airlock.plugin.v1.Tool/Describe" => {
-                unary(request, |asked| Arc::clone(&served).describe(asked)).await
-            }
-            "/airlock.plugin.v1.Tool/Execute" => {
-                stream(request, |asked| ready(served.execute(asked))).await
-            }
-            "/grpc.health.v1.Health/Check" => unary(request, check).await,
-            "/plugin.GRPCStdio/StreamStdio" => {
-                let output = |_: StdioRequest| ready(Ok(served.output.stream()));
-                stream(request, output).await
-            }
-            "/plugin.GRPCController/Shutdown" => {
-                unary(request, |_: Empty| {
-                    served.end.notify_one();
-                    ready(Ok(Empty {}))
-                })
-                .await
-            }
-            other => unknown(other),
+        let uri = request.uri().clone();
+        let path = uri.path();
+        if path == tool::EXECUTE.path() {
+            let answer = |asked| ready(self.0.execute(asked));
+            stream(tool::EXECUTE, SIZES, request, answer).await
+        } else if path == tool::DESCRIBE.path() {
+            let answer = |asked| Arc::clone(&self.0).describe(asked);
+            unary(tool::DESCRIBE, SIZES, request, answer).await
+        } else if path == health::CHECK.path() {
+            unary(health::CHECK, SIZES, request, check).await
+        } else {
+            self.0.live(path, request).await
         }
     }
 }
@@ -123,6 +114,31 @@ fn check(
 }
 
 impl Served {
+    /// What is asked of a plugin's life, and of what it prints.
+    async fn live(self: Arc<Self>, path: &str, request: Request<Body>) -> Response<Body> {
+        if path == plugin_lifecycle::INIT.path() {
+            let answer = |asked| Arc::clone(&self).init(asked);
+            unary(plugin_lifecycle::INIT, SIZES, request, answer).await
+        } else if path == plugin_lifecycle::HEALTH.path() {
+            let answer = |asked| Arc::clone(&self).health(asked);
+            unary(plugin_lifecycle::HEALTH, SIZES, request, answer).await
+        } else if path == plugin_lifecycle::SHUTDOWN.path() {
+            let answer = |asked| Arc::clone(&self).shutdown(asked);
+            unary(plugin_lifecycle::SHUTDOWN, SIZES, request, answer).await
+        } else if path == grpc_stdio::STREAM_STDIO.path() {
+            let answer = |_: StdioRequest| ready(Ok(self.output.stream()));
+            stream(grpc_stdio::STREAM_STDIO, SIZES, request, answer).await
+        } else if path == grpc_controller::SHUTDOWN.path() {
+            let answer = |_: Empty| {
+                self.end.notify_one();
+                ready(Ok(Empty {}))
+            };
+            unary(grpc_controller::SHUTDOWN, SIZES, request, answer).await
+        } else {
+            unknown(path)
+        }
+    }
+
     async fn init(self: Arc<Self>, asked: InitRequest) -> Result<InitResponse, Status> {
         let about = self.about(&asked)?;
         let started = about.clone();

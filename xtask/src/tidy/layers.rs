@@ -7,6 +7,7 @@ use crate::manifest::{Dependency, dependencies, entries};
 const LAYERS: &[(&str, u8)] = &[
     ("airlock-core", 0),
     ("airlock-sdk", 0),
+    ("airlock-plugin-protocol", 0),
     ("airlock-sdk-process", 1),
     ("airlock-policy", 1),
     ("airlock-audit", 1),

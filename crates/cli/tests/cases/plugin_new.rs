@@ -107,6 +107,10 @@ fn a_plugin_has_the_whole_sdk_with_it() {
     let rust = made_in("rust", &["--lang", "rust"]);
     same("crates/sdk/src", &rust.join("sdk/src"));
     same("crates/sdk-process/src", &rust.join("sdk-process/src"));
+    same(
+        "crates/plugin-protocol/src",
+        &rust.join("plugin-protocol/src"),
+    );
     // One source for both.
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
     assert_eq!(

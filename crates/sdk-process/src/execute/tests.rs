@@ -1,7 +1,7 @@
 //! Calls without a host: what is said, and when nobody listens.
 
 use super::*;
-use crate::messages::airlock::ExecuteResponse;
+use airlock_plugin_protocol::messages::airlock::ExecuteResponse;
 use airlock_sdk::Tool;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;

@@ -113,6 +113,11 @@ const RUST: &[File] = &[
     file!("rust-wasm", "sdk/Cargo.toml", "sdk.toml.txt"),
     file!(
         "rust-process",
+        "plugin-protocol/Cargo.toml",
+        "plugin-protocol.toml.txt"
+    ),
+    file!(
+        "rust-process",
         "sdk-process/Cargo.toml",
         "sdk-process.toml.txt"
     ),
@@ -160,14 +165,20 @@ const SDK_PROCESS: &[File] = copied!["sdk-process/src" => "sdk-process/src":
     "handshake.rs",
     "kernel.rs",
     "kernel/tests.rs",
+    "output.rs",
+    "serve.rs",
+    "services.rs",
+];
+
+const PROTOCOL: &[File] = copied!["plugin-protocol/src" => "plugin-protocol/src":
+    "lib.rs",
+    "accept.rs",
     "messages/mod.rs",
     "messages/airlock.plugin.v1.rs",
     "messages/grpc.health.v1.rs",
     "messages/plugin.rs",
-    "output.rs",
-    "routes.rs",
-    "serve.rs",
-    "services.rs",
+    "method.rs",
+    "server.rs",
     "tls.rs",
 ];
 
@@ -278,7 +289,7 @@ fn template(arguments: &Arguments) -> Result<Chosen, Failure> {
             ],
         )),
         (Language::Rust, Tier::Process, None | Some(Protocol::Grpc)) => {
-            Ok((&[RUST, SDK, SDK_PROCESS], &[BUILD, INSTALL_BUILT]))
+            Ok((&[RUST, SDK, SDK_PROCESS, PROTOCOL], &[BUILD, INSTALL_BUILT]))
         }
         (Language::Rust, Tier::Process, Some(Protocol::Mcp)) => {
             Ok((&[RUST_MCP], &[BUILD, INSTALL_BUILT]))

@@ -1,7 +1,8 @@
-//! From the path of a request to whoever answers it.
+//! From a request to whoever answers it.
 //!
 //! Does what generated servers do, in a few lines that hold for every service.
 
+use crate::method::{Streaming, Unary};
 use http::{Request as HttpRequest, Response as HttpResponse};
 use prost::Message;
 use std::future::Future;
@@ -14,11 +15,19 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower_service::Service;
 
-/// Bytes of one message, as the host has it.
-pub(crate) const MESSAGE: usize = 4 * 1024 * 1024;
+/// Bytes of one message.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// One that is asked.
+    pub asked: usize,
+    /// One that is answered.
+    pub answered: usize,
+}
 
 /// Answers one message by one.
-pub(crate) async fn unary<Q, A, F>(
+pub async fn unary<Q, A, F>(
+    _method: Unary<Q, A>,
+    sizes: Sizes,
     request: HttpRequest<Body>,
     answer: impl FnMut(Q) -> F + Send,
 ) -> HttpResponse<Body>
@@ -27,11 +36,13 @@ where
     A: Message + Default + Send + Sync + 'static,
     F: Future<Output = Result<A, Status>> + Send + 'static,
 {
-    grpc::<Q, A>().unary(Answer(answer), request).await
+    grpc::<Q, A>(sizes).unary(Answer(answer), request).await
 }
 
 /// Answers one message by any number.
-pub(crate) async fn stream<Q, A, S, F>(
+pub async fn stream<Q, A, S, F>(
+    _method: Streaming<Q, A>,
+    sizes: Sizes,
     request: HttpRequest<Body>,
     answer: impl FnMut(Q) -> F + Send,
 ) -> HttpResponse<Body>
@@ -41,24 +52,24 @@ where
     S: Stream<Item = Result<A, Status>> + Send + 'static,
     F: Future<Output = Result<S, Status>> + Send + 'static,
 {
-    grpc::<Q, A>()
+    grpc::<Q, A>(sizes)
         .server_streaming(Answer(answer), request)
         .await
 }
 
 /// What is not served here.
-pub(crate) fn unknown(path: &str) -> HttpResponse<Body> {
+pub fn unknown(path: &str) -> HttpResponse<Body> {
     Status::unimplemented(format!("`{path}` is not served")).into_http()
 }
 
-fn grpc<Q, A>() -> Grpc<ProstCodec<A, Q>>
+fn grpc<Q, A>(sizes: Sizes) -> Grpc<ProstCodec<A, Q>>
 where
     Q: Message + Default + Send + 'static,
     A: Message + Send + 'static,
 {
     Grpc::new(ProstCodec::default())
-        .max_decoding_message_size(MESSAGE)
-        .max_encoding_message_size(MESSAGE)
+        .max_decoding_message_size(sizes.asked)
+        .max_encoding_message_size(sizes.answered)
 }
 
 /// A function as the service that tonic calls.

@@ -54,3 +54,9 @@ pub mod health_check_response {
         }
     }
 }
+pub mod health {
+    pub const CHECK: crate::Unary<
+        super::HealthCheckRequest,
+        super::HealthCheckResponse,
+    > = crate::Method::new("/grpc.health.v1.Health/Check");
+}

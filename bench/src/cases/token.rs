@@ -1,6 +1,5 @@
 //! The token path: redeem, then decide with the full set of built-in rules.
 
-use super::caller;
 use super::decision::{NOW, engine, request, rules};
 use crate::failure::Failure;
 use crate::options::Options;
@@ -22,7 +21,8 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     let request = request("fs.write", "src/module_3/deep/file.rs", &[])?;
     let authority = TokenAuthority::new([7; 32]);
     let generation = engine.generation();
-    let bearer = Bearer::of(&caller(&[])?, generation)
+    // As in the kernel: whoever was given the token asks over the same connection.
+    let bearer = Bearer::of(&request.caller, generation)
         .ok_or_else(|| Failure::new("the caller cannot bear a token"))?;
     let mut scope = Scope::new(Syscall::parse("fs.write")?);
     scope.paths = vec!["src/**".into()];

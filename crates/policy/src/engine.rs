@@ -19,7 +19,6 @@ use crate::rules::constraint::{self, TokenUse};
 use crate::token::Redeemed;
 use airlock_core::{Request, Timestamp, UnknownSyscall};
 use arc_swap::ArcSwap;
-use smallvec::smallvec;
 use std::sync::Arc;
 
 /// The three layers and what decides over them.
@@ -124,15 +123,15 @@ impl Engine {
         token: &Redeemed,
         discipline: Discipline,
     ) -> Decision {
-        let mut contributions = Contributions::new();
-        let mut imposed = Imposed::default();
-        self.built_ins.evaluate(asked, &mut contributions);
+        let mut decision = undecided(token.generation);
+        self.built_ins.evaluate(asked, &mut decision.contributions);
         if discipline == Discipline::Holds && asked.request.caller.phase.is_some() {
             let policy = self.policy.load();
-            policy.evaluate_phases(asked.request, &mut contributions);
+            policy.evaluate_phases(asked.request, &mut decision.contributions);
         }
-        contributions.push(self.honour(token, asked.request, &mut imposed));
-        self.conclude(contributions, imposed, token.generation)
+        self.honour(token, asked.request, &mut decision);
+        self.conclude(&mut decision);
+        decision
     }
 
     fn decide_by_rules(
@@ -142,18 +141,18 @@ impl Engine {
         discipline: Discipline,
     ) -> Decision {
         let policy = self.policy.load();
-        let mut contributions = Contributions::new();
-        let mut imposed = Imposed::default();
-        self.built_ins.evaluate(asked, &mut contributions);
+        let mut decision = undecided(policy.generation());
+        let contributions = &mut decision.contributions;
+        self.built_ins.evaluate(asked, contributions);
         if discipline == Discipline::Holds {
-            policy.evaluate_phases(asked.request, &mut contributions);
+            policy.evaluate_phases(asked.request, contributions);
         }
-        policy.evaluate(asked, &mut contributions, &mut imposed);
-        if !denied(&contributions) {
-            self.extensions
-                .evaluate(asked.request, now, &mut contributions);
+        policy.evaluate(asked, contributions, &mut decision.imposed);
+        if !denied(contributions) {
+            self.extensions.evaluate(asked.request, now, contributions);
         }
-        self.conclude(contributions, imposed, policy.generation())
+        self.conclude(&mut decision);
+        decision
     }
 
     /// The decision on a syscall that does not exist.
@@ -164,37 +163,33 @@ impl Engine {
             opinion: Opinion::Deny,
             reason: unknown.to_string().into(),
         };
-        self.conclude(
-            smallvec![contribution],
-            Imposed::default(),
-            self.generation(),
-        )
+        let mut decision = undecided(self.generation());
+        decision.contributions.push(contribution);
+        self.conclude(&mut decision);
+        decision
     }
 
-    /// A token's word: an allow, unless what it is held to does not hold.
-    fn honour(&self, token: &Redeemed, request: &Request, imposed: &mut Imposed) -> Contribution {
+    /// Adds a token's word: an allow, unless what it is held to does not hold.
+    fn honour(&self, token: &Redeemed, request: &Request, decision: &mut Decision) {
         let unmet = constraint::unmet(&token.constraints, request, TokenUse::Redeemed);
         let (opinion, reason) = match unmet {
             Some(why) => (Opinion::Deny, why.into()),
             None => (Opinion::Allow, Arc::clone(&self.texts.token_reason)),
         };
-        constraint::impose(imposed, &token.constraints);
-        Contribution {
+        constraint::impose(&mut decision.imposed, &token.constraints);
+        decision.contributions.push(Contribution {
             layer: Layer::Token,
             rule: Arc::clone(&token.name),
             opinion,
             reason,
-        }
+        });
     }
 
-    fn conclude(
-        &self,
-        mut contributions: Contributions,
-        imposed: Imposed,
-        generation: Generation,
-    ) -> Decision {
-        let verdict = combine(contributions.iter().map(|one| one.opinion));
-        if verdict == Verdict::Deny && !denied(&contributions) {
+    /// Makes the verdict out of what was said.
+    fn conclude(&self, decision: &mut Decision) {
+        let contributions = &mut decision.contributions;
+        decision.verdict = combine(contributions.iter().map(|one| one.opinion));
+        if decision.verdict == Verdict::Deny && !denied(contributions) {
             contributions.push(Contribution {
                 layer: Layer::Default,
                 rule: Arc::clone(&self.texts.default_rule),
@@ -202,12 +197,17 @@ impl Engine {
                 reason: Arc::clone(&self.texts.default_reason),
             });
         }
-        Decision {
-            verdict,
-            contributions,
-            imposed,
-            generation,
-        }
+    }
+}
+
+/// A decision nobody has said anything to: no. It is filled where it stands, because moving one
+/// costs as much as asking a rule.
+fn undecided(generation: Generation) -> Decision {
+    Decision {
+        verdict: Verdict::Deny,
+        contributions: Contributions::new(),
+        imposed: Imposed::default(),
+        generation,
     }
 }
 

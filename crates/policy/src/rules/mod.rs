@@ -240,8 +240,9 @@ impl Policy {
         imposed: &mut Imposed,
     ) {
         for id in self.index.candidates(asked).ascending() {
-            if let Some(rule) = self.rules.get(id as usize) {
-                contributions.extend(ask(rule, asked, imposed));
+            let rule = self.rules.get(id as usize);
+            if let Some(said) = rule.and_then(|rule| ask(rule, asked, imposed)) {
+                contributions.push(said);
             }
         }
         if self.touches_sensitive(asked.request) {

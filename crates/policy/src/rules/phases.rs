@@ -108,14 +108,17 @@ impl PhaseRules {
             return;
         };
         let name = request.syscall.name();
-        if STEPS.contains(&name) {
+        if name.starts_with("fs.") {
+            let changes = request.effects.intersects(CHANGES);
+            if let Some(objection) = changes.then(|| self.objection(state, request)).flatten() {
+                contributions.push(objection);
+            }
+        } else if STEPS.contains(&name) {
             let why = "a session may ask for its next state";
             contributions.push(said("phases/own-progress", Opinion::Allow, why.into()));
         } else if ASKED.contains(&name) {
             let why = "a person decides on exemptions and merges";
             contributions.push(said("phases/asked-for", Opinion::RequireReview, why.into()));
-        } else if request.syscall.area() == "fs" && request.effects.intersects(CHANGES) {
-            contributions.extend(self.objection(state, request));
         }
     }
 

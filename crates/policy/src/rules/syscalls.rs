@@ -1,21 +1,10 @@
 //! Sets of syscalls as bits, and the position of a syscall in the table.
 
-use crate::hash::Seeded;
 use airlock_core::{SYSCALLS, Syscall};
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-/// Positions by name: one lookup, whichever copy of the table a [`Syscall`] points into.
-static POSITIONS: LazyLock<HashMap<&'static str, u32, Seeded>> = LazyLock::new(|| {
-    (0..)
-        .zip(SYSCALLS)
-        .map(|(at, spec)| (spec.name, at))
-        .collect()
-});
 
 /// The position of `syscall` in the table.
 pub(crate) fn position(syscall: Syscall) -> Option<u32> {
-    POSITIONS.get(syscall.name()).copied()
+    u32::try_from(syscall.index()).ok()
 }
 
 /// A set of syscalls.

@@ -34,6 +34,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) request: &'a Request,
     pub(crate) decision: &'a Decision,
+    /// Whether what it runs may ask the kernel.
+    pub(crate) socket: bool,
 }
 
 /// A job with everything it will be granted.
@@ -71,7 +73,8 @@ impl Planned {
         let job = &job;
         let around = grounds.sandboxes.around(machine, grounds.workspace)?;
         let imposed = grounds.decision.imposed;
-        let origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        origin.socket = grounds.socket;
         let made = match grounds.lasting {
             Some(warm) => warm.plans().of(origin, build)?,
             None => Arc::new(Made::new(build(&origin)?)),
@@ -115,6 +118,9 @@ impl Planned {
             ("denials", plan.denials().len().to_string()),
             ("plan", digest.to_string()),
         ]);
+        if plan.has_socket() {
+            notes.insert("socket", "yes".to_owned());
+        }
         for (name, paths) in [("reads", &self.job.reads), ("writes", &self.job.writes)] {
             if !paths.is_empty() {
                 notes.insert(name, listed(paths.clone()));
@@ -214,6 +220,9 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
         .workspace(root, origin.view)
         .limits(limits(origin, narrowing));
     builder = around.apply(builder);
+    if origin.socket && narrowing.is_none_or(|narrowing| narrowing.socket) {
+        builder = builder.kernel_socket();
+    }
     for path in reads {
         builder = builder.read(path);
     }

@@ -5,6 +5,7 @@ use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
 use super::git;
+use super::inside::Outer;
 #[cfg(target_os = "linux")]
 use super::in_stage::InStage;
 use super::job::{Staging, Work};
@@ -51,23 +52,30 @@ pub(super) struct Ground<'a, 'p> {
     pub(super) changes: &'a Changes<'p>,
     /// Where its sandbox may be kept.
     pub(super) warm: Option<&'a Arc<Warm>>,
+    /// For whom it runs.
+    pub(super) outer: &'a Outer<'a>,
 }
 
 impl Planned {
+    /// The stage it runs on, if it does on one.
+    pub(crate) fn stage(&self) -> Option<&str> {
+        self.job.named_stage()
+    }
+
     /// Runs it. The attempt is recorded; this is the effect.
     pub(crate) fn run(
         self,
-        workspace: &Workspace,
-        sandboxes: &Sandboxes,
+        outer: &Outer<'_>,
         attached: Option<Attached<'_>>,
         changes: &Changes<'_>,
-        warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
+        let kernel = outer.kernel();
         let ground = Ground {
-            workspace,
-            sandboxes,
+            workspace: kernel.workspace(),
+            sandboxes: kernel.sandboxes(),
             changes,
-            warm,
+            warm: kernel.warm(),
+            outer,
         };
         let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
             return self.captured(&ground);
@@ -170,7 +178,7 @@ impl Planned {
             Staging::Stage(_) => InStage(ground).run(&mut self, &command, attached),
             Staging::Session | Staging::None => {
                 let mut started = self.standing(ground.workspace, ground.sandboxes)?;
-                let ran = one_command(&mut started.sandbox, &command, attached)?;
+                let ran = self.one_command(ground, &mut started.sandbox, &command, attached)?;
                 ground.sandboxes.leave(started.sandbox, started.claim);
                 Ok(ran)
             }
@@ -202,23 +210,31 @@ fn covered(
     seen.measured(reading, report)
 }
 
-/// Runs one command in a sandbox. Whatever it started ends with it.
 #[cfg(target_os = "linux")]
-pub(super) fn one_command(
-    sandbox: &mut Sandbox,
-    command: &Command,
-    attached: Attached<'_>,
-) -> Result<Ran, ProcessFailure> {
-    (attached.started)(Arc::new(sandbox.control()));
-    let streams = Streams {
-        stdin: attached.stdin,
-        stdout: attached.stdout,
-        stderr: attached.stderr,
-        terminal: attached.terminal,
-    };
-    let ended = sandbox.run(command, streams)?;
-    let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
-    Ok(Ran::new(ended, report, sandbox.id()))
+impl Planned {
+    /// Runs one command in a sandbox. Whatever it started ends with it.
+    pub(super) fn one_command(
+        &self,
+        ground: &Ground<'_, '_>,
+        sandbox: &mut Sandbox,
+        command: &Command,
+        attached: Attached<'_>,
+    ) -> Result<Ran, ProcessFailure> {
+        (attached.started)(Arc::new(sandbox.control()));
+        let streams = Streams {
+            stdin: attached.stdin,
+            stdout: attached.stdout,
+            stderr: attached.stderr,
+            terminal: attached.terminal,
+        };
+        let ended = match &self.job.work {
+            Work::Command | Work::Tests(_) => ground.outer.run(sandbox, command, streams)?,
+            // Programs of our own have nothing to ask.
+            Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => sandbox.run(command, streams)?,
+        };
+        let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
+        Ok(Ran::new(ended, report, sandbox.id()))
+    }
 }
 
 /// A pipe with `text` in it; a thread fills it, since it may hold more than a pipe does.

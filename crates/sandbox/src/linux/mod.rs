@@ -21,6 +21,7 @@ mod pump;
 mod request;
 mod resolve;
 mod sandbox;
+mod socket;
 mod supervise;
 mod sys;
 mod wire;
@@ -29,6 +30,7 @@ pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
 pub use prepared::{Prepared, prepare};
 pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
+pub use socket::Visits;
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

@@ -18,6 +18,7 @@ use super::identity::{Identity, Maps};
 use super::limits::Group;
 use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
+use super::socket::KernelSocket;
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{DESCRIPTORS, Notice, Order};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
@@ -125,9 +126,14 @@ impl Prepared {
         self.hand_over()?;
         let mut descriptors = self.wait()?.into_iter();
         let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
-        let root = descriptors.next().ok_or_else(lost)?;
-        let broker = descriptors
-            .next()
+        let mut handed = |asked: bool| match asked {
+            true => descriptors.next().map(Some).ok_or_else(lost),
+            false => Ok(None),
+        };
+        let root = handed(true)?.ok_or_else(lost)?;
+        let listener = handed(!resolved.brokered.is_empty())?;
+        let socket = handed(launch.plan.has_socket())?;
+        let broker = listener
             .map(|listener| guard(listener, &root, resolved.brokered, self.identity))
             .transpose()?;
         let standing = Standing {
@@ -137,6 +143,7 @@ impl Prepared {
             root,
             broker,
             hold,
+            socket: socket.map(KernelSocket::inside),
         };
         Sandbox::standing(launch, standing, landlock)
     }

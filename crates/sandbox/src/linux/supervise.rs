@@ -9,6 +9,7 @@ use super::outlet::{Outlet, Stream};
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
+use super::socket::{Reception, Visits};
 use super::wire::{Notice, Order, Stage};
 use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, TerminalSize};
 use crate::lifecycle::{Event, Outcome, Refused, State};
@@ -30,8 +31,20 @@ const UNMETERED: ByteSize = ByteSize::from_bytes(u64::MAX);
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Sandbox {
-    /// Runs `command` to its end. Whatever it started ends with it.
+    /// Runs `command` to its end. Whatever it started ends with it. Nobody inside is let in who
+    /// wants to ask the kernel.
     pub fn run(&mut self, command: &Command, streams: Streams<'_>) -> Result<Ended, RunError> {
+        self.run_visited(command, streams, &mut drop)
+    }
+
+    /// The same, with whoever wants to ask the kernel while it runs given to `visits`, on this
+    /// thread, which must not be kept. What they hold of the sandbox's is gone with the command.
+    pub fn run_visited(
+        &mut self,
+        command: &Command,
+        streams: Streams<'_>,
+        visits: Visits<'_>,
+    ) -> Result<Ended, RunError> {
         let state = self.state();
         if !matches!(state, State::Running | State::Paused) {
             let event = Event::Enforced;
@@ -55,6 +68,8 @@ impl Sandbox {
         let most = |most| if command.lasting { UNMETERED } else { most };
         let begun = Instant::now();
         let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
+        let socket = self.socket();
+        let mut reception = socket.map(|socket| Reception::new(socket, visits));
         let open = self.root().is_some();
         let (mut stdout, mut stderr) = (Screen::new(stdout, open), Screen::new(stderr, open));
         let (to_stdout, to_stderr) = (&mut stdout, &mut stderr);
@@ -95,7 +110,10 @@ impl Sandbox {
             drop((input, output, errors, request));
             let watched = sent
                 .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(allowed, &mut outlets, &mut lookout));
+                .and_then(|()| {
+                    let reception = reception.as_mut();
+                    self.watch(allowed, &mut outlets, &mut lookout, reception)
+                });
             let watched = watched.or_else(|error| {
                 self.kill();
                 let _broke = control.event(Event::Broke);
@@ -115,6 +133,10 @@ impl Sandbox {
             watched
         });
         control.set_terminal(None);
+        // Nothing of the command is left that could come again.
+        if let Some(socket) = socket {
+            socket.clear();
+        }
         let refusals = self.broker().map(Broker::take_refusals);
         let (outcome, not_started) = settle(result, [stdout, stderr])?;
         let over = [&out, &err].map(|flow| flow.over.load(Ordering::SeqCst));
@@ -169,6 +191,7 @@ impl Sandbox {
         allowed: Option<Duration>,
         outlets: &mut [Outlet<'_, '_>; 2],
         lookout: &mut Lookout,
+        mut reception: Option<&mut Reception<'_>>,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
         let rested = control.rested();
@@ -197,8 +220,13 @@ impl Sandbox {
             }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
             let until = lookout.next().map_or(until, |next| until.min(next));
+            if let Some(reception) = reception.as_deref_mut() {
+                reception.look(now);
+            }
+            let opens = reception.as_deref().and_then(Reception::next);
+            let until = opens.map_or(until, |next| until.min(next));
             let patience = until.saturating_duration_since(now);
-            let (ended, woken) = wait(control, outlets, patience)?;
+            let (ended, woken) = wait(control, outlets, reception.as_deref_mut(), patience)?;
             if woken {
                 control.take_wake();
                 if control.take_cancelled() {
@@ -302,17 +330,23 @@ fn settle(ended: Result<End, RunError>, streams: [Screen<'_>; 2]) -> Result<End,
 fn wait(
     control: &Control,
     outlets: &mut [Outlet<'_, '_>; 2],
+    reception: Option<&mut Reception<'_>>,
     patience: Duration,
 ) -> Result<(bool, bool), RunError> {
     let (channel, wake) = (control.channel().as_fd(), control.wake_descriptor());
     let [output, errors] = outlets.each_ref().map(Outlet::as_fd);
     // What nobody waits for any more is asked of the channel a second time.
-    let all = [
-        channel,
-        wake,
-        output.unwrap_or(channel),
-        errors.unwrap_or(channel),
-    ];
+    let door = reception.as_deref().and_then(Reception::as_fd);
+    let (all, is_open) = (
+        [
+            channel,
+            wake,
+            output.unwrap_or(channel),
+            errors.unwrap_or(channel),
+            door.unwrap_or(channel),
+        ],
+        door.is_some(),
+    );
     let mut waiting = all
         .each_ref()
         .map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
@@ -320,8 +354,15 @@ fn wait(
         Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => return Err(io("cannot watch the command")(errno)),
     }
-    let [channel, wake, output, errors] = waiting.map(|one| one.revents());
+    let [channel, wake, output, errors, door] = waiting.map(|one| one.revents());
     let news = !channel.is_empty();
+    if let Some(reception) = reception
+        && is_open
+        && !news
+        && !door.is_empty()
+    {
+        reception.admit();
+    }
     for (outlet, ready) in outlets.iter_mut().zip([output, errors]) {
         if news || ready.is_empty() {
             continue;

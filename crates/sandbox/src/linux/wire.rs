@@ -39,7 +39,8 @@ pub(super) enum Notice {
     },
     /// It entered its user namespace and waits to be given its user.
     Unmapped,
-    /// Every wall stands. The descriptor of the root comes with it, then the listener if one is.
+    /// Every wall stands. The descriptor of the root comes with it, then the listener of denials
+    /// and the socket to the kernel, if one is.
     Ready,
     /// The program could not be started.
     NotStarted {

@@ -7,6 +7,8 @@
 )]
 
 mod ahead;
+#[path = "../launchers/asks.rs"]
+mod asks;
 mod cpu;
 mod denials;
 mod ends;

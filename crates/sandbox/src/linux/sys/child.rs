@@ -18,8 +18,9 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
+    recvmsg, sendmsg, socket_with,
 };
 use rustix::process::{DumpableBehavior, chdir, fchdir, pivot_root, set_dumpable_behavior, umask};
 use rustix::thread as own;
@@ -62,7 +63,7 @@ impl Start {
                 Ok(Then::Wait) => {}
                 Ok(Then::Serve) => {
                     state.maps = [const { None }; MOST_MAPS];
-                    return init::serve(control, state.listener.as_ref().map(OwnedFd::as_fd));
+                    return init::serve(control, state.listener.take(), state.socket.take());
                 }
                 Err(errno) => {
                     let (step, errno) = (done, errno.raw_os_error());
@@ -160,6 +161,8 @@ struct State {
     old: Option<OwnedFd>,
     new: Option<OwnedFd>,
     listener: Option<OwnedFd>,
+    /// What listens for whoever wants to ask the kernel.
+    socket: Option<OwnedFd>,
     /// User namespaces that say as whom files appear.
     maps: [Option<OwnedFd>; MOST_MAPS],
 }
@@ -170,6 +173,7 @@ impl Default for State {
             old: None,
             new: None,
             listener: None,
+            socket: None,
             maps: [const { None }; MOST_MAPS],
         }
     }
@@ -238,6 +242,7 @@ impl State {
             Op::Link { entry, target } => {
                 self.make(&entry, |parent, name| symlinkat(target, parent, name))
             }
+            Op::Listen { entry } => self.listen(&entry),
             Op::Text { name, text } => write_new(CWD, name, text),
             Op::Ghost { name, owner } => ghost(name, owner),
             Op::Bind {
@@ -349,6 +354,27 @@ impl State {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Makes a socket in the new root. Init listens on it, and the supervisor accepts.
+    fn listen(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        let parent = self.place(entry.parent, DIRECTORY)?;
+        // An address is a path: the working directory is a place no link can lead away from.
+        fchdir(&parent)?;
+        let bound = SocketAddrUnix::new(entry.name).and_then(|address| bind(&socket, &address));
+        chdir(c"/")?;
+        bound?;
+        if let Some(owner) = entry.owner {
+            give(parent.as_fd(), entry.name, owner)?;
+        }
+        self.socket = Some(socket);
+        Ok(())
     }
 
     fn open_host(&self, path: &CStr) -> Result<OwnedFd> {

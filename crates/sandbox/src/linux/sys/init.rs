@@ -5,6 +5,7 @@
 //! Invariant: nothing here allocates, locks, panics or returns. It holds no capability, is not
 //! dumpable, and lives under the same filter and Landlock rules as what it runs.
 
+use super::super::socket::WAITING;
 use super::super::wire::{Notice, Order, Stage};
 use super::calls::{self, exit_now};
 use super::child::{Descriptors, next_order, tell, tell_with};
@@ -12,20 +13,37 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
+use rustix::net::listen;
 use rustix::process::{Pid, WaitOptions, WaitStatus, chdir, setsid, wait};
 use std::ffi::{CStr, c_char};
 
-/// Says that all walls stand, then serves.
-pub(super) fn serve(control: BorrowedFd<'_>, listener: Option<BorrowedFd<'_>>) -> i32 {
+/// Says that all walls stand, hands over what is the supervisor's, then serves.
+pub(super) fn serve(
+    control: BorrowedFd<'_>,
+    listener: Option<OwnedFd>,
+    socket: Option<OwnedFd>,
+) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let (Ok(root), Ok(children)) = (opened, calls::child_signals()) else {
         return 1;
     };
-    match listener {
-        Some(listener) => tell_with(control, Notice::Ready, &[root.as_fd(), listener]),
-        None => tell_with(control, Notice::Ready, &[root.as_fd()]),
+    // By the sandbox's own user, whom clients find at the other end.
+    if let Some(socket) = &socket
+        && listen(socket, WAITING).is_err()
+    {
+        return 1;
     }
-    drop(root);
+    match (&listener, &socket) {
+        (None, None) => tell_with(control, Notice::Ready, &[root.as_fd()]),
+        (Some(one), None) | (None, Some(one)) => {
+            tell_with(control, Notice::Ready, &[root.as_fd(), one.as_fd()]);
+        }
+        (Some(listener), Some(socket)) => {
+            let all = [root.as_fd(), listener.as_fd(), socket.as_fd()];
+            tell_with(control, Notice::Ready, &all);
+        }
+    }
+    drop((root, socket));
     let mut init = Init {
         control,
         children,

@@ -30,7 +30,7 @@ mod template;
 pub use linux::probe;
 #[cfg(target_os = "linux")]
 pub use linux::{
-    Collected, Control, Prepared, RegistryError, Sandbox, Trouble, Visits, collect, confine,
+    Beside, Collected, Control, Prepared, RegistryError, Sandbox, Trouble, Visits, collect, confine,
     prepare, stage_owner, start, start_with,
 };
 pub use outfit::{Outfit, Remembered};

@@ -10,15 +10,16 @@
 //! ends, is over before that is, and waits for no call that waits for it. Nothing is made for all
 //! this before somebody inside connects.
 //!
-//! Invariant: a call from inside starts no program and steers nothing; it reads, or asks a plugin.
+//! Invariant: a call from inside starts no program of anybody's and steers nothing. It reads, asks a
+//! plugin, or changes files: by our own file worker, beside the command, in the same sandbox. What it
+//! changes is judged with what the command changes.
 
 use crate::agents::Invoker;
 use crate::cancel::Cancel;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
-use airlock_core::{ActionId, Caller, Peer, SandboxId, SessionId, WorkspaceId};
-use serde_json::Value;
+use airlock_core::{ActionId, Caller, Peer, SandboxId, WorkspaceId};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 #[cfg(target_os = "linux")]
 use airlock_sandbox::{
-    Sandbox,
+    Control, Sandbox,
     launch::{Command, Ended, RunError, Streams},
 };
 
@@ -52,6 +53,9 @@ pub struct Within {
     caller: Caller,
     place: u64,
     stage: String,
+    sandbox: SandboxId,
+    #[cfg(target_os = "linux")]
+    control: Control,
 }
 
 impl Within {
@@ -74,41 +78,53 @@ impl Within {
     pub(crate) fn stage(&self) -> &str {
         &self.stage
     }
+
+    /// The sandbox in which it runs.
+    pub(super) const fn sandbox(&self) -> &SandboxId {
+        &self.sandbox
+    }
+
+    /// Whether files can be changed beside it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn can_change_files(&self) -> bool {
+        self.control.can_run_beside()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) const fn can_change_files(&self) -> bool {
+        false
+    }
+
+    /// What runs programs of our own beside it.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn control(&self) -> &Control {
+        &self.control
+    }
 }
 
 /// A command that is being run: for whom, and as part of what.
 pub(crate) struct Outer<'a> {
     kernel: &'a Kernel,
-    front: Front,
-    whence: Whence,
-    session: Option<SessionId>,
-    unattended: bool,
+    invoker: &'a Invoker<'a>,
+    caller: &'a Caller,
+    place: u64,
+    stage: &'a str,
 }
 
 impl<'a> Outer<'a> {
     /// The command that `caller` has run on `stage` in their `place` among others.
     pub(crate) fn new(
         kernel: &'a Kernel,
-        invoker: &Invoker<'_>,
-        caller: &Caller,
-        (place, stage): (u64, &str),
+        invoker: &'a Invoker<'a>,
+        caller: &'a Caller,
+        (place, stage): (u64, &'a str),
     ) -> Self {
-        let within = Within {
-            action: invoker.action.clone(),
-            caller: caller.clone(),
-            place,
-            stage: stage.to_owned(),
-        };
         Self {
             kernel,
-            front: front_inside(invoker.front),
-            whence: Whence {
-                agent: invoker.whence.agent.clone(),
-                within: Some(Arc::new(within)),
-                ..Whence::default()
-            },
-            session: caller.session.clone(),
-            unattended: invoker.unattended,
+            invoker,
+            caller,
+            place,
+            stage,
         }
     }
 
@@ -130,15 +146,16 @@ impl<'a> Outer<'a> {
         let (Some(reception), Ok(id)) = (reception, SandboxId::new(sandbox.id())) else {
             return sandbox.run(command, streams);
         };
-        let inside = Inside::new(id, self);
+        let inside = Inside::new(self, self.within(id, sandbox));
+        let inside = &inside;
         std::thread::scope(|scope| {
             // Whatever happens: those who work here are told to go home before they are waited for.
-            let closing = Closing(&inside);
+            let closing = Closing(inside);
             let mut visitors = None;
             let mut visit = |stream: UnixStream| {
                 let visitors = visitors.get_or_insert_with(|| {
-                    let work = || inside.work(self);
-                    let mut begin = || std::thread::Builder::new().spawn_scoped(scope, work);
+                    let work = move || inside.work(self);
+                    let begin = || std::thread::Builder::new().spawn_scoped(scope, work);
                     let begun = (0..AT_ONCE).filter_map(|_| begin().ok()).count();
                     // Where there are no threads, nobody would ever be answered.
                     (begun > 0).then(|| reception.open(inside.clone()))
@@ -154,15 +171,30 @@ impl<'a> Outer<'a> {
         })
     }
 
-    fn submit(&self, sandbox: SandboxId, peer: Peer, mut call: Call) -> Outcome {
-        call.session.clone_from(&self.session);
-        call.unattended |= self.unattended;
+    #[cfg(target_os = "linux")]
+    fn within(&self, id: SandboxId, sandbox: &Sandbox) -> Within {
+        Within {
+            action: self.invoker.action.clone(),
+            caller: self.caller.clone(),
+            place: self.place,
+            stage: self.stage.to_owned(),
+            sandbox: id,
+            control: sandbox.control(),
+        }
+    }
+
+    fn submit(&self, within: Arc<Within>, peer: Peer, mut call: Call) -> Outcome {
+        call.session.clone_from(&self.caller.session);
+        call.unattended |= self.invoker.unattended;
         let whence = Whence {
             peer: Some(peer),
-            sandbox: Some(sandbox),
-            ..self.whence.clone()
+            sandbox: Some(within.sandbox.clone()),
+            agent: self.invoker.whence.agent.clone(),
+            within: Some(within),
+            ..Whence::default()
         };
-        self.kernel.submit_from(self.front, &whence, &call, None)
+        let front = front_inside(self.invoker.front);
+        self.kernel.submit_from(front, &whence, &call, None)
     }
 }
 
@@ -183,7 +215,7 @@ type Task = Box<dyn FnOnce(&Outer<'_>) + Send>;
 pub struct Inside(Arc<Shared>);
 
 struct Shared {
-    sandbox: SandboxId,
+    within: Arc<Within>,
     workspace: WorkspaceId,
     root: String,
     front: Front,
@@ -199,13 +231,13 @@ struct State {
 }
 
 impl Inside {
-    fn new(sandbox: SandboxId, outer: &Outer<'_>) -> Self {
+    fn new(outer: &Outer<'_>, within: Within) -> Self {
         let workspace = outer.kernel.workspace();
         Self(Arc::new(Shared {
-            sandbox,
+            within: Arc::new(within),
             workspace: workspace.id().clone(),
             root: workspace.root().path().to_owned(),
-            front: outer.front,
+            front: front_inside(outer.invoker.front),
             state: Mutex::default(),
             changed: Condvar::new(),
         }))
@@ -213,7 +245,7 @@ impl Inside {
 
     /// The sandbox.
     pub fn sandbox(&self) -> &SandboxId {
-        &self.0.sandbox
+        &self.0.within.sandbox
     }
 
     /// The workspace it works in.
@@ -240,9 +272,9 @@ impl Inside {
         cancel: &Cancel,
         tell: impl FnOnce(&Kernel, Outcome) -> T + Send + 'static,
     ) -> Option<T> {
-        let sandbox = self.0.sandbox.clone();
+        let within = Arc::clone(&self.0.within);
         self.ask(cancel, move |outer| {
-            let outcome = outer.submit(sandbox, peer, call);
+            let outcome = outer.submit(within, peer, call);
             tell(outer.kernel(), outcome)
         })
     }

@@ -63,7 +63,9 @@ impl Planned {
             Listing::Policy => checks::listed(&document.commands, job.program())?,
             Listing::Person | Listing::Own => {}
         }
-        let mut job = resolved(job, grounds)?;
+        let narrowing = document.templates.get(job.template.name);
+        let socket = grounds.socket && narrowing.is_none_or(|narrowing| narrowing.socket);
+        let mut job = resolved(job, grounds, socket)?;
         let root = grounds.workspace.root().path();
         if job.work == Work::Git(git::Reading::Status) || job.work == Work::Git(git::Reading::Diff)
         {
@@ -74,7 +76,7 @@ impl Planned {
         let around = grounds.sandboxes.around(machine, grounds.workspace)?;
         let imposed = grounds.decision.imposed;
         let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
-        origin.socket = grounds.socket;
+        origin.socket = socket;
         let made = match grounds.lasting {
             Some(warm) => warm.plans().of(origin, build)?,
             None => Arc::new(Made::new(build(&origin)?)),
@@ -134,12 +136,14 @@ impl Planned {
 }
 
 /// The job with the program that really runs.
-fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
+fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, ProcessFailure> {
     let mut job = job.clone();
     if job.staging == Staging::Session {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
-    if grounds.lasting.is_some() && job.listing != Listing::Person {
+    // Where the kernel is asked, files are changed beside the program, by the worker.
+    let shared = grounds.lasting.is_some() && job.listing != Listing::Person;
+    if shared || socket {
         let worker = grounds.worker.and_then(|worker| worker.path.to_str());
         job.reads.extend(worker.map(str::to_owned));
     }
@@ -220,7 +224,7 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
         .workspace(root, origin.view)
         .limits(limits(origin, narrowing));
     builder = around.apply(builder);
-    if origin.socket && narrowing.is_none_or(|narrowing| narrowing.socket) {
+    if origin.socket {
         builder = builder.kernel_socket();
     }
     for path in reads {

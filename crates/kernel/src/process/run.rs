@@ -5,7 +5,7 @@ use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
 use super::git;
-use super::inside::Outer;
+use super::inside::{Outer, Within};
 #[cfg(target_os = "linux")]
 use super::in_stage::InStage;
 use super::job::{Staging, Work};
@@ -17,7 +17,7 @@ use super::testing;
 use super::warm::Warm;
 use crate::workspace::Workspace;
 use airlock_sandbox::Sandbox;
-use airlock_sandbox::launch::{Command, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Ended, Stdin, Streams};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -83,6 +83,40 @@ impl Planned {
         let ran = self.within(&ground, attached)?;
         let value = told(&ran);
         Ok(Finished::new(value, ran))
+    }
+
+    /// Changes files beside the command that asks for it, in that one's sandbox.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn run_beside(mut self, within: &Within) -> Result<Finished, ProcessFailure> {
+        let command = Command {
+            arguments: self.job.command.iter().map(Into::into).collect(),
+            environment: std::mem::take(&mut self.environment),
+            directory: None,
+            lasting: false,
+        };
+        let (order, directory) = (self.job.stdin.as_deref(), self.made.plan.directory());
+        let begun = std::time::Instant::now();
+        let control = within.control();
+        let beside = control.beside(&command, directory, order.unwrap_or_default(), STDOUT)?;
+        let ended = Ended {
+            outcome: beside.outcome,
+            not_started: None,
+            wall: begun.elapsed(),
+            stdout: beside.output.len() as u64,
+            stderr: 0,
+            peak_memory: None,
+            refusals: Vec::new(),
+        };
+        // Which walls stand is in the report of the command.
+        let mut ran = Ran::new(ended, Value::Null, within.sandbox().as_str());
+        ran.stage = Some(within.stage().to_owned());
+        let value = files::answer(&String::from_utf8_lossy(&beside.output), &ran)?;
+        Ok(Finished::new(value, ran))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn run_beside(self, _: &Within) -> Result<Finished, ProcessFailure> {
+        Err(ProcessFailure::Unsupported)
     }
 
     fn captured(self, ground: &Ground<'_, '_>) -> Result<Finished, ProcessFailure> {

@@ -7,7 +7,8 @@ use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
-    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, view,
+    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, Within,
+    view,
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
@@ -35,8 +36,8 @@ impl Kernel {
         ruling: &Ruling,
     ) -> Result<Option<Planned>, ToolFailure> {
         valid.prepared.ready()?;
-        if valid.within.is_some() {
-            from_inside(valid)?;
+        if let Some(within) = &valid.within {
+            from_inside(valid, within)?;
         }
         if let Some(unavailable) = crate::phases::unavailable(&valid.request) {
             return Err(unavailable);
@@ -51,7 +52,7 @@ impl Kernel {
                     .then(|| self.commit_job(&valid.request, job))
                     .transpose()?;
                 let mut planned = Planned::new(commit.as_ref().unwrap_or(job), &grounds)?;
-                if self.sandboxes().starts_early() {
+                if self.sandboxes().starts_early() && valid.within.is_none() {
                     planned.begin(self.workspace(), self.sandboxes());
                 }
                 Ok(Some(planned))
@@ -105,9 +106,32 @@ impl Kernel {
     ) -> Result<Executed, ToolFailure> {
         let waited = valid.turn.wait();
         match planned {
+            Some(planned) if valid.within.is_some() => {
+                self.run_beside(policy, &valid, ruling, planned)
+            }
             Some(planned) => self.run_program(policy, &valid, ruling, planned, attached, invoker),
             None => self.run_here(policy, valid, ruling, waited),
         }
+    }
+
+    /// Changes files beside the command that asks for it, which judges what became of them.
+    fn run_beside(
+        &self,
+        policy: &Arc<PolicyInForce>,
+        valid: &Valid,
+        ruling: &Ruling,
+        planned: Planned,
+    ) -> Result<Executed, ToolFailure> {
+        let within = valid.within.as_deref().ok_or(ToolFailure::Cancelled)?;
+        let mut finished = planned.run_beside(within)?;
+        finished.value = valid.prepared.shape(finished.value)?;
+        let imposed = &ruling.decision.imposed;
+        let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
+        Ok(Executed {
+            clean,
+            hidden: 0,
+            ran: Some(Box::new(finished.ran)),
+        })
     }
 
     fn run_program(
@@ -317,9 +341,9 @@ impl Kernel {
     }
 }
 
-/// What may be done out of a command that is being run: reading, and asking a plugin. Whatever else
-/// would have to wait for the command, or steer what runs it.
-fn from_inside(valid: &Valid) -> Result<(), ToolFailure> {
+/// What may be done out of a command that is being run: reading, changing files, asking a plugin.
+/// Whatever else would have to wait for the command, or steer what runs it.
+fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
     let (job, spec) = (valid.prepared.job(), valid.spec);
     let unavailable = |why: &str, fix| {
         Err(ToolFailure::Unavailable {
@@ -329,8 +353,9 @@ fn from_inside(valid: &Valid) -> Result<(), ToolFailure> {
         })
     };
     match job {
+        Some(job) if job.changes_named_paths_only() && within.can_change_files() => Ok(()),
         Some(job) if job.changes_named_paths_only() => unavailable(
-            "the command that asks has the stage to itself while it runs",
+            "the command that asks has the stage to itself here while it runs",
             "write the file itself: the workspace is writable where it runs, and what it leaves is \
              judged when it ends",
         ),
@@ -340,7 +365,7 @@ fn from_inside(valid: &Valid) -> Result<(), ToolFailure> {
         ),
         None if spec.read_only || valid.prepared.is_hosted() => Ok(()),
         None => unavailable(
-            "a command in a sandbox reads and asks plugins, and steers nothing",
+            "a command in a sandbox reads, changes files and asks plugins, and steers nothing",
             "call it outside, before or after the command",
         ),
     }

@@ -138,7 +138,7 @@ impl Kernel {
         let stage = session.as_ref().map_or("default", |session| &session.stage);
         // Whoever asks out of a command means what that sees.
         let within = whence.within.as_deref();
-        let stage = within.map_or(stage, |within| within.stage());
+        let stage = within.map_or(stage, Within::stage);
         let mut valid = self
             .validate(front, whence, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;

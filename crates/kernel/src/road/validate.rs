@@ -98,7 +98,7 @@ impl Kernel {
         let touches = touches(&request, prepared.job(), stage);
         let within = whence.within.as_deref();
         Ok(Valid {
-            turn: self.turns().arrive(touches, within.map(|within| within.place())),
+            turn: self.turns().arrive(touches, within.map(Within::place)),
             request,
             prepared,
             spec,

@@ -4,6 +4,7 @@
 //! this machine, [`compile`] makes steps of it, [`sys`] carries them out in the child, which ends up
 //! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side.
 
+mod beside;
 mod broker;
 mod bwrap;
 mod collector;
@@ -26,6 +27,7 @@ mod supervise;
 mod sys;
 mod wire;
 
+pub use beside::Beside;
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
 pub use prepared::{Prepared, prepare};

@@ -126,13 +126,11 @@ impl Prepared {
         self.hand_over()?;
         let mut descriptors = self.wait()?.into_iter();
         let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
-        let mut handed = |asked: bool| match asked {
-            true => descriptors.next().map(Some).ok_or_else(lost),
-            false => Ok(None),
-        };
-        let root = handed(true)?.ok_or_else(lost)?;
-        let listener = handed(!resolved.brokered.is_empty())?;
-        let socket = handed(launch.plan.has_socket())?;
+        let mut next = || descriptors.next().ok_or_else(lost);
+        let root = next()?;
+        let has_listener = !resolved.brokered.is_empty();
+        let listener = has_listener.then(&mut next).transpose()?;
+        let socket = launch.plan.has_socket().then(next).transpose()?;
         let broker = listener
             .map(|listener| guard(listener, &root, resolved.brokered, self.identity))
             .transpose()?;
@@ -191,7 +189,11 @@ impl Prepared {
                     let what = self.steps.words(step);
                     return Err(failed(what, io::Error::from_raw_os_error(errno)));
                 }
-                Some((Notice::NotStarted { .. } | Notice::Ended { .. }, _)) | None => {
+                Some((
+                    Notice::NotStarted { .. } | Notice::Ended { .. } | Notice::BesideEnded { .. },
+                    _,
+                ))
+                | None => {
                     return Err(failed("raise the walls", io::ErrorKind::BrokenPipe.into()));
                 }
             }

@@ -64,12 +64,12 @@ impl KernelSocket {
         let place = Place::new()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        bind(&listener, &SocketAddrUnix::new(&place.socket)?)?;
+        bind(&listener, &SocketAddrUnix::new(place.socket.as_path())?)?;
         fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o600))?;
         if let Some((user, group)) = Identity::own().other() {
             let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
             let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-            chownat(CWD, &place.socket, Some(user), Some(group), flags)?;
+            chownat(CWD, place.socket.as_path(), Some(user), Some(group), flags)?;
         }
         listen(&listener, WAITING)?;
         Ok(Self {
@@ -118,13 +118,15 @@ impl Place {
         } else {
             Mode::RWXU
         };
-        DirBuilder::new()
-            .mode(mode.as_raw_mode())
-            .create(&directory)?;
-        Ok(Self {
+        DirBuilder::new().mode(0o700).create(&directory)?;
+        let place = Self {
             socket: directory.join("kernel.sock"),
             directory,
-        })
+        };
+        // Whatever the mask for new files is.
+        let permissions = fs::Permissions::from_mode(mode.as_raw_mode());
+        fs::set_permissions(&place.directory, permissions)?;
+        Ok(place)
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fcntl_setfl, openat2};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ impl Sandbox {
     /// Runs `command` to its end. Whatever it started ends with it. Nobody inside is let in who
     /// wants to ask the kernel.
     pub fn run(&mut self, command: &Command, streams: Streams<'_>) -> Result<Ended, RunError> {
-        self.run_visited(command, streams, &mut drop)
+        self.run_visited(command, streams, &mut drop::<UnixStream>)
     }
 
     /// The same, with whoever wants to ask the kernel while it runs given to `visits`, on this
@@ -108,6 +109,10 @@ impl Sandbox {
             };
             let sent = control.channel().send(order, &handed);
             drop((input, output, errors, request));
+            // A bubblewrap has the sandbox of each command to itself.
+            if open {
+                control.besides().open();
+            }
             let watched = sent
                 .map_err(|_| RunError::Gone)
                 .and_then(|()| {
@@ -124,6 +129,7 @@ impl Sandbox {
                 }
                 Err(error)
             });
+            control.besides().close();
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             // Output from a terminal ends when nobody holds it open any more.
             if let Some(broker) = self.broker() {
@@ -286,6 +292,10 @@ impl Watch<'_> {
                 self.beginning = Some(scratch);
                 Ok(None)
             }
+            Some((Notice::BesideEnded { number, status }, _)) => {
+                self.control.besides().ended(number, status);
+                Ok(None)
+            }
             Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),
         }
     }
@@ -399,7 +409,7 @@ const fn reason(stage: Stage, errno: i32) -> NotStarted {
 }
 
 /// What a status of `wait` says.
-fn meaning(status: i32) -> Outcome {
+pub(super) fn meaning(status: i32) -> Outcome {
     let low = status & 0x7f;
     if low == 0 {
         return Outcome::Exited(u8::try_from((status >> 8) & 0xff).unwrap_or(u8::MAX));

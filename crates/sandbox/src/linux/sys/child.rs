@@ -57,7 +57,9 @@ impl Start {
             let followed = match next_order(control, &mut descriptors) {
                 Some(Order::Steps) => state.carry_out_all(descriptors, control, &mut done),
                 Some(Order::Maps) => state.keep_maps(descriptors).map(|()| Then::Wait),
-                Some(Order::Go | Order::Run { .. } | Order::Signal(_)) | None => return 1,
+                Some(Order::Go | Order::Run { .. } | Order::Signal(_) | Order::Beside(_)) | None => {
+                    return 1;
+                }
             };
             match followed {
                 Ok(Then::Wait) => {}
@@ -150,9 +152,14 @@ pub(super) fn next_order(control: BorrowedFd<'_>, descriptors: &mut Descriptors)
 fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
     match next_order(control, &mut Descriptors::default()) {
         Some(Order::Go) => Ok(()),
-        Some(Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_)) | None => {
-            Err(Errno::PIPE)
-        }
+        Some(
+            Order::Steps
+            | Order::Maps
+            | Order::Run { .. }
+            | Order::Signal(_)
+            | Order::Beside(_),
+        )
+        | None => Err(Errno::PIPE),
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn serve(
         control,
         children,
         main: None,
+        beside: None,
     };
     while init.step().is_some() {}
     0
@@ -58,6 +59,8 @@ struct Init<'fd> {
     children: OwnedFd,
     /// The command that runs.
     main: Option<Pid>,
+    /// A program of our own beside it, and its number.
+    beside: Option<(Pid, u32)>,
 }
 
 impl Init<'_> {
@@ -84,6 +87,7 @@ impl Init<'_> {
                 Order::Signal(number) => {
                     let _sent = calls::signal_everyone(number.cast_signed());
                 }
+                Order::Beside(number) => self.run_beside(descriptors, number),
                 Order::Go | Order::Steps | Order::Maps => {}
             }
         }
@@ -94,6 +98,10 @@ impl Init<'_> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if self.main == Some(pid) {
                 self.ended(status);
+            } else if let Some((_, number)) = self.beside.filter(|(beside, _)| *beside == pid) {
+                self.beside = None;
+                let status = status.as_raw();
+                tell(self.control, Notice::BesideEnded { number, status });
             }
         }
     }
@@ -106,6 +114,8 @@ impl Init<'_> {
         while wait(WaitOptions::empty()).is_ok() {
             left += 1;
         }
+        // Gone with the rest; whoever waits for it hears of the command's end.
+        self.beside = None;
         let status = status.as_raw();
         tell(self.control, Notice::Ended { status, left });
     }
@@ -134,6 +144,31 @@ impl Init<'_> {
                 exit_now(exit_code(stage, errno))
             }
             Ok(pid) => self.main = Pid::from_raw(pid),
+        }
+    }
+}
+
+impl Init<'_> {
+    /// Runs a program of our own beside the command, if there is one and nothing else is beside it.
+    fn run_beside(&mut self, descriptors: Descriptors, number: u32) {
+        let not_started = || {
+            let status = 125 << 8;
+            tell(self.control, Notice::BesideEnded { number, status });
+        };
+        let [Some(request), Some(input), Some(output), Some(errors)] = descriptors else {
+            return not_started();
+        };
+        if self.main.is_none() || self.beside.is_some() {
+            return not_started();
+        }
+        match calls::fork() {
+            Err(_) => not_started(),
+            Ok(0) => {
+                let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
+                let (stage, errno) = start(request.as_fd(), streams, false);
+                exit_now(exit_code(stage, errno.raw_os_error()))
+            }
+            Ok(pid) => self.beside = Pid::from_raw(pid).map(|pid| (pid, number)),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::fronts::{Front, Local, Whence};
 use crate::hold::StateHold;
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, Reception, Sandboxes, StageHold, Warm};
+use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
@@ -127,6 +127,7 @@ pub struct Kernel {
     warm: Arc<Warm>,
     sanitisers: Sessions,
     reception: Option<Arc<dyn Reception>>,
+    serving: Serving,
     // Last: waits for what is still being taken down.
     sandboxes: Sandboxes,
 }
@@ -194,6 +195,7 @@ impl Kernel {
             warm,
             sanitisers,
             reception: None,
+            serving: Serving::default(),
             sandboxes: Sandboxes::default(),
         };
         if config.lifetime == Lifetime::Long {
@@ -404,6 +406,11 @@ impl Kernel {
     /// Where sandboxes are kept for the next command, if this kernel lives long enough for one.
     pub(crate) fn warm(&self) -> Option<&Arc<Warm>> {
         (self.lifetime == Lifetime::Long).then_some(&self.warm)
+    }
+
+    /// Calls from inside that plugins serve.
+    pub(crate) const fn serving(&self) -> &Serving {
+        &self.serving
     }
 
     pub(crate) fn reception(&self) -> Option<&Arc<dyn Reception>> {

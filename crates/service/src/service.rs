@@ -214,9 +214,7 @@ impl Handler for Service {
                 none(&given)?;
                 Ok(answers::list(&self.kernel, front))
             }
-            "tools.show" => {
-                answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)
-            },
+            "tools.show" => answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name),
             "call" => Service::call(self, identity, front, params(given)?, cancel),
             "exec" => self.exec(client, params(given)?, descriptors, cancel),
             "exec.steer" => self.steer(client, &params(given)?),

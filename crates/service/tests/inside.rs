@@ -111,9 +111,7 @@ fn served(front: &str, script: &str) -> (Place, Value) {
         "exec.run"
     };
     let mut client = served.client(front);
-    let told_us = client
-        .call("call", call(tool, &scripted(script)))
-        .unwrap();
+    let told_us = client.call("call", call(tool, &scripted(script))).unwrap();
     let value = told(&told_us["outcome"]["done"]["value"]);
     drop(served);
     (place, value)
@@ -150,7 +148,9 @@ fn each_call_is_in_the_log_under_its_sandbox_and_the_command_it_came_from() {
     let action = &outcome["done"]["action"];
     let all = records(&kernel);
     let of = |action: &Value| -> Vec<&Value> {
-        all.iter().filter(|record| record["action"] == *action).collect()
+        all.iter()
+            .filter(|record| record["action"] == *action)
+            .collect()
     };
     let inner = of(action);
     assert!(!inner.is_empty(), "{all:?}");
@@ -421,8 +421,7 @@ while True:\n\
     let outcome = client.answer(command).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(
-        outcome["outcome"]["done"]["ran"]["outcome"]["outcome"],
-        "cancelled",
+        outcome["outcome"]["done"]["ran"]["outcome"]["outcome"], "cancelled",
         "{outcome}"
     );
     // And the kernel goes on.

@@ -12,7 +12,10 @@ fn inside(world: &World, args: &[&str]) -> Ran {
 
 fn records(world: &World, syscall: &str) -> Vec<Value> {
     let log = world.quiet(&["audit", "log", "--json", "--limit", "500"]);
-    let records = log.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    let records = log
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
     records
         .filter(|record: &Value| record["syscall"] == syscall)
         .collect()
@@ -29,7 +32,14 @@ fn governs(world: &World) {
     assert_ne!(program.code, Some(0), "{program:?}");
     let session = inside(
         world,
-        &["tool", "call", "fs.read", "path=README.md", "--session", "s"],
+        &[
+            "tool",
+            "call",
+            "fs.read",
+            "path=README.md",
+            "--session",
+            "s",
+        ],
     );
     assert_ne!(session.code, Some(0), "{session:?}");
     let reads = records(world, "fs.read");

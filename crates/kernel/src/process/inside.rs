@@ -20,7 +20,7 @@ use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
 use airlock_core::{ActionId, Caller, Peer, SandboxId, WorkspaceId};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -99,6 +99,44 @@ impl Within {
     #[cfg(target_os = "linux")]
     pub(super) const fn control(&self) -> &Control {
         &self.control
+    }
+}
+
+/// Calls from inside that plugins serve: what a plugin asks for on the way is part of the command too,
+/// and would else wait for it.
+#[derive(Default)]
+pub(crate) struct Serving(Mutex<HashMap<String, Arc<Within>>>);
+
+impl Serving {
+    /// The call `action` out of a command is served by a plugin, until what is given is dropped.
+    pub(crate) fn begin(&self, action: &ActionId, within: &Arc<Within>) -> Served<'_> {
+        let action = action.to_string();
+        self.lock().insert(action.clone(), Arc::clone(within));
+        Served {
+            serving: self,
+            action,
+        }
+    }
+
+    /// The command that `action` came out of, if it did.
+    pub(crate) fn within(&self, action: &str) -> Option<Arc<Within>> {
+        self.lock().get(action).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Within>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that a plugin serves.
+pub(crate) struct Served<'a> {
+    serving: &'a Serving,
+    action: String,
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.serving.lock().remove(&self.action);
     }
 }
 

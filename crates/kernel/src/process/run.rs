@@ -5,9 +5,9 @@ use super::check::Changes;
 use super::failure::ProcessFailure;
 use super::files;
 use super::git;
-use super::inside::{Outer, Within};
 #[cfg(target_os = "linux")]
 use super::in_stage::InStage;
+use super::inside::{Outer, Within};
 use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
@@ -264,7 +264,9 @@ impl Planned {
         let ended = match &self.job.work {
             Work::Command | Work::Tests(_) => ground.outer.run(sandbox, command, streams)?,
             // Programs of our own have nothing to ask.
-            Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => sandbox.run(command, streams)?,
+            Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => {
+                sandbox.run(command, streams)?
+            }
         };
         let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
         Ok(Ran::new(ended, report, sandbox.id()))

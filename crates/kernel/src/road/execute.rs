@@ -7,8 +7,7 @@ use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
-    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, Within,
-    view,
+    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, Within, view,
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};

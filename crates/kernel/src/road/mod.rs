@@ -172,6 +172,9 @@ impl Kernel {
         trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
         let limit = ruling.decision.imposed.max_duration;
         valid.prepared.begun(trail.action(), limit);
+        let inside = valid.within.clone();
+        let inside = inside.filter(|_| valid.prepared.is_hosted());
+        let _served = inside.map(|within| self.serving().begin(trail.action(), &within));
         let invoker = Invoker {
             front,
             whence,

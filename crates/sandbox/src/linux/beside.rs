@@ -150,9 +150,7 @@ impl Control {
         input: &str,
         most: usize,
     ) -> Result<Beside, RunError> {
-        let io = |what: &'static str| {
-            move |source: std::io::Error| RunError::Io { what, source }
-        };
+        let io = |what: &'static str| move |source: std::io::Error| RunError::Io { what, source };
         let request = request::write(command, directory)?;
         let input = readable(input).map_err(io("cannot hand over input"))?;
         let pipe = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from);

@@ -113,12 +113,10 @@ impl Sandbox {
             if open {
                 control.besides().open();
             }
-            let watched = sent
-                .map_err(|_| RunError::Gone)
-                .and_then(|()| {
-                    let reception = reception.as_mut();
-                    self.watch(allowed, &mut outlets, &mut lookout, reception)
-                });
+            let watched = sent.map_err(|_| RunError::Gone).and_then(|()| {
+                let reception = reception.as_mut();
+                self.watch(allowed, &mut outlets, &mut lookout, reception)
+            });
             let watched = watched.or_else(|error| {
                 self.kill();
                 let _broke = control.event(Event::Broke);

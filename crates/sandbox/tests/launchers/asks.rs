@@ -34,7 +34,9 @@ fn asked(sandbox: &mut Sandbox, script: &str) -> (String, u32) {
     let mut held = Vec::new();
     let mut visit = |mut stream: std::os::unix::net::UnixStream| {
         visits += 1;
-        stream.write_all(format!("number {visits}").as_bytes()).unwrap();
+        stream
+            .write_all(format!("number {visits}").as_bytes())
+            .unwrap();
         held.push(stream);
     };
     let mut command = command(&["python3", "-c", script]);

@@ -9,6 +9,7 @@
 mod ahead;
 #[path = "../launchers/asks.rs"]
 mod asks;
+mod beside;
 mod cpu;
 mod denials;
 mod ends;

@@ -19,8 +19,8 @@ use rustix::mount::{
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind,
-    recvmsg, sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, recvmsg,
+    sendmsg, socket_with,
 };
 use rustix::process::{DumpableBehavior, chdir, fchdir, pivot_root, set_dumpable_behavior, umask};
 use rustix::thread as own;
@@ -57,7 +57,8 @@ impl Start {
             let followed = match next_order(control, &mut descriptors) {
                 Some(Order::Steps) => state.carry_out_all(descriptors, control, &mut done),
                 Some(Order::Maps) => state.keep_maps(descriptors).map(|()| Then::Wait),
-                Some(Order::Go | Order::Run { .. } | Order::Signal(_) | Order::Beside(_)) | None => {
+                Some(Order::Go | Order::Run { .. } | Order::Signal(_) | Order::Beside(_))
+                | None => {
                     return 1;
                 }
             };
@@ -153,11 +154,7 @@ fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
     match next_order(control, &mut Descriptors::default()) {
         Some(Order::Go) => Ok(()),
         Some(
-            Order::Steps
-            | Order::Maps
-            | Order::Run { .. }
-            | Order::Signal(_)
-            | Order::Beside(_),
+            Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_) | Order::Beside(_),
         )
         | None => Err(Errno::PIPE),
     }

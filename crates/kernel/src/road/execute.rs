@@ -243,8 +243,8 @@ impl Kernel {
         let root = self.workspace().root().path();
         let now = self.clock().now();
         let of = |request| SearchFilter::new(policy, &ruling.enforcer, request, root, now);
-        let within = valid.within.as_deref();
-        let outer = within.and_then(|within| of_outer(&valid.request, within));
+        let outer = valid.within.as_deref();
+        let outer = outer.and_then(|within| of_outer(&valid.request, within));
         let filter = Narrowed {
             own: of(&valid.request),
             outer: outer.as_ref().map(of),

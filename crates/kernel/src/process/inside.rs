@@ -194,9 +194,9 @@ impl<'a> Outer<'a> {
                 let visitors = visitors.get_or_insert_with(|| {
                     let work = move || inside.work(self);
                     let begin = || std::thread::Builder::new().spawn_scoped(scope, work);
-                    let begun = (0..AT_ONCE).filter_map(|_| begin().ok()).count();
+                    let working = (0..AT_ONCE).filter_map(|_| begin().ok()).count();
                     // Where there are no threads, nobody would ever be answered.
-                    (begun > 0).then(|| reception.open(inside.clone()))
+                    (working > 0).then(|| reception.open(inside.clone()))
                 });
                 if let Some(visitors) = visitors {
                     visitors.admit(stream);

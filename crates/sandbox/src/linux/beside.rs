@@ -169,10 +169,12 @@ impl Control {
         let sent = self.channel().send(order, &handed);
         sent.map_err(|_| RunError::Gone)?;
         drop((request, input, output, errors));
-        let output = read(from, most, &taken).map_err(|errno| {
+        let output = read(&from, most, &taken).map_err(|errno| {
             let failed = io("cannot read what it says");
             failed(errno.into())
         })?;
+        // Whoever prints more than is kept need not wait until it is read.
+        drop(from);
         let status = taken.wait().ok_or(RunError::Gone)?;
         Ok(Beside {
             outcome: meaning(status),
@@ -189,20 +191,20 @@ fn readable(text: &str) -> std::io::Result<OwnedFd> {
 }
 
 /// What it prints until its end. Others inside may hold the pipe open: its end is what counts.
-fn read(from: OwnedFd, most: usize, taken: &Taken<'_>) -> Result<Vec<u8>, Errno> {
+fn read(from: &OwnedFd, most: usize, taken: &Taken<'_>) -> Result<Vec<u8>, Errno> {
     let mut printed = Vec::new();
     let mut piece = [0; 4096];
     loop {
         let over = taken.status().is_some() || !taken.besides.is_open();
         let patience = timespec(if over { Duration::ZERO } else { LOOK });
-        let mut waiting = [PollFd::new(&from, PollFlags::IN)];
+        let mut waiting = [PollFd::new(from, PollFlags::IN)];
         match poll(&mut waiting, Some(&patience)) {
             Ok(0) if over => return Ok(printed),
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(errno) => return Err(errno),
         }
-        let count = rustix::io::retry_on_intr(|| rustix::io::read(&from, &mut piece))?;
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut piece))?;
         let room = most.saturating_sub(printed.len());
         printed.extend(piece.get(..count.min(room)).unwrap_or_default());
         if count == 0 || room < count {

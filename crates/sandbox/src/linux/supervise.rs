@@ -117,16 +117,7 @@ impl Sandbox {
                 let reception = reception.as_mut();
                 self.watch(allowed, &mut outlets, &mut lookout, reception)
             });
-            let watched = watched.or_else(|error| {
-                self.kill();
-                let _broke = control.event(Event::Broke);
-                // Where memory ran out, init may have been ended for it, and all with it.
-                let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
-                if why == Outcome::OutOfMemory {
-                    return Ok((why, None));
-                }
-                Err(error)
-            });
+            let watched = watched.or_else(|error| self.lost(error, &mut lookout));
             control.besides().close();
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             // Output from a terminal ends when nobody holds it open any more.
@@ -154,6 +145,18 @@ impl Sandbox {
             peak_memory: lookout.peak_memory(self.hold()),
             refusals: refusals.unwrap_or_default(),
         })
+    }
+
+    /// A command that could not be watched to its end has none of its own.
+    fn lost(&self, error: RunError, lookout: &mut Lookout) -> Result<End, RunError> {
+        self.kill();
+        let _broke = self.steering().event(Event::Broke);
+        // Where memory ran out, init may have been ended for it, and all with it.
+        let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
+        if why == Outcome::OutOfMemory {
+            return Ok((why, None));
+        }
+        Err(error)
     }
 
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {

@@ -1,9 +1,9 @@
 //! Whoever is in a sandbox that may ask the kernel reaches whoever runs it, and nobody else.
 
 use crate::support::{Place, command};
-use airlock_sandbox::Sandbox;
 use airlock_sandbox::launch::{KERNEL_SOCKET, Stdin, Streams};
 use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::{PlanBuilder, Sandbox};
 use std::io::Write as _;
 
 const ASKS: &str = "\
@@ -50,7 +50,7 @@ fn asked(sandbox: &mut Sandbox, script: &str) -> (String, u32) {
 #[test]
 fn it_reaches_whoever_runs_it_by_a_socket_it_cannot_change() {
     let place = Place::new();
-    let mut sandbox = place.start_with(|plan| plan.kernel_socket());
+    let mut sandbox = place.start_with(PlanBuilder::kernel_socket);
     for _ in 0..2 {
         let (printed, visits) = asked(&mut sandbox, ASKS);
         assert_eq!(
@@ -65,7 +65,7 @@ fn it_reaches_whoever_runs_it_by_a_socket_it_cannot_change() {
 #[test]
 fn whoever_waited_when_a_command_ended_is_not_let_in_with_the_next() {
     let place = Place::new();
-    let mut sandbox = place.start_with(|plan| plan.kernel_socket());
+    let mut sandbox = place.start_with(PlanBuilder::kernel_socket);
     // More than are let in at once, so that some are left waiting.
     let leaves = "\
 import os, socket

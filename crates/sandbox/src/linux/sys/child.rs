@@ -66,7 +66,9 @@ impl Start {
                 Ok(Then::Wait) => {}
                 Ok(Then::Serve) => {
                     state.maps = [const { None }; MOST_MAPS];
-                    return init::serve(control, state.listener.take(), state.socket.take());
+                    let socket = state.socket.take();
+                    let listener = state.listener.as_ref().map(OwnedFd::as_fd);
+                    return init::serve(control, listener, socket);
                 }
                 Err(errno) => {
                     let (step, errno) = (done, errno.raw_os_error());

@@ -20,7 +20,7 @@ use std::ffi::{CStr, c_char};
 /// Says that all walls stand, hands over what is the supervisor's, then serves.
 pub(super) fn serve(
     control: BorrowedFd<'_>,
-    listener: Option<OwnedFd>,
+    listener: Option<BorrowedFd<'_>>,
     socket: Option<OwnedFd>,
 ) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
@@ -33,14 +33,13 @@ pub(super) fn serve(
     {
         return 1;
     }
-    match (&listener, &socket) {
+    match (listener, socket.as_ref().map(OwnedFd::as_fd)) {
         (None, None) => tell_with(control, Notice::Ready, &[root.as_fd()]),
         (Some(one), None) | (None, Some(one)) => {
-            tell_with(control, Notice::Ready, &[root.as_fd(), one.as_fd()]);
+            tell_with(control, Notice::Ready, &[root.as_fd(), one]);
         }
         (Some(listener), Some(socket)) => {
-            let all = [root.as_fd(), listener.as_fd(), socket.as_fd()];
-            tell_with(control, Notice::Ready, &all);
+            tell_with(control, Notice::Ready, &[root.as_fd(), listener, socket]);
         }
     }
     drop((root, socket));

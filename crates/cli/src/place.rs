@@ -26,6 +26,11 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Where the kernel is asked from inside the sandbox this process is in; none outside of one.
+pub(crate) fn kernel_socket() -> Option<PathBuf> {
+    variable("AIRLOCK_SOCKET").map(PathBuf::from)
+}
+
 /// The whole environment, for programs that are allowed some of it.
 pub(crate) fn environment() -> BTreeMap<OsString, OsString> {
     std::env::vars_os().collect()

@@ -30,6 +30,7 @@ mod cases {
     mod help;
     mod hostile;
     mod init;
+    mod inside;
     mod kernel;
     mod kernel_load;
     mod machine;

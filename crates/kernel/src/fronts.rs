@@ -5,7 +5,7 @@
 //! line alone.
 
 use crate::agents::AgentCaller;
-use crate::process::Machine;
+use crate::process::{Machine, Within};
 use airlock_core::SandboxId;
 use airlock_core::{
     Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
@@ -95,6 +95,8 @@ pub struct Whence {
     pub machine: Option<Machine>,
     /// The agent that asks, where the kernel's own loop drives it.
     pub agent: Option<Arc<AgentCaller>>,
+    /// The command it comes out of, where one that is being run asks.
+    pub within: Option<Arc<Within>>,
 }
 
 /// What the operating system says of this process, taken once at start.

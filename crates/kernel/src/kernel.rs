@@ -13,7 +13,7 @@ use crate::fronts::{Front, Local, Whence};
 use crate::hold::StateHold;
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
-use crate::process::{self, Machine, Sandboxes, StageHold, Warm};
+use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
@@ -126,6 +126,8 @@ pub struct Kernel {
     turns: Arc<Turns>,
     warm: Arc<Warm>,
     sanitisers: Sessions,
+    reception: Option<Arc<dyn Reception>>,
+    serving: Serving,
     // Last: waits for what is still being taken down.
     sandboxes: Sandboxes,
 }
@@ -192,6 +194,8 @@ impl Kernel {
             turns: Arc::default(),
             warm,
             sanitisers,
+            reception: None,
+            serving: Serving::default(),
             sandboxes: Sandboxes::default(),
         };
         if config.lifetime == Lifetime::Long {
@@ -218,6 +222,13 @@ impl Kernel {
     pub fn with_sandboxes(mut self, sandboxes: Sandboxes) -> Self {
         self.plugins.by(&sandboxes);
         self.sandboxes = sandboxes;
+        self
+    }
+
+    /// Lets what runs in its sandboxes ask it, by sockets of their own that `reception` serves.
+    #[must_use]
+    pub fn receiving(mut self, reception: Arc<dyn Reception>) -> Self {
+        self.reception = Some(reception);
         self
     }
 
@@ -395,6 +406,15 @@ impl Kernel {
     /// Where sandboxes are kept for the next command, if this kernel lives long enough for one.
     pub(crate) fn warm(&self) -> Option<&Arc<Warm>> {
         (self.lifetime == Lifetime::Long).then_some(&self.warm)
+    }
+
+    /// Calls from inside that plugins serve.
+    pub(crate) const fn serving(&self) -> &Serving {
+        &self.serving
+    }
+
+    pub(crate) fn reception(&self) -> Option<&Arc<dyn Reception>> {
+        self.reception.as_ref()
     }
 
     pub(crate) fn sandboxes(&self) -> &Sandboxes {

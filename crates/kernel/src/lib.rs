@@ -55,8 +55,8 @@ pub use plugins::{PluginRoad, PluginSettings, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
-    Attached, CheckId, FileRefusal, Job, Ladder, LimitHit, Machine, ProcessFailure, PutBack, Ran,
-    Rung, Sandboxes, StageHold, Steering, serve_files,
+    Attached, CheckId, FileRefusal, Inside, Job, Ladder, LimitHit, Machine, ProcessFailure,
+    PutBack, Ran, Reception, Rung, Sandboxes, StageHold, Steering, Visitors, Within, serve_files,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{

@@ -17,6 +17,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where a sandbox whose plan has one finds the kernel's socket, and with it its own identity.
+pub const KERNEL_SOCKET: &str = "/run/airlock/kernel.sock";
+
 /// A sandbox to be started.
 #[derive(Debug, Clone)]
 pub struct Launch {

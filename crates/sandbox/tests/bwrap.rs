@@ -66,6 +66,7 @@ fn generate(
         at_home: &at_home,
         scratch: 1 << 20,
         stage,
+        socket: None,
         directory: plan.directory(),
         in_session: false,
         filter_descriptor: 7,

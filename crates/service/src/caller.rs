@@ -135,6 +135,7 @@ impl Identity {
             plugin,
             machine,
             agent: None,
+            within: None,
         }
     }
 }

@@ -7,10 +7,12 @@
 //! and as the front its socket lets it be. Non-guarantee: any process of the same user outside a
 //! sandbox can be the command line, as it can start the command line itself.
 
+mod answers;
 mod caller;
 mod door;
 mod events;
 mod exec;
+mod inside;
 mod lock;
 mod methods;
 mod remote;
@@ -19,6 +21,7 @@ mod service;
 
 pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
+pub use inside::SandboxReception;
 pub use lock::{Lock, LockError, Notice, running, socket_directory};
 pub use methods::{CallParams, CallResult, Person};
 pub use remote::{Ends, Remote, Steer};

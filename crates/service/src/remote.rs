@@ -1,5 +1,6 @@
 //! A running kernel, seen from a command.
 
+use crate::caller::SANDBOX_FRONT;
 use crate::lock::running;
 use crate::methods::{
     CallParams, CallResult, ElicitedParams, ExecParams, Person, Size, SteerParams,
@@ -60,6 +61,13 @@ impl Remote {
         let hello = Hello::new(front.as_str(), env!("CARGO_PKG_VERSION"));
         let client = Client::connect(&notice.socket, &hello, PATIENCE).ok()?;
         Some(Self { client })
+    }
+
+    /// The kernel that runs the sandbox this process is in, by the socket that it put there.
+    pub fn inside(socket: &Path) -> Result<Self, ClientError> {
+        let hello = Hello::new(SANDBOX_FRONT.as_str(), env!("CARGO_PKG_VERSION"));
+        let client = Client::connect_inside(socket, &hello, PATIENCE)?;
+        Ok(Self { client })
     }
 
     /// What it says of itself.

@@ -1,14 +1,12 @@
 //! A kernel behind the wire: each method, and who may use it.
 
+use crate::answers::{self, covering};
 use crate::caller::Identity;
 use crate::events;
 use crate::exec::Runs;
-use crate::methods::{CallParams, CallResult, ElicitedParams, Person, ShowParams, none, params};
-use airlock_audit::{AppendError, Health};
-use airlock_kernel::tools::ToolSpec;
-use airlock_kernel::{
-    Call, Cancel, Front, Kernel, Machine, Outcome, PluginRoad, PolicyOrigin, Whence,
-};
+use crate::methods::{CallParams, ElicitedParams, Person, ShowParams, none, params};
+use airlock_audit::AppendError;
+use airlock_kernel::{Call, Front, Kernel, Machine, Outcome, PluginRoad, PolicyOrigin, Whence};
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
@@ -71,17 +69,10 @@ impl Service {
             "root": self.kernel.workspace().root().path(),
             "policy": policy.generation().digest(),
             "untrusted": policy.origin() == PolicyOrigin::Untrusted,
-            "broken": self.broken(),
+            "broken": answers::broken(&self.kernel),
             "up_ms": u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             "calls": self.calls.load(Ordering::Relaxed),
         })
-    }
-
-    fn broken(&self) -> Option<String> {
-        match self.kernel.log().health() {
-            Health::Broken { detail, .. } => Some(detail),
-            Health::Verified { .. } | Health::Verifying | Health::Unknown { .. } => None,
-        }
     }
 
     /// What the person's own programs may be given of theirs; nobody else has a say in it.
@@ -180,62 +171,8 @@ impl Service {
     /// An outcome, with what whoever asked should know besides.
     pub(crate) fn result(&self, outcome: Outcome) -> Result<Value, WireError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let result = CallResult {
-            outcome,
-            untrusted: self.kernel.policy().origin() == PolicyOrigin::Untrusted,
-            broken: self.broken(),
-        };
-        serde_json::to_value(result).map_err(|error| {
-            WireError::new(
-                code::INTERNAL,
-                format!("the outcome cannot be told: {error}"),
-            )
-        })
+        answers::result(&self.kernel, outcome)
     }
-
-    fn tools(&self, front: Front) -> impl Iterator<Item = &'static ToolSpec> {
-        let open = self.kernel.registry().list();
-        open.filter(move |tool| tool.open_to(front))
-            .map(|tool| tool.spec())
-    }
-
-    fn show(&self, front: Front, name: &str) -> Result<Value, WireError> {
-        let spec = self.tools(front).find(|spec| spec.name == name);
-        let Some(spec) = spec else {
-            let names = self.tools(front).map(|spec| spec.name);
-            let near = airlock_core::closest(name, names.collect::<Vec<_>>());
-            return Err(
-                WireError::new(code::INVALID_PARAMS, "there is no such tool")
-                    .details(json!({ "suggestion": near })),
-            );
-        };
-        let mut value = describe(spec);
-        let tool = self.kernel.registry().get(spec.name);
-        let schema = tool.map_or_else(|_| (spec.schema)(), |tool| tool.schema());
-        if let Some(object) = value.as_object_mut() {
-            object.insert("arguments".to_owned(), schema);
-            object.insert("examples".to_owned(), json!(spec.examples));
-        }
-        Ok(value)
-    }
-}
-
-/// What takes a call on the road back when its request is.
-fn covering(token: &CancelToken) -> Cancel {
-    let cancel = Cancel::new();
-    let inner = cancel.clone();
-    token.on_cancel(move || inner.cancel());
-    cancel
-}
-
-fn describe(spec: &ToolSpec) -> Value {
-    json!({
-        "name": spec.name,
-        "summary": spec.summary,
-        "syscall": spec.syscall,
-        "tier": spec.tier,
-        "read_only": spec.read_only,
-    })
 }
 
 impl Handler for Service {
@@ -275,9 +212,9 @@ impl Handler for Service {
         match method.as_str() {
             "tools.list" => {
                 none(&given)?;
-                Ok(self.tools(front).map(describe).collect())
+                Ok(answers::list(&self.kernel, front))
             }
-            "tools.show" => self.show(front, &params::<ShowParams>(given)?.name),
+            "tools.show" => answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name),
             "call" => Service::call(self, identity, front, params(given)?, cancel),
             "exec" => self.exec(client, params(given)?, descriptors, cancel),
             "exec.steer" => self.steer(client, &params(given)?),

@@ -139,6 +139,21 @@ impl Client {
             let uid = told.uid.as_raw();
             return Err(ClientError::Foreign { uid });
         }
+        Self::greet(stream, hello, patience)
+    }
+
+    /// The same from inside a sandbox, to the socket that was put there: who listens has no name that
+    /// means something inside.
+    pub fn connect_inside(
+        path: &Path,
+        hello: &Hello,
+        patience: Duration,
+    ) -> Result<Self, ClientError> {
+        let stream = connect(path).map_err(ClientError::Connect)?;
+        Self::greet(stream, hello, patience)
+    }
+
+    fn greet(stream: UnixStream, hello: &Hello, patience: Duration) -> Result<Self, ClientError> {
         let timed = stream
             .set_read_timeout(Some(patience))
             .and_then(|()| stream.set_write_timeout(Some(patience)));

@@ -27,5 +27,7 @@ pub use handshake::{API_NEWEST, API_OLDEST, Hello, Supported, negotiate};
 pub use limits::{DEFAULT_FRAME_BYTES, Limits};
 pub use message::{Event, Message, MessageError, Reply, Request, parse, text};
 pub use peer::{PeerError, Via, Visitor};
-pub use server::{Handler, Incoming, SandboxSocket, Server, ServerConfig, ServerError};
+pub use server::{
+    Handler, Incoming, SandboxSocket, SandboxVisits, Server, ServerConfig, ServerError,
+};
 pub use socket::{Socket, SocketError, connect};

@@ -6,14 +6,14 @@ use crate::config::Config;
 use crate::failure::{Failure, Kind};
 use crate::models::Configured;
 use crate::output::{Output, count};
-use crate::place::Place;
+use crate::place::{self, Place};
 use airlock_audit::Health;
 use airlock_core::WorkspaceId;
 use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
     StartError, Workspace, WorkspaceError,
 };
-use airlock_service::{Door, DoorError, Remote, Settings, Standing};
+use airlock_service::{Door, DoorError, Remote, SandboxReception, Settings, Standing};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +109,8 @@ fn embedded_in(
             experimental: config.experimental(),
             certificates: config.certificates()?,
         })
-        .asking(Arc::new(Configured::new(config, place)));
+        .asking(Arc::new(Configured::new(config, place)))
+        .receiving(Arc::new(SandboxReception::new()));
     #[cfg(target_os = "linux")]
     let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)
@@ -174,6 +175,20 @@ pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result
     Ok(Door::Embedded(Box::new(kernel)))
 }
 
+/// The kernel that runs the sandbox this command is in; none outside of one. What it says of itself
+/// does not matter: the socket says who asks.
+pub(super) fn door_inside() -> Result<Option<Door>, Failure> {
+    let Some(socket) = place::kernel_socket() else {
+        return Ok(None);
+    };
+    let remote = Remote::inside(&socket).map_err(|error| {
+        Failure::of(Kind::Failed, &error).fix(
+            "whoever made this sandbox takes no calls now; outside of one, unset AIRLOCK_SOCKET",
+        )
+    })?;
+    Ok(Some(Door::Running(Box::new(remote))))
+}
+
 /// The kernel of this workspace that stays, to act as `front`: started if none runs, because what
 /// plugins ask is answered by one that stays. Where there can be none, one of this command's own.
 pub(super) fn staying_door(
@@ -213,7 +228,8 @@ pub(super) fn submit(
     output: &mut Output,
 ) -> Result<Outcome, Failure> {
     let mut submitted = door.submit(front, call, None, HEALTH_PATIENCE);
-    if submitted.as_ref().is_err_and(DoorError::is_untaken) {
+    let is_inside = place::kernel_socket().is_some();
+    if !is_inside && submitted.as_ref().is_err_and(DoorError::is_untaken) {
         // It ended between two words: a kernel of one's own does the same.
         *door = own_door(global, output)?;
         submitted = door.submit(front, call, None, HEALTH_PATIENCE);

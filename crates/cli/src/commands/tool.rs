@@ -153,7 +153,9 @@ fn call(
     let mut call = Call::new(name, arguments);
     call.session = setting.session;
     call.unattended = setting.unattended;
-    let mut door = if runs_program(&call.name) {
+    let mut door = if let Some(door) = open::door_inside()? {
+        door
+    } else if runs_program(&call.name) {
         // A program gets the environment of whoever calls it, which only this process has.
         open::own_door(global, output)?
     } else if is_plugins(global, &call.name) {

@@ -71,5 +71,6 @@ pub(super) fn whence_of(whence: &Whence, agent: &Arc<AgentCaller>) -> Whence {
         plugin: whence.plugin.clone(),
         machine: None,
         agent: Some(Arc::clone(agent)),
+        within: whence.within.clone(),
     }
 }

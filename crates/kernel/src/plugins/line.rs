@@ -56,7 +56,11 @@ impl PluginRoad for Kernel {
             Some(action) => desk.session_of(plugin, action)?,
         };
         call.unattended = true;
-        Ok(self.submit_from(Front::Plugin, whence, &call, None))
+        let whence = Whence {
+            within: within.and_then(|action| self.serving().within(action)),
+            ..whence.clone()
+        };
+        Ok(self.submit_from(Front::Plugin, &whence, &call, None))
     }
 }
 

@@ -4,7 +4,7 @@ use super::failure::ProcessFailure;
 use super::job::{Job, Listing, Staging};
 use super::plan::Planned;
 use super::ran::Ran;
-use super::run::{Ground, one_command};
+use super::run::Ground;
 use super::stages;
 use super::streams::Attached;
 use super::warm::{Granted, Kept};
@@ -63,7 +63,7 @@ impl InStage<'_, '_, '_> {
         } = standing;
         let again = comes_again(&planned.job, changes.caller());
         let lasts = warm.is_some() && attached.terminal.is_none() && again;
-        let ran = one_command(&mut sandbox, command, attached);
+        let ran = planned.one_command(self.0, &mut sandbox, command, attached);
         // One that was ended by force is gone before what it left is looked at.
         let as_good = ran.as_ref().is_ok_and(ended_by_itself);
         let mut sandbox = as_good.then_some(sandbox);

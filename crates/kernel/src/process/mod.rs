@@ -20,6 +20,7 @@ mod failure;
 mod files;
 mod git;
 mod in_stage;
+mod inside;
 mod job;
 mod ladder;
 #[cfg(not(target_os = "linux"))]
@@ -50,6 +51,8 @@ pub use failure::{CheckId, ProcessFailure};
 pub(crate) use files::{Delete, Move, Patch, Write, patched};
 pub use files::{Refusal as FileRefusal, serve_files};
 pub(crate) use git::{Commit, GitDiff, Log, Status, is_of_commit};
+pub use inside::{Inside, Reception, Visitors, Within};
+pub(crate) use inside::{Outer, Serving};
 pub use job::Job;
 pub use ladder::{Ladder, Rung};
 #[cfg(not(target_os = "linux"))]

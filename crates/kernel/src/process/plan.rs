@@ -34,6 +34,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) sandboxes: &'a Sandboxes,
     pub(crate) request: &'a Request,
     pub(crate) decision: &'a Decision,
+    /// Whether what it runs may ask the kernel.
+    pub(crate) socket: bool,
 }
 
 /// A job with everything it will be granted.
@@ -61,7 +63,9 @@ impl Planned {
             Listing::Policy => checks::listed(&document.commands, job.program())?,
             Listing::Person | Listing::Own => {}
         }
-        let mut job = resolved(job, grounds)?;
+        let narrowing = document.templates.get(job.template.name);
+        let socket = grounds.socket && narrowing.is_none_or(|narrowing| narrowing.socket);
+        let mut job = resolved(job, grounds, socket)?;
         let root = grounds.workspace.root().path();
         if job.work == Work::Git(git::Reading::Status) || job.work == Work::Git(git::Reading::Diff)
         {
@@ -71,7 +75,8 @@ impl Planned {
         let job = &job;
         let around = grounds.sandboxes.around(machine, grounds.workspace)?;
         let imposed = grounds.decision.imposed;
-        let origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        origin.socket = socket;
         let made = match grounds.lasting {
             Some(warm) => warm.plans().of(origin, build)?,
             None => Arc::new(Made::new(build(&origin)?)),
@@ -115,6 +120,9 @@ impl Planned {
             ("denials", plan.denials().len().to_string()),
             ("plan", digest.to_string()),
         ]);
+        if plan.has_socket() {
+            notes.insert("socket", "yes".to_owned());
+        }
         for (name, paths) in [("reads", &self.job.reads), ("writes", &self.job.writes)] {
             if !paths.is_empty() {
                 notes.insert(name, listed(paths.clone()));
@@ -128,12 +136,14 @@ impl Planned {
 }
 
 /// The job with the program that really runs.
-fn resolved(job: &Job, grounds: &Grounds<'_>) -> Result<Job, ProcessFailure> {
+fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, ProcessFailure> {
     let mut job = job.clone();
     if job.staging == Staging::Session {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
-    if grounds.lasting.is_some() && job.listing != Listing::Person {
+    // Where the kernel is asked, files are changed beside the program, by the worker.
+    let shared = grounds.lasting.is_some() && job.listing != Listing::Person;
+    if shared || socket {
         let worker = grounds.worker.and_then(|worker| worker.path.to_str());
         job.reads.extend(worker.map(str::to_owned));
     }
@@ -214,6 +224,9 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
         .workspace(root, origin.view)
         .limits(limits(origin, narrowing));
     builder = around.apply(builder);
+    if origin.socket {
+        builder = builder.kernel_socket();
+    }
     for path in reads {
         builder = builder.read(path);
     }

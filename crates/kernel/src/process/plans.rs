@@ -38,6 +38,8 @@ pub(super) struct Origin {
     pub(super) inherited: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) limits: Asked,
+    /// Whether what runs in it may ask the kernel.
+    pub(super) socket: bool,
 }
 
 /// Equal to itself alone.
@@ -83,6 +85,7 @@ impl Origin {
             inherited: job.inherited.clone(),
             environment: job.environment.clone(),
             limits: job.limits,
+            socket: false,
         }
     }
 

@@ -7,6 +7,7 @@ use super::files;
 use super::git;
 #[cfg(target_os = "linux")]
 use super::in_stage::InStage;
+use super::inside::{Outer, Within};
 use super::job::{Staging, Work};
 use super::plan::Planned;
 use super::ran::Ran;
@@ -16,7 +17,7 @@ use super::testing;
 use super::warm::Warm;
 use crate::workspace::Workspace;
 use airlock_sandbox::Sandbox;
-use airlock_sandbox::launch::{Command, Stdin, Streams};
+use airlock_sandbox::launch::{Command, Ended, Stdin, Streams};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -51,23 +52,30 @@ pub(super) struct Ground<'a, 'p> {
     pub(super) changes: &'a Changes<'p>,
     /// Where its sandbox may be kept.
     pub(super) warm: Option<&'a Arc<Warm>>,
+    /// For whom it runs.
+    pub(super) outer: &'a Outer<'a>,
 }
 
 impl Planned {
+    /// The stage it runs on, if it does on one.
+    pub(crate) fn stage(&self) -> Option<&str> {
+        self.job.named_stage()
+    }
+
     /// Runs it. The attempt is recorded; this is the effect.
     pub(crate) fn run(
         self,
-        workspace: &Workspace,
-        sandboxes: &Sandboxes,
+        outer: &Outer<'_>,
         attached: Option<Attached<'_>>,
         changes: &Changes<'_>,
-        warm: Option<&Arc<Warm>>,
     ) -> Result<Finished, ProcessFailure> {
+        let kernel = outer.kernel();
         let ground = Ground {
-            workspace,
-            sandboxes,
+            workspace: kernel.workspace(),
+            sandboxes: kernel.sandboxes(),
             changes,
-            warm,
+            warm: kernel.warm(),
+            outer,
         };
         let Some(attached) = attached.filter(|_| self.job.work == Work::Command) else {
             return self.captured(&ground);
@@ -75,6 +83,40 @@ impl Planned {
         let ran = self.within(&ground, attached)?;
         let value = told(&ran);
         Ok(Finished::new(value, ran))
+    }
+
+    /// Changes files beside the command that asks for it, in that one's sandbox.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn run_beside(mut self, within: &Within) -> Result<Finished, ProcessFailure> {
+        let command = Command {
+            arguments: self.job.command.iter().map(Into::into).collect(),
+            environment: std::mem::take(&mut self.environment),
+            directory: None,
+            lasting: false,
+        };
+        let (order, directory) = (self.job.stdin.as_deref(), self.made.plan.directory());
+        let begun = std::time::Instant::now();
+        let control = within.control();
+        let beside = control.beside(&command, directory, order.unwrap_or_default(), STDOUT)?;
+        let ended = Ended {
+            outcome: beside.outcome,
+            not_started: None,
+            wall: begun.elapsed(),
+            stdout: beside.output.len() as u64,
+            stderr: 0,
+            peak_memory: None,
+            refusals: Vec::new(),
+        };
+        // Which walls stand is in the report of the command.
+        let mut ran = Ran::new(ended, Value::Null, within.sandbox().as_str());
+        ran.stage = Some(within.stage().to_owned());
+        let value = files::answer(&String::from_utf8_lossy(&beside.output), &ran)?;
+        Ok(Finished::new(value, ran))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn run_beside(self, _: &Within) -> Result<Finished, ProcessFailure> {
+        Err(ProcessFailure::Unsupported)
     }
 
     fn captured(self, ground: &Ground<'_, '_>) -> Result<Finished, ProcessFailure> {
@@ -170,7 +212,7 @@ impl Planned {
             Staging::Stage(_) => InStage(ground).run(&mut self, &command, attached),
             Staging::Session | Staging::None => {
                 let mut started = self.standing(ground.workspace, ground.sandboxes)?;
-                let ran = one_command(&mut started.sandbox, &command, attached)?;
+                let ran = self.one_command(ground, &mut started.sandbox, &command, attached)?;
                 ground.sandboxes.leave(started.sandbox, started.claim);
                 Ok(ran)
             }
@@ -202,23 +244,33 @@ fn covered(
     seen.measured(reading, report)
 }
 
-/// Runs one command in a sandbox. Whatever it started ends with it.
 #[cfg(target_os = "linux")]
-pub(super) fn one_command(
-    sandbox: &mut Sandbox,
-    command: &Command,
-    attached: Attached<'_>,
-) -> Result<Ran, ProcessFailure> {
-    (attached.started)(Arc::new(sandbox.control()));
-    let streams = Streams {
-        stdin: attached.stdin,
-        stdout: attached.stdout,
-        stderr: attached.stderr,
-        terminal: attached.terminal,
-    };
-    let ended = sandbox.run(command, streams)?;
-    let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
-    Ok(Ran::new(ended, report, sandbox.id()))
+impl Planned {
+    /// Runs one command in a sandbox. Whatever it started ends with it.
+    pub(super) fn one_command(
+        &self,
+        ground: &Ground<'_, '_>,
+        sandbox: &mut Sandbox,
+        command: &Command,
+        attached: Attached<'_>,
+    ) -> Result<Ran, ProcessFailure> {
+        (attached.started)(Arc::new(sandbox.control()));
+        let streams = Streams {
+            stdin: attached.stdin,
+            stdout: attached.stdout,
+            stderr: attached.stderr,
+            terminal: attached.terminal,
+        };
+        let ended = match &self.job.work {
+            Work::Command | Work::Tests(_) => ground.outer.run(sandbox, command, streams)?,
+            // Programs of our own have nothing to ask.
+            Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => {
+                sandbox.run(command, streams)?
+            }
+        };
+        let report = serde_json::to_value(sandbox.report()).unwrap_or_default();
+        Ok(Ran::new(ended, report, sandbox.id()))
+    }
 }
 
 /// A pipe with `text` in it; a thread fills it, since it may hold more than a pipe does.

@@ -8,7 +8,7 @@ use crate::asking::{Answered, Grounds, is_gated, raise_budget};
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
-use crate::process::view;
+use crate::process::{Within, view};
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{CapabilityForm, Request, RequestPath, Syscall, Timestamp, WorkspacePath};
@@ -127,11 +127,16 @@ impl Kernel {
         });
         let token = redeemed.as_ref();
         let held = scene.session.filter(|_| request.caller.phase.is_some());
-        match (held, view(self.workspace(), &valid.stage)) {
+        let decision = match (held, view(self.workspace(), &valid.stage)) {
             (Some(session), Ok(root)) => {
                 Held::of(session).decide(policy, request, token, &After::Asked(&root), now)
             }
             (_, _) => policy.decide_with(request, token, now),
+        };
+        let outer = scene.within.and_then(|within| of_outer(request, within));
+        match outer {
+            Some(outer) => narrower(decision, self.rule(policy, enforcer, &outer, trail, now)),
+            None => decision,
         }
     }
 
@@ -184,6 +189,48 @@ impl Kernel {
                 }
             }
         })
+    }
+}
+
+/// The same request by whoever runs the command that it came out of, where policy may see a
+/// difference between them.
+pub(super) fn of_outer(request: &Request, within: &Within) -> Option<Request> {
+    let outer = within.caller();
+    (outer.plugin != request.caller.plugin).then(|| {
+        let mut asked = request.clone();
+        asked.caller.plugin.clone_from(&outer.plugin);
+        asked.caller.tags.clone_from(&outer.tags);
+        asked
+    })
+}
+
+/// The stricter of two decisions, with the stricter limits of both.
+fn narrower(own: Decision, outer: Decision) -> Decision {
+    let strictness = |decision: &Decision| match decision.verdict {
+        Verdict::Allow => 0,
+        Verdict::RequireReview => 1,
+        Verdict::Deny => 2,
+    };
+    let imposed = Imposed {
+        max_duration: least(own.imposed.max_duration, outer.imposed.max_duration),
+        max_output: least(own.imposed.max_output, outer.imposed.max_output),
+        max_memory: least(own.imposed.max_memory, outer.imposed.max_memory),
+    };
+    let stricter = if strictness(&outer) > strictness(&own) {
+        outer
+    } else {
+        own
+    };
+    Decision {
+        imposed,
+        ..stricter
+    }
+}
+
+fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -382,6 +429,33 @@ impl ReadFilter for SearchFilter<'_> {
             self.name(request, reading);
             self.policy.decide(request, self.now).verdict == Verdict::Deny
         })
+    }
+}
+
+/// Asks about each file for two callers: whoever asks out of a command, and whoever runs that.
+pub(super) struct Narrowed<'a> {
+    pub(super) own: SearchFilter<'a>,
+    pub(super) outer: Option<SearchFilter<'a>>,
+}
+
+impl ReadFilter for Narrowed<'_> {
+    fn may_read(&self, path: &WorkspacePath) -> bool {
+        let outer = self.outer.as_ref();
+        self.own.may_read(path) && outer.is_none_or(|outer| outer.may_read(path))
+    }
+
+    fn may_read_each(&self, paths: &[Box<str>]) -> Vec<bool> {
+        let own = self.own.may_read_each(paths);
+        let Some(outer) = &self.outer else {
+            return own;
+        };
+        let outer = outer.may_read_each(paths);
+        own.into_iter().zip(outer).map(|(a, b)| a && b).collect()
+    }
+
+    fn forbids_content(&self, path: &WorkspacePath) -> bool {
+        let mut both = self.outer.iter().chain([&self.own]);
+        both.any(|filter| filter.forbids_content(path))
     }
 }
 

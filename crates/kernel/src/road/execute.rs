@@ -1,13 +1,13 @@
 //! Plans and runs what was allowed, in the tier it was allowed for.
 
-use super::decide::{Ruling, SearchFilter};
+use super::decide::{Narrowed, Ruling, SearchFilter, of_outer};
 use super::validate::Valid;
 use crate::agents::{Invocation, Invoker};
 use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
-    Attached, Changes, Finished, Grounds, Job, Planned, ProcessFailure, Ran, view,
+    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, Within, view,
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
@@ -35,6 +35,9 @@ impl Kernel {
         ruling: &Ruling,
     ) -> Result<Option<Planned>, ToolFailure> {
         valid.prepared.ready()?;
+        if let Some(within) = &valid.within {
+            from_inside(valid, within)?;
+        }
         if let Some(unavailable) = crate::phases::unavailable(&valid.request) {
             return Err(unavailable);
         }
@@ -48,7 +51,7 @@ impl Kernel {
                     .then(|| self.commit_job(&valid.request, job))
                     .transpose()?;
                 let mut planned = Planned::new(commit.as_ref().unwrap_or(job), &grounds)?;
-                if self.sandboxes().starts_early() {
+                if self.sandboxes().starts_early() && valid.within.is_none() {
                     planned.begin(self.workspace(), self.sandboxes());
                 }
                 Ok(Some(planned))
@@ -87,6 +90,7 @@ impl Kernel {
             sandboxes: self.sandboxes(),
             request: &valid.request,
             decision: &ruling.decision,
+            socket: valid.may_ask,
         }
     }
 
@@ -97,12 +101,36 @@ impl Kernel {
         ruling: &Ruling,
         planned: Option<Planned>,
         attached: Option<Attached<'_>>,
+        invoker: &Invoker<'_>,
     ) -> Result<Executed, ToolFailure> {
         let waited = valid.turn.wait();
         match planned {
-            Some(planned) => self.run_program(policy, &valid, ruling, planned, attached),
+            Some(planned) if valid.within.is_some() => {
+                self.run_beside(policy, &valid, ruling, planned)
+            }
+            Some(planned) => self.run_program(policy, &valid, ruling, planned, attached, invoker),
             None => self.run_here(policy, valid, ruling, waited),
         }
+    }
+
+    /// Changes files beside the command that asks for it, which judges what became of them.
+    fn run_beside(
+        &self,
+        policy: &Arc<PolicyInForce>,
+        valid: &Valid,
+        ruling: &Ruling,
+        planned: Planned,
+    ) -> Result<Executed, ToolFailure> {
+        let within = valid.within.as_deref().ok_or(ToolFailure::Cancelled)?;
+        let mut finished = planned.run_beside(within)?;
+        finished.value = valid.prepared.shape(finished.value)?;
+        let imposed = &ruling.decision.imposed;
+        let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
+        Ok(Executed {
+            clean,
+            hidden: 0,
+            ran: Some(Box::new(finished.ran)),
+        })
     }
 
     fn run_program(
@@ -112,6 +140,7 @@ impl Kernel {
         ruling: &Ruling,
         planned: Planned,
         attached: Option<Attached<'_>>,
+        invoker: &Invoker<'_>,
     ) -> Result<Executed, ToolFailure> {
         let changes = Changes::new(
             policy,
@@ -122,15 +151,10 @@ impl Kernel {
             self.held(&valid.request.caller),
         );
         let mut speaker = valid.prepared.speaker();
-        let run = |attached: Option<Attached<'_>>| {
-            planned.run(
-                self.workspace(),
-                self.sandboxes(),
-                attached,
-                &changes,
-                self.warm(),
-            )
-        };
+        let stage = planned.stage().unwrap_or(&valid.stage).to_owned();
+        let place = (valid.turn.place(), stage.as_str());
+        let outer = Outer::new(self, invoker, &valid.request.caller, place);
+        let run = |attached: Option<Attached<'_>>| planned.run(&outer, attached, &changes);
         let finished = match &mut speaker {
             Some(speaker) => run(Some(speaker.attach()?)),
             None => run(attached),
@@ -155,8 +179,7 @@ impl Kernel {
         );
         let again = |job: &Job| {
             let planned = Planned::new(job, &self.plan_grounds(policy, valid, ruling))?;
-            let workspace = self.workspace();
-            let ran = planned.run(workspace, self.sandboxes(), None, &nothing, self.warm());
+            let ran = planned.run(&outer, None, &nothing);
             ran.map_err(ToolFailure::from)
         };
         self.prove(valid, &mut finished, &again)?;
@@ -219,7 +242,13 @@ impl Kernel {
         let budget = self.output_budget(&ruling.decision.imposed);
         let root = self.workspace().root().path();
         let now = self.clock().now();
-        let filter = SearchFilter::new(policy, &ruling.enforcer, &valid.request, root, now);
+        let of = |request| SearchFilter::new(policy, &ruling.enforcer, request, root, now);
+        let outer = valid.within.as_deref();
+        let outer = outer.and_then(|within| of_outer(&valid.request, within));
+        let filter = Narrowed {
+            own: of(&valid.request),
+            outer: outer.as_ref().map(of),
+        };
         let cancelled = crate::cancel::flag();
         let context = RunContext {
             filter: &filter,
@@ -308,6 +337,36 @@ impl Kernel {
         };
         let on_flag = policy.policy().document().sanitise.flagged;
         Ok(Clean::new(value, request, &sanitiser, bound, on_flag))
+    }
+}
+
+/// What may be done out of a command that is being run: reading, changing files, asking a plugin.
+/// Whatever else would have to wait for the command, or steer what runs it.
+fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
+    let (job, spec) = (valid.prepared.job(), valid.spec);
+    let unavailable = |why: &str, fix| {
+        Err(ToolFailure::Unavailable {
+            tool: spec.name.to_owned(),
+            why: why.to_owned(),
+            fix,
+        })
+    };
+    match job {
+        Some(job) if job.changes_named_paths_only() && within.can_change_files() => Ok(()),
+        Some(job) if job.changes_named_paths_only() => unavailable(
+            "the command that asks has the stage to itself here while it runs",
+            "write the file itself: the workspace is writable where it runs, and what it leaves is \
+             judged when it ends",
+        ),
+        Some(_) => unavailable(
+            "the command that asks runs in a sandbox, which runs nothing else",
+            "start the program itself: it is in the same sandbox then",
+        ),
+        None if spec.read_only || valid.prepared.is_hosted() => Ok(()),
+        None => unavailable(
+            "a command in a sandbox reads, changes files and asks plugins, and steers nothing",
+            "call it outside, before or after the command",
+        ),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::agents::Invoker;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::Attached;
+use crate::process::{Attached, Within};
 use crate::tokens::Presented;
 use airlock_core::SessionId;
 use airlock_policy::Verdict;
@@ -34,6 +34,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) session: Option<&'a Session>,
     pub(crate) token: Option<&'a Presented>,
     pub(crate) unattended: bool,
+    /// The command it comes out of, if one that is being run asks.
+    pub(crate) within: Option<&'a Within>,
 }
 
 /// What a front asks for.
@@ -134,6 +136,9 @@ impl Kernel {
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
+        // Whoever asks out of a command means what that sees.
+        let within = whence.within.as_deref();
+        let stage = within.map_or(stage, Within::stage);
         let mut valid = self
             .validate(front, whence, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
@@ -144,6 +149,7 @@ impl Kernel {
             session: session.as_ref(),
             token: call.token.as_ref(),
             unattended: call.unattended,
+            within,
         };
         let mut ruling = self.decide(scene, &valid, trail);
         if let Some(session) = scene.session
@@ -166,21 +172,22 @@ impl Kernel {
         trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
         let limit = ruling.decision.imposed.max_duration;
         valid.prepared.begun(trail.action(), limit);
+        let inside = valid.within.clone();
+        let inside = inside.filter(|_| valid.prepared.is_hosted());
+        let _served = inside.map(|within| self.serving().begin(trail.action(), &within));
+        let invoker = Invoker {
+            front,
+            whence,
+            session: scene.session,
+            unattended: call.unattended,
+            action: trail.action(),
+            limit,
+        };
         let result = match (planned, valid.prepared.invocation().cloned()) {
-            (Ok(None), Some(asked)) => {
-                let invoker = Invoker {
-                    front,
-                    whence,
-                    session: scene.session,
-                    unattended: call.unattended,
-                    action: trail.action(),
-                    limit,
-                };
-                self.run_agent(&policy, &valid, &ruling, &invoker, &asked)
-            }
-            (planned, _) => {
-                planned.and_then(|planned| self.execute(&policy, valid, &ruling, planned, attached))
-            }
+            (Ok(None), Some(asked)) => self.run_agent(&policy, &valid, &ruling, &invoker, &asked),
+            (planned, _) => planned.and_then(|planned| {
+                self.execute(&policy, valid, &ruling, planned, attached, &invoker)
+            }),
         };
         Ok(trail.finish(result))
     }

@@ -54,6 +54,8 @@ pub(super) struct Trail<'k> {
     token: Option<Result<String, String>>,
     /// The agent that asks, where one does.
     agent: Option<Arc<AgentCaller>>,
+    /// The call that runs the command it comes out of.
+    within: Option<ActionId>,
 }
 
 impl<'k> Trail<'k> {
@@ -71,6 +73,7 @@ impl<'k> Trail<'k> {
             effect: false,
             token: None,
             agent: whence.agent.clone(),
+            within: whence.within.as_ref().map(|within| within.action().clone()),
         }
     }
 
@@ -103,6 +106,10 @@ impl<'k> Trail<'k> {
         entry.caller.clone_from(&self.caller);
         if let Some(agent) = &self.agent {
             entry.metadata.extend(agent.notes());
+        }
+        if let Some(within) = &self.within {
+            let within = within.to_string();
+            entry.metadata.insert("within".to_owned(), within);
         }
         entry
     }

@@ -4,6 +4,10 @@
 //! way. So calls that meet run in order of arrival, and no call holds one thing while it waits for
 //! another: nobody can wait in a circle.
 //!
+//! A call that comes out of a command which another call runs is part of that one, whose turn it is
+//! already: it waits for others out of the same command alone. Whoever arrived meanwhile and is in
+//! the way waits for the command, and so for it.
+//!
 //! Non-guarantee: other processes are not asked. A stage has a lock of its own against those.
 
 use std::collections::BTreeMap;
@@ -62,16 +66,32 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct Arrived {
     next: u64,
-    calls: BTreeMap<u64, Touches>,
+    calls: BTreeMap<u64, Here>,
+}
+
+#[derive(Debug)]
+struct Here {
+    touches: Touches,
+    /// The place of the call it is part of.
+    within: Option<u64>,
+}
+
+impl Here {
+    /// Whether it must be gone before `later` may go on.
+    fn is_before(&self, later: &Self) -> bool {
+        let counts = later.within.is_none() || self.within == later.within;
+        counts && self.touches.meets(&later.touches)
+    }
 }
 
 impl Turns {
-    /// Takes a place in the order of arrival.
-    pub(crate) fn arrive(self: &Arc<Self>, touches: Touches) -> Turn {
+    /// Takes a place in the order of arrival; as part of the call with the place `within`, if it is
+    /// part of one.
+    pub(crate) fn arrive(self: &Arc<Self>, touches: Touches, within: Option<u64>) -> Turn {
         let mut arrived = self.lock();
         let place = arrived.next;
         arrived.next += 1;
-        arrived.calls.insert(place, touches);
+        arrived.calls.insert(place, Here { touches, within });
         Turn {
             turns: Arc::clone(self),
             place,
@@ -93,6 +113,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Which place it is.
+    pub(crate) const fn place(&self) -> u64 {
+        self.place
+    }
+
     /// Waits until nobody before this call is in its way. Says whether somebody was.
     pub(crate) fn wait(&self) -> bool {
         let mut waited = false;
@@ -113,7 +138,7 @@ impl Turn {
             return false;
         };
         let mut before = arrived.calls.range(..self.place);
-        before.any(|(_, touches)| touches.meets(own))
+        before.any(|(_, earlier)| earlier.is_before(own))
     }
 }
 
@@ -178,9 +203,9 @@ mod tests {
     #[test]
     fn calls_that_meet_run_in_order_of_arrival_and_others_at_once() {
         let turns = Arc::new(Turns::default());
-        let first = turns.arrive(touches(&[("a", Access::Write)]));
+        let first = turns.arrive(touches(&[("a", Access::Write)]), None);
         assert!(!first.wait());
-        let apart = turns.arrive(touches(&[("b", Access::Write)]));
+        let apart = turns.arrive(touches(&[("b", Access::Write)]), None);
         assert!(!apart.wait());
         let (told, order) = mpsc::channel();
         let later: Vec<Turn> = (0..8)
@@ -190,7 +215,7 @@ mod tests {
                 } else {
                     Access::Read
                 };
-                turns.arrive(touches(&[("a/x", does)]))
+                turns.arrive(touches(&[("a/x", does)]), None)
             })
             .collect();
         let threads: Vec<_> = later
@@ -216,5 +241,30 @@ mod tests {
         drop(told);
         let order: Vec<usize> = order.iter().collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn what_is_part_of_a_call_waits_for_its_like_and_for_nobody_who_waits_for_the_call() {
+        let turns = Arc::new(Turns::default());
+        let all = Touches {
+            runs: true,
+            ..touches(&[(".", Access::Write)])
+        };
+        let command = turns.arrive(all.clone(), None);
+        assert!(!command.wait());
+        let other = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let part = |does| turns.arrive(touches(&[("a", does)]), Some(command.place()));
+        let blocked = |turn: &Turn| turn.is_blocked(&turns.lock());
+        let first = part(Access::Write);
+        assert!(!blocked(&first), "neither the command nor who waits for it");
+        let second = part(Access::Read);
+        assert!(blocked(&second), "its like, which writes what it reads");
+        let elsewhere = turns.arrive(touches(&[("a", Access::Read)]), Some(other.place()));
+        assert!(!blocked(&elsewhere), "parts of another call");
+        drop(first);
+        assert!(!blocked(&second));
+        assert!(blocked(&other), "the command is not over");
+        drop(command);
+        assert!(!blocked(&other));
     }
 }

@@ -5,9 +5,10 @@ use super::outcome::Invalid;
 use super::turns::{Access, Touches, Turn};
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
-use crate::process::{Job, Machine, view};
+use crate::process::{Job, Machine, Within, view};
 use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{Caller, Request, RequestPath, Syscall};
+use std::sync::Arc;
 
 /// As much of a name as is repeated to whoever asked for it.
 const NAME_CHARS: usize = 60;
@@ -23,6 +24,10 @@ pub(super) struct Valid {
     pub(super) turn: Turn,
     /// The machine of whoever asks, where it is not the kernel's own.
     pub(super) machine: Option<Machine>,
+    /// The command it comes out of, if one that is being run asks.
+    pub(super) within: Option<Arc<Within>>,
+    /// Whether what it runs may ask the kernel in turn.
+    pub(super) may_ask: bool,
 }
 
 impl Kernel {
@@ -91,13 +96,16 @@ impl Kernel {
         request.arguments = call.arguments.clone();
         prepared.describe(&mut request);
         let touches = touches(&request, prepared.job(), stage);
+        let within = whence.within.as_deref();
         Ok(Valid {
-            turn: self.turns().arrive(touches),
+            turn: self.turns().arrive(touches, within.map(Within::place)),
             request,
             prepared,
             spec,
             stage: stage.to_owned(),
             machine: None,
+            within: whence.within.clone(),
+            may_ask: self.reception().is_some() && may_ask(front),
         })
     }
 }
@@ -109,6 +117,15 @@ impl Kernel {
             Front::Cli | Front::Agent | Front::Mcp | Front::Server => self.registry().absent(name),
             Front::Plugin => None,
         }
+    }
+}
+
+/// Whether programs that `front` has run may ask the kernel. A plugin asks by itself, under its own
+/// name and what goes with that.
+const fn may_ask(front: Front) -> bool {
+    match front {
+        Front::Cli | Front::Agent | Front::Mcp | Front::Server => true,
+        Front::Plugin => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sandbox templates and how a policy makes them narrower.
 
 use crate::load::{
-    choice, fields, many, name, number, schema, size, some, span, thousandths, word,
+    boolean, choice, fields, many, name, number, schema, size, some, span, thousandths, word,
 };
 use airlock_core::{ByteSize, Span, Tier};
 use std::sync::Arc;
@@ -147,6 +147,8 @@ fields! {
         /// Most output.
         #[schemars(with = "Option<schema::Size>")]
         output: Option<ByteSize> = None => some(size);
+        /// Whether what runs in it can ask the kernel, by a socket of its own.
+        socket: bool = true => boolean;
         /// Limits the operating system must enforce; where it cannot, nothing runs. Others may be
         /// supervised instead.
         must_enforce: Vec<Limit> = vec![Limit::Duration, Limit::Output] => many(word::<Limit>);

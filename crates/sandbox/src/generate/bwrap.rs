@@ -9,6 +9,7 @@
 //! [`Bwrap::uncovered`] lists the denials left to the launcher, which must refuse to start unless it
 //! covers them otherwise.
 
+use crate::launch::KERNEL_SOCKET;
 use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -89,6 +90,8 @@ pub struct BwrapFacts<'a> {
     pub scratch: u64,
     /// Where the stage of the workspace can be written, if the plan has one.
     pub stage: Option<&'a HostPath>,
+    /// The kernel's socket for this sandbox, if the plan has one.
+    pub socket: Option<&'a HostPath>,
     /// Where the command starts.
     pub directory: &'a HostPath,
     /// The command already leads a session of its own, with a terminal to it.
@@ -145,6 +148,9 @@ pub fn bwrap(
     base(&mut arguments, plan, facts);
     grants(&mut arguments, plan, facts.stage)?;
     let uncovered = masks(&mut arguments, plan, facts)?;
+    if let Some(socket) = facts.socket.filter(|_| plan.has_socket()) {
+        arguments.option("--ro-bind", [socket.as_os_str(), OsStr::new(KERNEL_SOCKET)]);
+    }
     arguments.option("--remount-ro", ["/"]);
     arguments.option("--chdir", [facts.directory.as_os_str()]);
     arguments.option("--", command);

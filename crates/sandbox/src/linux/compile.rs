@@ -10,7 +10,7 @@ use super::limits::Rlimit;
 use super::program::{Entry, INSIDE, Op, Owner, RuleList, Source, Writer, attribute, filter_bytes};
 use super::resolve::{Granted, Ground, Kind, Resolved, Seen};
 use crate::generate::{Mask, SystemEntry};
-use crate::launch::{Launch, LayersKind};
+use crate::launch::{KERNEL_SOCKET, Launch, LayersKind};
 use crate::plan::{Access, HostPath};
 use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
@@ -151,6 +151,9 @@ impl Steps {
     pub(super) fn view(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {
         self.memory(ingredients)?;
         self.scratch(ingredients)?;
+        if ingredients.launch.plan.has_socket() {
+            self.kernel_socket(ingredients.owner)?;
+        }
         for granted in &ingredients.resolved.granted {
             self.grant(granted, ingredients)?;
         }
@@ -342,6 +345,17 @@ impl Steps {
         for one in &ingredients.launch.home {
             self.at_home(one, home, ingredients.owner)?;
         }
+        Ok(())
+    }
+
+    /// The way to the kernel. It is made here, and whoever may accept is outside: nothing of the
+    /// host's is shown for it, and the root it lies in is read-only in the end.
+    fn kernel_socket(&mut self, owner: Option<Owner>) -> Result<(), Unfit> {
+        let path = KERNEL_SOCKET.as_bytes();
+        self.parents(path)?;
+        let (parent, name) = Self::split(path)?;
+        let entry = entry(&parent, &name, owner);
+        self.add(Op::Listen { entry }, made("socket", path));
         Ok(())
     }
 

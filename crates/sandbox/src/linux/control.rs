@@ -1,5 +1,6 @@
 //! Steering a sandbox from other threads, and the socket to its init.
 
+use super::beside::Besides;
 use super::wire::{BYTES, Notice, Order};
 use crate::launch::TerminalSize;
 use crate::lifecycle::{Event, Refused, State};
@@ -107,6 +108,7 @@ struct Shared {
     wake: OwnedFd,
     terminal: Mutex<Option<OwnedFd>>,
     rest: Mutex<Rest>,
+    besides: Besides,
 }
 
 /// Time that does not count, because everything stood still.
@@ -130,6 +132,7 @@ impl Control {
             wake: eventfd(0, flags)?,
             terminal: Mutex::new(None),
             rest: Mutex::new(Rest::default()),
+            besides: Besides::default(),
         })))
     }
 
@@ -183,6 +186,11 @@ impl Control {
         let mut state = locked(&self.0.state);
         *state = state.after(event)?;
         Ok(*state)
+    }
+
+    /// What runs beside the command.
+    pub(super) fn besides(&self) -> &Besides {
+        &self.0.besides
     }
 
     pub(super) fn channel(&self) -> &Channel {

@@ -4,6 +4,7 @@
 //! this machine, [`compile`] makes steps of it, [`sys`] carries them out in the child, which ends up
 //! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side.
 
+mod beside;
 mod broker;
 mod bwrap;
 mod collector;
@@ -21,14 +22,17 @@ mod pump;
 mod request;
 mod resolve;
 mod sandbox;
+mod socket;
 mod supervise;
 mod sys;
 mod wire;
 
+pub use beside::Beside;
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
 pub use prepared::{Prepared, prepare};
 pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
+pub use socket::Visits;
 
 /// Removes what dead supervisors left, by the notes in `registry`. Cheap when there is nothing.
 pub fn collect(registry: &std::path::Path) -> Result<Collected, RegistryError> {

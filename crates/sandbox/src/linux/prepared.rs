@@ -18,6 +18,7 @@ use super::identity::{Identity, Maps};
 use super::limits::Group;
 use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
+use super::socket::KernelSocket;
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
 use super::wire::{DESCRIPTORS, Notice, Order};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
@@ -125,9 +126,12 @@ impl Prepared {
         self.hand_over()?;
         let mut descriptors = self.wait()?.into_iter();
         let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
-        let root = descriptors.next().ok_or_else(lost)?;
-        let broker = descriptors
-            .next()
+        let mut next = || descriptors.next().ok_or_else(lost);
+        let root = next()?;
+        let has_listener = !resolved.brokered.is_empty();
+        let listener = has_listener.then(&mut next).transpose()?;
+        let socket = launch.plan.has_socket().then(next).transpose()?;
+        let broker = listener
             .map(|listener| guard(listener, &root, resolved.brokered, self.identity))
             .transpose()?;
         let standing = Standing {
@@ -137,6 +141,7 @@ impl Prepared {
             root,
             broker,
             hold,
+            socket: socket.map(KernelSocket::inside),
         };
         Sandbox::standing(launch, standing, landlock)
     }
@@ -184,7 +189,11 @@ impl Prepared {
                     let what = self.steps.words(step);
                     return Err(failed(what, io::Error::from_raw_os_error(errno)));
                 }
-                Some((Notice::NotStarted { .. } | Notice::Ended { .. }, _)) | None => {
+                Some((
+                    Notice::NotStarted { .. } | Notice::Ended { .. } | Notice::BesideEnded { .. },
+                    _,
+                ))
+                | None => {
                     return Err(failed("raise the walls", io::ErrorKind::BrokenPipe.into()));
                 }
             }

@@ -10,6 +10,7 @@ use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
 use super::identity::Identity;
 use super::prepared::prepare;
+use super::socket::KernelSocket;
 use super::sys;
 use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
@@ -36,6 +37,7 @@ pub struct Sandbox {
     keeper: Keeper,
     broker: Option<Broker>,
     hold: Hold,
+    socket: Option<KernelSocket>,
 }
 
 /// What runs the commands of a sandbox.
@@ -57,7 +59,14 @@ pub fn start_with(launcher: Launcher, launch: Launch) -> Result<Sandbox, StartEr
 fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
     let id = new_id();
     let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
-    let tried = Tried::new(&launch, &hold)?;
+    let socket = launch
+        .plan
+        .has_socket()
+        .then(KernelSocket::beside)
+        .transpose()
+        .map_err(|source| failed("make a socket to the kernel", source))?;
+    let at = socket.as_ref().and_then(KernelSocket::path);
+    let tried = Tried::new(&launch, &hold, at)?;
     let raised = hold.report(tried.raised());
     let enforced = raised.finish(launch.plan, &launch.minimum)?;
     let (ours, theirs) = sockets()?;
@@ -75,6 +84,7 @@ fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
         keeper: Keeper::Bwrap(attendant),
         broker: None,
         hold,
+        socket,
     })
 }
 
@@ -97,6 +107,7 @@ impl Sandbox {
             root,
             broker,
             hold,
+            socket,
         } = standing;
         let raised = hold.report(raised(&launch.plan, landlock));
         let enforced = raised.finish(launch.plan, &launch.minimum)?;
@@ -109,6 +120,7 @@ impl Sandbox {
             keeper: Keeper::Native { init, root },
             broker,
             hold,
+            socket,
         })
     }
 }
@@ -121,6 +133,7 @@ pub(super) struct Standing {
     pub(super) root: OwnedFd,
     pub(super) broker: Option<Broker>,
     pub(super) hold: Hold,
+    pub(super) socket: Option<KernelSocket>,
 }
 
 pub(super) fn failed(step: impl Into<String>, source: io::Error) -> StartError {
@@ -211,6 +224,11 @@ impl Sandbox {
 
     pub(super) const fn broker(&self) -> Option<&Broker> {
         self.broker.as_ref()
+    }
+
+    /// Where whatever runs in it asks the kernel, if it may.
+    pub(super) const fn socket(&self) -> Option<&KernelSocket> {
+        self.socket.as_ref()
     }
 
     pub(super) const fn hold(&self) -> &Hold {

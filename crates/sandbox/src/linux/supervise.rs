@@ -9,6 +9,7 @@ use super::outlet::{Outlet, Stream};
 use super::pump::{self, Flow};
 use super::request;
 use super::sandbox::Sandbox;
+use super::socket::{Reception, Visits};
 use super::wire::{Notice, Order, Stage};
 use crate::launch::{Command, Ended, NotStarted, RunError, Stdin, Streams, TerminalSize};
 use crate::lifecycle::{Event, Outcome, Refused, State};
@@ -18,6 +19,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fcntl_setfl, openat2};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,8 +32,20 @@ const UNMETERED: ByteSize = ByteSize::from_bytes(u64::MAX);
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Sandbox {
-    /// Runs `command` to its end. Whatever it started ends with it.
+    /// Runs `command` to its end. Whatever it started ends with it. Nobody inside is let in who
+    /// wants to ask the kernel.
     pub fn run(&mut self, command: &Command, streams: Streams<'_>) -> Result<Ended, RunError> {
+        self.run_visited(command, streams, &mut drop::<UnixStream>)
+    }
+
+    /// The same, with whoever wants to ask the kernel while it runs given to `visits`, on this
+    /// thread, which must not be kept. What they hold of the sandbox's is gone with the command.
+    pub fn run_visited(
+        &mut self,
+        command: &Command,
+        streams: Streams<'_>,
+        visits: Visits<'_>,
+    ) -> Result<Ended, RunError> {
         let state = self.state();
         if !matches!(state, State::Running | State::Paused) {
             let event = Event::Enforced;
@@ -55,6 +69,8 @@ impl Sandbox {
         let most = |most| if command.lasting { UNMETERED } else { most };
         let begun = Instant::now();
         let mut lookout = self.look_after(self.root().and_then(scratch).into_iter().collect());
+        let socket = self.socket();
+        let mut reception = socket.map(|socket| Reception::new(socket, visits));
         let open = self.root().is_some();
         let (mut stdout, mut stderr) = (Screen::new(stdout, open), Screen::new(stderr, open));
         let (to_stdout, to_stderr) = (&mut stdout, &mut stderr);
@@ -93,19 +109,16 @@ impl Sandbox {
             };
             let sent = control.channel().send(order, &handed);
             drop((input, output, errors, request));
-            let watched = sent
-                .map_err(|_| RunError::Gone)
-                .and_then(|()| self.watch(allowed, &mut outlets, &mut lookout));
-            let watched = watched.or_else(|error| {
-                self.kill();
-                let _broke = control.event(Event::Broke);
-                // Where memory ran out, init may have been ended for it, and all with it.
-                let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
-                if why == Outcome::OutOfMemory {
-                    return Ok((why, None));
-                }
-                Err(error)
+            // A bubblewrap has the sandbox of each command to itself.
+            if open {
+                control.besides().open();
+            }
+            let watched = sent.map_err(|_| RunError::Gone).and_then(|()| {
+                let reception = reception.as_mut();
+                self.watch(allowed, &mut outlets, &mut lookout, reception)
             });
+            let watched = watched.or_else(|error| self.lost(error, &mut lookout));
+            control.besides().close();
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             // Output from a terminal ends when nobody holds it open any more.
             if let Some(broker) = self.broker() {
@@ -115,6 +128,10 @@ impl Sandbox {
             watched
         });
         control.set_terminal(None);
+        // Nothing of the command is left that could come again.
+        if let Some(socket) = socket {
+            socket.clear();
+        }
         let refusals = self.broker().map(Broker::take_refusals);
         let (outcome, not_started) = settle(result, [stdout, stderr])?;
         let over = [&out, &err].map(|flow| flow.over.load(Ordering::SeqCst));
@@ -128,6 +145,18 @@ impl Sandbox {
             peak_memory: lookout.peak_memory(self.hold()),
             refusals: refusals.unwrap_or_default(),
         })
+    }
+
+    /// A command that could not be watched to its end has none of its own.
+    fn lost(&self, error: RunError, lookout: &mut Lookout) -> Result<End, RunError> {
+        self.kill();
+        let _broke = self.steering().event(Event::Broke);
+        // Where memory ran out, init may have been ended for it, and all with it.
+        let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
+        if why == Outcome::OutOfMemory {
+            return Ok((why, None));
+        }
+        Err(error)
     }
 
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
@@ -169,6 +198,7 @@ impl Sandbox {
         allowed: Option<Duration>,
         outlets: &mut [Outlet<'_, '_>; 2],
         lookout: &mut Lookout,
+        mut reception: Option<&mut Reception<'_>>,
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
         let rested = control.rested();
@@ -197,8 +227,13 @@ impl Sandbox {
             }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
             let until = lookout.next().map_or(until, |next| until.min(next));
+            if let Some(reception) = reception.as_deref_mut() {
+                reception.look(now);
+            }
+            let opens = reception.as_deref().and_then(Reception::next);
+            let until = opens.map_or(until, |next| until.min(next));
             let patience = until.saturating_duration_since(now);
-            let (ended, woken) = wait(control, outlets, patience)?;
+            let (ended, woken) = wait(control, outlets, reception.as_deref_mut(), patience)?;
             if woken {
                 control.take_wake();
                 if control.take_cancelled() {
@@ -258,6 +293,10 @@ impl Watch<'_> {
                 self.beginning = Some(scratch);
                 Ok(None)
             }
+            Some((Notice::BesideEnded { number, status }, _)) => {
+                self.control.besides().ended(number, status);
+                Ok(None)
+            }
             Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),
         }
     }
@@ -302,17 +341,23 @@ fn settle(ended: Result<End, RunError>, streams: [Screen<'_>; 2]) -> Result<End,
 fn wait(
     control: &Control,
     outlets: &mut [Outlet<'_, '_>; 2],
+    reception: Option<&mut Reception<'_>>,
     patience: Duration,
 ) -> Result<(bool, bool), RunError> {
     let (channel, wake) = (control.channel().as_fd(), control.wake_descriptor());
     let [output, errors] = outlets.each_ref().map(Outlet::as_fd);
     // What nobody waits for any more is asked of the channel a second time.
-    let all = [
-        channel,
-        wake,
-        output.unwrap_or(channel),
-        errors.unwrap_or(channel),
-    ];
+    let door = reception.as_deref().and_then(Reception::as_fd);
+    let (all, is_open) = (
+        [
+            channel,
+            wake,
+            output.unwrap_or(channel),
+            errors.unwrap_or(channel),
+            door.unwrap_or(channel),
+        ],
+        door.is_some(),
+    );
     let mut waiting = all
         .each_ref()
         .map(|descriptor| PollFd::new(descriptor, PollFlags::IN));
@@ -320,8 +365,15 @@ fn wait(
         Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => return Err(io("cannot watch the command")(errno)),
     }
-    let [channel, wake, output, errors] = waiting.map(|one| one.revents());
+    let [channel, wake, output, errors, door] = waiting.map(|one| one.revents());
     let news = !channel.is_empty();
+    if let Some(reception) = reception
+        && is_open
+        && !news
+        && !door.is_empty()
+    {
+        reception.admit();
+    }
     for (outlet, ready) in outlets.iter_mut().zip([output, errors]) {
         if news || ready.is_empty() {
             continue;
@@ -358,7 +410,7 @@ const fn reason(stage: Stage, errno: i32) -> NotStarted {
 }
 
 /// What a status of `wait` says.
-fn meaning(status: i32) -> Outcome {
+pub(super) fn meaning(status: i32) -> Outcome {
     let low = status & 0x7f;
     if low == 0 {
         return Outcome::Exited(u8::try_from((status >> 8) & 0xff).unwrap_or(u8::MAX));

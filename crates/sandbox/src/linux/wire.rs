@@ -25,6 +25,9 @@ pub(super) enum Order {
     },
     /// Send a signal to every process of the command.
     Signal(u32),
+    /// Run the program in the memory file that comes with it beside the command, under this number;
+    /// three descriptors follow.
+    Beside(u32),
 }
 
 /// What init tells the supervisor.
@@ -39,7 +42,8 @@ pub(super) enum Notice {
     },
     /// It entered its user namespace and waits to be given its user.
     Unmapped,
-    /// Every wall stands. The descriptor of the root comes with it, then the listener if one is.
+    /// Every wall stands. The descriptor of the root comes with it, then the listener of denials
+    /// and the socket to the kernel, if one is.
     Ready,
     /// The program could not be started.
     NotStarted {
@@ -54,6 +58,13 @@ pub(super) enum Notice {
         status: i32,
         /// How many processes it left behind.
         left: u32,
+    },
+    /// What ran beside the command ended.
+    BesideEnded {
+        /// Its number.
+        number: u32,
+        /// As `wait` gives it.
+        status: i32,
     },
 }
 
@@ -97,6 +108,7 @@ impl Order {
             Self::Signal(number) => message(3, number, 0),
             Self::Steps => message(4, 0, 0),
             Self::Maps => message(5, 0, 0),
+            Self::Beside(number) => message(6, number, 0),
         }
     }
 
@@ -109,6 +121,7 @@ impl Order {
             (3, number, 0) => Some(Self::Signal(number)),
             (4, 0, 0) => Some(Self::Steps),
             (5, 0, 0) => Some(Self::Maps),
+            (6, number, 0) => Some(Self::Beside(number)),
             _ => None,
         }
     }
@@ -122,6 +135,7 @@ impl Notice {
             Self::Ready => message(3, 0, 0),
             Self::NotStarted { stage, errno } => message(4, stage as u32, errno.cast_unsigned()),
             Self::Ended { status, left } => message(5, status.cast_unsigned(), left),
+            Self::BesideEnded { number, status } => message(6, number, status.cast_unsigned()),
         }
     }
 
@@ -145,6 +159,10 @@ impl Notice {
                 status: status.cast_signed(),
                 left,
             }),
+            (6, number, status) => Some(Self::BesideEnded {
+                number,
+                status: status.cast_signed(),
+            }),
             _ => None,
         }
     }
@@ -163,6 +181,7 @@ mod tests {
             Order::Run { terminal: true },
             Order::Run { terminal: false },
             Order::Signal(15),
+            Order::Beside(7),
         ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
@@ -175,6 +194,10 @@ mod tests {
             Notice::Ended {
                 status: -1,
                 left: 3,
+            },
+            Notice::BesideEnded {
+                number: 7,
+                status: -1,
             },
         ];
         for notice in not_started.into_iter().chain(others) {

@@ -8,6 +8,7 @@ use super::path::{HostPath, PathProblem};
 use super::problem::{PlanError, Problem};
 use super::protected::{Surroundings, is_excepted};
 use super::{Plan, View, Workspace};
+use crate::launch::KERNEL_SOCKET;
 use crate::seccomp::Profile;
 use crate::template::{Reach, Template};
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ pub struct PlanBuilder {
     limits: Limits,
     profile: Profile,
     classes: Classes,
+    socket: bool,
     problems: Vec<Problem>,
 }
 
@@ -53,6 +55,7 @@ impl PlanBuilder {
             limits: template.limits,
             profile: template.profile,
             classes: Classes::usual(),
+            socket: false,
             problems: Vec::new(),
         }
     }
@@ -166,6 +169,13 @@ impl PlanBuilder {
         self
     }
 
+    /// Lets the kernel be asked from inside: a socket of the sandbox's own, which `AIRLOCK_SOCKET`
+    /// names.
+    pub fn kernel_socket(mut self) -> Self {
+        self.socket = true;
+        self.own(OwnVariable::KernelSocket, KERNEL_SOCKET)
+    }
+
     /// The plan, or every problem it has.
     pub fn build(mut self) -> Result<Plan, PlanError> {
         let mut problems = std::mem::take(&mut self.problems);
@@ -189,6 +199,7 @@ impl PlanBuilder {
             limits: self.limits,
             profile: self.profile,
             classes: self.classes,
+            socket: self.socket,
         };
         if !plan.shows(&plan.directory) {
             problems.push(Problem::DirectoryNotVisible(plan.directory.clone()));
@@ -294,6 +305,9 @@ impl PlanBuilder {
         }
         if !self.destinations.is_empty() && self.network == Reach::None {
             problems.push(Problem::NoNetwork { template });
+        }
+        if self.socket && self.template.profile == Profile::Strict {
+            problems.push(Problem::NoSocket { template });
         }
         problems
     }

@@ -81,6 +81,7 @@ pub struct Plan {
     limits: Limits,
     profile: Profile,
     classes: Classes,
+    socket: bool,
 }
 
 impl Plan {
@@ -142,6 +143,11 @@ impl Plan {
     /// How firmly each limit must hold.
     pub const fn classes(&self) -> &Classes {
         &self.classes
+    }
+
+    /// Whether the kernel can be asked from inside, by a socket of the sandbox's own.
+    pub const fn has_socket(&self) -> bool {
+        self.socket
     }
 
     /// Every granted path with its access, a directory before what lies in it. Grants only add: a

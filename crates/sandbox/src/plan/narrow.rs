@@ -31,6 +31,7 @@ impl Plan {
             profile: self.profile.min(other.profile),
             classes: self.classes.narrow(&other.classes),
             workspace,
+            socket: self.socket && other.socket,
         };
         narrowed.drop_denied();
         if !narrowed.shows(&narrowed.directory) {

@@ -75,6 +75,12 @@ pub enum Problem {
         /// The template.
         template: &'static str,
     },
+    /// Workers of our own have nothing to ask the kernel.
+    #[error("socket: the template `{template}` has none to the kernel")]
+    NoSocket {
+        /// The template.
+        template: &'static str,
+    },
     /// A limit is no usable number.
     #[error("limits: {0}")]
     Limit(OutOfRange),
@@ -111,6 +117,7 @@ impl Problem {
             Self::Host(problem) => problem.hint(),
             Self::Port(_) => "name a port from 1 on",
             Self::NoNetwork { .. } => "use a template with a network, such as `integration-test`",
+            Self::NoSocket { .. } => "leave it out, or use a template such as `code-executor`",
             Self::Limit(_) => "choose a value in the range",
             Self::AboveTemplate { .. } | Self::Profile { .. } => {
                 "lower it, or use a template that has more"

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking, and starts itself anew to be killed"
 )]
 
+#[path = "../launchers/asks.rs"]
+mod asks;
 mod ends;
 #[path = "../launchers/lifetime.rs"]
 mod lifetime;

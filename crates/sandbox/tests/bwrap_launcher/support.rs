@@ -105,7 +105,11 @@ impl Place {
     }
 
     pub(crate) fn start(&self) -> Sandbox {
-        start(self.launch(|plan| plan)).unwrap()
+        self.start_with(|plan| plan)
+    }
+
+    pub(crate) fn start_with(&self, change: impl FnOnce(PlanBuilder) -> PlanBuilder) -> Sandbox {
+        start(self.launch(change)).unwrap()
     }
 }
 

@@ -7,6 +7,9 @@
 )]
 
 mod ahead;
+#[path = "../launchers/asks.rs"]
+mod asks;
+mod beside;
 mod cpu;
 mod denials;
 mod ends;

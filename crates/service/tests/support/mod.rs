@@ -10,7 +10,7 @@ use airlock_kernel::{
 use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
-use airlock_service::{Lock, Options, Running, Settings, Stopper, start};
+use airlock_service::{Lock, Options, Running, SandboxReception, Settings, Stopper, start};
 use airlock_wire::{Client, Hello, SandboxSocket};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -112,6 +112,7 @@ impl Place {
             own: vec![self.outer.path().join("state")],
             environment: std::iter::once(("PATH".into(), "/usr/bin:/bin".into())).collect(),
         };
+        let kernel = kernel.receiving(Arc::new(SandboxReception::new()));
         kernel.on(machine).hosting(Hosting::new(|boxes| Hosts {
             grpc: Some(Arc::new(GrpcHost::new(
                 Arc::clone(boxes),

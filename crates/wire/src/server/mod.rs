@@ -21,7 +21,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// What is done with requests. Calls run on threads of their own and may block.
@@ -196,6 +197,18 @@ impl<H: Handler> Server<H> {
         })
     }
 
+    /// Converses on `runtime` with those who come out of `sandbox`, whose processes run as `user`,
+    /// and who are accepted elsewhere.
+    pub fn visits(&self, sandbox: &SandboxId, user: u32, runtime: Handle) -> SandboxVisits<H> {
+        let via = Via::Sandbox(sandbox.clone());
+        let limits = self.inner.config.sandbox_limits;
+        SandboxVisits {
+            inner: Arc::clone(&self.inner),
+            share: Arc::new(Share::new(limits, vec![user], via)),
+            runtime,
+        }
+    }
+
     /// Tells subscribers that there may be events.
     pub fn announce(&self) {
         self.inner
@@ -275,16 +288,44 @@ async fn accept<H: Handler>(inner: Arc<Inner<H>>, share: Arc<Share>, listener: U
             tokio::time::sleep(BREATHER).await;
             continue;
         };
+        admit(&inner, &share, stream);
+    }
+}
+
+/// Converses with whoever was accepted, if there is a place.
+fn admit<H: Handler>(inner: &Arc<Inner<H>>, share: &Arc<Share>, stream: UnixStream) {
+    inner.stir();
+    let Some(place) = share.enter() else {
+        let error = WireError::new(code::OVERLOADED, "there are too many connections");
+        return outgoing::refuse(&stream, &error.retryable());
+    };
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        connection::converse(&inner, place, stream).await;
         inner.stir();
-        let Some(place) = share.enter() else {
-            let error = WireError::new(code::OVERLOADED, "there are too many connections");
-            outgoing::refuse(&stream, &error.retryable());
-            continue;
-        };
-        let inner = Arc::clone(&inner);
-        tokio::spawn(async move {
-            connection::converse(&inner, place, stream).await;
-            inner.stir();
-        });
+    });
+}
+
+/// Those who came out of one sandbox, whom somebody else accepted. Dropping it ends every connection
+/// of theirs.
+pub struct SandboxVisits<H> {
+    inner: Arc<Inner<H>>,
+    share: Arc<Share>,
+    runtime: Handle,
+}
+
+impl<H: Handler> SandboxVisits<H> {
+    /// Converses with another, if there is a place.
+    pub fn admit(&self, stream: std::os::unix::net::UnixStream) -> io::Result<()> {
+        let _entered = self.runtime.enter();
+        stream.set_nonblocking(true)?;
+        admit(&self.inner, &self.share, UnixStream::from_std(stream)?);
+        Ok(())
+    }
+}
+
+impl<H> Drop for SandboxVisits<H> {
+    fn drop(&mut self) {
+        self.share.close();
     }
 }

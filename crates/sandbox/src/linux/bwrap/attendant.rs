@@ -148,7 +148,7 @@ impl Service {
             }
             Order::Signal(number) => self.signal(number.cast_signed()),
             // Those are for a child of our own.
-            Order::Steps | Order::Maps => {}
+            Order::Steps | Order::Maps | Order::Beside(_) => {}
         }
     }
 

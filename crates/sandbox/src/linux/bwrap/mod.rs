@@ -74,7 +74,12 @@ fn failed(step: impl Into<String>, source: io::Error) -> StartError {
 
 impl Tried {
     /// Looks everything up and has bubblewrap raise the walls once.
-    pub(super) fn new(launch: &Launch, hold: &Hold) -> Result<Self, StartError> {
+    /// What asks the kernel finds it at `socket` of the host.
+    pub(super) fn new(
+        launch: &Launch,
+        hold: &Hold,
+        socket: Option<&Path>,
+    ) -> Result<Self, StartError> {
         let owner = Identity::own().other();
         let stage = stage_of(launch, owner)?;
         no_sockets(&launch.plan)?;
@@ -90,6 +95,9 @@ impl Tried {
             at_home: launch.home.clone(),
             stage: stage.as_ref().map(|stage| stage.seen.clone()),
             carried: stage.and_then(|stage| stage.carried),
+            socket: socket.map(HostPath::new).transpose().map_err(|problem| {
+                failed("find the socket to the kernel", io::Error::other(problem))
+            })?,
             masks: found.masks,
             kernel_files: PROC_HIDDEN.iter().filter(there).copied().collect(),
             texts: texts(launch),

@@ -31,6 +31,8 @@ pub(super) struct Recipe {
     pub(super) stage: Option<HostPath>,
     /// Where it has to be carried first.
     pub(super) carried: Option<Carried>,
+    /// The socket to the kernel, on the host.
+    pub(super) socket: Option<HostPath>,
     pub(super) masks: Vec<Mask>,
     pub(super) kernel_files: Vec<&'static str>,
     pub(super) texts: Vec<(HostPath, Vec<u8>)>,
@@ -100,6 +102,7 @@ impl Recipe {
             at_home,
             scratch: self.plan.limits().memory.as_bytes(),
             stage: self.stage.as_ref(),
+            socket: self.socket.as_ref(),
             directory,
             in_session,
             filter_descriptor,

@@ -70,6 +70,8 @@ pub(super) enum Op<'a> {
         name: &'a CStr,
         owner: Option<Owner>,
     },
+    /// Makes a socket in the new root, for init to listen on.
+    Listen { entry: Entry<'a> },
     /// Binds a tree to a place of the new root.
     Bind {
         source: Source<'a>,

@@ -115,6 +115,9 @@ impl<'a> Reader<'a> {
                 flags: self.word()?,
             },
             22 => Op::Serve,
+            23 => Op::Listen {
+                entry: self.entry()?,
+            },
             _ => return Err(Errno::INVAL),
         })
     }

@@ -54,6 +54,7 @@ fn every_kind<'a>(
             text: block,
         },
         Op::Ghost { name: first, owner },
+        Op::Listen { entry },
         bind(Source::Host(first)),
         bind(Source::Base(first)),
         bind(Source::New(first)),

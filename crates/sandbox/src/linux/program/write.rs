@@ -154,6 +154,10 @@ impl Writer {
                 self.word(flags);
             }
             Op::Serve => self.kind(22),
+            Op::Listen { entry } => {
+                self.kind(23);
+                self.entry(entry);
+            }
         }
     }
 

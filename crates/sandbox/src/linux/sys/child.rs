@@ -18,8 +18,9 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, recvmsg,
+    sendmsg, socket_with,
 };
 use rustix::process::{DumpableBehavior, chdir, fchdir, pivot_root, set_dumpable_behavior, umask};
 use rustix::thread as own;
@@ -56,13 +57,18 @@ impl Start {
             let followed = match next_order(control, &mut descriptors) {
                 Some(Order::Steps) => state.carry_out_all(descriptors, control, &mut done),
                 Some(Order::Maps) => state.keep_maps(descriptors).map(|()| Then::Wait),
-                Some(Order::Go | Order::Run { .. } | Order::Signal(_)) | None => return 1,
+                Some(Order::Go | Order::Run { .. } | Order::Signal(_) | Order::Beside(_))
+                | None => {
+                    return 1;
+                }
             };
             match followed {
                 Ok(Then::Wait) => {}
                 Ok(Then::Serve) => {
                     state.maps = [const { None }; MOST_MAPS];
-                    return init::serve(control, state.listener.as_ref().map(OwnedFd::as_fd));
+                    let socket = state.socket.take();
+                    let listener = state.listener.as_ref().map(OwnedFd::as_fd);
+                    return init::serve(control, listener, socket);
                 }
                 Err(errno) => {
                     let (step, errno) = (done, errno.raw_os_error());
@@ -149,9 +155,10 @@ pub(super) fn next_order(control: BorrowedFd<'_>, descriptors: &mut Descriptors)
 fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
     match next_order(control, &mut Descriptors::default()) {
         Some(Order::Go) => Ok(()),
-        Some(Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_)) | None => {
-            Err(Errno::PIPE)
-        }
+        Some(
+            Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_) | Order::Beside(_),
+        )
+        | None => Err(Errno::PIPE),
     }
 }
 
@@ -160,6 +167,8 @@ struct State {
     old: Option<OwnedFd>,
     new: Option<OwnedFd>,
     listener: Option<OwnedFd>,
+    /// What listens for whoever wants to ask the kernel.
+    socket: Option<OwnedFd>,
     /// User namespaces that say as whom files appear.
     maps: [Option<OwnedFd>; MOST_MAPS],
 }
@@ -170,6 +179,7 @@ impl Default for State {
             old: None,
             new: None,
             listener: None,
+            socket: None,
             maps: [const { None }; MOST_MAPS],
         }
     }
@@ -238,6 +248,7 @@ impl State {
             Op::Link { entry, target } => {
                 self.make(&entry, |parent, name| symlinkat(target, parent, name))
             }
+            Op::Listen { entry } => self.listen(&entry),
             Op::Text { name, text } => write_new(CWD, name, text),
             Op::Ghost { name, owner } => ghost(name, owner),
             Op::Bind {
@@ -349,6 +360,27 @@ impl State {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Makes a socket in the new root. Init listens on it, and the supervisor accepts.
+    fn listen(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )?;
+        let parent = self.place(entry.parent, DIRECTORY)?;
+        // An address is a path: the working directory is a place no link can lead away from.
+        fchdir(&parent)?;
+        let bound = SocketAddrUnix::new(entry.name).and_then(|address| bind(&socket, &address));
+        chdir(c"/")?;
+        bound?;
+        if let Some(owner) = entry.owner {
+            give(parent.as_fd(), entry.name, owner)?;
+        }
+        self.socket = Some(socket);
+        Ok(())
     }
 
     fn open_host(&self, path: &CStr) -> Result<OwnedFd> {

@@ -5,6 +5,7 @@
 //! Invariant: nothing here allocates, locks, panics or returns. It holds no capability, is not
 //! dumpable, and lives under the same filter and Landlock rules as what it runs.
 
+use super::super::socket::WAITING;
 use super::super::wire::{Notice, Order, Stage};
 use super::calls::{self, exit_now};
 use super::child::{Descriptors, next_order, tell, tell_with};
@@ -12,24 +13,41 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
+use rustix::net::listen;
 use rustix::process::{Pid, WaitOptions, WaitStatus, chdir, setsid, wait};
 use std::ffi::{CStr, c_char};
 
-/// Says that all walls stand, then serves.
-pub(super) fn serve(control: BorrowedFd<'_>, listener: Option<BorrowedFd<'_>>) -> i32 {
+/// Says that all walls stand, hands over what is the supervisor's, then serves.
+pub(super) fn serve(
+    control: BorrowedFd<'_>,
+    listener: Option<BorrowedFd<'_>>,
+    socket: Option<OwnedFd>,
+) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let (Ok(root), Ok(children)) = (opened, calls::child_signals()) else {
         return 1;
     };
-    match listener {
-        Some(listener) => tell_with(control, Notice::Ready, &[root.as_fd(), listener]),
-        None => tell_with(control, Notice::Ready, &[root.as_fd()]),
+    // By the sandbox's own user, whom clients find at the other end.
+    if let Some(socket) = &socket
+        && listen(socket, WAITING).is_err()
+    {
+        return 1;
     }
-    drop(root);
+    match (listener, socket.as_ref().map(OwnedFd::as_fd)) {
+        (None, None) => tell_with(control, Notice::Ready, &[root.as_fd()]),
+        (Some(one), None) | (None, Some(one)) => {
+            tell_with(control, Notice::Ready, &[root.as_fd(), one]);
+        }
+        (Some(listener), Some(socket)) => {
+            tell_with(control, Notice::Ready, &[root.as_fd(), listener, socket]);
+        }
+    }
+    drop((root, socket));
     let mut init = Init {
         control,
         children,
         main: None,
+        beside: None,
     };
     while init.step().is_some() {}
     0
@@ -40,6 +58,8 @@ struct Init<'fd> {
     children: OwnedFd,
     /// The command that runs.
     main: Option<Pid>,
+    /// A program of our own beside it, and its number.
+    beside: Option<(Pid, u32)>,
 }
 
 impl Init<'_> {
@@ -66,6 +86,7 @@ impl Init<'_> {
                 Order::Signal(number) => {
                     let _sent = calls::signal_everyone(number.cast_signed());
                 }
+                Order::Beside(number) => self.run_beside(descriptors, number),
                 Order::Go | Order::Steps | Order::Maps => {}
             }
         }
@@ -76,6 +97,10 @@ impl Init<'_> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if self.main == Some(pid) {
                 self.ended(status);
+            } else if let Some((_, number)) = self.beside.filter(|(beside, _)| *beside == pid) {
+                self.beside = None;
+                let status = status.as_raw();
+                tell(self.control, Notice::BesideEnded { number, status });
             }
         }
     }
@@ -88,6 +113,8 @@ impl Init<'_> {
         while wait(WaitOptions::empty()).is_ok() {
             left += 1;
         }
+        // Gone with the rest; whoever waits for it hears of the command's end.
+        self.beside = None;
         let status = status.as_raw();
         tell(self.control, Notice::Ended { status, left });
     }
@@ -116,6 +143,31 @@ impl Init<'_> {
                 exit_now(exit_code(stage, errno))
             }
             Ok(pid) => self.main = Pid::from_raw(pid),
+        }
+    }
+}
+
+impl Init<'_> {
+    /// Runs a program of our own beside the command, if there is one and nothing else is beside it.
+    fn run_beside(&mut self, descriptors: Descriptors, number: u32) {
+        let not_started = || {
+            let status = 125 << 8;
+            tell(self.control, Notice::BesideEnded { number, status });
+        };
+        let [Some(request), Some(input), Some(output), Some(errors)] = descriptors else {
+            return not_started();
+        };
+        if self.main.is_none() || self.beside.is_some() {
+            return not_started();
+        }
+        match calls::fork() {
+            Err(_) => not_started(),
+            Ok(0) => {
+                let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
+                let (stage, errno) = start(request.as_fd(), streams, false);
+                exit_now(exit_code(stage, errno.raw_os_error()))
+            }
+            Ok(pid) => self.beside = Pid::from_raw(pid).map(|pid| (pid, number)),
         }
     }
 }

@@ -1,0 +1,94 @@
+//! Programs of our own beside a command that runs.
+
+use crate::support::{Place, command, run};
+use airlock_sandbox::launch::{Command, RunError};
+use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::{Beside, Control, HostPath};
+use std::time::{Duration, Instant};
+
+fn beside(control: &Control, words: &[&str], input: &str) -> Result<Beside, RunError> {
+    let directory = HostPath::new("/tmp").unwrap();
+    control.beside(&command(words), &directory, input, 1 << 20)
+}
+
+/// Does `work` while a command runs; both end before this does.
+fn meanwhile<T: Send>(words: &[&str], work: impl FnOnce(&Control) -> T + Send) -> T {
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let control = sandbox.control();
+    let command: Command = command(words);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| run(&mut sandbox, &command));
+        let until = Instant::now() + Duration::from_secs(20);
+        while !control.can_run_beside() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let done = work(&control);
+        control.cancel();
+        let _ran = running.join().unwrap();
+        assert!(!control.can_run_beside());
+        done
+    })
+}
+
+#[test]
+fn it_reads_writes_and_ends_while_the_command_goes_on() {
+    meanwhile(&["sleep", "100"], |control| {
+        let long = "x".repeat(200_000);
+        let ran = beside(control, &["cat"], &long).unwrap();
+        assert_eq!(ran.outcome, Outcome::Exited(0));
+        assert!(ran.output == long.as_bytes(), "{}", ran.output.len());
+        let ran = beside(control, &["sh", "-c", "pwd; exit 3"], "").unwrap();
+        assert_eq!(
+            (ran.outcome, &*ran.output),
+            (Outcome::Exited(3), &b"/tmp\n"[..])
+        );
+        let ran = beside(control, &["no-such-program"], "").unwrap();
+        assert_eq!(ran.outcome, Outcome::Exited(127));
+        // Behind the same walls, among the same processes.
+        let ran = beside(control, &["sh", "-c", "pgrep -x sleep | wc -l"], "").unwrap();
+        assert_eq!(&*ran.output, b"1\n");
+    });
+}
+
+#[test]
+fn it_ends_with_the_command_and_there_is_none_without_one() {
+    let begun = Instant::now();
+    let ended = meanwhile(&["sleep", "1"], |control| {
+        beside(control, &["sleep", "100"], "")
+    });
+    assert!(matches!(ended, Err(RunError::Gone)), "{ended:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let alone = beside(&sandbox.control(), &["true"], "");
+    assert!(matches!(alone, Err(RunError::Gone)), "{alone:?}");
+    // And the next command is none the wiser.
+    assert_eq!(
+        run(&mut sandbox, &command(&["true"])).ended.outcome,
+        Outcome::Exited(0)
+    );
+}
+
+#[test]
+fn whoever_holds_its_output_open_holds_nobody_up() {
+    let hold = "while ! p=$(pgrep -x cat); do :; done; exec 9</proc/$p/fd/1; sleep 100";
+    meanwhile(&["sh", "-c", hold], |control| {
+        let ran = beside(control, &["sh", "-c", "cat; sleep 0.5"], "said").unwrap();
+        assert_eq!(
+            (ran.outcome, &*ran.output),
+            (Outcome::Exited(0), &b"said"[..])
+        );
+    });
+}
+
+#[test]
+fn what_it_prints_is_kept_within_bounds() {
+    meanwhile(&["sleep", "100"], |control| {
+        let directory = HostPath::new("/tmp").unwrap();
+        let endless = command(&["yes"]);
+        let ran = control.beside(&endless, &directory, "", 10_000).unwrap();
+        assert_eq!(ran.output.len(), 10_000);
+        assert_eq!(ran.outcome, Outcome::Signalled(13));
+    });
+}

@@ -1,0 +1,82 @@
+//! Answers that do not depend on who keeps the kernel: the tools there are, and what came of a call.
+
+use crate::methods::CallResult;
+use airlock_audit::Health;
+use airlock_kernel::tools::ToolSpec;
+use airlock_kernel::{Cancel, Front, Kernel, Outcome, PolicyOrigin};
+use airlock_wire::{CancelToken, WireError, code};
+use serde_json::{Value, json};
+
+/// The tools that `front` can see.
+fn open_to(kernel: &Kernel, front: Front) -> impl Iterator<Item = &'static ToolSpec> {
+    let open = kernel.registry().list();
+    open.filter(move |tool| tool.open_to(front))
+        .map(|tool| tool.spec())
+}
+
+/// Each of them, in short.
+pub(crate) fn list(kernel: &Kernel, front: Front) -> Value {
+    open_to(kernel, front).map(describe).collect()
+}
+
+/// One of them, with its arguments.
+pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, WireError> {
+    let spec = open_to(kernel, front).find(|spec| spec.name == name);
+    let Some(spec) = spec else {
+        let names = open_to(kernel, front).map(|spec| spec.name);
+        let near = airlock_core::closest(name, names.collect::<Vec<_>>());
+        return Err(
+            WireError::new(code::INVALID_PARAMS, "there is no such tool")
+                .details(json!({ "suggestion": near })),
+        );
+    };
+    let mut value = describe(spec);
+    let tool = kernel.registry().get(spec.name);
+    let schema = tool.map_or_else(|_| (spec.schema)(), |tool| tool.schema());
+    if let Some(object) = value.as_object_mut() {
+        object.insert("arguments".to_owned(), schema);
+        object.insert("examples".to_owned(), json!(spec.examples));
+    }
+    Ok(value)
+}
+
+fn describe(spec: &ToolSpec) -> Value {
+    json!({
+        "name": spec.name,
+        "summary": spec.summary,
+        "syscall": spec.syscall,
+        "tier": spec.tier,
+        "read_only": spec.read_only,
+    })
+}
+
+/// What is wrong with the log, if something is.
+pub(crate) fn broken(kernel: &Kernel) -> Option<String> {
+    match kernel.log().health() {
+        Health::Broken { detail, .. } => Some(detail),
+        Health::Verified { .. } | Health::Verifying | Health::Unknown { .. } => None,
+    }
+}
+
+/// An outcome, with what whoever asked should know besides.
+pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Value, WireError> {
+    let result = CallResult {
+        outcome,
+        untrusted: kernel.policy().origin() == PolicyOrigin::Untrusted,
+        broken: broken(kernel),
+    };
+    serde_json::to_value(result).map_err(|error| {
+        WireError::new(
+            code::INTERNAL,
+            format!("the outcome cannot be told: {error}"),
+        )
+    })
+}
+
+/// What takes a call on the road back when its request is.
+pub(crate) fn covering(token: &CancelToken) -> Cancel {
+    let cancel = Cancel::new();
+    let inner = cancel.clone();
+    token.on_cancel(move || inner.cancel());
+    cancel
+}

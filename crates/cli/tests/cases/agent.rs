@@ -1,6 +1,8 @@
 //! `airlock run` and the session that `airlock` alone begins, as people and programs meet them.
 
-use crate::support::{Conversation, Provider, Typed, World, at_terminal, fed, finished};
+use crate::support::{
+    Conversation, Provider, Typed, World, assert_fits, at_terminal, fed, finished,
+};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -262,13 +264,7 @@ fn a_session_at_sixty_and_at_two_hundred_columns() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let real = std::fs::read_to_string(world.workspace().join("README.md")).unwrap();
         assert!(real.contains("It does nothing yet."), "{real}");
-        let own = |line: &str| line.starts_with("  ") || line.starts_with("The secrets");
-        for line in ran.stdout.lines().filter(|line| own(line)) {
-            assert!(
-                line.chars().count() <= usize::from(columns),
-                "{columns}: {line}"
-            );
-        }
+        assert_fits(&ran.stdout, usize::from(columns));
         world.note(&format!("({columns} columns)"), &ran);
         world.compare(&format!("agent_talk_{columns}"));
     }

@@ -100,6 +100,9 @@ fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mu
     let mut code = 0;
     let mut interrupted = false;
     loop {
+        if session.interrupt.is_leaving() {
+            return INTERRUPTED;
+        }
         let heard = lines.next();
         let now = matches!(heard, Heard::Interrupt | Heard::Key);
         let again = std::mem::replace(&mut interrupted, now);
@@ -127,9 +130,13 @@ fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mu
             continue;
         }
         if line.starts_with('/') {
-            match slash::obey(session, global, line, output) {
+            // Ctrl-C at a question is an answer to it, and no wish to leave.
+            session.interrupt.begin();
+            let obeyed = slash::obey(session, global, line, output);
+            session.interrupt.end();
+            match obeyed {
                 Ok(slash::After::Leave) => return 0,
-                Ok(slash::After::Stay) => code = 0,
+                Ok(slash::After::Stay(told)) => code = told,
                 Err(failure) => {
                     failure.show(output);
                     code = failure.code();

@@ -211,7 +211,12 @@ mod tests {
         for (text, columns, hang, want) in [
             ("one two three", 20, 2, "one two three"),
             ("one two three", 9, 2, "one two\n  three"),
-            ("  why: one two three", 12, 7, "  why: one\n      two\n      three"),
+            (
+                "  why: one two three",
+                12,
+                7,
+                "  why: one\n      two\n      three",
+            ),
             ("a\nlong one two three", 9, 0, "a\nlong one\ntwo three"),
             (
                 "take it back with `airlock undo 0192f3a4`",
@@ -251,7 +256,10 @@ mod tests {
         assert_eq!(whole, format!("written to\n  {path}\n  now"));
         let broken = folded(&text, 20, 2, Words::Broken);
         assert!(broken.lines().all(|line| of(line) <= 20), "{broken}");
-        assert_eq!(broken.replace("\n  ", "").replace(' ', ""), text.replace(' ', ""));
+        assert_eq!(
+            broken.replace("\n  ", "").replace(' ', ""),
+            text.replace(' ', "")
+        );
     }
 
     #[test]
@@ -263,7 +271,10 @@ mod tests {
             "\u{1f980} \u{2764}\u{fe0f}x ".repeat(40),
             "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}".repeat(20),
             format!("{}the\u{a0}agent\u{a0}wants", "x".repeat(60)),
-            format!("\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m: {}", "one two ".repeat(30)),
+            format!(
+                "\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m: {}",
+                "one two ".repeat(30)
+            ),
             " ".repeat(300) + "end",
             "`".repeat(200),
             "` ".repeat(200),

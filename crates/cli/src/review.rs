@@ -78,7 +78,10 @@ impl Terminal {
         loop {
             let mut waiting = [PollFd::new(&self.writer, PollFlags::IN)];
             // A terminal that is gone has something to read: its end.
-            if !matches!(poll(&mut waiting, Some(&LOOK)), Ok(0) | Err(rustix::io::Errno::INTR)) {
+            if !matches!(
+                poll(&mut waiting, Some(&LOOK)),
+                Ok(0) | Err(rustix::io::Errno::INTR)
+            ) {
                 return true;
             }
             if GIVEN_UP.load(Ordering::SeqCst) != given_up {
@@ -129,7 +132,8 @@ fn fitted(question: &str, columns: Option<usize>) -> String {
     let fold = |text: &str| columns::folded(text, columns, 2, Words::Broken);
     match question.rsplit_once(": ") {
         Some((what, answer)) if columns::of(question) > columns => {
-            format!("{}:\n  {}", fold(what), fold(answer))
+            let answer = columns::folded(&format!("  {answer}"), columns, 4, Words::Broken);
+            format!("{}\n{answer}", fold(&format!("{what}:")))
         }
         Some(_) | None => fold(question),
     }

@@ -55,7 +55,9 @@ impl CertificateFault {
                 "if you trust this server, name a file with its authority's certificate as \
                  `ca_file` of the model"
             }
-            Self::WrongName => "check the host in `base_url`: it has to be the name in the certificate",
+            Self::WrongName => {
+                "check the host in `base_url`: it has to be the name in the certificate"
+            }
             Self::Expired => {
                 "have the server's certificate renewed, or set the clock of this machine right"
             }

@@ -7,7 +7,6 @@ mod ladder;
 #[cfg(target_os = "linux")]
 mod table;
 
-
 use crate::args::Global;
 use crate::failure::Ending;
 use crate::output::Output;

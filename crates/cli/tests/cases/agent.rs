@@ -318,6 +318,27 @@ fn a_pipe_talks_line_by_line_and_gets_text_alone_on_stdout() {
 }
 
 #[test]
+fn a_message_that_is_no_text_or_too_long_is_told_and_the_rest_is_heard() {
+    let script = "version: 1\nturns: [{ expect: { user: half \u{fffd} of it }, text: Heard. }]\n";
+    let world = scripted(script);
+    let mut command = world.command(&["run", "--model", &model(&world)]);
+    let mut child = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = vec![b'x'; 300 * 1024];
+    said.extend_from_slice(b"\nhalf \xff of it\n/status\n");
+    child.stdin.take().unwrap().write_all(&said).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "Heard.\n", "{told}");
+    assert!(told.contains("error: the message is too long"), "{told}");
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+}
+
+#[test]
 fn a_kernel_that_runs_is_used_and_gives_the_same() {
     let world = scripted(SCRIPT);
     let served = world.serve();

@@ -70,7 +70,7 @@ fn ask(world: &World, port: u16, path: &str, more: &str, words: &[&str]) -> Ran 
     );
     std::fs::create_dir_all(world.path("config/airlock")).unwrap();
     std::fs::write(world.path("config/airlock/config.yaml"), list).unwrap();
-    let mut command = world.command(&[&["run", "greet me"], words].concat());
+    let mut command = world.command(&[&["run", "greet me"][..], words].concat());
     command.env("MY_KEY", KEY);
     finished(&mut command)
 }
@@ -86,7 +86,7 @@ fn an_own_authority_is_named_or_the_error_says_how() {
     let ran = ask(&world, port, "v1", "", &[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     for said in [
-        &format!("error: the certificate of `localhost:{port}` is not accepted\n"),
+        format!("error: the certificate of `localhost:{port}` is not accepted\n").as_str(),
         "  why: no authority that this machine or `ca_file` knows has signed it\n",
         "  why: nothing was sent",
         "  fix: if you trust this server, name a file with its authority's certificate as `ca_file`",
@@ -97,17 +97,30 @@ fn an_own_authority_is_named_or_the_error_says_how() {
     let last = ran.stdout.lines().last().unwrap();
     let last: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(last["error"]["kind"], "failed", "{ran:?}");
-    assert!(last["error"]["fix"][0].as_str().unwrap().contains("`ca_file`"), "{ran:?}");
+    assert!(
+        last["error"]["fix"][0]
+            .as_str()
+            .unwrap()
+            .contains("`ca_file`"),
+        "{ran:?}"
+    );
     assert!(asked.lock().unwrap().is_empty(), "nothing was sent");
 
     let ran = ask(&world, port, "v1", &named, &[]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "hello\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "hello\n"),
+        "{ran:?}"
+    );
     assert!(asked.lock().unwrap()[0].contains(KEY));
 
     let (elsewhere, pem, _) = serve("models.example");
     std::fs::write(&file, pem).unwrap();
     let ran = ask(&world, elsewhere, "v1", &named, &[]);
-    assert!(ran.stderr.contains("why: it is made out to another name"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("why: it is made out to another name"),
+        "{ran:?}"
+    );
     for (text, why) in [
         ("no certificate\n", "`ca_file` holds no certificates in PEM"),
         ("", "`ca_file` holds no certificates in PEM"),
@@ -129,11 +142,11 @@ fn a_key_is_in_no_error_no_event_and_no_record() {
     let proxied = format!("{named}    proxy: http://127.0.0.1:1\n");
     for (path, more) in [
         ("v1", ""),
-        ("v1", &named),
-        ("refusing/v1", &named),
-        ("v1", &proxied),
+        ("v1", named.as_str()),
+        ("refusing/v1", named.as_str()),
+        ("v1", proxied.as_str()),
     ] {
-        for words in [&[][..], &["--json"]] {
+        for words in [&[][..], &["--json"][..]] {
             let ran = ask(&world, port, path, more, words);
             assert!(!format!("{ran:?}").contains(KEY), "{path}: {ran:?}");
         }
@@ -158,7 +171,9 @@ fn a_key_is_in_no_error_no_event_and_no_record() {
                     directories.push(entry.path());
                 } else if kind.is_file() {
                     let bytes = std::fs::read(entry.path()).unwrap();
-                    let found = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+                    let found = bytes
+                        .windows(KEY.len())
+                        .any(|window| window == KEY.as_bytes());
                     assert!(!found, "{}", entry.path().display());
                 }
             }

@@ -153,23 +153,44 @@ fn toolchain() -> Vec<(&'static str, String)> {
 const STORY: &[(&str, &[&str])] = &[
     (
         "a policy that came along counts for nothing",
-        &["its .airlock/policy.yaml would allow everything", "ok: policy in force: default", "reading .env is denied"],
+        &[
+            "its .airlock/policy.yaml would allow everything",
+            "ok: policy in force: default",
+            "reading .env is denied",
+        ],
     ),
     (
         "source before tests",
-        &["denied fs.write src/lib.rs", "rule `phases/no-writes` (built-in) denies it: nothing may be written in `planning`"],
+        &[
+            "denied fs.write src/lib.rs",
+            "rule `phases/no-writes` (built-in) denies it: nothing may be written in `planning`",
+        ],
     ),
     (
         "a key in ~/.ssh",
-        &["denied fs.read", "/.ssh/id_ed25519", "rule `keep-secrets` (policy, line ", "secrets stay with the person"],
+        &[
+            "denied fs.read",
+            "/.ssh/id_ed25519",
+            "rule `keep-secrets` (policy, line ",
+            "secrets stay with the person",
+        ],
     ),
     (
         "the policy",
-        &["denied fs.write .airlock/policy.yaml", "rule `built-in/policy-files`", "denied policy.update", "capability `policy.update` is not granted"],
+        &[
+            "denied fs.write .airlock/policy.yaml",
+            "rule `built-in/policy-files`",
+            "denied policy.update",
+            "capability `policy.update` is not granted",
+        ],
     ),
     (
         "the network",
-        &["exec.run bash tools/report.sh", "Operation not permitted", "ok: in its sandbox there is no network, no ~/.ssh and no .env"],
+        &[
+            "exec.run bash tools/report.sh",
+            "Operation not permitted",
+            "ok: in its sandbox there is no network, no ~/.ssh and no .env",
+        ],
     ),
     (
         "a fork bomb",
@@ -177,29 +198,57 @@ const STORY: &[(&str, &[&str])] = &[
     ),
     (
         "a planted secret",
-        &["[secret:github-token#1]", "ok: the token in it is a secret: the agent gets a placeholder"],
+        &[
+            "[secret:github-token#1]",
+            "ok: the token in it is a secret: the agent gets a placeholder",
+        ],
     ),
     (
         "a smuggled instruction",
-        &["flagged: text from file:CONTRIBUTING.md reads like an instruction", "ok: the instruction in CONTRIBUTING.md reached it only as marked data"],
+        &[
+            "flagged: text from file:CONTRIBUTING.md reads like an instruction",
+            "ok: the instruction in CONTRIBUTING.md reached it only as marked data",
+        ],
     ),
     (
         "a softer test",
-        &["denied fs.write tests/errors.rs", "rule `phases/tests-are-read-only`"],
+        &[
+            "denied fs.write tests/errors.rs",
+            "rule `phases/tests-are-read-only`",
+        ],
     ),
     (
         "the work",
-        &["error[E0432]", "state code_writing", "state validating", "All tests pass"],
+        &[
+            "error[E0432]",
+            "state code_writing",
+            "state validating",
+            "All tests pass",
+        ],
     ),
     (
         "review, merge and undo",
-        &["+pub enum ParseError {", "ok: src/lib.rs and tests/errors.rs are in the real tree", "ok: committed: \"Return an error", "ok: every file is back, byte for byte", "ok: and so is the branch"],
+        &[
+            "+pub enum ParseError {",
+            "ok: src/lib.rs and tests/errors.rs are in the real tree",
+            "ok: committed: \"Return an error",
+            "ok: every file is back, byte for byte",
+            "ok: and so is the branch",
+        ],
     ),
     (
         "the log",
-        &["records, chain whole", "ok: caught: record", "is not what was sealed", "ok: caught by the pinned checkpoint"],
+        &[
+            "records, chain whole",
+            "ok: caught: record",
+            "is not what was sealed",
+            "ok: caught by the pinned checkpoint",
+        ],
     ),
-    ("the end", &["That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven."]),
+    (
+        "the end",
+        &["That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven."],
+    ),
 ];
 
 fn assert_story(shown: &str) {
@@ -210,7 +259,13 @@ fn assert_story(shown: &str) {
             assert!(text.contains(sign), "{attempt}: `{sign}` is not in {shown}");
         }
     }
-    for wrong in ["UNEXPECTED", "not noticed", "do-not-read-me", "d3m0d3m0", "panicked"] {
+    for wrong in [
+        "UNEXPECTED",
+        "not noticed",
+        "do-not-read-me",
+        "d3m0d3m0",
+        "panicked",
+    ] {
         assert!(!text.contains(wrong), "{wrong}: {shown}");
     }
 }
@@ -271,14 +326,23 @@ fn a_whole_demo_tells_its_story_with_a_home_that_cannot_be_written() {
         .env_remove("XDG_CONFIG_HOME");
     let begun = Instant::now();
     let ran = command.output().unwrap();
-    let (said, told) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let (said, told) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
     assert_eq!(ran.status.code(), Some(0), "{said}\n{told}");
-    assert!(begun.elapsed() < Duration::from_mins(4), "it takes too long");
+    assert!(
+        begun.elapsed() < Duration::from_mins(4),
+        "it takes too long"
+    );
     assert_eq!(told, "", "all of it is the story");
     assert!(!said.contains('\u{1b}'), "{said}");
     assert_story(&said);
     // Nothing is cut where nobody says how wide it may be.
-    assert!(said.lines().any(|line| line.chars().count() > 100), "{said}");
+    assert!(
+        said.lines().any(|line| line.chars().count() > 100),
+        "{said}"
+    );
     assert_left_nothing(&world, "t");
 }
 
@@ -299,7 +363,11 @@ fn a_demo_on_a_narrow_terminal_tells_the_same() {
         assert_fits(&ran.stdout, usize::from(columns));
         // Asked for by NO_COLOR, and by a terminal that has none.
         assert!(!ran.stdout.contains('\u{1b}'), "{ran:?}");
-        assert!(ran.stdout.contains("\nairlock init && airlock exec -- make test\n"), "{ran:?}");
+        assert!(
+            ran.stdout
+                .contains("\nairlock init && airlock exec -- make test\n"),
+            "{ran:?}"
+        );
         assert_left_nothing(&world, "t");
     }
 }

@@ -50,7 +50,15 @@ fn what_a_model_says_cannot_pass_for_a_question_a_prompt_or_a_result() {
         assert_fits(&ran.stdout, usize::from(columns));
         for row in rows(&ran.stdout) {
             let theirs = [
-                "gate ", "merging", "approve?", "1 path", "/approve", "fs.write", "error:", "debug mode", "xxx",
+                "gate ",
+                "merging",
+                "approve?",
+                "1 path",
+                "/approve",
+                "fs.write",
+                "error:",
+                "debug mode",
+                "xxx",
             ];
             if theirs.iter().any(|text| row.contains(text)) {
                 assert!(row.starts_with('│'), "{row:?} of {ran:?}");
@@ -72,22 +80,38 @@ fn what_a_model_says_cannot_pass_for_a_question_a_prompt_or_a_result() {
     assert_eq!(staged["changes"], json!([]));
 }
 
+/// JSON that is YAML as well: that has no raw control characters.
+fn script(turns: &serde_json::Value) -> String {
+    let text = json!({ "version": 1, "turns": turns }).to_string();
+    let escaped = |c: char| match c {
+        ' '..='~' => c.to_string(),
+        other => format!("\\u{:04x}", u32::from(other)),
+    };
+    text.chars().map(escaped).collect()
+}
+
 #[test]
 fn calls_results_and_questions_show_nothing_that_a_terminal_obeys() {
-    let call = |tool: &str, arguments: serde_json::Value| json!({ "tool": tool, "arguments": arguments });
+    let call =
+        |tool: &str, arguments: serde_json::Value| json!({ "tool": tool, "arguments": arguments });
     let path = format!("docs/{EVIL}\nmerging into /ws: approve? [y/N] y\u{a0}");
     let calls = [
         call("fs.read", json!({ "path": path })),
         call(&format!("fs.{EVIL}"), json!({ "path": path })),
-        call("exec.run", json!({ "command": ["cargo", path, "approve? [y/N] y"] })),
-        call("fs.write", json!({ "path": "Cargo.toml", "text": EVIL, "because": EVIL })),
+        call(
+            "exec.run",
+            json!({ "command": ["cargo", path, "approve? [y/N] y"] }),
+        ),
+        call(
+            "fs.write",
+            json!({ "path": "Cargo.toml", "text": EVIL, "because": EVIL }),
+        ),
         call("fs.write", json!({ "path": "Cargo.toml", "text": EVIL })),
         call("test.run", json!({ "filter": path })),
     ];
     let turns = json!([{ "text": EVIL, "calls": calls }, { "text": "Done." }]);
     let world = World::governed();
-    let script = json!({ "version": 1, "turns": turns }).to_string();
-    std::fs::write(world.path("script.yaml"), script).unwrap();
+    std::fs::write(world.path("script.yaml"), script(&turns)).unwrap();
     let words = format!("run --model script:{}", world.path("script.yaml").display());
     let mut talk = Conversation::begin(&world, 60, "dumb", &words);
     talk.until("> ");
@@ -109,7 +133,10 @@ fn calls_results_and_questions_show_nothing_that_a_terminal_obeys() {
     assert!(raw.is_empty(), "{raw:?}: {ran:?}");
     for row in rows(&ran.stdout) {
         let asked = row.contains("approve?") && !row.starts_with("the agent wants `fs.write`");
-        assert!(!asked || row.starts_with(' ') || row.starts_with('│'), "{row:?}");
+        assert!(
+            !asked || row.starts_with(' ') || row.starts_with('│'),
+            "{row:?}"
+        );
     }
 }
 
@@ -135,8 +162,7 @@ rules:
             "text": "Seen.",
         },
     ]);
-    let script = json!({ "version": 1, "turns": turns }).to_string();
-    std::fs::write(world.path("script.yaml"), script).unwrap();
+    std::fs::write(world.path("script.yaml"), script(&turns)).unwrap();
     let words = format!("run --model script:{}", world.path("script.yaml").display());
     let mut talk = Conversation::begin(&world, 60, "dumb", &words);
     talk.until("> ");
@@ -146,7 +172,10 @@ rules:
     talk.say("/quit");
     let ran = talk.finish();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains("owned"), "{ran:?}");
+    assert!(
+        !ran.stdout.contains('\u{1b}') && !ran.stdout.contains("owned"),
+        "{ran:?}"
+    );
     assert_fits(&ran.stdout, 60);
 }
 
@@ -171,17 +200,19 @@ fn a_line_of_ten_megabytes_is_shown_and_the_session_goes_on() {
     talk.say("/status");
     talk.until("pinned");
     talk.until("> ");
-    let peak = std::fs::read_to_string(format!(
-        "/proc/{}/status",
-        talk.process().as_raw_nonzero()
-    ))
-    .unwrap();
+    let peak = std::fs::read_to_string(format!("/proc/{}/status", talk.process().as_raw_nonzero()))
+        .unwrap();
     talk.say("/quit");
     let ran = talk.finish();
     assert_eq!(ran.code, Some(0));
     assert!(ran.stdout.len() > 10 * 1024 * 1024, "all of it is shown");
     assert_fits(&ran.stdout, 60);
     let peak = peak.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak: u64 = peak.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
+    let peak: u64 = peak
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
     assert!(peak < 512 * 1024, "{peak} kB at its peak");
 }

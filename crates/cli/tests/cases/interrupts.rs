@@ -1,8 +1,8 @@
 //! Ctrl-C, SIGTERM and a terminal that is closed while a tool really runs: it is ended, what there is
 //! stays, and the log knows how it went.
 
-use crate::support::{Conversation, Nap, World, wait_until};
-use rustix::process::{Signal, kill_process, test_kill_process};
+use crate::support::{Conversation, Nap, World, is_alive, wait_until};
+use rustix::process::{Signal, kill_process};
 
 const POLICY: &str = "\
 version: 1
@@ -133,7 +133,7 @@ fn a_terminal_that_is_closed_takes_its_session_with_it() {
         let session = talk.process();
         talk.hang_up();
         nap.wait_until_gone();
-        wait_until("the session ends", || test_kill_process(session).is_err());
+        wait_until("the session ends", || !is_alive(session));
         drop(kernel);
         assert_nothing_lost(&world);
     }

@@ -18,8 +18,14 @@ fn script() -> String {
         call("fs.read", json!({ "path": ".env" })),
         call("fs.read", json!({ "path": "資料/".repeat(60) + "x" })),
         call("fs.raed", json!({ "path": NAME })),
-        call("exec.run", json!({ "command": ["cargo", "--not-a-listed-flag", NAME] })),
-        call("fs.write", json!({ "path": "Cargo.toml", "text": "[package]\n" })),
+        call(
+            "exec.run",
+            json!({ "command": ["cargo", "--not-a-listed-flag", NAME] }),
+        ),
+        call(
+            "fs.write",
+            json!({ "path": "Cargo.toml", "text": "[package]\n" }),
+        ),
     ];
     let turns = json!([{ "text": text, "calls": calls }, { "text": "Done." }]);
     json!({ "version": 1, "turns": turns }).to_string()
@@ -46,7 +52,11 @@ fn every_line_of_a_session_fits_the_terminal() {
         say("/strict now", &[], "takes nothing");
         say("/undo", &[], "no merge");
         say("/model nope", &[], "no model");
-        say("/pin keep 漢字 and 🦀 in mind, and be brief about it", &[], "pinned");
+        say(
+            "/pin keep 漢字 and 🦀 in mind, and be brief about it",
+            &[],
+            "pinned",
+        );
         say("/pin", &[], "- keep");
         say("do it", &["y"], "Done.");
         say("/status", &[], "pinned");
@@ -78,6 +88,9 @@ fn undo_of(world: &World, columns: u16) -> String {
         let talk = Conversation::begin(world, columns, "dumb", words);
         shown.push_str(&talk.finish().stdout);
     }
-    assert!(shown.contains("undid") && shown.contains("not held"), "{shown}");
+    assert!(
+        shown.contains("undid") && shown.contains("not held"),
+        "{shown}"
+    );
     shown
 }

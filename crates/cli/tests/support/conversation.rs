@@ -133,11 +133,17 @@ impl Conversation {
     /// Waits until `text` is shown after what was waited for before.
     pub(crate) fn until(&mut self, text: &str) {
         let begun = Instant::now();
+        let mut from = self.seen;
         loop {
-            let new = self.shown.get(self.seen..).unwrap_or_default();
+            let new = self.shown.get(from..).unwrap_or_default();
             if let Some(at) = new.find(text) {
-                self.seen += at + text.len();
+                self.seen = from + at + text.len();
                 return;
+            }
+            // What was looked through once is not looked through again.
+            from = self.shown.len().saturating_sub(text.len()).max(from);
+            while !self.shown.is_char_boundary(from) {
+                from -= 1;
             }
             let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {
@@ -156,11 +162,6 @@ impl Conversation {
     pub(crate) fn key(&mut self, bytes: &[u8]) {
         self.input.write_all(bytes).unwrap();
         self.input.flush().unwrap();
-    }
-
-    /// Everything that was shown so far.
-    pub(crate) fn shown(&self) -> &str {
-        &self.shown
     }
 
     /// Whether it has ended.

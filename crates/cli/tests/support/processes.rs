@@ -26,7 +26,10 @@ impl Nap {
         let base = 10_000_000 + u64::from(std::process::id()) * 1_000 + number * 2;
         let seconds = [base.to_string(), (base + 1).to_string()];
         let [first, second] = &seconds;
-        world.write("nap.sh", format!("sleep {first} &\nsleep {second}\necho woke up\n"));
+        world.write(
+            "nap.sh",
+            format!("sleep {first} &\nsleep {second}\necho woke up\n"),
+        );
         Self { seconds }
     }
 
@@ -49,4 +52,13 @@ impl Nap {
     pub(crate) fn wait_until_gone(&self) {
         wait_until("its programs are gone", || self.running() == 0);
     }
+}
+
+/// Whether a process is there and no zombie.
+pub(crate) fn is_alive(pid: rustix::process::Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| {
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+        state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+    })
 }

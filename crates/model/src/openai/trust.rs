@@ -11,7 +11,8 @@ pub(crate) fn fault(error: &(dyn Error + 'static)) -> Option<CertificateFault> {
         return None;
     };
     Some(match found {
-        Found::UnknownIssuer => CertificateFault::UnknownIssuer,
+        // Signed by somebody who has the name of a known authority, and not its key.
+        Found::UnknownIssuer | Found::BadSignature => CertificateFault::UnknownIssuer,
         Found::NotValidForName | Found::NotValidForNameContext { .. } => {
             CertificateFault::WrongName
         }

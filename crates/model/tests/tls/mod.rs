@@ -147,7 +147,10 @@ fn a_server_is_accepted_whose_authority_is_named() {
     assert_eq!(heard.len(), 2);
     for asked in heard {
         let bearer = format!("authorization: Bearer {KEY}");
-        assert!(asked.to_lowercase().contains(&bearer.to_lowercase()), "{asked}");
+        assert!(
+            asked.to_lowercase().contains(&bearer.to_lowercase()),
+            "{asked}"
+        );
     }
 }
 
@@ -165,8 +168,20 @@ fn a_certificate_that_does_not_hold_is_refused_once_and_told_nothing() {
     let young = Says { from: 3000, ..GOOD };
     for (case, says, trusted, want, fix) in [
         ("no authority", &GOOD, "none", UnknownIssuer, "`ca_file`"),
-        ("another's authority", &GOOD, "another", UnknownIssuer, "`ca_file`"),
-        ("another name", &elsewhere, "its own", WrongName, "`base_url`"),
+        (
+            "another's authority",
+            &GOOD,
+            "another",
+            UnknownIssuer,
+            "`ca_file`",
+        ),
+        (
+            "another name",
+            &elsewhere,
+            "its own",
+            WrongName,
+            "`base_url`",
+        ),
         ("expired", &old, "its own", Expired, "renewed"),
         ("not yet valid", &young, "its own", NotYetValid, "clock"),
     ] {
@@ -182,10 +197,17 @@ fn a_certificate_that_does_not_hold_is_refused_once_and_told_nothing() {
         let ModelError::Certificate { host, fault } = &error else {
             panic!("{case}: {error:?}");
         };
-        assert_eq!((host, fault), (&format!("localhost:{}", server.port), &want), "{case}");
+        assert_eq!(
+            (host, fault),
+            (&format!("localhost:{}", server.port), &want),
+            "{case}"
+        );
         let hint = error.hint().unwrap();
         assert!(hint.contains(fix), "{case}: {hint}");
-        assert!(heard.is_empty(), "{case}: nothing is tried again: {heard:?}");
+        assert!(
+            heard.is_empty(),
+            "{case}: nothing is tried again: {heard:?}"
+        );
         assert_eq!(server.connections.load(Ordering::SeqCst), 1, "{case}");
         assert!(server.heard().is_empty(), "{case}: it was told something");
         assert!(!format!("{error} {error:?}").contains(KEY), "{case}");

@@ -37,6 +37,8 @@ struct State {
 pub(super) enum Heard {
     /// A line the person typed.
     Line(String),
+    /// A message that is too long.
+    TooLong,
     /// There is nobody left to type.
     Closed,
     /// Ctrl-C, as a signal: whoever reads a line goes on.

@@ -55,8 +55,8 @@ pub(in crate::commands) fn ended(
     format!("  {word} {what}  {}", styled(Tone::Faint, &time))
 }
 
-/// Why it did not happen, below it.
-pub(super) fn why(text: &str, width: usize) -> String {
+/// Why it did not happen, below it; in one line where nobody says how wide that may be.
+pub(super) fn why(text: &str, columns: Option<usize>) -> String {
     // The headline, and the first reason for it.
     let lines = text
         .lines()
@@ -64,10 +64,11 @@ pub(super) fn why(text: &str, width: usize) -> String {
         .map(|line| line.trim_start_matches("why: "));
     let line = sanitise_line(&lines.collect::<Vec<_>>().join(": "), 300);
     let line = format!("{:INDENT$}{line}", "");
-    styled(
-        Tone::Faint,
-        &columns::folded(&line, width, INDENT, Words::Broken),
-    )
+    let line = match columns {
+        Some(columns) => columns::folded(&line, columns, INDENT, Words::Broken),
+        None => line,
+    };
+    styled(Tone::Faint, &line)
 }
 
 /// A time as people read it.
@@ -84,7 +85,7 @@ pub(super) fn took(milliseconds: u64) -> String {
 }
 
 /// `text` in at most `room` columns.
-pub(super) fn fit(text: &str, room: usize) -> String {
+pub(in crate::commands) fn fit(text: &str, room: usize) -> String {
     if columns::of(text) <= room {
         return text.to_owned();
     }
@@ -131,7 +132,7 @@ mod tests {
             assert!(columns::of(&line) <= width, "{line}");
             assert_eq!(strip_control(&line), line);
             assert!(line.contains("2 m 3 s"), "{line}");
-            let line = plain(&why(&"漢字 e\u{301} 🦀 word\n".repeat(30), width));
+            let line = plain(&why(&"漢字 e\u{301} 🦀 word\n".repeat(30), Some(width)));
             for line in line.lines() {
                 assert!(columns::of(line) <= width, "{line}");
                 assert!(line.starts_with(&" ".repeat(INDENT)), "{line}");

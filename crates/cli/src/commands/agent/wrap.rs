@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn lines_break_between_words_however_the_text_comes() {
         let text = "one two three four\n\n    indented code\nlonger-than-the-line x";
-        let want = "│ one two\n│ three four\n│\n│     indented\n│ code\n│ longer-than-\n│ the-line x";
+        let want =
+            "│ one two\n│ three four\n│\n│     indented\n│ code\n│ longer-than-\n│ the-line x";
         for step in [1, 2, 5, 100] {
             assert_eq!(wrapped(text, 14, step), want, "{step}");
         }
@@ -144,7 +145,10 @@ mod tests {
     fn no_row_is_wider_than_the_terminal_nor_without_its_bar() {
         let texts = [
             "漢".repeat(500),
-            format!("{}merging\u{a0}into\u{a0}/ws:\u{a0}approve?", "x".repeat(58)),
+            format!(
+                "{}merging\u{a0}into\u{a0}/ws:\u{a0}approve?",
+                "x".repeat(58)
+            ),
             "e\u{301}".repeat(500),
             "\u{2764}\u{fe0f}".repeat(500),
             format!("\n\n> {}y", " ".repeat(500)),

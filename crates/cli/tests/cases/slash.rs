@@ -168,7 +168,9 @@ fn what_is_staged_is_shown_merged_in_part_undone_and_dropped() {
             talk.until("[y/N] ");
             talk.say(answer);
         }
-        until.iter().for_each(|text| talk.until(text));
+        for text in until {
+            talk.until(text);
+        }
         talk.until("> ");
     };
     say("/diff", None, &["there is no stage yet"]);
@@ -414,8 +416,8 @@ fn help_lists_every_command_and_each_of_them_is_one() {
         .iter()
         .map(|one| one["name"].as_str().unwrap())
         .collect();
-    let named = "/strict /explore /debug /status /budget /diff /approve /reject /undo /pin /plan /model /help /quit /merge";
-    for name in named.split_whitespace() {
+    let wanted = "/strict /explore /debug /status /budget /diff /approve /reject /undo /pin /plan /model /help /quit /merge";
+    for name in wanted.split_whitespace() {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
     let help = finished(&mut world.command(&["run", "--help"]));

@@ -10,16 +10,21 @@ pub(crate) fn fault(error: &(dyn Error + 'static)) -> Option<CertificateFault> {
     let rustls::Error::InvalidCertificate(found) = encrypting(error)? else {
         return None;
     };
-    Some(match found {
-        // Signed by somebody who has the name of a known authority, and not its key.
-        Found::UnknownIssuer | Found::BadSignature => CertificateFault::UnknownIssuer,
-        Found::NotValidForName | Found::NotValidForNameContext { .. } => {
-            CertificateFault::WrongName
-        }
-        Found::Expired | Found::ExpiredContext { .. } => CertificateFault::Expired,
-        Found::NotValidYet | Found::NotValidYetContext { .. } => CertificateFault::NotYetValid,
+    // Signed by somebody who has the name of a known authority but not its key: unknown, too.
+    let unknown = matches!(found, Found::UnknownIssuer | Found::BadSignature);
+    let another = matches!(
+        found,
+        Found::NotValidForName | Found::NotValidForNameContext { .. }
+    );
+    let old = matches!(found, Found::Expired | Found::ExpiredContext { .. });
+    let young = matches!(found, Found::NotValidYet | Found::NotValidYetContext { .. });
+    Some(match (unknown, another, old, young) {
+        (true, ..) => CertificateFault::UnknownIssuer,
+        (_, true, ..) => CertificateFault::WrongName,
+        (_, _, true, _) => CertificateFault::Expired,
+        (.., true) => CertificateFault::NotYetValid,
         // Whatever else there is, or will be: it does not hold.
-        other => CertificateFault::Other(other.to_string()),
+        (false, false, false, false) => CertificateFault::Other(found.to_string()),
     })
 }
 

@@ -233,6 +233,9 @@ fn a_person_at_the_terminal_is_asked_in_place() {
             ran.stdout.contains(&format!("  {want}")),
             "{answer}: {ran:?}"
         );
+        // What would be written is shown first.
+        let proposed = "   [package]\n  -name = \"sample\"\n";
+        assert!(ran.stdout.contains(proposed), "{answer}: {ran:?}");
     }
 }
 

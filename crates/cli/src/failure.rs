@@ -171,7 +171,7 @@ impl Failure {
             return;
         }
         if let Some(details) = &self.said.details {
-            output.note(details.trim_end());
+            output.verbatim(details.trim_end());
         }
         output.error(&self.said.what);
         self.said

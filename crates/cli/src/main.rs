@@ -1,6 +1,7 @@
 //! The `airlock` command: the only crate that prints or exits.
 
 mod args;
+mod columns;
 mod commands;
 mod config;
 mod failure;

@@ -410,10 +410,18 @@ impl Entry {
 
 /// A model's failure, as the command's.
 pub(crate) fn failed(error: &ModelError) -> Failure {
+    if let ModelError::Certificate { host, fault } = error {
+        let what = format!("the certificate of `{host}` is not accepted");
+        return Failure::new(Kind::Failed, what)
+            .why(fault)
+            .why("nothing was sent: without it anybody could be there")
+            .maybe_fix(error.hint());
+    }
     let kind = match error {
         ModelError::Configuration { .. } => Kind::Usage,
         ModelError::OverBudget(_) => Kind::Denied,
         ModelError::Unreachable { .. }
+        | ModelError::Certificate { .. }
         | ModelError::TimedOut { .. }
         | ModelError::Unauthorized { .. }
         | ModelError::Busy { .. }

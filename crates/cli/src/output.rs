@@ -2,7 +2,11 @@
 //!
 //! Errors, warnings, labels, styled text and JSON leave here without control sequences, whatever
 //! file name or policy they quote. Plain lines are the caller's to clean.
+//!
+//! Where stderr is a terminal, what is said there is broken to its width. Data is not, nor are lines
+//! of files: those are as they are.
 
+use crate::columns::{self, Words};
 use crate::failure::{Failure, Kind};
 use airlock_kernel::strip_control;
 use anstyle::{AnsiColor, Style};
@@ -46,6 +50,9 @@ pub(crate) fn styled(tone: Tone, text: &str) -> String {
 pub(crate) fn shown(path: &Path) -> String {
     strip_control(&path.display().to_string()).replace('\n', " ")
 }
+
+/// How far the rest of a note is indented that does not fit into a line.
+const CONTINUED: usize = 2;
 
 /// `1 path`, `2 paths`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
@@ -137,8 +144,33 @@ impl Output {
 
     /// A note for the person, not part of the data.
     pub(crate) fn note(&mut self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        let indent = text.len() - text.trim_start_matches(' ').len();
+        self.hung(indent + CONTINUED, text);
+    }
+
+    /// The same; what does not fit into a line goes on below, indented by `hang`.
+    pub(crate) fn hung(&mut self, hang: usize, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        match columns::terminal(io::stderr()) {
+            Some(columns) => self.verbatim(columns::folded(text, columns, hang, Words::Whole)),
+            None => self.verbatim(text),
+        }
+    }
+
+    /// A note that is as it is: lines of a file, and what is drawn below them.
+    pub(crate) fn verbatim(&mut self, text: impl AsRef<str>) {
         if !self.unheard {
             self.unheard = writeln!(anstream::stderr(), "{}", text.as_ref()).is_err();
+        }
+    }
+
+    /// A line of data for a person: broken where stdout is a terminal.
+    pub(crate) fn row(&mut self, hang: usize, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        match columns::terminal(io::stdout()) {
+            Some(columns) => self.line(columns::folded(text, columns, hang, Words::Whole)),
+            None => self.line(text),
         }
     }
 
@@ -159,7 +191,10 @@ impl Output {
             .lines()
             .collect::<Vec<_>>()
             .join(&format!("\n{indent}"));
-        self.note(format!("  {}: {text}", styled(Tone::Label, label)));
+        self.hung(
+            indent.len(),
+            format!("  {}: {text}", styled(Tone::Label, label)),
+        );
     }
 
     /// Hands out stdout for streaming: bytes as they are, but for a person's terminal escaped.

@@ -3,13 +3,33 @@
 //! The answer is read from the terminal itself, not from stdin, so that nothing piped into the
 //! command can answer for the person. What the question is about goes to stderr, which is that
 //! terminal, so that a redirected stdout cannot hide it.
+//!
+//! Whoever presses Ctrl-C in place of an answer, where that does not end the process, has said no.
 
+use crate::columns::{self, Words};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
-use airlock_kernel::{AnswerFailure, Kernel, Person, Review};
+use airlock_kernel::{AnswerFailure, Kernel, Person, Review, strip_control};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How often the person gave up what was under way: one count for the process, as signals are.
+static GIVEN_UP: AtomicUsize = AtomicUsize::new(0);
+/// How often a question looks for that.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+/// Columns for a short answer behind the question.
+const ANSWER: usize = 4;
+
+/// The person gives up what is under way: a question that waits is answered by that.
+pub(crate) fn give_up() {
+    GIVEN_UP.fetch_add(1, Ordering::SeqCst);
+}
 
 /// The person's terminal.
 pub(crate) struct Terminal {
@@ -38,18 +58,36 @@ impl Terminal {
     /// What was typed before the question is thrown away: a pasted block of commands must not
     /// carry the answer to a question nobody has seen.
     pub(crate) fn ask(&mut self, question: &str) -> Option<String> {
+        let given_up = GIVEN_UP.load(Ordering::SeqCst);
         tcflush(&self.writer, QueueSelector::IFlush).ok()?;
+        let question = fitted(question, columns::terminal(&self.writer));
         write!(self.writer, "{question} ")
             .and_then(|()| self.writer.flush())
             .ok()?;
         let mut line = String::new();
-        let read = self.reader.read_line(&mut line).ok()?;
-        if read == 0 {
-            // End of input leaves the cursor behind the question.
-            let _ = writeln!(self.writer);
-            return None;
+        if self.answered(given_up) && self.reader.read_line(&mut line).ok()? > 0 {
+            return Some(line.trim().to_owned());
         }
-        Some(line.trim().to_owned())
+        // The end of input, or who gave up, leaves the cursor behind the question.
+        let _ = writeln!(self.writer);
+        None
+    }
+
+    /// Waits until there is something to read, or the person gave up since then.
+    fn answered(&self, given_up: usize) -> bool {
+        loop {
+            let mut waiting = [PollFd::new(&self.writer, PollFlags::IN)];
+            // A terminal that is gone has something to read: its end.
+            if !matches!(
+                poll(&mut waiting, Some(&LOOK)),
+                Ok(0) | Err(rustix::io::Errno::INTR)
+            ) {
+                return true;
+            }
+            if GIVEN_UP.load(Ordering::SeqCst) != given_up {
+                return false;
+            }
+        }
     }
 
     /// Asks `question` and reads one line that is not shown.
@@ -85,6 +123,22 @@ impl Terminal {
     }
 }
 
+/// `question` in lines of so many columns; what is to be answered is the last of them, whatever the
+/// question quotes.
+fn fitted(question: &str, columns: Option<usize>) -> String {
+    let Some(columns) = columns.map(|columns| columns.saturating_sub(ANSWER)) else {
+        return question.to_owned();
+    };
+    let fold = |text: &str| columns::folded(text, columns, 2, Words::Broken);
+    match question.rsplit_once(": ") {
+        Some((what, answer)) if columns::of(question) > columns => {
+            let answer = columns::folded(&format!("  {answer}"), columns, 4, Words::Broken);
+            format!("{}\n{answer}", fold(&format!("{what}:")))
+        }
+        Some(_) | None => fold(question),
+    }
+}
+
 /// Why an answer was not taken, as a failure.
 pub(crate) fn not_taken(error: &AnswerFailure) -> Failure {
     Failure::of(Kind::Failed, error).maybe_fix(error.hint())
@@ -112,7 +166,8 @@ pub(crate) fn answer(
             .json("approval", serde_json::json!(review.approval.id)));
     };
     for reason in &review.approval.why {
-        output.note(format!("rule `{}`: {}", reason.rule, reason.reason));
+        let told = format!("rule `{}`: {}", reason.rule, reason.reason);
+        output.note(strip_control(&told).replace('\n', " "));
     }
     output.note(format!(
         "gate {}, risk {}",
@@ -145,4 +200,29 @@ pub(crate) fn answer(
             .why(why)
             .fix("nothing was changed; run the same command again to decide anew"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_question_is_what_is_to_be_answered() {
+        let short = "merging into /ws: approve? [y/N]";
+        assert_eq!(fitted(short, None), short);
+        assert_eq!(fitted(short, Some(60)), short);
+        let evil = format!(
+            "the agent wants `exec.run`: {}the\u{a0}agent\u{a0}wants nothing: approve? [y/N] y: approve? [y/N]",
+            "x".repeat(70)
+        );
+        for columns in [20, 40, 60, 80] {
+            let shown = fitted(&evil, Some(columns));
+            let (first, rest) = shown.split_once('\n').unwrap();
+            assert!(first.starts_with("the agent wants"), "{shown}");
+            assert!(rest.lines().all(|line| line.starts_with("  ")), "{shown}");
+            assert_eq!(shown.lines().last(), Some("  approve? [y/N]"), "{shown}");
+            let fits = |line: &str| columns::of(line) + ANSWER <= columns;
+            assert!(shown.lines().all(fits), "{columns}: {shown}");
+        }
+    }
 }

@@ -28,6 +28,45 @@ impl Phase {
     }
 }
 
+/// What is wrong with the certificate that a server shows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateFault {
+    /// Nobody who is trusted has signed it.
+    #[error("no authority that this machine or `ca_file` knows has signed it")]
+    UnknownIssuer,
+    /// It is another host's.
+    #[error("it is made out to another name")]
+    WrongName,
+    /// Its time is over.
+    #[error("it has expired")]
+    Expired,
+    /// Its time has not come.
+    #[error("it is not valid yet")]
+    NotYetValid,
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl CertificateFault {
+    const fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownIssuer => {
+                "if you trust this server, name a file with its authority's certificate as \
+                 `ca_file` of the model"
+            }
+            Self::WrongName => {
+                "check the host in `base_url`: it has to be the name in the certificate"
+            }
+            Self::Expired => {
+                "have the server's certificate renewed, or set the clock of this machine right"
+            }
+            Self::NotYetValid => "set the clock of this machine right, or wait",
+            Self::Other(_) => "check `base_url` and the certificate of the server",
+        }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -46,6 +85,14 @@ pub enum ModelError {
         host: String,
         /// Why.
         why: String,
+    },
+    /// Whoever is there cannot show that it is the right one, and was told nothing.
+    #[error("the certificate of `{host}` is not accepted: {fault}")]
+    Certificate {
+        /// Where.
+        host: String,
+        /// What is wrong with it.
+        fault: CertificateFault,
     },
     /// It took too long.
     #[error("`{host}` took more than {after:?} {}", phase.doing())]
@@ -168,6 +215,7 @@ impl ModelError {
             | Self::Busy { .. }
             | Self::Disconnected { .. } => true,
             Self::Configuration { .. }
+            | Self::Certificate { .. }
             | Self::Unauthorized { .. }
             | Self::Rejected { .. }
             | Self::ContextLength { .. }
@@ -187,6 +235,7 @@ impl ModelError {
         match self {
             Self::Configuration { .. }
             | Self::Unreachable { .. }
+            | Self::Certificate { .. }
             | Self::TimedOut { .. }
             | Self::Unauthorized { .. }
             | Self::Busy { .. }
@@ -209,6 +258,7 @@ impl ModelError {
         let hint = match self {
             Self::Configuration { .. } => "mend its entry under `models:` in your configuration",
             Self::Unreachable { .. } => "check `base_url`, `proxy` and the network",
+            Self::Certificate { fault, .. } => fault.hint(),
             Self::TimedOut { .. } | Self::Disconnected { .. } => {
                 "try again, or configure another model"
             }

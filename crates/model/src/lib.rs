@@ -27,7 +27,7 @@ mod tokens;
 pub use budget::{Budget, Ledger, Limit, OverBudget, Price, Span as BudgetSpan, Spending};
 pub use cancel::Cancel;
 pub use clock::Clock;
-pub use error::{ModelError, Phase};
+pub use error::{CertificateFault, ModelError, Phase};
 pub use failover::Failover;
 pub use message::{
     Arguments, Event, Finish, Message, Reply, Request, Status, ToolCall, ToolDefinition, Usage,

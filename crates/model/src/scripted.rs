@@ -362,10 +362,12 @@ impl Expect {
 }
 
 /// The results of the calls that were asked for last, in their order.
+/// The results of the calls before, whatever the person said since.
 fn last_results(messages: &[Message]) -> Vec<(&str, Status, &str)> {
     let mut results: Vec<(&str, Status, &str)> = messages
         .iter()
         .rev()
+        .skip_while(|message| matches!(message, Message::User { .. }))
         .map_while(|message| match message {
             Message::Tool {
                 name, status, text, ..

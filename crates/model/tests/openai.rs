@@ -8,6 +8,8 @@
 )]
 
 mod support;
+#[path = "tls/mod.rs"]
+mod tls;
 
 use airlock_model::{
     Arguments, Cancel, Clock, Event, Finish, Model, ModelError, OpenAi, Phase, Secret,

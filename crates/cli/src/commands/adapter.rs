@@ -220,7 +220,7 @@ fn told(file: &str, problem: &DefinitionProblem, output: &mut Output) {
 
 /// Tells what is wrong with a file; how many problems that is.
 pub(super) fn broken(name: &str, error: &DefinitionError, text: &str, output: &mut Output) -> u64 {
-    output.note(error.render(text, &sanitise_line(name, 200)).trim_end());
+    output.verbatim(error.render(text, &sanitise_line(name, 200)).trim_end());
     error.problems().len() as u64
 }
 

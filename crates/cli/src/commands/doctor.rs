@@ -7,8 +7,6 @@ mod ladder;
 #[cfg(target_os = "linux")]
 mod table;
 
-pub(in crate::commands) use table::wrapped;
-
 use crate::args::Global;
 use crate::failure::Ending;
 use crate::output::Output;

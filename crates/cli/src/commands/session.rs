@@ -113,7 +113,7 @@ fn list(global: &Global, all: bool, output: &mut Output) -> Ending {
         if output.is_json() {
             output.json(session);
         } else {
-            output.line(line(session));
+            output.row(4, line(session));
         }
     }
     let more = found.get("more").and_then(Value::as_u64).unwrap_or(0);
@@ -202,7 +202,7 @@ fn present(session: &Value, output: &mut Output) {
     let mut put = |label: &str, value: &str| {
         if !value.is_empty() {
             let label = styled(Tone::Label, &format!("{label:<8}"));
-            output.line(format!("  {label} {}", clean(value)));
+            output.row(11, format!("  {label} {}", clean(value)));
         }
     };
     for label in [

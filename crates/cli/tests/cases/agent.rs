@@ -1,6 +1,8 @@
 //! `airlock run` and the session that `airlock` alone begins, as people and programs meet them.
 
-use crate::support::{Conversation, Provider, Typed, World, at_terminal, fed, finished};
+use crate::support::{
+    Conversation, Provider, Typed, World, assert_fits, at_terminal, fed, finished,
+};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -231,6 +233,9 @@ fn a_person_at_the_terminal_is_asked_in_place() {
             ran.stdout.contains(&format!("  {want}")),
             "{answer}: {ran:?}"
         );
+        // What would be written is shown first.
+        let proposed = "   [package]\n  -name = \"sample\"\n";
+        assert!(ran.stdout.contains(proposed), "{answer}: {ran:?}");
     }
 }
 
@@ -262,13 +267,7 @@ fn a_session_at_sixty_and_at_two_hundred_columns() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
         let real = std::fs::read_to_string(world.workspace().join("README.md")).unwrap();
         assert!(real.contains("It does nothing yet."), "{real}");
-        let own = |line: &str| line.starts_with("  ") || line.starts_with("The secrets");
-        for line in ran.stdout.lines().filter(|line| own(line)) {
-            assert!(
-                line.chars().count() <= usize::from(columns),
-                "{columns}: {line}"
-            );
-        }
+        assert_fits(&ran.stdout, usize::from(columns));
         world.note(&format!("({columns} columns)"), &ran);
         world.compare(&format!("agent_talk_{columns}"));
     }
@@ -319,6 +318,27 @@ fn a_pipe_talks_line_by_line_and_gets_text_alone_on_stdout() {
         "{ran:?}"
     );
     assert!(ran.stderr.contains("changed  1 file"), "{ran:?}");
+}
+
+#[test]
+fn a_message_that_is_no_text_or_too_long_is_told_and_the_rest_is_heard() {
+    let script = "version: 1\nturns: [{ expect: { user: half \u{fffd} of it }, text: Heard. }]\n";
+    let world = scripted(script);
+    let mut command = world.command(&["run", "--model", &model(&world)]);
+    let mut child = command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = vec![b'x'; 300 * 1024];
+    said.extend_from_slice(b"\nhalf \xff of it\n/status\n");
+    child.stdin.take().unwrap().write_all(&said).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "Heard.\n", "{told}");
+    assert!(told.contains("error: the message is too long"), "{told}");
+    assert_eq!(ran.status.code(), Some(0), "{told}");
 }
 
 #[test]

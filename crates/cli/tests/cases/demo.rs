@@ -1,7 +1,7 @@
-//! `airlock demo` where a machine is not as usual, and when somebody has seen enough. There is no
-//! cargo on the path of these tests: the demo says so, and leaves the agent's work out.
+//! `airlock demo`: all of it, where a machine is not as usual, and when somebody has seen enough.
+//! Where a test does not put cargo on the path, the demo says so, and leaves the agent's work out.
 
-use crate::support::World;
+use crate::support::{Conversation, World, assert_fits, program, wait_until};
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -127,5 +127,265 @@ fn an_interrupted_demo_leaves_nothing_behind() {
             Vec::<std::ffi::OsString>::new(),
             "{after}"
         );
+    }
+}
+
+/// Where the toolchain is that built this test.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells its tests where it is in the environment"
+)]
+fn toolchain() -> Vec<(&'static str, String)> {
+    let cargo = std::path::PathBuf::from(std::env::var_os("CARGO").unwrap());
+    let path = format!("{}:/usr/bin:/bin", cargo.parent().unwrap().display());
+    let home = std::env::var("HOME").unwrap();
+    let mut found = vec![("PATH", path)];
+    for (name, usual) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        let value = std::env::var(name).unwrap_or_else(|_| format!("{home}/{usual}"));
+        if std::path::Path::new(&value).is_dir() {
+            found.push((name, value));
+        }
+    }
+    found
+}
+
+/// What a newcomer is to see: what was tried, and what stopped it.
+const STORY: &[(&str, &[&str])] = &[
+    (
+        "a policy that came along counts for nothing",
+        &[
+            "its .airlock/policy.yaml would allow everything",
+            "ok: policy in force: default",
+            "reading .env is denied",
+        ],
+    ),
+    (
+        "source before tests",
+        &[
+            "denied fs.write src/lib.rs",
+            "rule `phases/no-writes` (built-in) denies it: nothing may be written in `planning`",
+        ],
+    ),
+    (
+        "a key in ~/.ssh",
+        &[
+            "denied fs.read",
+            "/.ssh/id_ed25519",
+            "rule `keep-secrets` (policy, line ",
+            "secrets stay with the person",
+        ],
+    ),
+    (
+        "the policy",
+        &[
+            "denied fs.write .airlock/policy.yaml",
+            "rule `built-in/policy-files`",
+            "denied policy.update",
+            "capability `policy.update` is not granted",
+        ],
+    ),
+    (
+        "the network",
+        &[
+            "exec.run bash tools/report.sh",
+            "Operation not permitted",
+            "ok: in its sandbox there is no network, no ~/.ssh and no .env",
+        ],
+    ),
+    (
+        "a fork bomb",
+        &["exec.run bash tools/bomb.sh", "of processes"],
+    ),
+    (
+        "a planted secret",
+        &[
+            "[secret:github-token#1]",
+            "ok: the token in it is a secret: the agent gets a placeholder",
+        ],
+    ),
+    (
+        "a smuggled instruction",
+        &[
+            "flagged: text from file:CONTRIBUTING.md reads like an instruction",
+            "ok: the instruction in CONTRIBUTING.md reached it only as marked data",
+        ],
+    ),
+    (
+        "a softer test",
+        &[
+            "denied fs.write tests/errors.rs",
+            "rule `phases/tests-are-read-only`",
+        ],
+    ),
+    (
+        "the work",
+        &[
+            "error[E0432]",
+            "state code_writing",
+            "state validating",
+            "All tests pass",
+        ],
+    ),
+    (
+        "review, merge and undo",
+        &[
+            "+pub enum ParseError {",
+            "ok: src/lib.rs and tests/errors.rs are in the real tree",
+            "ok: committed: \"Return an error",
+            "ok: every file is back, byte for byte",
+            "ok: and so is the branch",
+        ],
+    ),
+    (
+        "the log",
+        &[
+            "records, chain whole",
+            "ok: caught: record",
+            "is not what was sealed",
+            "ok: caught by the pinned checkpoint",
+        ],
+    ),
+    (
+        "the end",
+        &["That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven."],
+    ),
+];
+
+fn assert_story(shown: &str) {
+    // Where lines are broken says nothing.
+    let text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (attempt, signs) in STORY {
+        for sign in *signs {
+            assert!(text.contains(sign), "{attempt}: `{sign}` is not in {shown}");
+        }
+    }
+    for wrong in [
+        "UNEXPECTED",
+        "not noticed",
+        "do-not-read-me",
+        "d3m0d3m0",
+        "panicked",
+    ] {
+        assert!(!text.contains(wrong), "{wrong}: {shown}");
+    }
+}
+
+/// Whether any process still has something open or at work below `place`.
+fn processes_in(place: &std::path::Path) -> Vec<String> {
+    let place = place.display().to_string();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbered = all.filter(|one| one.file_name().to_string_lossy().parse::<u32>().is_ok());
+    let holds = |one: &std::fs::DirEntry| {
+        let names = ["cwd", "root", "exe"].map(|name| std::fs::read_link(one.path().join(name)));
+        let mounts = std::fs::read_to_string(one.path().join("mounts")).unwrap_or_default();
+        let below = |path: &std::path::PathBuf| path.to_string_lossy().starts_with(&place);
+        names.iter().flatten().any(below) || mounts.contains(&place)
+    };
+    let held = numbered.filter(holds);
+    held.map(|one| std::fs::read_to_string(one.path().join("cmdline")).unwrap_or_default())
+        .collect()
+}
+
+fn assert_left_nothing(world: &World, temporary: &str) {
+    assert_eq!(left(world, temporary), Vec::<std::ffi::OsString>::new());
+    let place = world.path("away").join(temporary);
+    wait_until("its processes are gone", || processes_in(&place).is_empty());
+    for own in ["state", "config", "home"] {
+        let found: Vec<_> = std::fs::read_dir(world.path(own)).unwrap().collect();
+        assert!(found.is_empty(), "{own}: {found:?}");
+    }
+}
+
+#[test]
+fn a_whole_demo_tells_its_story_with_a_home_that_cannot_be_written() {
+    let world = World::new();
+    let place = world.path("away/t");
+    std::fs::create_dir_all(&place).unwrap();
+    let home = world.path("home");
+    // Root may write whatever the bits say, so for root it is a disk that cannot be written.
+    let root = rustix::process::geteuid().is_root();
+    let mut command = if root {
+        let mut command = program("unshare");
+        let script = "mount --bind \"$HOME\" \"$HOME\" && mount -o remount,bind,ro \"$HOME\" && ! touch \"$HOME/x\" 2>/dev/null && exec \"$AIRLOCK\" demo";
+        command.args(["--mount", "sh", "-c", script]);
+        command
+    } else {
+        let mut closed = std::fs::metadata(&home).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut closed, 0o555);
+        std::fs::set_permissions(&home, closed).unwrap();
+        let mut command = program(crate::support::binary());
+        command.arg("demo");
+        command
+    };
+    world.prepare(&mut command);
+    command
+        .envs(toolchain())
+        .env("AIRLOCK", crate::support::binary())
+        .env("TMPDIR", &place)
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("XDG_CONFIG_HOME");
+    let begun = Instant::now();
+    let ran = command.output().unwrap();
+    let (said, told) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert_eq!(ran.status.code(), Some(0), "{said}\n{told}");
+    assert!(
+        begun.elapsed() < Duration::from_mins(4),
+        "it takes too long"
+    );
+    assert_eq!(told, "", "all of it is the story");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    assert_story(&said);
+    // Nothing is cut where nobody says how wide it may be.
+    assert!(
+        said.lines().any(|line| line.chars().count() > 100),
+        "{said}"
+    );
+    assert_left_nothing(&world, "t");
+}
+
+#[test]
+fn a_demo_on_a_narrow_terminal_tells_the_same() {
+    for (columns, term) in [(60, "dumb"), (60, "xterm")] {
+        let world = World::new();
+        std::fs::create_dir_all(world.path("away/t")).unwrap();
+        let mut more: Vec<String> = toolchain()
+            .into_iter()
+            .map(|(name, value)| format!("{name}='{value}'"))
+            .collect();
+        more.push(format!("TMPDIR='{}'", world.path("away/t").display()));
+        let talk = Conversation::begin_with(&world, columns, term, &more.join(" "), "demo");
+        let ran = talk.finish();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_story(&ran.stdout);
+        assert_fits(&ran.stdout, usize::from(columns));
+        // Asked for by NO_COLOR, and by a terminal that has none.
+        assert!(!ran.stdout.contains('\u{1b}'), "{ran:?}");
+        assert!(
+            ran.stdout
+                .contains("\nairlock init && airlock exec -- make test\n"),
+            "{ran:?}"
+        );
+        assert_left_nothing(&world, "t");
+    }
+}
+
+#[test]
+fn a_demo_that_is_interrupted_at_work_leaves_nothing_behind() {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    for after in ["On to the code", "airlock diff: what waits", "airlock undo"] {
+        let world = World::new();
+        let mut command = demo(&world, "t");
+        command.envs(toolchain());
+        let mut child = command.process_group(0).spawn().unwrap();
+        until(&mut child, after);
+        kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+        let ran = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(130), "{after}: {said}");
+        assert!(said.contains("nothing is left behind"), "{after}: {said}");
+        assert_left_nothing(&world, "t");
     }
 }

@@ -24,6 +24,17 @@ pub(crate) struct Conversation {
 impl Conversation {
     /// `airlock WORDS` on a terminal of `columns`, called `term`.
     pub(crate) fn begin(world: &World, columns: u16, term: &str, words: &str) -> Self {
+        Self::begin_with(world, columns, term, "", words)
+    }
+
+    /// The same with `variables` as well, as a shell reads them.
+    pub(crate) fn begin_with(
+        world: &World,
+        columns: u16,
+        term: &str,
+        variables: &str,
+        words: &str,
+    ) -> Self {
         // Whoever sits there may make the window another one at any time.
         let window = world.path("window");
         let window = window.display();
@@ -31,7 +42,7 @@ impl Conversation {
             "(while kill -0 $$ 2>/dev/null; do if [ -s '{window}' ]; then stty cols \"$(cat '{window}')\" </dev/tty; rm '{window}'; fi; sleep 0.05; done) &"
         );
         let line = format!(
-            "stty cols {columns} rows 24; {resizing} exec {} {words}",
+            "stty cols {columns} rows 24; {resizing} exec env {variables} {} {words}",
             super::binary()
         );
         let mut command = program("script");
@@ -122,11 +133,17 @@ impl Conversation {
     /// Waits until `text` is shown after what was waited for before.
     pub(crate) fn until(&mut self, text: &str) {
         let begun = Instant::now();
+        let mut from = self.seen;
         loop {
-            let new = self.shown.get(self.seen..).unwrap_or_default();
+            let new = self.shown.get(from..).unwrap_or_default();
             if let Some(at) = new.find(text) {
-                self.seen += at + text.len();
+                self.seen = from + at + text.len();
                 return;
+            }
+            // What was looked through once is not looked through again.
+            from = self.shown.len().saturating_sub(text.len()).max(from);
+            while !self.shown.is_char_boundary(from) {
+                from -= 1;
             }
             let left = PATIENCE.saturating_sub(begun.elapsed());
             match self.pieces.recv_timeout(left) {
@@ -145,6 +162,34 @@ impl Conversation {
     pub(crate) fn key(&mut self, bytes: &[u8]) {
         self.input.write_all(bytes).unwrap();
         self.input.flush().unwrap();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// The process of the session itself.
+    pub(crate) fn process(&self) -> rustix::process::Pid {
+        let mut parents = vec![self.child.id().to_string()];
+        while let Some(parent) = parents.pop() {
+            let path = format!("/proc/{parent}/task/{parent}/children");
+            let children = std::fs::read_to_string(path).unwrap_or_default();
+            for child in children.split_whitespace() {
+                let program = std::fs::read_link(format!("/proc/{child}/exe"));
+                if program.is_ok_and(|program| program == std::path::Path::new(super::binary())) {
+                    return rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+                }
+                parents.push(child.to_owned());
+            }
+        }
+        panic!("no session runs: {}", self.shown);
+    }
+
+    /// The terminal is gone, without a word: its window was closed.
+    pub(crate) fn hang_up(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Waits for its end.

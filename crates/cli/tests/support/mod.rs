@@ -5,7 +5,9 @@
 
 mod confined;
 mod conversation;
+mod fits;
 mod normal;
+mod processes;
 mod provider;
 mod row;
 mod served;
@@ -13,7 +15,9 @@ mod terminal;
 
 pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
 pub(crate) use conversation::Conversation;
+pub(crate) use fits::assert_fits;
 pub(crate) use normal::normalised;
+pub(crate) use processes::{Nap, is_alive, wait_until};
 pub(crate) use provider::Provider;
 pub(crate) use served::{PATIENCE, Served};
 pub(crate) use terminal::{Typed, answering, at_terminal};
@@ -66,6 +70,15 @@ impl World {
         let world = Self::project();
         let ran = world.quiet(&["init"]);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        world
+    }
+
+    /// The same under `policy`, which a person approved.
+    pub(crate) fn under(policy: &str) -> Self {
+        let world = Self::project();
+        world.write(".airlock/policy.yaml", policy);
+        let ran = at_terminal(&world, "trust", Typed::Line("y"));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
         world
     }
 

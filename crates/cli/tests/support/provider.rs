@@ -12,16 +12,24 @@ pub(crate) struct Provider {
 
 impl Provider {
     pub(crate) fn saying(text: &str) -> Self {
+        Self::streaming(&chunk(text, Some("stop")))
+    }
+
+    /// Says `piece` over and over, without a space, for so many bytes.
+    pub(crate) fn flooding(piece: &str, bytes: usize) -> Self {
+        let once = piece.repeat(64 * 1024 / piece.len());
+        let mut events = chunk(&once, None).repeat(bytes.div_ceil(once.len()));
+        events.push_str(&chunk(" THE END", Some("stop")));
+        Self::streaming(&events)
+    }
+
+    fn streaming(events: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = Arc::clone(&asked);
-        let chunk = serde_json::json!({
-            "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": "stop" }],
-            "usage": { "prompt_tokens": 100, "completion_tokens": 10 },
-        });
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {chunk}\n\ndata: [DONE]\n\n"
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{events}data: [DONE]\n\n"
         );
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
@@ -49,4 +57,13 @@ impl Provider {
         });
         Self { port, asked }
     }
+}
+
+/// One event with a piece of an answer.
+fn chunk(text: &str, finish: Option<&str>) -> String {
+    let chunk = serde_json::json!({
+        "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": finish }],
+        "usage": finish.map(|_| serde_json::json!({ "prompt_tokens": 100, "completion_tokens": 10 })),
+    });
+    format!("data: {chunk}\n\n")
 }

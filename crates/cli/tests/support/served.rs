@@ -60,11 +60,7 @@ impl Served<'_> {
 
     /// Whether the process is there and no zombie.
     pub(crate) fn is_alive(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
-        stat.is_ok_and(|stat| {
-            let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
-            state.is_some_and(|state| !state.starts_with(['Z', 'X']))
-        })
+        super::is_alive(Pid::from_raw(self.pid).unwrap())
     }
 
     pub(crate) fn wait_for_end(&self) {

@@ -5,6 +5,7 @@ use super::body::Names;
 use super::refused::Refused;
 use super::settings::{OpenAiSettings, Place};
 use super::sse::{Events, LONGEST, TooLong};
+use super::trust;
 use crate::clean::quoted;
 use crate::clock::Clock;
 use crate::error::{ModelError, Phase};
@@ -156,6 +157,9 @@ impl Exchange<'_> {
         let host = self.place.host.clone();
         if error.is_timeout() && error.is_connect() {
             return self.timed_out(Phase::Connect, self.settings.timeouts.connect);
+        }
+        if let Some(fault) = trust::fault(&error) {
+            return ModelError::Certificate { host, fault };
         }
         let connecting = error.is_connect();
         let why = self.told(error);

@@ -1,8 +1,9 @@
 //! OpenAI's chat completions, as OpenAI and most servers of local models speak them.
 //!
 //! Guarantee: the key goes into the header of requests to the configured host, and nowhere else: no
-//! redirect is followed, no proxy is used that the configuration does not name. A question that is
-//! taken back, or ends in an error, leaves no connection behind.
+//! redirect is followed, no proxy is used that the configuration does not name, and none is shown it:
+//! a proxy only carries what is encrypted. A server whose certificate does not hold is told nothing. A
+//! question that is taken back, or ends in an error, leaves no connection behind.
 
 mod assemble;
 mod body;
@@ -11,6 +12,7 @@ mod refused;
 mod retry;
 mod settings;
 mod sse;
+mod trust;
 
 pub use settings::{Backoff, OpenAiSettings, Timeouts};
 

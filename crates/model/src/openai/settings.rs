@@ -118,6 +118,10 @@ impl Place {
                 "`http://{name}` would send the key unencrypted; use https"
             ));
         }
+        // Also on this machine: who carries it would read it, and may be anywhere.
+        if url.scheme() == "http" && settings.key.is_some() && settings.proxy.is_some() {
+            return Err("`proxy` would be shown the key; use https, or no proxy".to_owned());
+        }
         if settings.model.is_empty() {
             return Err("`model` is empty".to_owned());
         }
@@ -153,7 +157,10 @@ pub(crate) fn client(settings: &OpenAiSettings, place: &Place) -> Result<Client,
     }
     let own = match &settings.ca_pem {
         Some(pem) => Certificate::from_pem_bundle(pem)
-            .map_err(|_| "`ca_file` holds no certificates in PEM".to_owned())?,
+            .ok()
+            // A file without any is a mistake, and not a wish for none.
+            .filter(|found| !found.is_empty())
+            .ok_or_else(|| "`ca_file` holds no certificates in PEM".to_owned())?,
         None => Vec::new(),
     };
     builder = if place.url.scheme() == "http" {
@@ -222,6 +229,40 @@ mod tests {
         ] {
             let place = Place::of(&settings(base_url, key));
             assert_eq!(place.is_ok(), good, "{base_url} {key}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_carries_a_key_encrypted_or_not_at_all() {
+        for (base_url, key, good) in [
+            ("https://api.example.org/v1", true, true),
+            ("http://localhost:11434/v1", false, true),
+            ("http://localhost:11434/v1", true, false),
+            ("http://127.0.0.1:8080/v1", true, false),
+        ] {
+            let mut settings = settings(base_url, key);
+            settings.proxy = Some("http://proxy.example:3128".to_owned());
+            let place = Place::of(&settings);
+            assert_eq!(place.is_ok(), good, "{base_url} {key}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_no_authority() {
+        for pem in [
+            "",
+            "no certificate",
+            "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n",
+        ] {
+            let mut settings = settings("https://api.example.org/v1", false);
+            settings.ca_pem = Some(pem.as_bytes().to_vec());
+            let place = Place::of(&settings).unwrap();
+            let why = client(&settings, &place).err();
+            assert_eq!(
+                why.as_deref(),
+                Some("`ca_file` holds no certificates in PEM"),
+                "{pem}"
+            );
         }
     }
 

@@ -78,24 +78,29 @@ impl Server {
     }
 
     pub(crate) fn settings(&self) -> OpenAiSettings {
-        let mut settings = OpenAiSettings::new(format!("http://{}/v1", self.address), "test-model");
-        settings.backoff = Backoff {
-            retries: 2,
-            first: Duration::from_millis(1),
-            most: Duration::from_secs(5),
-        };
-        settings.timeouts = Timeouts {
-            connect: Duration::from_secs(20),
-            first_byte: Duration::from_secs(20),
-            between_chunks: Duration::from_secs(20),
-            total: Duration::from_mins(1),
-        };
-        settings
+        at(&format!("http://{}/v1", self.address))
     }
 
     pub(crate) fn model(&self) -> OpenAi {
         OpenAi::new("test", self.settings(), Clock::system()).unwrap()
     }
+}
+
+/// A model at `base_url` that is waited for, and asked again at once.
+pub(crate) fn at(base_url: &str) -> OpenAiSettings {
+    let mut settings = OpenAiSettings::new(base_url, "test-model");
+    settings.backoff = Backoff {
+        retries: 2,
+        first: Duration::from_millis(1),
+        most: Duration::from_secs(5),
+    };
+    settings.timeouts = Timeouts {
+        connect: Duration::from_secs(20),
+        first_byte: Duration::from_secs(20),
+        between_chunks: Duration::from_secs(20),
+        total: Duration::from_mins(1),
+    };
+    settings
 }
 
 fn read_request(stream: &mut TcpStream) -> Option<Asked> {

@@ -1,6 +1,7 @@
 //! The agent's hands: its calls on the road, and the person's answers to what needs them.
 
 use super::interrupt::Interrupt;
+use super::proposed;
 use super::road::Road;
 use super::screen::Screen;
 use super::told;
@@ -57,6 +58,8 @@ impl RoadHands {
         let what = told::asked(&review);
         let answered = self.screen.aside(|| {
             let mut output = Output::new(false);
+            let before = proposed::file(call).and_then(|path| self.road.seen(path));
+            proposed::show(call, before.as_deref(), &mut output);
             self.road.ask(&mut review, &what, &mut output)
         });
         match answered {

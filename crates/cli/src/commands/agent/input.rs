@@ -9,7 +9,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 /// The longest message.
-const LONGEST: usize = 256 * 1024;
+pub(super) const LONGEST: usize = 256 * 1024;
 /// What stands before what the person types, and how wide it is.
 const PROMPT: &str = ">";
 const PROMPT_WIDTH: usize = 2;
@@ -61,16 +61,18 @@ impl Input {
             let line = match self.line() {
                 Heard::Line(line) => line,
                 Heard::Closed if !message.is_empty() => return Heard::Line(message),
-                other @ (Heard::Closed | Heard::Interrupt | Heard::Key | Heard::End) => {
-                    return other;
-                }
+                other @ (Heard::Closed
+                | Heard::Interrupt
+                | Heard::Key
+                | Heard::End
+                | Heard::TooLong) => return other,
             };
             let (line, more) = line
                 .strip_suffix('\\')
                 .map_or((&*line, false), |line| (line, true));
             if message.len() + line.len() > LONGEST {
-                // A longer one would not fit into a question anyway.
-                return Heard::Line(message);
+                // It would not fit into a question anyway.
+                return Heard::TooLong;
             }
             message.push_str(line);
             if !more {
@@ -100,10 +102,14 @@ fn prompt() {
 }
 
 fn plain() -> Heard {
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
+    let mut line = Vec::new();
+    match std::io::stdin().lock().read_until(b'\n', &mut line) {
         Ok(0) | Err(_) => Heard::Closed,
-        Ok(_) => Heard::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
+        // What is no text in it is shown as such; the rest counts.
+        Ok(_) => {
+            let line = String::from_utf8_lossy(&line);
+            Heard::Line(line.trim_end_matches(['\n', '\r']).to_owned())
+        }
     }
 }
 

@@ -1,11 +1,21 @@
-//! Ctrl-C: once takes back what is under way, twice leaves.
+//! Ctrl-C: once takes back what is under way, twice leaves. What the system sends to have an end
+//! (SIGTERM, SIGHUP) does both at once.
+//!
+//! Leaving waits a while for what was taken back: it has an outcome then, and the log its end. What
+//! does not end by itself is left behind; its attempt is in the log, and what runs in a sandbox ends
+//! with this process.
 
 use crate::failure::{Failure, Kind};
+use crate::review;
 use airlock_model::Cancel;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long leaving waits for what was taken back.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is under way, and who is told of signals.
 #[derive(Default)]
@@ -18,6 +28,8 @@ struct State {
     listener: Option<Sender<Heard>>,
     /// How often the person interrupted what is under way.
     count: u32,
+    /// Nothing more is begun.
+    leaving: bool,
 }
 
 /// What comes while nothing is under way.
@@ -25,6 +37,8 @@ struct State {
 pub(super) enum Heard {
     /// A line the person typed.
     Line(String),
+    /// A message that is too long.
+    TooLong,
     /// There is nobody left to type.
     Closed,
     /// Ctrl-C, as a signal: whoever reads a line goes on.
@@ -57,15 +71,14 @@ impl Interrupt {
     }
 
     fn take(&self, signal: i32) {
+        review::give_up();
         let mut state = self.state();
         state.count += 1;
         if let Some(run) = &state.run {
             run.cancel();
             state.calls.iter().for_each(airlock_kernel::Cancel::cancel);
-            if state.count >= 2 {
-                // Asked twice: whatever does not end by itself is left behind. Its attempt is in
-                // the log, and what runs in a sandbox ends with this process.
-                leave();
+            if signal != SIGINT || state.count >= 2 {
+                leave_soon(&mut state);
             }
             return;
         }
@@ -93,6 +106,11 @@ impl Interrupt {
         cancel
     }
 
+    /// Whether the person, or the system, wants the session to end.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.state().leaving
+    }
+
     /// It ended.
     pub(super) fn end(&self) {
         let mut state = self.state();
@@ -104,7 +122,7 @@ impl Interrupt {
     pub(super) fn call(self: &Arc<Self>) -> Covered {
         let cancel = airlock_kernel::Cancel::new();
         let mut state = self.state();
-        if state.run.as_ref().is_some_and(Cancel::is_cancelled) {
+        if state.leaving || state.run.as_ref().is_some_and(Cancel::is_cancelled) {
             cancel.cancel();
         }
         state.calls.push(cancel.clone());
@@ -120,9 +138,20 @@ impl Interrupt {
 /// What takes one call back.
 pub(super) struct Covered(pub(super) airlock_kernel::Cancel);
 
+/// Whoever asks once more does not wait.
+fn leave_soon(state: &mut State) {
+    if std::mem::replace(&mut state.leaving, true) {
+        leave();
+    }
+    std::thread::spawn(|| {
+        std::thread::sleep(PATIENCE);
+        leave();
+    });
+}
+
 #[expect(
     clippy::exit,
-    reason = "the person asked twice, and nothing else is to be done"
+    reason = "what is under way does not end, and nothing else is to be done"
 )]
 fn leave() -> ! {
     std::process::exit(i32::from(super::INTERRUPTED))

@@ -7,6 +7,7 @@ mod hands;
 mod input;
 mod interrupt;
 pub(crate) mod kept;
+mod proposed;
 mod road;
 mod screen;
 pub(super) mod shown;
@@ -280,7 +281,8 @@ fn explained(ended: &Ended) -> Option<String> {
             format!("stopped after {turns} questions to the model; `--turns` allows more")
         }
         Ended::Repeated { tool, times, why } => format!(
-            "stopped: `{tool}` failed {times} times the same way: {}",
+            "stopped: `{}` failed {times} times the same way: {}",
+            sanitise_line(tool, 60),
             sanitise_line(why, 300)
         ),
     })

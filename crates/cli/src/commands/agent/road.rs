@@ -177,6 +177,16 @@ impl Road {
         review::answer(self.desk()?, review, what, None, output)
     }
 
+    /// The content of a file as the session sees it, if the person may read it as text.
+    pub(super) fn seen(&self, path: &str) -> Option<String> {
+        let mut call = Call::new("fs.read", json!({ "path": path }));
+        call.session = Some(self.session.clone());
+        let Outcome::Done(done) = self.desk().ok()?.submit(Front::Cli, &call) else {
+            return None;
+        };
+        done.value.get("text")?.as_str().map(str::to_owned)
+    }
+
     /// The tools the agent may know of: name, summary, schema, whether it changes nothing.
     pub(super) fn tools(&self) -> Vec<(String, String, Value, bool)> {
         if self.runs_elsewhere {

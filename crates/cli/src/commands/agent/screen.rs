@@ -3,6 +3,7 @@
 //! Whatever takes longer than half a second shows that it runs, where stderr is a terminal that can
 //! rewrite a line. Nothing is drawn while something else is written or asked.
 
+use crate::columns::{self, Words};
 use crate::place::variable;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,11 +102,15 @@ impl Screen {
         state.midway = !text.ends_with('\n');
     }
 
-    /// A line for the person.
+    /// A line for the person; of as many as it takes where it is long.
     pub(super) fn note(&self, line: &str) {
         let mut state = self.state();
         wipe(&mut state);
         end_line(&mut state);
+        let line = match columns::terminal(std::io::stderr()) {
+            Some(columns) => columns::folded(line, columns, 2, Words::Broken),
+            None => line.to_owned(),
+        };
         let _ = writeln!(anstream::stderr(), "{line}");
     }
 
@@ -153,12 +158,7 @@ fn end_line(state: &mut State) {
 
 /// Columns of the terminal; of stderr's where stdout is none.
 pub(super) fn width() -> usize {
-    let of = |size: rustix::io::Result<rustix::termios::Winsize>| {
-        size.ok()
-            .map(|size| usize::from(size.ws_col))
-            .filter(|columns| *columns > 0)
-    };
-    of(rustix::termios::tcgetwinsize(std::io::stdout()))
-        .or_else(|| of(rustix::termios::tcgetwinsize(std::io::stderr())))
+    columns::terminal(std::io::stdout())
+        .or_else(|| columns::terminal(std::io::stderr()))
         .unwrap_or(WIDTH)
 }

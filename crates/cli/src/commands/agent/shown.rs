@@ -1,10 +1,13 @@
 //! Calls as a person reads them: one line, whatever is in them.
 
+use crate::columns::{self, Words, of_char};
 use crate::output::{Tone, styled};
 use airlock_kernel::sanitise_line;
 use airlock_model::Status;
 use serde_json::Value;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Two before, nine for the word.
+const INDENT: usize = 11;
 
 /// The arguments that say best what a call is about.
 const TELLING: &[&str] = &[
@@ -45,23 +48,27 @@ pub(in crate::commands) fn ended(
         Status::Cancelled => ("stopped", Tone::Warn),
     };
     let time = took(milliseconds);
-    // Two before, nine for the word, two before the time.
-    let room = width.saturating_sub(13 + time.len()).max(12);
+    // Two before the time.
+    let room = width.saturating_sub(INDENT + 2 + time.len()).max(12);
     let what = fit(what, room);
     let word = styled(tone, &format!("{word:<8}"));
     format!("  {word} {what}  {}", styled(Tone::Faint, &time))
 }
 
-/// Why it did not happen, in one line below it.
-pub(super) fn why(text: &str, width: usize) -> String {
+/// Why it did not happen, below it; in one line where nobody says how wide that may be.
+pub(super) fn why(text: &str, columns: Option<usize>) -> String {
     // The headline, and the first reason for it.
     let lines = text
         .lines()
         .take(2)
         .map(|line| line.trim_start_matches("why: "));
-    let line = lines.collect::<Vec<_>>().join(": ");
-    let line = fit(&sanitise_line(&line, 300), width.saturating_sub(11).max(20));
-    styled(Tone::Faint, &format!("           {line}"))
+    let line = sanitise_line(&lines.collect::<Vec<_>>().join(": "), 300);
+    let line = format!("{:INDENT$}{line}", "");
+    let line = match columns {
+        Some(columns) => columns::folded(&line, columns, INDENT, Words::Broken),
+        None => line,
+    };
+    styled(Tone::Faint, &line)
 }
 
 /// A time as people read it.
@@ -78,14 +85,14 @@ pub(super) fn took(milliseconds: u64) -> String {
 }
 
 /// `text` in at most `room` columns.
-pub(super) fn fit(text: &str, room: usize) -> String {
-    if text.width() <= room {
+pub(in crate::commands) fn fit(text: &str, room: usize) -> String {
+    if columns::of(text) <= room {
         return text.to_owned();
     }
     let mut short = String::new();
     let mut filled = 0;
     for c in text.chars() {
-        filled += c.width().unwrap_or(0);
+        filled += of_char(c);
         if filled >= room {
             break;
         }
@@ -122,11 +129,16 @@ mod tests {
                 &format!("{{\"path\": \"{}\"}}", "x/".repeat(500)),
             );
             let line = plain(&ended(&long, Status::Denied, 123_456, width));
-            assert!(line.chars().count() <= width, "{line}");
+            assert!(columns::of(&line) <= width, "{line}");
             assert_eq!(strip_control(&line), line);
             assert!(line.contains("2 m 3 s"), "{line}");
+            let line = plain(&why(&"漢字 e\u{301} 🦀 word\n".repeat(30), Some(width)));
+            for line in line.lines() {
+                assert!(columns::of(line) <= width, "{line}");
+                assert!(line.starts_with(&" ".repeat(INDENT)), "{line}");
+            }
             let wide = fit(&"漢".repeat(300), width);
-            assert!(wide.width() <= width, "{wide}");
+            assert!(columns::of(&wide) <= width, "{wide}");
         }
     }
 

@@ -1,10 +1,10 @@
 //! The session a person talks with: their lines in, what happens out, until they leave.
 
-use super::input::Input;
+use super::input::{Input, LONGEST};
 use super::interrupt::Heard;
 use super::{INTERRUPTED, Manner, RunArgs, Session, slash};
 use crate::args::Global;
-use crate::failure::Ending;
+use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::sanitise_line;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -95,16 +95,31 @@ fn introduce(session: &Session, output: &mut Output) {
     output.note("say what to do; /help lists commands, /quit leaves");
 }
 
+fn too_long() -> Failure {
+    Failure::new(Kind::Usage, "the message is too long")
+        .why(format!("it has more than {LONGEST} bytes"))
+        .fix("put it into a file of the workspace, and name the file")
+}
+
 /// Does what the person says, until they leave. Gives the code of what was done last.
 fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mut Output) -> u8 {
     let mut code = 0;
     let mut interrupted = false;
     loop {
+        if session.interrupt.is_leaving() {
+            return INTERRUPTED;
+        }
         let heard = lines.next();
         let now = matches!(heard, Heard::Interrupt | Heard::Key);
         let again = std::mem::replace(&mut interrupted, now);
         let line = match heard {
             Heard::Line(line) => line,
+            Heard::TooLong => {
+                let failure = too_long();
+                failure.show(output);
+                code = failure.code();
+                continue;
+            }
             Heard::Closed => {
                 if lines.person {
                     output.note("");
@@ -127,9 +142,13 @@ fn listen(session: &mut Session, lines: &mut Lines, global: &Global, output: &mu
             continue;
         }
         if line.starts_with('/') {
-            match slash::obey(session, global, line, output) {
+            // Ctrl-C at a question is an answer to it, and no wish to leave.
+            session.interrupt.begin();
+            let obeyed = slash::obey(session, global, line, output);
+            session.interrupt.end();
+            match obeyed {
                 Ok(slash::After::Leave) => return 0,
-                Ok(slash::After::Stay) => code = 0,
+                Ok(slash::After::Stay(told)) => code = told,
                 Err(failure) => {
                     failure.show(output);
                     code = failure.code();

@@ -1,7 +1,7 @@
 //! What came of a call, as the model is told it: sanitised by the road, and explained.
 
 use super::super::outcome as outcomes;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use airlock_agent::{Handed, NoLeave};
 use airlock_kernel::{Outcome, Review, sanitise_line};
 use airlock_model::Status;
@@ -56,8 +56,14 @@ pub(super) fn asked(review: &Review) -> String {
 }
 
 pub(super) fn not_approved(failure: &Failure) -> Handed {
-    let text = format!("{}; do something else, or stop and ask", failure.what());
-    own(Status::Denied, text)
+    let what = match failure.kind {
+        Kind::Denied => "the person did not approve it",
+        Kind::Failed | Kind::Usage | Kind::NeedsReview | Kind::Unenforceable => failure.what(),
+    };
+    own(
+        Status::Denied,
+        format!("{what}; do something else, or stop and ask"),
+    )
 }
 
 pub(super) fn unanswered(what: &str) -> Handed {
@@ -73,7 +79,7 @@ pub(super) fn taken_back() -> Handed {
 pub(super) fn failure(outcome: Outcome) -> Failure {
     match outcomes::done(outcome) {
         Err(failure) => failure,
-        Ok(_) => Failure::new(crate::failure::Kind::Failed, "nothing is wrong"),
+        Ok(_) => Failure::new(Kind::Failed, "nothing is wrong"),
     }
 }
 

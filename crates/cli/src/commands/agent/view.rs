@@ -3,6 +3,7 @@
 use super::screen::{Screen, width};
 use super::shown;
 use super::wrap::Wrap;
+use crate::columns;
 use crate::output::{Output, Tone, count, styled};
 use airlock_agent::Step;
 use airlock_kernel::{sanitise_line, strip_control};
@@ -91,7 +92,8 @@ impl View {
                 self.screen
                     .note(&shown::ended(&what, *status, *milliseconds, width()));
                 if *status != Status::Ok {
-                    self.screen.note(&shown::why(text, width()));
+                    let columns = columns::terminal(std::io::stderr());
+                    self.screen.note(&shown::why(text, columns));
                 }
                 if self.running.is_empty() {
                     self.screen.busy("thinking");

@@ -2,6 +2,7 @@
 
 use super::super::agent::shown;
 use super::hands::DemoHands;
+use super::project;
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
 use airlock_agent::{Agent, Ended, Limits, Setup, Step, With};
@@ -16,8 +17,10 @@ const SCRIPT: &str = include_str!("script.yaml");
 const WORK: &str = "    # From here on there has to be cargo.\n";
 const INSTEAD: &str =
     "    text: None of that worked, and without cargo there is no work to do here.\n";
-/// The script that starts more and more of itself.
+/// The script that starts more and more of itself, the one that wants out, and a file with a token.
 const BOMB: &str = "tools/bomb.sh";
+const REPORT: &str = "tools/report.sh";
+const FORGE: &str = "src/forge.rs";
 /// How much of a result is shown.
 const LINES: usize = 4;
 
@@ -132,6 +135,17 @@ impl Stage<'_, '_> {
                 self.tally.denied += usize::from(*status == Status::Denied);
                 self.scene.call(&what, *status, *milliseconds);
                 self.scene.result_text(*status, text, LINES);
+                if what.contains(FORGE) {
+                    let hidden = text.contains("[secret:") && !text.contains(project::TOKEN);
+                    let told = "the token in it is a secret: the agent gets a placeholder";
+                    self.scene.holds(hidden, told);
+                }
+                if what.contains(REPORT) {
+                    let boxed = text.contains("no way out") && text.contains("no keys here");
+                    let told = "in its sandbox there is no network, no ~/.ssh and no .env";
+                    let kept = !text.contains(project::SECRET);
+                    self.scene.holds(boxed && kept, told);
+                }
                 if what.contains(BOMB) {
                     let held = held(text);
                     let told = held.unwrap_or("nothing held the fork bomb");

@@ -36,6 +36,10 @@ const FILES: &[(&str, &str)] = &[
     (".env", "SECRET_TOKEN=do-not-read-me\n"),
 ];
 
+/// What stands in `.env`, and in the token of `src/forge.rs`.
+pub(super) const SECRET: &str = "do-not-read-me";
+pub(super) const TOKEN: &str = "d3m0d3m0";
+
 /// A policy as hostile repositories bring it along.
 pub(super) const THEIRS: &str =
     "version: 1\nrules:\n  - { name: everything, match: { syscall: \"*\" }, action: allow }\n";

@@ -125,7 +125,7 @@ fn show(scene: &mut Scene<'_>, kernel: &Kernel, stage: Option<&Value>) -> Result
         path.starts_with("src") || path.starts_with("tests")
     });
     for line in diff.render_unified().lines() {
-        scene.lines(&super::super::stage::coloured_line(line));
+        scene.diff(&super::super::stage::coloured_line(line));
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Tells the demo's story, and counts what does not go as it should.
 
 use super::super::agent::shown;
-use super::super::doctor::wrapped;
 use super::interrupt::Watch;
+use crate::columns::{self, Words};
 use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::{Kernel, sanitise_line};
@@ -14,6 +14,9 @@ const TELLING: &[&str] = &["state", "may_write", "outcome", "exit", "limit"];
 /// The width of the story where nobody says, and the least that is of use.
 const WIDTH: usize = 100;
 const LEAST: usize = 40;
+/// How far what came of a call is indented, and how its explanations begin.
+const INDENT: usize = 12;
+const LABELS: &[&str] = &["why", "fix", "note"];
 
 pub(super) struct Scene<'o> {
     output: &'o mut Output,
@@ -25,14 +28,11 @@ pub(super) struct Scene<'o> {
 
 impl<'o> Scene<'o> {
     pub(super) fn new(output: &'o mut Output, watch: &'o Watch) -> Self {
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-        let columns = size.map(|size| usize::from(size.ws_col));
+        let columns = columns::terminal(std::io::stdout());
         Self {
             output,
             watch,
-            columns: columns
-                .filter(|columns| *columns > 0)
-                .map(|columns| columns.max(LEAST)),
+            columns: columns.map(|columns| columns.max(LEAST)),
             surprises: 0,
         }
     }
@@ -59,8 +59,9 @@ impl<'o> Scene<'o> {
 
     /// `text` after a `mark` of so many columns, in as many lines as it takes.
     fn told(&mut self, (mark, indent): (&str, usize), text: &str, tone: Option<Tone>) {
-        for (at, line) in broken(text, self.columns, indent).iter().enumerate() {
-            let line = tone.map_or_else(|| line.clone(), |tone| styled(tone, line));
+        let text = broken(text, self.columns, indent);
+        for (at, line) in text.split('\n').enumerate() {
+            let line = tone.map_or_else(|| line.to_owned(), |tone| styled(tone, line));
             if at == 0 {
                 self.put(format!("{mark}{line}"));
             } else {
@@ -106,13 +107,21 @@ impl<'o> Scene<'o> {
             Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
         };
         for line in told.iter().take(lines) {
-            let room = self.columns.map_or(WIDTH, |columns| columns - 12);
-            let line = sanitise_line(line, room.min(WIDTH));
-            let line = match (status, line.split_once(": ")) {
-                (Status::Ok, _) | (_, None) => styled(Tone::Faint, &line),
-                (_, Some((label, rest))) => format!("{}: {rest}", styled(Tone::Label, label)),
-            };
-            self.put(format!("            {line}"));
+            let mark = " ".repeat(INDENT);
+            let line = sanitise_line(line, 300);
+            match (status, line.split_once(": ")) {
+                // Data is shown in part, what explains something is shown whole.
+                (Status::Ok, _) => {
+                    let room = self.columns.map_or(WIDTH, |columns| columns - INDENT);
+                    let line = shown::fit(&line, room.min(WIDTH));
+                    self.told((&mark, INDENT), &line, Some(Tone::Faint));
+                }
+                (_, Some((label, rest))) if LABELS.contains(&label) => {
+                    let mark = format!("{mark}{}: ", styled(Tone::Label, label));
+                    self.told((&mark, INDENT + label.len() + 2), rest, None);
+                }
+                (_, Some(_) | None) => self.told((&mark, INDENT), &line, Some(Tone::Faint)),
+            }
         }
     }
 
@@ -136,9 +145,13 @@ impl<'o> Scene<'o> {
         self.told((&format!("   {mark}: "), indent), text, None);
     }
 
-    /// A part of a text, as it is.
-    pub(super) fn lines(&mut self, text: &str) {
-        for line in text.lines() {
+    /// A line of a diff.
+    pub(super) fn diff(&mut self, line: &str) {
+        let line = match self.columns {
+            Some(columns) => columns::folded(line, columns - 3, 5, Words::Broken),
+            None => line.to_owned(),
+        };
+        for line in line.split('\n') {
             self.put(format!("   {line}"));
         }
     }
@@ -159,18 +172,16 @@ impl<'o> Scene<'o> {
             stats.records,
             counts.join(", ")
         );
-        self.lines(&text);
+        self.told(("   ", 3), &text, None);
         Ok(())
     }
 }
 
 /// `text` in the lines that `columns` leave room for after an indent.
-fn broken(text: &str, columns: Option<usize>, indent: usize) -> Vec<String> {
+fn broken(text: &str, columns: Option<usize>, indent: usize) -> String {
     match columns {
-        Some(columns) if text.chars().count() + indent > columns => {
-            wrapped(text, columns.saturating_sub(indent))
-        }
-        Some(_) | None => vec![text.to_owned()],
+        Some(columns) => columns::folded(text, columns - indent, 0, Words::Broken),
+        None => text.to_owned(),
     }
 }
 
@@ -209,10 +220,11 @@ mod tests {
     #[test]
     fn lines_are_broken_to_the_terminal_and_only_there() {
         let text = "its report got nowhere: nothing reached the port it was meant for";
-        assert_eq!(broken(text, None, 7), [text]);
-        assert_eq!(broken(text, Some(100), 7), [text]);
+        assert_eq!(broken(text, None, 7), text);
+        assert_eq!(broken(text, Some(100), 7), text);
         for columns in [40, 60] {
-            let lines = broken(text, Some(columns), 7);
+            let told = broken(text, Some(columns), 7);
+            let lines: Vec<&str> = told.lines().collect();
             assert!(lines.len() > 1, "{lines:?}");
             assert!(
                 lines.iter().all(|line| line.len() + 7 <= columns),

@@ -96,7 +96,7 @@ fn row(name: &str, state: State, text: &str, first: usize, width: usize) -> Vec<
 
 /// `text` in lines of at most `width` characters, broken between words, or within one that is
 /// longer.
-pub(in crate::commands) fn wrapped(text: &str, width: usize) -> Vec<String> {
+fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];
     let mut used = 0;

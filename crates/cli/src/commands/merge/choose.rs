@@ -98,7 +98,7 @@ fn show(number: usize, hunk: &Hunk, output: &mut Output) {
             Line::Added(text) => (Tone::Good, '+', text),
         };
         let text = strip_control(text);
-        output.note(styled(tone, &format!("{sign}{}", text.trim_end())));
+        output.verbatim(styled(tone, &format!("{sign}{}", text.trim_end())));
     }
 }
 

@@ -228,7 +228,7 @@ fn difference(kernel: &Kernel, of: &str, path: &TreePath, output: &mut Output) {
         output.note(format!("  {title}:"));
         let diff = similar::TextDiff::from_lines(from, to);
         for line in diff.unified_diff().context_radius(1).to_string().lines() {
-            output.note(format!("    {}", airlock_kernel::strip_control(line)));
+            output.verbatim(format!("    {}", airlock_kernel::strip_control(line)));
         }
     }
 }
@@ -252,7 +252,7 @@ fn list(kernel: &Kernel, output: &mut Output) -> Ending {
             (None, None) => String::new(),
         };
         let undone = if merge.undone { ", undone" } else { "" };
-        output.line(format!("{name}  {number}, {what}{undone}"));
+        output.row(4, format!("{name}  {number}, {what}{undone}"));
     }
     Ok(0)
 }

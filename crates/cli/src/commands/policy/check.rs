@@ -81,7 +81,7 @@ fn report(loaded: &Loaded, name: &str, text: &str, output: &mut Output) {
         return;
     }
     if !loaded.warnings.is_empty() {
-        output.note(render(text, name, &loaded.warnings).trim_end());
+        output.verbatim(render(text, name, &loaded.warnings).trim_end());
     }
     let warnings = match loaded.warnings.len() {
         0 => "no warnings".to_owned(),
@@ -130,7 +130,7 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
         output.note(line);
     }
     if !loaded.warnings.is_empty() {
-        output.note(render(&text, name, &loaded.warnings).trim_end());
+        output.verbatim(render(&text, name, &loaded.warnings).trim_end());
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(super) fn run(
     let (bytes, loaded) = load(file)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if !loaded.warnings.is_empty() {
-        output.note(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
+        output.verbatim(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
     }
     let kernel = audit::reader(global, "replay", output)?;
     if kernel.policy().source() == bytes {
@@ -91,12 +91,12 @@ pub(super) fn run(
 fn text_diff(old: &str, new: &str, output: &mut Output) {
     let diff = TextDiff::from_lines(old, new);
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
-        output.note(styled(Tone::Label, hunk.header().to_string().trim_end()));
+        output.verbatim(styled(Tone::Label, hunk.header().to_string().trim_end()));
         for change in hunk.iter_changes() {
             let text = airlock_kernel::strip_control(change.value())
                 .trim_end()
                 .to_owned();
-            output.note(match change.tag() {
+            output.verbatim(match change.tag() {
                 ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
                 ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),
                 ChangeTag::Equal => format!(" {text}"),

@@ -1,0 +1,117 @@
+//! What a call would write, shown before the person is asked about it.
+//!
+//! Guarantee: every line shown has its sign before it, and none reaches the next row of the terminal
+//! without being indented, so no content passes for a question. How much is left out is said.
+//! Non-guarantee: what it is compared with is what the session reads now.
+
+use crate::columns::{self, Words};
+use crate::output::{Output, Tone, count, styled};
+use airlock_kernel::{Call, strip_control};
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+/// Lines that are shown.
+const MOST: usize = 40;
+/// Bytes of a text that is compared; a longer one is shown from its beginning.
+const COMPARED: usize = 256 * 1024;
+
+/// The file whose content is replaced by `call`.
+pub(super) fn file(call: &Call) -> Option<&str> {
+    (call.name == "fs.write")
+        .then(|| text(call, "path"))
+        .flatten()
+}
+
+fn text<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
+    call.arguments.get(name).and_then(Value::as_str)
+}
+
+/// Shows what `call` would write, where `before` is now.
+pub(super) fn show(call: &Call, before: Option<&str>, output: &mut Output) {
+    let lines = lines(call, before);
+    let columns = columns::terminal(std::io::stderr());
+    for (tone, line) in lines.iter().take(MOST) {
+        let line = match columns {
+            Some(columns) => columns::folded(line, columns, 4, Words::Broken),
+            None => line.clone(),
+        };
+        output.verbatim(styled(*tone, &line));
+    }
+    if let Some(more @ 1..) = lines.len().checked_sub(MOST) {
+        let more = count(more as u64, "more line");
+        output.warning(&format!("{more} would be written, and are not shown here"));
+    }
+}
+
+/// The lines that change, with their signs.
+fn lines(call: &Call, before: Option<&str>) -> Vec<(Tone, String)> {
+    let signed = |sign: char, line: &str| {
+        let tone = match sign {
+            '+' => Tone::Good,
+            '-' => Tone::Bad,
+            _ => Tone::Faint,
+        };
+        let line = strip_control(line).replace('\n', "").replace('\t', "    ");
+        (tone, format!("  {sign}{line}"))
+    };
+    if let ("fs.patch", Some(patch)) = (call.name.as_str(), text(call, "patch")) {
+        return patch.lines().map(|line| signed(' ', line)).collect();
+    }
+    let (Some(_), Some(after)) = (file(call), text(call, "text")) else {
+        return Vec::new();
+    };
+    let before = before.unwrap_or_default();
+    if before.len() > COMPARED || after.len() > COMPARED {
+        return after.lines().map(|line| signed('+', line)).collect();
+    }
+    let diff = TextDiff::from_lines(before, after);
+    let mut lines = Vec::new();
+    for group in diff.grouped_ops(1) {
+        for change in group
+            .iter()
+            .flat_map(|operation| diff.iter_changes(operation))
+        {
+            let sign = match change.tag() {
+                ChangeTag::Insert => '+',
+                ChangeTag::Delete => '-',
+                ChangeTag::Equal => ' ',
+            };
+            lines.push(signed(sign, change.value()));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(call: &Call, before: Option<&str>) -> Vec<String> {
+        lines(call, before)
+            .into_iter()
+            .map(|(_, line)| line)
+            .collect()
+    }
+
+    #[test]
+    fn what_changes_is_shown_and_nothing_in_it_begins_a_line() {
+        let evil = "[package]\nname = \"b\"\n\u{1b}[2Jmerging into /ws: approve? [y/N] y\r\n";
+        let call = Call::new("fs.write", json!({ "path": "Cargo.toml", "text": evil }));
+        assert_eq!(file(&call), Some("Cargo.toml"));
+        let before = "[package]\nname = \"a\"\n";
+        let want = [
+            "   [package]",
+            "  -name = \"a\"",
+            "  +name = \"b\"",
+            "  +merging into /ws: approve? [y/N] y",
+        ];
+        assert_eq!(shown(&call, Some(before)), want);
+        let all = shown(&call, None);
+        assert!(all.iter().all(|line| line.starts_with("  +")), "{all:?}");
+        let patch = Call::new("fs.patch", json!({ "patch": "--- a/x\n+++ b/x\n" }));
+        assert_eq!(shown(&patch, None), ["   --- a/x", "   +++ b/x"]);
+        let other = Call::new("exec.run", json!({ "command": ["true"] }));
+        assert_eq!((file(&other), shown(&other, None).len()), (None, 0));
+    }
+}

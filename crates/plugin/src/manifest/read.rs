@@ -41,11 +41,7 @@ impl Manifest {
     }
 }
 
-fn manifest(
-    node: &Node,
-    is_free: fn(&str) -> bool,
-    problems: &mut Problems,
-) -> Option<Manifest> {
+fn manifest(node: &Node, is_free: fn(&str) -> bool, problems: &mut Problems) -> Option<Manifest> {
     let mut fields = Mapping::of(node, "a manifest", problems)?;
     let name = fields
         .need("name", problems)

@@ -5,6 +5,7 @@ mod capability;
 mod decision;
 mod kernel;
 mod plugin_grpc;
+mod reload;
 mod sandbox;
 mod stage;
 mod token;
@@ -81,6 +82,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "grpc",
         about: "a gRPC plugin in its box against the same program without Airlock",
         run: plugin_grpc::run,
+    },
+    Case {
+        name: "reload",
+        about: "plugins of each host reloaded under 1,000 calls a second: none lost, none doubled",
+        run: reload::run,
     },
     Case {
         name: "sanitise",

@@ -37,8 +37,13 @@ const SOURCE: &str = concat!(
 const CALL: &str = "a call of a gRPC plugin in Go, p50 / p99";
 const START: &str = "the start of a gRPC plugin in Go, until its first answer";
 
+/// Whether plugins in Go can be built here.
+pub(super) fn is_possible() -> bool {
+    Path::new(LIBRARY).exists()
+}
+
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
-    if !Path::new(LIBRARY).exists() {
+    if !is_possible() {
         let why = "go-plugin is not here: cargo xtask setup";
         return Ok([CALL, START].map(|what| Row::missing(what, "", why)).into());
     }
@@ -256,7 +261,8 @@ impl Drop for Plain {
     }
 }
 
-fn build(program: &Path, cache: &Path) -> Result<(), Failure> {
+/// Builds the plugin in Go.
+pub(super) fn build(program: &Path, cache: &Path) -> Result<(), Failure> {
     let built = command(Path::new("/usr/bin/go"))
         .args(["build", "-trimpath", "-o"])
         .arg(program)

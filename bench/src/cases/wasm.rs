@@ -195,6 +195,7 @@ fn start(home: &Path, module: &[u8]) -> Result<Start, Failure> {
             protocol: Protocol::Wasm,
             entry: "shout.wasm".to_owned(),
             arguments: Vec::new(),
+            tls: true,
             sandbox: SandboxAsk::default(),
             limits: LIMITS,
             image: None,

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 2;
 /// How long a process that closed its output has until it is taken for one that goes on.
 const LAST_BREATH: Duration = Duration::from_secs(1);
+/// The variable with our certificate, by which a plugin is asked to secure the connection.
+const CERTIFICATE: &str = "PLUGIN_CLIENT_CERT";
 /// Where certificates of authorities are on Linux.
 const AUTHORITIES: &str = "/etc/ssl/certs:/etc/pki/tls/certs";
 
@@ -64,6 +66,7 @@ impl GrpcHost {
         let output = Output::new(self.settings.output_bytes);
         let first = read(&running, &output)?;
         let said = self.handshake(&running, &first, until)?;
+        secured(start, &said)?;
         let process = Process {
             said: &said,
             sandbox: running.sandbox(),
@@ -98,6 +101,10 @@ impl GrpcHost {
         left.map_err(|error| lacking("certificate", &error))?;
         let mut request = BoxRequest::of(start);
         request.host = environment(reach, &host).into();
+        if !start.manifest.execution.tls {
+            // By what it is told a library knows that it is to secure the connection.
+            request.host.remove(CERTIFICATE);
+        }
         let running = self.boxes.start(&request)?;
         Ok((host, sockets, running))
     }
@@ -131,6 +138,22 @@ impl Host for GrpcHost {
     }
 }
 
+/// Whether the plugin wants its connection as its manifest says: one that was asked to secure it and
+/// does not is never spoken to in the clear.
+fn secured(start: &Start, said: &Handshake) -> Result<(), StartError> {
+    let why = match (start.manifest.execution.tls, &said.certificate) {
+        (true, Some(_)) | (false, None) => return Ok(()),
+        (true, None) => {
+            "it gave no certificate, so the connection to it would not be secured; if it cannot, \
+             its manifest has to say `tls: false` under `execution`"
+        }
+        (false, Some(_)) => {
+            "it gave a certificate, though its manifest says `tls: false` and it was not asked to"
+        }
+    };
+    Err(StartError::Protocol(why.to_owned()))
+}
+
 fn lacking(what: &str, error: &dyn std::fmt::Display) -> StartError {
     StartError::Confinement(format!("there is no {what}: {error}"))
 }
@@ -143,7 +166,7 @@ fn environment(reach: &Path, host: &Identity) -> [(String, String); 6] {
     [
         (cookie, value.to_owned()),
         ("PLUGIN_PROTOCOL_VERSIONS", versions.join(",")),
-        ("PLUGIN_CLIENT_CERT", host.pem().to_owned()),
+        (CERTIFICATE, host.pem().to_owned()),
         ("PLUGIN_UNIX_SOCKET_DIR", reach.to_string()),
         // Libraries that do not know the variable above listen where temporary files are.
         ("TMPDIR", reach.to_string()),

@@ -132,7 +132,7 @@ mod tests {
 
     const DOOR: Door = Door {
         connections: 2,
-        handshake: Duration::from_millis(200),
+        handshake: Duration::from_secs(2),
     };
 
     /// A socket in a directory of its own.

@@ -1,8 +1,9 @@
 //! Compiled code on disk, trusted only if this machine's own key made its authentication.
 //!
 //! Guarantees: what [`CodeCache::find`] gives is, byte for byte, what [`CodeCache::keep`] was given
-//! for the same module and the same engine. An entry that was changed, cut, moved to another name or
-//! made with another key is as good as absent, and is replaced by the next that is kept.
+//! for the same module and the same engine. An entry that was changed, cut, moved to another name,
+//! made with another key, or that is not its owner's alone is as good as absent, and is replaced by
+//! the next that is kept.
 //!
 //! Not guaranteed: that an entry is there. Whatever goes wrong here costs a compilation, no more.
 //!
@@ -83,9 +84,12 @@ impl CodeCache {
         let path = self.path(module, engine);
         let mut entry = Vec::new();
         let head = MARK.len() + MAC_BYTES;
-        open_file(&path)
-            .ok()?
-            .take((head + CODE_BYTES) as u64 + 1)
+        let file = open_file(&path).ok()?;
+        // Its authentication would do; one that others could have written is not even read.
+        if !is_private(&file.metadata().ok()?) {
+            return None;
+        }
+        file.take((head + CODE_BYTES) as u64 + 1)
             .read_to_end(&mut entry)
             .ok()?;
         let (mark, rest) = entry.split_at_checked(MARK.len())?;
@@ -173,6 +177,12 @@ fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Whether a file is our own, and nobody else may do anything with it.
+fn is_private(file: &fs::Metadata) -> bool {
+    let own = file.uid() == rustix::process::geteuid().as_raw();
+    own && file.mode().trailing_zeros() >= OTHERS_BITS
+}
+
 fn make_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(CWD, path, flags, Mode::from(0o600))?))
@@ -191,13 +201,12 @@ fn read_or_make_key(path: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
 
 fn read_key(path: &Path, file: File) -> Result<[u8; KEY_BYTES], CacheError> {
     let found = file.metadata().map_err(|source| failed(path, source))?;
-    let own = found.uid() == rustix::process::geteuid().as_raw();
     let mut bytes = Vec::new();
     file.take(KEY_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|source| failed(path, source))?;
     let key = <[u8; KEY_BYTES]>::try_from(bytes).ok();
-    key.filter(|_| own && found.mode().trailing_zeros() >= OTHERS_BITS)
+    key.filter(|_| is_private(&found))
         .ok_or_else(|| CacheError::Key(path.to_owned()))
 }
 

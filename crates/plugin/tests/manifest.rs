@@ -105,6 +105,10 @@ fn what_a_manifest_leaves_out_has_a_stated_value_that_grants_nothing() {
     assert_eq!(execution.entry, "bin/x");
     assert_eq!(execution.sandbox, airlock_plugin::SandboxAsk::default());
     assert!(execution.sandbox.write_allow.is_empty() && !execution.sandbox.proxy);
+    assert!(execution.tls, "nothing is in the clear unless it says so");
+    let clear = parse(&format!("{HEAD}execution: {{ tls: false }}\n"));
+    assert!(!clear.execution.tls);
+    assert_eq!(clear.effective()["execution"]["tls"], false);
 
     let wasm = parse(&format!("{HEAD}execution: {{ tier: wasm }}\n"));
     assert_eq!(wasm.execution.protocol, Protocol::Wasm);
@@ -201,6 +205,17 @@ const RULES: &[(&str, u32, &str)] = &[
         6,
         "has no command line",
     ),
+    (
+        "execution:\n  tier: wasm\n  tls: false",
+        6,
+        "about the connection to a gRPC plugin",
+    ),
+    (
+        "execution:\n  protocol: mcp\n  tls: true",
+        6,
+        "about the connection to a gRPC plugin",
+    ),
+    ("execution:\n  tls: maybe", 5, "neither true nor false"),
     (
         "execution:\n  tier: wasm\n  sandbox: {}",
         6,
@@ -585,8 +600,9 @@ fn without_nulls(value: Value) -> Value {
 #[test]
 fn what_is_shown_as_in_force_reads_back_as_the_same_manifest() {
     let wasm = format!("{HEAD}execution: {{ tier: wasm, limits: {{ fuel: 7 }} }}\n");
+    let clear = format!("{HEAD}execution: {{ tls: false }}\n");
     let skill = "name: x\nversion: 1.0.0\ntype: skill\n";
-    for text in [WHOLE, HEAD, wasm.as_str(), skill] {
+    for text in [WHOLE, HEAD, wasm.as_str(), clear.as_str(), skill] {
         let manifest = parse(text);
         let shown = without_nulls(manifest.effective()).to_string();
         assert_eq!(parse(&shown), manifest, "{shown}");

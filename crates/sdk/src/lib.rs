@@ -47,7 +47,7 @@ pub use context::{About, Context, Entry, Failure, Kernel, Level, Ran};
 pub use plugin::{Plugin, Tool, ToolError};
 
 /// What [`export!`] is made of. Not for use by hand.
-#[cfg(target_arch = "wasm32")]
+#[cfg(any(target_arch = "wasm32", test))]
 #[doc(hidden)]
 pub mod exported {
     pub use crate::wasm::guest::{alloc, describe, execute};

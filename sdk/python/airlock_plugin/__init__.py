@@ -15,9 +15,9 @@ A tool gets a Context and the arguments of the call. What it returns is its resu
 its failure. Everything it wants of the machine it asks of the kernel, which decides:
 `context.read(...)`, `context.run(...)`. `airlock_plugin.testing` runs tools without a kernel.
 
-Tests need nothing but Python; to be served, a plugin needs grpcio and protobuf. With `cryptography`
-installed, the connection to Airlock is encrypted too; without, the private directory its socket lies
-in is what keeps others out.
+Tests need nothing but Python; to be served, a plugin needs grpcio, protobuf and cryptography. One whose
+manifest says `tls: false` under `execution` does without the last: then the private directory its
+socket lies in is what keeps others out.
 """
 
 from .context import Cancelled, Context, Failure

@@ -60,6 +60,8 @@ def serve(plugin):
     print(f"{_CORE}|{_version()}|unix|{path}|grpc|{certificate}", flush=True)
     output.take_over()
     end.wait()
+    # Its stream would last as long as the server waits for it.
+    output.close()
     server.stop(1).wait()
 
 
@@ -91,6 +93,13 @@ class _Output:
         self._waiting = collections.deque()
         self._bytes = 0
         self._changed = threading.Condition()
+        self._closed = False
+
+    def close(self):
+        """Lets the stream end once what waits has been read."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def take_over(self):
         """Makes standard output and error those that are streamed, and logs to them."""
@@ -109,9 +118,11 @@ class _Output:
     def StreamStdio(self, request, context):
         while context.is_active():
             with self._changed:
-                if not self._waiting:
+                if not self._waiting and not self._closed:
                     self._changed.wait(0.2)
                 if not self._waiting:
+                    if self._closed:
+                        return
                     continue
                 channel, data = self._waiting.popleft()
                 self._bytes -= len(data)
@@ -133,14 +144,17 @@ class _Stream(io.RawIOBase):
 
 
 def _credentials():
-    """TLS that takes Airlock's certificate only, and our own certificate; or nothing."""
+    """TLS that takes Airlock's certificate only, and our own certificate; nothing if not asked for."""
     host = os.environ.get("PLUGIN_CLIENT_CERT")
     if not host:
         return None, ""
     try:
         from .certificate import make
     except ImportError:
-        return None, ""
+        sys.exit(
+            "securing the connection needs `cryptography`: apt-get install python3-cryptography, "
+            "or write `tls: false` under `execution` in plugin.yaml"
+        )
     key, certificate, der = make()
     credentials = grpc.ssl_server_credentials(
         [(key, certificate)], root_certificates=host.encode(), require_client_auth=True

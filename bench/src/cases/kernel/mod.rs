@@ -13,7 +13,7 @@ pub(super) use read::run as read;
 pub(super) use sanitise::run as sanitise;
 pub(super) use search::run as search;
 pub(super) use start::run as start;
-pub(super) use wire::run as wire;
+pub(super) use wire::{Place, Served, run as wire};
 
 use crate::failure::Failure;
 use airlock_kernel::{Call, Clock, Done, Front, Kernel, KernelConfig, Lifetime, Outcome};

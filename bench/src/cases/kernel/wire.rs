@@ -9,7 +9,7 @@ use airlock_wire::{Client, Hello};
 use serde_json::{Value, json};
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,13 +47,14 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-struct Place {
+/// A workspace, and the program that serves a kernel for it.
+pub(in super::super) struct Place {
     program: PathBuf,
     directory: tempfile::TempDir,
 }
 
 impl Place {
-    fn new(program: PathBuf) -> Result<Self, Failure> {
+    pub(in super::super) fn new(program: PathBuf) -> Result<Self, Failure> {
         let directory = tempfile::tempdir()?;
         for name in ["work/.git", "state", "config"] {
             fs::create_dir_all(directory.path().join(name))?;
@@ -66,7 +67,8 @@ impl Place {
         Ok(Self { program, directory })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A path below a directory that goes with this value: `work` is the workspace.
+    pub(in super::super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -88,7 +90,7 @@ impl Place {
     }
 
     /// A kernel that answers; its process and a connection to it.
-    fn kernel(&self) -> Result<(Kernel<'_>, Client), Failure> {
+    pub(in super::super) fn kernel(&self) -> Result<(Served<'_>, Client), Failure> {
         let told = self.airlock(&["kernel"])?;
         let (Some(pid), Some(socket)) = (
             told.get("pid").and_then(Value::as_u64),
@@ -96,10 +98,12 @@ impl Place {
         ) else {
             return Err(Failure::new(format!("no kernel started: {told}")));
         };
-        let kernel = Kernel { place: self, pid };
-        let hello = Hello::new("agent", "bench");
-        let client = Client::connect(Path::new(socket), &hello, PATIENCE)
-            .map_err(|error| Failure::new(error.to_string()))?;
+        let kernel = Served {
+            place: self,
+            pid,
+            socket: PathBuf::from(socket),
+        };
+        let client = kernel.client("agent")?;
         Ok((kernel, client))
     }
 
@@ -192,12 +196,20 @@ impl Place {
 }
 
 /// A running kernel, ended with this value.
-struct Kernel<'a> {
+pub(in super::super) struct Served<'a> {
     place: &'a Place,
     pid: u64,
+    socket: PathBuf,
 }
 
-impl Kernel<'_> {
+impl Served<'_> {
+    /// A connection of its own, as `name`.
+    pub(in super::super) fn client(&self, name: &str) -> Result<Client, Failure> {
+        let hello = Hello::new(name, "bench");
+        Client::connect(&self.socket, &hello, PATIENCE)
+            .map_err(|error| Failure::new(error.to_string()))
+    }
+
     /// Ends it as a crash would. What is left of it is found by the next one.
     fn kill(self) -> Result<(), Failure> {
         let pid = i32::try_from(self.pid)
@@ -211,7 +223,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Drop for Kernel<'_> {
+impl Drop for Served<'_> {
     fn drop(&mut self) {
         let _ = self.place.airlock(&["kernel", "stop"]);
     }

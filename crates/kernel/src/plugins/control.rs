@@ -328,8 +328,31 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
 
 fn show(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
+    if let Some(own) = built_in(&name) {
+        return Ok(own);
+    }
     let manager = plugins.manager()?;
     whole(plugins, &manager, &name)
+}
+
+/// All there is to know of a built-in plugin. It is there without being installed, and stays.
+fn built_in(name: &str) -> Option<Value> {
+    let (area, manifest) = airlock_plugin::built_in()
+        .ok()?
+        .into_iter()
+        .find(|(_, manifest)| manifest.name.as_str() == name)?;
+    let tools = manifest.tools.iter();
+    let offered: Vec<String> = tools.map(|tool| format!("{area}.{}", tool.name)).collect();
+    Some(json!({
+        "name": name,
+        "version": manifest.version.to_string(),
+        "type": manifest.kind.as_str(),
+        "origin": "built-in",
+        "tags": manifest.tags,
+        "manifest": manifest.effective(),
+        "tools": manifest.tools,
+        "offered": offered,
+    }))
 }
 
 /// All there is to know of a plugin.

@@ -89,6 +89,7 @@ func (t *tools) Describe(context.Context, *DescribeRequest) (*DescribeResponse, 
 		tool("ask", "Submit a syscall to the kernel"),
 		tool("slow", "Say numbers, a second each"),
 		tool("about", "Say what is known of the call"),
+		tool("hit", "Keep count of calls, in its own directory"),
 	}}, nil
 }
 
@@ -138,6 +139,23 @@ func (t *tools) Execute(request *ExecuteRequest, stream grpc.ServerStream) error
 			case <-time.After(time.Second):
 			}
 		}
+	case "hit":
+		var given struct {
+			Id string `json:"id"`
+		}
+		if err := json.Unmarshal([]byte(request.ArgumentsJson), &given); err != nil {
+			return err
+		}
+		// One write of a few bytes at the end of a file is whole, whoever else writes.
+		hits, err := os.OpenFile("hits", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer hits.Close()
+		if _, err := hits.WriteString(given.Id + "\n"); err != nil {
+			return err
+		}
+		return result(given)
 	case "about":
 		return result([]interface{}{t.name, request.Action, request.Session, request.Mode, request.DeadlineMs})
 	}

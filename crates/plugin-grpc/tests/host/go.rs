@@ -18,7 +18,7 @@ fn a_go_plugin_runs_with_mutual_tls_and_calls_the_kernel_through_the_broker() {
         .iter()
         .map(|tool| tool.name.as_str())
         .collect();
-    assert_eq!(names, ["echo", "ask", "slow", "about"]);
+    assert_eq!(names, ["echo", "ask", "slow", "about", "hit"]);
     assert_eq!(
         call(&plugin, "echo", json!({"a": [1, "ü"]})),
         Ok(json!({"a": [1, "ü"]}))
@@ -74,10 +74,23 @@ fn is_http2(answer: &[u8]) -> bool {
 }
 
 #[test]
-fn what_gives_no_certificate_is_spoken_to_without_tls() {
-    let fixture = Fixture::python(RAW).argument("fine");
+fn what_gives_no_certificate_is_spoken_to_only_if_its_manifest_says_so() {
+    let error = Fixture::python(RAW).argument("fine").refused();
+    assert_eq!(error.code(), "plugin_protocol", "{error}");
+    assert!(error.to_string().contains("`tls: false`"), "{error}");
+    let fixture = Fixture::python(RAW).in_the_clear().argument("fine");
     let _plugin = fixture.started();
     assert!(is_http2(&plain(&fixture, "raw")));
+}
+
+#[test]
+fn a_library_that_can_secure_the_connection_does_not_where_the_manifest_says_so() {
+    let fixture = Fixture::go().in_the_clear();
+    let plugin = fixture.started();
+    assert_eq!(call(&plugin, "echo", json!({"a": 1})), Ok(json!({"a": 1})));
+    assert!(is_http2(&plain(&fixture, "plugin")));
+    let asked = json!({"name": "fs.read", "arguments": {"path": "x"}});
+    assert_eq!(call(&plugin, "ask", asked).unwrap()["text"], json!("hello"));
 }
 
 #[test]

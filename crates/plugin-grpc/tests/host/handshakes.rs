@@ -9,6 +9,7 @@ fn script(lines: &str) -> Fixture {
     Fixture::new(format!(
         "#!/bin/sh\nREACH=$PLUGIN_UNIX_SOCKET_DIR\n{lines}\n"
     ))
+    .in_the_clear()
 }
 
 #[test]
@@ -105,6 +106,31 @@ fn what_is_no_handshake_is_refused_for_its_reason() {
 }
 
 #[test]
+fn a_certificate_is_given_exactly_if_it_was_asked_for() {
+    let certificate = "QUFB".repeat(20);
+    for (case, given, is_asked, wanted) in [
+        ("none given", "", true, "it gave no certificate"),
+        ("an old extra", "extra", true, "it gave no certificate"),
+        ("given unasked", &*certificate, false, "it was not asked to"),
+    ] {
+        let lines = format!("echo \"1|1|unix|$REACH/x|grpc|{given}\"; sleep 600");
+        let mut fixture = script(&lines);
+        fixture.manifest.execution.tls = is_asked;
+        let error = fixture.refused();
+        assert_eq!(error.code(), "plugin_protocol", "{case}: {error}");
+        assert!(error.to_string().contains(wanted), "{case}: {error}");
+    }
+    for (is_asked, wanted) in [(true, "BEGIN CERTIFICATE"), (false, "unset")] {
+        let mut fixture = script("echo \"${PLUGIN_CLIENT_CERT-unset}\" >&2; exit 3");
+        fixture.manifest.execution.tls = is_asked;
+        let running = fixture.host().launch(&fixture.start()).map(|_| ());
+        let said = running.unwrap_err().to_string();
+        let is_said = said.contains(wanted) || (is_asked && said.contains("END CERTIFICATE"));
+        assert!(is_said, "{said}");
+    }
+}
+
+#[test]
 fn what_ends_instead_says_how_and_why() {
     for (lines, wanted) in [
         (
@@ -166,6 +192,7 @@ fn a_socket_that_does_not_speak_grpc_is_refused_in_time() {
         ),
     ] {
         let error = Fixture::new(listen(act))
+            .in_the_clear()
             .patience(Duration::from_secs(6))
             .refused();
         assert!(wanted.contains(error.code()), "{act}: {error}");

@@ -33,7 +33,7 @@ fn answers_that_are_none_keep_it_from_starting() {
             "its tool `t` has a schema that is no JSON",
         ),
     ] {
-        let error = Fixture::python(RAW).argument(case).refused();
+        let error = Fixture::python(RAW).in_the_clear().argument(case).refused();
         assert_eq!(error.code(), "plugin_protocol", "{case}: {error}");
         assert!(error.to_string().contains(wanted), "{case}: {error}");
     }
@@ -44,6 +44,7 @@ fn waiting_for_what_never_comes_ends_at_the_deadline() {
     for case in ["init-hangs", "serve-unannounced"] {
         let limit = Duration::from_secs(8);
         let error = Fixture::python(RAW)
+            .in_the_clear()
             .argument(case)
             .patience(limit)
             .refused();
@@ -53,7 +54,7 @@ fn waiting_for_what_never_comes_ends_at_the_deadline() {
 
 #[test]
 fn without_a_lifecycle_it_runs_only_without_a_configuration() {
-    let mut fixture = Fixture::python(RAW).argument("no-lifecycle");
+    let mut fixture = Fixture::python(RAW).in_the_clear().argument("no-lifecycle");
     fixture.started();
     fixture.configuration = json!({"key": 1});
     let error = fixture.refused();
@@ -67,7 +68,10 @@ fn without_a_lifecycle_it_runs_only_without_a_configuration() {
 
 #[test]
 fn wrong_answers_of_a_call_are_typed_and_the_next_call_works() {
-    let plugin = Fixture::python(RAW).argument("good").started();
+    let plugin = Fixture::python(RAW)
+        .in_the_clear()
+        .argument("good")
+        .started();
     for (tool, wanted) in [
         ("garbage", "plugin_protocol"),
         ("no-json", "plugin_protocol"),
@@ -227,7 +231,7 @@ fn a_host_that_saw_the_worst_starts_the_next_plugin() {
 
 #[test]
 fn a_connection_that_was_lost_is_not_made_again_whoever_waits_at_its_socket() {
-    let fixture = Fixture::python(RAW).argument("fine");
+    let fixture = Fixture::python(RAW).in_the_clear().argument("fine");
     let plugin = fixture.started();
     let left = call(&plugin, "leave", json!({}));
     assert!(left.is_err(), "{left:?}");

@@ -12,7 +12,8 @@ pub(crate) const TOOLS: &str = include_str!("plugins/tools.py");
 #[test]
 fn a_python_plugin_is_told_where_it_runs_and_streams_what_it_says() {
     for argument in ["secured", "plain"] {
-        let fixture = Fixture::python(TOOLS).argument(argument);
+        let mut fixture = Fixture::python(TOOLS).argument(argument);
+        fixture.manifest.execution.tls = argument == "secured";
         let plugin = fixture.started();
         let about = call(&plugin, "about", json!({})).unwrap();
         let data = fixture.path("own/data");
@@ -27,6 +28,16 @@ fn a_python_plugin_is_told_where_it_runs_and_streams_what_it_says() {
         assert_eq!(result, Ok(json!(3)));
         assert_eq!(said, ["0\n", "1\n", "2\n"]);
     }
+}
+
+#[test]
+fn one_that_cannot_secure_the_connection_says_what_it_needs() {
+    let error = Fixture::python(TOOLS).argument("plain").refused();
+    assert!(matches!(error, StartError::Ended(_)), "{error}");
+    assert!(
+        error.to_string().contains("python3-cryptography"),
+        "{error}"
+    );
 }
 
 #[test]

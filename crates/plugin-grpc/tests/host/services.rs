@@ -9,7 +9,10 @@ use std::sync::atomic::AtomicBool;
 
 #[test]
 fn a_channel_receives_sends_and_is_present() {
-    let fixture = Fixture::python(RAW).argument("good").kind(Kind::Channel);
+    let fixture = Fixture::python(RAW)
+        .in_the_clear()
+        .argument("good")
+        .kind(Kind::Channel);
     let plugin = fixture.started();
     let never = AtomicBool::new(false);
     assert_eq!(plugin.identity().map(|bot| bot.id.as_str()), Some("bot-1"));
@@ -45,6 +48,7 @@ fn a_channel_receives_sends_and_is_present() {
 #[test]
 fn receiving_ends_when_it_is_cancelled() {
     let plugin = Fixture::python(RAW)
+        .in_the_clear()
         .argument("good")
         .kind(Kind::Channel)
         .started();
@@ -64,6 +68,7 @@ fn receiving_ends_when_it_is_cancelled() {
 #[test]
 fn a_provider_is_asked_and_answers_in_pieces() {
     let plugin = Fixture::python(RAW)
+        .in_the_clear()
         .argument("good")
         .kind(Kind::Provider)
         .started();
@@ -118,6 +123,7 @@ fn a_type_it_does_not_serve_keeps_it_from_starting() {
         (Kind::Skill, "a skill has no code"),
     ] {
         let error = Fixture::python(RAW)
+            .in_the_clear()
             .argument("no-channel")
             .kind(kind)
             .refused();

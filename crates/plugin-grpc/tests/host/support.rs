@@ -113,6 +113,12 @@ impl Fixture {
         Self::new(fs::read(go_program()).unwrap())
     }
 
+    /// Its manifest says that it gives no certificate.
+    pub(crate) fn in_the_clear(mut self) -> Self {
+        self.manifest.execution.tls = false;
+        self
+    }
+
     pub(crate) fn argument(mut self, argument: &str) -> Self {
         self.manifest.execution.arguments.push(argument.to_owned());
         self

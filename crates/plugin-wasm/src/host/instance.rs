@@ -243,6 +243,7 @@ impl Instance for WasmInstance {
             "tier": "wasm",
             "form": worker.form,
             "code": if worker.was_cached { "cached" } else { "compiled" },
+            "engine": worker.engine,
             "limits": {
                 "fuel": limits.fuel,
                 "deadline_ms": millis(limits.deadline),

@@ -30,6 +30,8 @@ pub(super) struct Source {
 /// A worker that is ready.
 pub(super) struct Loaded {
     pub(super) link: Link,
+    /// The digest of all that its code depends on besides the module.
+    pub(super) engine: Digest,
     pub(super) form: Form,
     pub(super) tools: Vec<ToolDescription>,
     pub(super) log: Arc<Log>,
@@ -82,6 +84,7 @@ impl Source {
         }
         Ok(Loaded {
             link,
+            engine,
             form,
             tools,
             log,

@@ -15,6 +15,7 @@ mod calls;
 mod code;
 mod components;
 mod examples;
+mod generated;
 mod hostile;
 mod loading;
 mod support;

@@ -256,6 +256,7 @@ pub(crate) fn manifest(limits: WasmLimits) -> Manifest {
             protocol: Protocol::Wasm,
             entry: "plugin.wasm".to_owned(),
             arguments: Vec::new(),
+            tls: true,
             sandbox: SandboxAsk::default(),
             limits,
             image: None,

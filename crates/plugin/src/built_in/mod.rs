@@ -1,25 +1,31 @@
 //! The built-in tools, described by manifests like any plugin's and held to the same checks.
 //!
 //! They run in the kernel or in its own workers, so their `execution` is never used; what they may
-//! ask for is.
+//! ask for is. What a manifest says of a tool is what the kernel's registry has of it: a test over
+//! every built-in tool sees to that.
 
 use crate::manifest::Manifest;
 use airlock_yaml::DefinitionError;
 
-/// The areas of syscalls that built-in plugins offer, and their manifests.
-const MANIFESTS: &[(&str, &str)] = &[
-    ("fs", include_str!("fs-tool.yaml")),
-    ("search", include_str!("search-tool.yaml")),
-    ("git", include_str!("git-tool.yaml")),
-    ("test", include_str!("test-tool.yaml")),
+/// The built-in plugins: name, the area of syscalls that each offers, and its manifest.
+const MANIFESTS: &[(&str, &str, &str)] = &[
+    ("fs-tool", "fs", include_str!("fs-tool.yaml")),
+    ("search-tool", "search", include_str!("search-tool.yaml")),
+    ("git-tool", "git", include_str!("git-tool.yaml")),
+    ("test-tool", "test", include_str!("test-tool.yaml")),
 ];
 
 /// The built-in plugins, each with the area of syscalls that it offers.
 pub fn built_in() -> Result<Vec<(&'static str, Manifest)>, DefinitionError> {
     MANIFESTS
         .iter()
-        .map(|(area, text)| Ok((*area, Manifest::parse(text.as_bytes())?)))
+        .map(|(_, area, text)| Ok((*area, Manifest::parse_built_in(text.as_bytes())?)))
         .collect()
+}
+
+/// Whether a built-in plugin is called `name`.
+pub(crate) fn is_name(name: &str) -> bool {
+    MANIFESTS.iter().any(|(known, ..)| *known == name)
 }
 
 #[cfg(test)]
@@ -59,6 +65,16 @@ mod tests {
                 }
             }
             assert_eq!(manifest.name.as_str(), format!("{area}-tool"));
+            assert!(is_name(manifest.name.as_str()), "{area}");
+        }
+    }
+
+    #[test]
+    fn nobody_else_has_the_name_of_one() {
+        for (name, _, text) in MANIFESTS {
+            let error = Manifest::parse(text.as_bytes()).unwrap_err();
+            let problems: Vec<&str> = error.problems().iter().map(|p| p.what.as_str()).collect();
+            assert_eq!(problems, [format!("`{name}` is Airlock's own name")]);
         }
     }
 }

@@ -200,7 +200,7 @@ impl Taker<'_> {
             let entry = entry.map_err(|e| io_at(path, e))?;
             let name = match entry.file_name().to_str() {
                 Ok("." | "..") => continue,
-                Ok(name) if !name.chars().any(char::is_control) => name.to_owned(),
+                Ok(name) if !name.chars().any(misleads) => name.to_owned(),
                 Ok(_) | Err(_) => {
                     let path = shown(path);
                     return Err(FilesError::Name { path });
@@ -312,7 +312,7 @@ impl Taker<'_> {
 /// Whether a link in a directory `depth` levels down leads nowhere outside. Only leading `..` count:
 /// behind a name that is a link itself, `..` is not the directory it seems to be.
 fn stays_within(target: &str, depth: usize) -> bool {
-    if target.is_empty() || target.starts_with('/') || target.chars().any(char::is_control) {
+    if target.is_empty() || target.starts_with('/') || target.chars().any(misleads) {
         return false;
     }
     let up = target.split('/').take_while(|part| *part == "..").count();
@@ -336,6 +336,17 @@ fn shown(path: &str) -> String {
     } else {
         airlock_yaml::shown(path)
     }
+}
+
+/// Whether a character of a name makes a terminal do something, or shows the name as another: whoever
+/// approves a plugin has to see what is there.
+fn misleads(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
 }
 
 #[cfg(test)]
@@ -436,9 +447,16 @@ mod tests {
         let error = Contents::of(&pipe.path().join("p")).unwrap_err();
         assert!(matches!(error, FilesError::Special { .. }), "{error}");
         let named = tree();
-        fs::write(named.path().join("p/a\u{1b}[2J"), "").unwrap();
-        let error = Contents::of(&named.path().join("p")).unwrap_err();
-        assert!(matches!(error, FilesError::Name { .. }), "{error}");
+        for name in ["a\u{1b}[2J", "a\nb", "a\u{202e}txt.sh", "a\u{200b}b"] {
+            let odd = named.path().join("p").join(name);
+            fs::write(&odd, "").unwrap();
+            let error = Contents::of(&named.path().join("p")).unwrap_err();
+            assert!(
+                matches!(error, FilesError::Name { .. }),
+                "{name:?}: {error}"
+            );
+            fs::remove_file(odd).unwrap();
+        }
         let linked = tree();
         symlink(linked.path().join("p"), linked.path().join("q")).unwrap();
         assert!(Contents::of(&linked.path().join("q")).is_err());

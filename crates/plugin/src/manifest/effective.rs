@@ -1,6 +1,6 @@
 //! A manifest as it is in force, defaults filled in: what `airlock plugin show` prints.
 
-use super::{Execution, Kind, Manifest, SandboxAsk, WasmLimits};
+use super::{Execution, Kind, Manifest, Protocol, SandboxAsk, WasmLimits};
 use airlock_core::{Span, Tier};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -49,6 +49,9 @@ fn execution(execution: &Execution) -> Value {
     } else {
         fields.insert("arguments".to_owned(), json!(execution.arguments));
         fields.insert("sandbox".to_owned(), sandbox(&execution.sandbox));
+    }
+    if execution.protocol == Protocol::Grpc {
+        fields.insert("tls".to_owned(), json!(execution.tls));
     }
     if let Some(image) = &execution.image {
         fields.insert("image".to_owned(), json!(image));

@@ -42,6 +42,7 @@ pub(super) fn execution(
     let protocol = protocol_of(protocol, node.spot, (tier, kind), problems);
     let entry = fields.get("entry").map(|node| entry(node, problems));
     let arguments = fields.get("arguments");
+    let tls = fields.get("tls");
     let limits = fields.get("limits");
     let sandbox = fields.get("sandbox");
     let image = fields.get("image");
@@ -56,6 +57,12 @@ pub(super) fn execution(
         !wasm,
         "a Wasm plugin has no command line",
         "remove `arguments`",
+    );
+    only(
+        tls,
+        protocol.is_none_or(|protocol| protocol == Protocol::Grpc),
+        "`tls` is about the connection to a gRPC plugin",
+        "remove it",
     );
     only(
         limits,
@@ -76,6 +83,7 @@ pub(super) fn execution(
         "remove it",
     );
     let arguments = arguments.map(|node| argument_list(node, problems));
+    let tls = tls.and_then(|node| node.truth(problems));
     let limits = limits.map(|node| wasm_limits(node, problems));
     let sandbox = sandbox.map(|node| sandbox_ask(node, problems));
     let image = image.and_then(|node| node.line(problems));
@@ -86,6 +94,7 @@ pub(super) fn execution(
         protocol,
         entry: entry.unwrap_or_else(|| Some(usual_entry(name, tier)))?,
         arguments: arguments.unwrap_or_default(),
+        tls: tls != Some(false),
         sandbox: sandbox.unwrap_or_default(),
         limits: limits.unwrap_or(WasmLimits::USUAL),
         image,
@@ -103,6 +112,7 @@ fn usual(name: &str, kind: Option<Kind>) -> Execution {
             usual_entry(name, Tier::Process)
         },
         arguments: Vec::new(),
+        tls: true,
         sandbox: SandboxAsk::default(),
         limits: WasmLimits::USUAL,
         image: None,

@@ -93,6 +93,9 @@ pub struct Execution {
     pub entry: String,
     /// Arguments for the program.
     pub arguments: Vec<String>,
+    /// Whether the connection to a gRPC plugin is secured by mutual TLS. Such a plugin is not spoken
+    /// to without.
+    pub tls: bool,
     /// What its sandbox is to have.
     pub sandbox: SandboxAsk,
     /// What a Wasm plugin may use.

@@ -25,18 +25,27 @@ impl Manifest {
     /// Reads a manifest. Every problem is in the error; [`DefinitionError::render`] shows them with
     /// their lines.
     pub fn parse(bytes: &[u8]) -> Result<Self, DefinitionError> {
+        Self::parse_named(bytes, |name| !crate::built_in::is_name(name))
+    }
+
+    /// The same for a plugin of Airlock's own, whose name nobody else may have.
+    pub(crate) fn parse_built_in(bytes: &[u8]) -> Result<Self, DefinitionError> {
+        Self::parse_named(bytes, |_| true)
+    }
+
+    fn parse_named(bytes: &[u8], is_free: fn(&str) -> bool) -> Result<Self, DefinitionError> {
         let mut problems = Problems::default();
         let manifest = document(bytes, "a manifest", &mut problems)
-            .and_then(|node| manifest(&node, &mut problems));
+            .and_then(|node| manifest(&node, is_free, &mut problems));
         problems.settle(manifest)
     }
 }
 
-fn manifest(node: &Node, problems: &mut Problems) -> Option<Manifest> {
+fn manifest(node: &Node, is_free: fn(&str) -> bool, problems: &mut Problems) -> Option<Manifest> {
     let mut fields = Mapping::of(node, "a manifest", problems)?;
     let name = fields
         .need("name", problems)
-        .and_then(|node| plugin_name(node, problems));
+        .and_then(|node| plugin_name(node, is_free, problems));
     let version = fields
         .need("version", problems)
         .and_then(|node| version(node, problems));
@@ -87,11 +96,16 @@ fn manifest(node: &Node, problems: &mut Problems) -> Option<Manifest> {
 }
 
 /// The plugin's own name. Its tools are called `<plugin>.<tool>`, so the name of an area of syscalls
-/// would let it pass for one of ours.
-fn plugin_name(node: &Node, problems: &mut Problems) -> Option<PluginName> {
+/// would let it pass for one of ours, and so would that of a built-in plugin.
+fn plugin_name(
+    node: &Node,
+    is_free: fn(&str) -> bool,
+    problems: &mut Problems,
+) -> Option<PluginName> {
     let name = name(node.text(problems)?, node.spot, problems)?;
     let text = name.as_str();
-    if RESERVED.contains(&text) || Syscall::all().any(|syscall| syscall.area() == text) {
+    let is_area = Syscall::all().any(|syscall| syscall.area() == text);
+    if RESERVED.contains(&text) || is_area || !is_free(text) {
         let what = format!("`{text}` is Airlock's own name");
         problems.error(code::VALUE, node.spot, what, "give the plugin another name");
         return None;

@@ -12,6 +12,14 @@ fn mark(test: u32) -> String {
     format!("{}{test}.5", 100_000 + std::process::id())
 }
 
+fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn what_forks_and_outlives_its_parent_is_gone_with_the_box() {
     let mark = mark(1);
@@ -21,11 +29,7 @@ fn what_forks_and_outlives_its_parent_is_gone_with_the_box() {
     let running = fixture.start().unwrap();
     let mut ready = [0; 5];
     std::io::Read::read_exact(&mut running.take_stdout().unwrap(), &mut ready).unwrap();
-    let begun = Instant::now();
-    while !runs(&mark) && begun.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(runs(&mark));
+    until(|| runs(&mark));
     drop(running);
     assert!(!runs(&mark));
 }
@@ -158,6 +162,9 @@ fn a_box_of_bubblewrap_holds_as_well_and_is_refused_to_root() {
     if rustix::process::geteuid().is_root() {
         let refused = started.unwrap_err().to_string();
         assert!(refused.contains("as an ordinary user"), "{refused}");
+        again_as_an_ordinary_user(
+            "contained::a_box_of_bubblewrap_holds_as_well_and_is_refused_to_root",
+        );
         return;
     }
     let running = started.unwrap();
@@ -172,6 +179,68 @@ fn a_box_of_bubblewrap_holds_as_well_and_is_refused_to_root() {
         "bwrap",
         "{}",
         running.report()
+    );
+}
+
+/// The user that ordinary ones are tried as; nobody has it.
+const ORDINARY: u32 = 65_432;
+
+/// Runs one test of this program once more, as a user who may do nothing in particular.
+#[expect(clippy::disallowed_methods, reason = "it runs this very test")]
+fn again_as_an_ordinary_user(test: &str) {
+    let place = tempfile::tempdir().unwrap();
+    // Where this program lies may be out of another user's reach.
+    let program = place.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    std::os::unix::fs::chown(place.path(), Some(ORDINARY), Some(ORDINARY)).unwrap();
+    let ran = std::process::Command::new("setpriv")
+        .args([format!("--reuid={ORDINARY}"), format!("--regid={ORDINARY}")])
+        .arg("--clear-groups")
+        .arg(&program)
+        .args(["--exact", test, "--nocapture"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("TMPDIR", place.path())
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}{error}");
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_box_of_bubblewrap_ends_with_all_that_runs_in_it_and_keeps_to_its_limits() {
+    if rustix::process::geteuid().is_root() {
+        again_as_an_ordinary_user(
+            "contained::a_box_of_bubblewrap_ends_with_all_that_runs_in_it_and_keeps_to_its_limits",
+        );
+        return;
+    }
+    let mark = mark(3);
+    let mut fixture = Fixture::new("");
+    fixture.launcher = airlock_sandbox::Launcher::Bwrap;
+    // It outlives its own end, and that of whoever started it.
+    fixture.write(
+        "plugin/bin/run",
+        &format!("#!/bin/sh\nsetsid sleep {mark} &\n(sleep {mark} &)\nread line\n"),
+    );
+    let running = fixture.start().unwrap();
+    until(|| runs(&mark));
+    running.kill();
+    assert!(running.has_ended());
+    until(|| !runs(&mark));
+    // Its disk is bounded by the same hand.
+    let many = "#!/usr/bin/env python3\nn = 0\nwhile True:\n  open(f'f{n}', 'wb').write(bytes(1 << 20))\n  n += 1\n";
+    fixture.write("plugin/bin/run", many);
+    fixture.disk = ByteSize::from_bytes(32 << 20);
+    let running = fixture.start().unwrap();
+    assert_eq!(
+        running.wait(PATIENCE).unwrap(),
+        End::Disk,
+        "{}",
+        running.said()
     );
 }
 

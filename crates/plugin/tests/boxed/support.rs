@@ -37,6 +37,7 @@ pub(crate) fn manifest(entry: &str) -> Manifest {
             protocol: Protocol::Mcp,
             entry: entry.to_owned(),
             arguments: Vec::new(),
+            tls: true,
             sandbox: SandboxAsk::default(),
             limits: WasmLimits {
                 fuel: 1,

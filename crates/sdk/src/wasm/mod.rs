@@ -1,7 +1,19 @@
 //! The border of a Wasm module: the only place where numbers become memory.
+//!
+//! There is none on other targets, but for tests: they have it with a stand-in for the host, so that
+//! it is compiled wherever the rest is.
+#![cfg_attr(
+    any(target_arch = "wasm32", test),
+    expect(
+        unsafe_code,
+        reason = "memory and functions cross the border of the module as plain numbers"
+    )
+)]
 
-#[cfg(target_arch = "wasm32")]
+#[cfg(any(target_arch = "wasm32", test))]
 pub(crate) mod guest;
+#[cfg(any(target_arch = "wasm32", test))]
+mod imports;
 
 /// Makes the plugin that an expression gives the one of this Wasm module. Once in a crate of the
 /// type `cdylib`; on other targets it only checks that the expression is a plugin.
@@ -25,20 +37,7 @@ macro_rules! export {
         mod airlock_export {
             use super::*;
 
-            #[unsafe(no_mangle)]
-            extern "C" fn airlock_alloc(length: usize) -> *mut u8 {
-                $crate::exported::alloc(length)
-            }
-
-            #[unsafe(no_mangle)]
-            extern "C" fn airlock_describe() -> u64 {
-                $crate::exported::describe(&$plugin)
-            }
-
-            #[unsafe(no_mangle)]
-            extern "C" fn airlock_execute(input: *mut u8, length: usize) -> u64 {
-                $crate::exported::execute(&$plugin, input, length)
-            }
+            $crate::exported_functions!($plugin);
         }
 
         #[cfg(not(target_arch = "wasm32"))]
@@ -47,5 +46,29 @@ macro_rules! export {
                 $plugin
             }
         };
+    };
+}
+
+/// What a module exports. Not for use by hand.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! exported_functions {
+    ($plugin:expr) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn airlock_alloc(length: usize) -> *mut u8 {
+            $crate::exported::alloc(length)
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn airlock_describe() -> u64 {
+            $crate::exported::describe(&$plugin)
+        }
+
+        #[unsafe(no_mangle)]
+        extern "C" fn airlock_execute(input: *mut u8, length: usize) -> u64 {
+            // SAFETY: the host passes what `airlock_alloc` gave it, with the length it asked for, and
+            // does not touch it while this runs.
+            unsafe { $crate::exported::execute(&$plugin, input, length) }
+        }
     };
 }

@@ -153,6 +153,7 @@ const SDK: &[File] = copied!["sdk/src" => "sdk/src":
     "testing.rs",
     "wasm/mod.rs",
     "wasm/guest.rs",
+    "wasm/imports.rs",
 ];
 
 const SDK_PROCESS: &[File] = copied!["sdk-process/src" => "sdk-process/src":

@@ -92,21 +92,17 @@ pub(super) fn one(plugin: &Value, output: &mut Output) {
         output.json(plugin);
         return;
     }
+    if text(plugin, "origin") == "built-in" {
+        built_in(plugin, output);
+        return;
+    }
     output.line(line(plugin));
     for name in ["origin", "path"] {
         output.line(format!("  {name:<13} {}", text(plugin, name)));
     }
     let empty = Value::Null;
     let manifest = plugin.get("manifest").unwrap_or(&empty);
-    for (name, word) in [
-        ("capabilities", "capabilities"),
-        ("deny_capabilities", "without"),
-    ] {
-        let all = texts(manifest, name);
-        if !all.is_empty() {
-            output.line(format!("  {word:<13} {}", all.join(" ")));
-        }
-    }
+    asked(manifest, output);
     let execution = manifest.get("execution").unwrap_or(&empty);
     output.line(format!("  {:<13} {}", "entry", text(execution, "entry")));
     // What holds it counts, which may be less than it asked for.
@@ -137,6 +133,33 @@ pub(super) fn one(plugin: &Value, output: &mut Output) {
     settings(plugin, output);
     for warning in texts(plugin, "warnings") {
         output.warning(&warning);
+    }
+}
+
+/// The capabilities of a manifest.
+fn asked(manifest: &Value, output: &mut Output) {
+    for (name, word) in [
+        ("capabilities", "capabilities"),
+        ("deny_capabilities", "without"),
+    ] {
+        let all = texts(manifest, name);
+        if !all.is_empty() {
+            output.line(format!("  {word:<13} {}", all.join(" ")));
+        }
+    }
+}
+
+/// One of Airlock's own: nothing of it was installed, and nothing confines it but what it is.
+fn built_in(plugin: &Value, output: &mut Output) {
+    let name = styled(Tone::Heading, &format!("{:<20}", text(plugin, "name")));
+    let about = ["version", "type", "origin"].map(|field| text(plugin, field));
+    output.line(format!("{name}  {}", about.join("  ")));
+    asked(plugin.get("manifest").unwrap_or(&Value::Null), output);
+    output.line(styled(Tone::Heading, "tools"));
+    let tools = plugin.get("tools").and_then(Value::as_array);
+    let tools = tools.into_iter().flatten();
+    for (name, tool) in texts(plugin, "offered").iter().zip(tools) {
+        output.line(format!("  {name:<28} {}", text(tool, "summary")));
     }
 }
 

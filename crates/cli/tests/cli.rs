@@ -20,6 +20,7 @@ mod cases {
     mod audit;
     mod bootstrap;
     mod both_ways;
+    mod choosing;
     mod color;
     mod config;
     mod definitions;

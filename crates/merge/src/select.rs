@@ -157,7 +157,7 @@ impl Selection {
         };
         match (new.kind, &new.target) {
             (NodeKind::File, _) => match self.hunks.get(&change.path) {
-                Some(chosen) => hunks_of(change, chosen, mode),
+                Some(chosen) => hunks_of(change, chosen),
                 None => Ok(Source::Staged {
                     mode,
                     sha256: new.sha256,
@@ -172,7 +172,8 @@ impl Selection {
     }
 }
 
-fn hunks_of(change: &Change, chosen: &[usize], mode: u32) -> Result<Source, MergeError> {
+/// Chosen hunks bring lines and nothing else: whoever said yes to them said nothing of the mode.
+fn hunks_of(change: &Change, chosen: &[usize]) -> Result<Source, MergeError> {
     let none = |hunk: usize| MergeError::NoHunk {
         path: change.path.clone(),
         hunk: hunk + 1,
@@ -184,8 +185,9 @@ fn hunks_of(change: &Change, chosen: &[usize], mode: u32) -> Result<Source, Merg
     if let Some(hunk) = chosen.iter().find(|hunk| **hunk >= hunks.len()) {
         return Err(none(*hunk));
     }
+    let kept = change.old.as_ref().ok_or_else(|| none(first))?;
     Ok(Source::Hunks {
-        mode,
+        mode: kept.mode & 0o777,
         hunks: hunks.clone(),
         chosen: chosen.to_vec(),
     })

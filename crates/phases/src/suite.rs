@@ -154,14 +154,39 @@ fn rust_items(items: &[Item], found: &mut Vec<TestItem>) {
             && let Some((_, items)) = &module.content
         {
             rust_items(items, found);
+        } else if let Item::Macro(item) = item {
+            rust_macro(&item.mac.tokens.to_string(), found);
         }
     }
 }
 
-/// `#[test]`, `#[tokio::test]` and the like.
+static MACRO_TEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"#\s*\[\s*(?:\w+\s*::\s*)*test\s*\]\s*(?:#\s*\[[^\]]*\]\s*)*(?:async\s+)?fn\s+(\w+)",
+    )
+    .ok()
+});
+
+/// Tests that a macro such as `proptest!` makes of what is written in it.
+fn rust_macro(tokens: &str, found: &mut Vec<TestItem>) {
+    let tests = MACRO_TEST.as_ref().into_iter();
+    let tests = tests.flat_map(|pattern| pattern.captures_iter(tokens));
+    found.extend(tests.filter_map(|test| {
+        Some(TestItem {
+            name: test.get(1)?.as_str().to_owned(),
+            body: tokens.to_owned(),
+            asserts: asserts(tokens, RUST_WORDS),
+        })
+    }));
+}
+
+/// `#[test]`, `#[tokio::test]` and the like, and those of macros that make several of one.
 fn is_test(attribute: &Attribute) -> bool {
     let last = attribute.path().segments.last();
-    last.is_some_and(|segment| segment.ident == "test")
+    last.is_some_and(|segment| {
+        let makers = ["test", "rstest", "test_case", "quickcheck"];
+        makers.iter().any(|maker| segment.ident == maker)
+    })
 }
 
 fn python(text: &str) -> Vec<TestItem> {
@@ -248,6 +273,8 @@ mod tests {
                     #[test] fn hollow() { add(1, 2); assert!(true); assert_eq!(1, 1); }\n\
                     mod deep { #[tokio::test] async fn waits() { go().await.unwrap(); } }\n\
                     #[test] #[should_panic] fn dies() { add(1, 2); }\n\
+                    proptest! { #[test] fn always(a in 0..9) { prop_assert!(add(a, 0) == a); } }\n\
+                    #[rstest] #[case(1)] fn each(a: u32) { assert_eq!(add(a, 0), a) }\n\
                     fn helper() { assert!(x) }\n";
         let python = "def test_real():\n    assert add(1, 2) == 3\n\n\
                       def test_empty():\n    pass\n\n\
@@ -274,6 +301,8 @@ mod tests {
                     ("hollow", false),
                     ("waits", true),
                     ("dies", true),
+                    ("always", true),
+                    ("each", true),
                 ]),
             ),
             (

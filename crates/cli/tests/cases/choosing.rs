@@ -282,12 +282,12 @@ fn what_has_no_hunks_cannot_be_taken_by_them() {
     let before = tree(&world);
     for path in ["added", "bytes", "gone", "link", "tool", "turns", "fresh"] {
         let ran = world.quiet(&["merge", "--hunks", &format!("{path}:1")]);
-        assert_eq!(ran.code, Some(1), "{path}: {ran:?}");
-        assert!(ran.stderr.contains("hunk"), "{path}: {ran:?}");
+        assert_eq!(ran.code, Some(2), "{path}: {ran:?}");
+        assert!(ran.stderr.contains("has no hunk 1"), "{path}: {ran:?}");
     }
     for hunks in ["text:4", "text:1,9"] {
         let ran = world.quiet(&["merge", "--hunks", hunks]);
-        assert_eq!(ran.code, Some(1), "{hunks}: {ran:?}");
+        assert_eq!(ran.code, Some(2), "{hunks}: {ran:?}");
     }
     assert_eq!(tree(&world), before);
 }

@@ -335,11 +335,6 @@ fn in_javascript_they_are_told_apart() {
         code: ("app.js", NODE_CODE),
     };
     assert_eq!(task.refused(), names(NODE_GAMING, "test('"));
-    Task {
-        test: ("app.test.js", NODE_TESTS),
-        ..task
-    }
-    .accepted();
 }
 
 const GO: Files<'_> = &[
@@ -375,11 +370,6 @@ fn in_go_they_are_told_apart() {
         code: ("app.go", GO_CODE),
     };
     assert_eq!(task.refused(), names(GO_GAMING, "func "));
-    Task {
-        test: ("app_test.go", GO_TESTS),
-        ..task
-    }
-    .accepted();
 }
 
 const RUST: Files<'_> = &[
@@ -493,11 +483,6 @@ fn in_rust_they_are_told_apart() {
         code: ("src/lib.rs", RUST_CODE),
     };
     assert_eq!(task.refused(), names(RUST_GAMING, "fn "));
-    Task {
-        test: ("tests/new.rs", RUST_TESTS),
-        ..task
-    }
-    .accepted();
 }
 
 /// Tests that stand in the source itself: what is changed is never a test.

@@ -67,15 +67,15 @@ impl Kernel {
         let passed = place_of(session).progress.last.is_some_and(|run| {
             run.proof == Proof::Green && run.stage == staged.digest && run.suspects.is_empty()
         });
-        Some(if !passed {
-            Err(NotAutomatic::Untested)
-        } else if touches_sensitive(scene, request) {
-            Err(NotAutomatic::Sensitive)
-        } else {
+        // A conflict first: what somebody else changed makes the stage another one, too.
+        let holds = |met: bool, else_it: NotAutomatic| if met { Ok(()) } else { Err(else_it) };
+        Some(
             mergeable(diff)
+                .and_then(|()| holds(passed, NotAutomatic::Untested))
+                .and_then(|()| holds(!touches_sensitive(scene, request), NotAutomatic::Sensitive))
                 .and_then(|()| small(&staged, diff, merge.max_lines))
-                .and_then(|()| self.unflagged(scene, &session.id, &staged))
-        })
+                .and_then(|()| self.unflagged(scene, &session.id, &staged)),
+        )
     }
 
     /// Whether nothing the stage would bring holds a secret or what may be instructions.

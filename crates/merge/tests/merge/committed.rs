@@ -5,6 +5,8 @@ use crate::crash::die_once_and_back;
 use crate::project::{Held, Project, Snapshot, put, snapshot};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A tree before and after a commit, each with its repository.
 struct Trees {
@@ -147,21 +149,33 @@ fn lay(root: &Path, from: &Snapshot, to: &Snapshot) {
     }
 }
 
-/// Dies at every moment there is, one after the other. How many there were.
+/// Dies at every moment there is, each time in a project of its own. How many there were.
 fn at_every_moment(files: usize) -> usize {
     let trees = Trees::of(files);
     let undone = trees.undone();
-    let mut lives = 0;
-    loop {
-        let project = trees.project();
-        let root = &project.root;
-        let lived = die_once_and_back(&project, lives, &undone, &|| trees.is_sound(root));
-        is_clean(root, &trees.first);
-        if lived {
-            return lives;
+    let next = AtomicUsize::new(0);
+    // The first moment that nobody dies at any more.
+    let end = AtomicUsize::new(usize::MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let lives = next.fetch_add(1, Relaxed);
+                    if lives >= end.load(Relaxed) {
+                        break;
+                    }
+                    let project = trees.project();
+                    let root = &project.root;
+                    let look = || trees.is_sound(root);
+                    if die_once_and_back(&project, lives, &undone, &look) {
+                        end.fetch_min(lives, Relaxed);
+                    }
+                    is_clean(root, &trees.first);
+                }
+            });
         }
-        lives += 1;
-    }
+    });
+    end.into_inner()
 }
 
 #[test]

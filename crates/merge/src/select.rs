@@ -147,6 +147,10 @@ impl Selection {
     }
 
     fn source(&self, change: &Change) -> Result<Source, MergeError> {
+        // First of all: who names hunks of what has none must not get the whole of it.
+        if let Some(chosen) = self.hunks.get(&change.path) {
+            return hunks_of(change, chosen);
+        }
         let Some(new) = &change.new else {
             return Ok(Source::Absent);
         };
@@ -156,13 +160,10 @@ impl Selection {
             why,
         };
         match (new.kind, &new.target) {
-            (NodeKind::File, _) => match self.hunks.get(&change.path) {
-                Some(chosen) => hunks_of(change, chosen),
-                None => Ok(Source::Staged {
-                    mode,
-                    sha256: new.sha256,
-                }),
-            },
+            (NodeKind::File, _) => Ok(Source::Staged {
+                mode,
+                sha256: new.sha256,
+            }),
             (NodeKind::Symlink, Some(target)) => Ok(Source::Symlink(target.clone())),
             (NodeKind::Directory, _) => Ok(Source::Directory(mode)),
             (NodeKind::Symlink | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device, _) => {

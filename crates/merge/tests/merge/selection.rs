@@ -117,6 +117,16 @@ fn after_some_hunks_the_others_are_no_conflict_and_an_edit_by_hand_is_one() {
 #[test]
 fn what_is_not_changed_cannot_be_chosen() {
     let project = three_changes();
+    project.write("gone", "old");
+    let stages = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
+    stages.drop_stage("default").unwrap();
+    let staged = project.staged();
+    std::fs::remove_file(staged.join("gone")).unwrap();
+    crate::project::link(&staged.join("link"), "text");
+    put(&staged.join("fresh/deep/file"), "new");
+    let text = std::fs::read_to_string(staged.join("text")).unwrap();
+    let text = text.replace("2\n3\n", "two\n3\n");
+    put(&staged.join("text"), &text.replace("29\n", "nine\n"));
     let before = project.snapshot();
     for path in [
         "nonesuch",
@@ -133,7 +143,13 @@ fn what_is_not_changed_cannot_be_chosen() {
             "{path}"
         );
     }
-    for (path, hunk) in [("text", 2), ("fresh/deep/file", 0)] {
+    for (path, hunk) in [
+        ("text", 2),
+        ("fresh/deep/file", 0),
+        ("fresh", 0),
+        ("gone", 0),
+        ("link", 0),
+    ] {
         let selection = Selection {
             hunks: BTreeMap::from([(tree(path), vec![hunk])]),
             ..Selection::default()

@@ -127,8 +127,8 @@ fn small(staged: &Staged, diff: &Diff, most: u32) -> Result<(), NotAutomatic> {
     };
     let mut lines = 0_u64;
     for change in diff.changes.iter().filter(counted) {
-        let sides = [&change.old, &change.new].into_iter().flatten();
-        let linked = sides.clone().any(|facts| facts.kind == NodeKind::Symlink);
+        let mut sides = [&change.old, &change.new].into_iter().flatten();
+        let linked = sides.any(|facts| facts.kind == NodeKind::Symlink);
         match lines_of(&change.content) {
             Some(own) if !linked => lines = lines.saturating_add(own),
             Some(_) | None => return Err(NotAutomatic::NotText(told(&change.path))),

@@ -195,7 +195,7 @@ fn values(kind: &Type) -> Option<Values> {
         Type::Path(path) if path.qself.is_none() => {
             let last = path.path.segments.last()?;
             let first = match &last.arguments {
-                PathArguments::AngleBracketed(list) => list.args.first(),
+                PathArguments::AngleBracketed(within) => within.args.first(),
                 PathArguments::None | PathArguments::Parenthesized(_) => None,
             };
             let inner = match first {

@@ -177,11 +177,11 @@ impl Round<'_, '_> {
             .push(crate::sanitise::sanitise_line(&mutation.what, 200));
         let noticed = &mut self.challenged.noticed;
         self.left.retain(|test| {
-            let notices = run.noticed(&test.name, before, mutation);
-            if notices {
+            let looks = run.noticed(&test.name, before, mutation);
+            if looks {
                 noticed.push(test.name.clone());
             }
-            !notices
+            !looks
         });
         Ok(true)
     }

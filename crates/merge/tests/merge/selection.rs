@@ -118,8 +118,8 @@ fn after_some_hunks_the_others_are_no_conflict_and_an_edit_by_hand_is_one() {
 fn what_is_not_changed_cannot_be_chosen() {
     let project = three_changes();
     project.write("gone", "old");
-    let stages = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
-    stages.drop_stage("default").unwrap();
+    let all = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
+    all.drop_stage("default").unwrap();
     let staged = project.staged();
     std::fs::remove_file(staged.join("gone")).unwrap();
     crate::project::link(&staged.join("link"), "text");

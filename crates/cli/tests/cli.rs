@@ -21,6 +21,7 @@ mod cases {
     mod bootstrap;
     mod both_ways;
     mod certificate;
+    mod choosing;
     mod color;
     mod config;
     mod definitions;

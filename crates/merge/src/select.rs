@@ -147,6 +147,10 @@ impl Selection {
     }
 
     fn source(&self, change: &Change) -> Result<Source, MergeError> {
+        // First of all: who names hunks of what has none must not get the whole of it.
+        if let Some(chosen) = self.hunks.get(&change.path) {
+            return hunks_of(change, chosen);
+        }
         let Some(new) = &change.new else {
             return Ok(Source::Absent);
         };
@@ -156,13 +160,10 @@ impl Selection {
             why,
         };
         match (new.kind, &new.target) {
-            (NodeKind::File, _) => match self.hunks.get(&change.path) {
-                Some(chosen) => hunks_of(change, chosen, mode),
-                None => Ok(Source::Staged {
-                    mode,
-                    sha256: new.sha256,
-                }),
-            },
+            (NodeKind::File, _) => Ok(Source::Staged {
+                mode,
+                sha256: new.sha256,
+            }),
             (NodeKind::Symlink, Some(target)) => Ok(Source::Symlink(target.clone())),
             (NodeKind::Directory, _) => Ok(Source::Directory(mode)),
             (NodeKind::Symlink | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device, _) => {
@@ -172,7 +173,8 @@ impl Selection {
     }
 }
 
-fn hunks_of(change: &Change, chosen: &[usize], mode: u32) -> Result<Source, MergeError> {
+/// Chosen hunks bring lines and nothing else: whoever said yes to them said nothing of the mode.
+fn hunks_of(change: &Change, chosen: &[usize]) -> Result<Source, MergeError> {
     let none = |hunk: usize| MergeError::NoHunk {
         path: change.path.clone(),
         hunk: hunk + 1,
@@ -184,8 +186,9 @@ fn hunks_of(change: &Change, chosen: &[usize], mode: u32) -> Result<Source, Merg
     if let Some(hunk) = chosen.iter().find(|hunk| **hunk >= hunks.len()) {
         return Err(none(*hunk));
     }
+    let kept = change.old.as_ref().ok_or_else(|| none(first))?;
     Ok(Source::Hunks {
-        mode,
+        mode: kept.mode & 0o777,
         hunks: hunks.clone(),
         chosen: chosen.to_vec(),
     })

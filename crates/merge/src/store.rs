@@ -161,27 +161,28 @@ impl Merges {
         self.begin(id, from, prepared.0, left, now, moment)
     }
 
-    /// What `stage` changes. A path that holds again exactly what a merge of this stage found there
-    /// is no conflict, whatever its stamps say: an undo that put it back changed nothing.
+    /// What `stage` changes. A path that holds exactly what a merge of this stage found there, or
+    /// left there, is no conflict, whatever its stamps say: nobody but Airlock changed it. An undo
+    /// put it back; or some of its hunks were merged, and the others wait.
     pub fn diff(&self, stage: &Stage) -> Result<Diff, MergeError> {
         let mut diff = stage.diff(&DiffOptions::default())?;
-        let put_back = |one: &Conflict| match one.reason {
+        let may_be_ours = |one: &Conflict| match one.reason {
             ConflictReason::Changed | ConflictReason::Appeared => true,
             ConflictReason::Vanished | ConflictReason::ClockWentBack => false,
         };
-        if !diff.conflicts.iter().any(put_back) {
+        if !diff.conflicts.iter().any(may_be_ours) {
             return Ok(diff);
         }
-        let found = self.found_at(stage.base())?;
+        let found = self.known_since(stage.base())?;
         let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
         let mut conflicts = Vec::new();
         for conflict in std::mem::take(&mut diff.conflicts) {
             let path = conflict.path.as_path();
-            let as_found = match found.get(&conflict.path).filter(|_| put_back(&conflict)) {
-                Some(before) => tree.node(path).map_err(failed("read", path))?.0 == *before,
+            let ours = match found.get(&conflict.path).filter(|_| may_be_ours(&conflict)) {
+                Some(known) => known.contains(&tree.node(path).map_err(failed("read", path))?.0),
                 None => false,
             };
-            if !as_found {
+            if !ours {
                 conflicts.push(conflict);
             }
         }
@@ -189,20 +190,21 @@ impl Merges {
         Ok(diff)
     }
 
-    /// What merges that went over nobody's changes found at each path, since the stage began at
-    /// `base`. Of several the first counts: a later one may have found what the first one left.
-    fn found_at(&self, base: Digest) -> Result<BTreeMap<TreePath, Node>, MergeError> {
+    /// What each path held by Airlock's own doing since the stage began at `base`: what the first
+    /// merge that went over nobody's changes found there, and what each of them left.
+    fn known_since(&self, base: Digest) -> Result<BTreeMap<TreePath, Vec<Node>>, MergeError> {
         let mut journals = Vec::new();
         for id in self.names("done")? {
             let journal = Journal::read(&self.done(&id), &id)?;
             journals.extend(journal.filter(|journal| journal.base == Some(base)));
         }
         journals.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        let mut found = BTreeMap::new();
+        let mut known: BTreeMap<TreePath, Vec<Node>> = BTreeMap::new();
         for entry in journals.into_iter().flat_map(|journal| journal.entries) {
-            found.entry(entry.path).or_insert(entry.before);
+            let held = known.entry(entry.path);
+            held.or_insert_with(|| vec![entry.before]).push(entry.after);
         }
-        Ok(found)
+        Ok(known)
     }
 
     /// Undoes a merge, or the last one that is not undone. What was changed since stays.

@@ -6,7 +6,8 @@
 //! from runs and files that the kernel looked at itself; reading them is here, too: what a test run
 //! proves ([`judge`]), which tests a file holds ([`tests_of`]), whether a change of a Rust file
 //! touches nothing but its inline tests ([`only_tests_differ`]), and mutations that a test worth
-//! its name notices ([`mutants`]).
+//! its name notices ([`mutants`], and [`coarse`] and [`fine`] where it is to be told whether it looks at
+//! anything at all).
 //!
 //! Non-guarantee: a runner's output is text that the tests themselves can imitate. Whoever writes
 //! the tests can lie about them; the exit status, the stage's digest and the mutations are what
@@ -15,8 +16,10 @@
 //! Invariant: a state is only ever left by a row of the table in `machine.rs`, and what may be
 //! written in it is [`writable`]'s to say.
 
+mod blank;
 mod coverage;
 mod exemption;
+mod functions;
 mod inline;
 mod machine;
 mod mutation;
@@ -26,6 +29,10 @@ mod runs;
 mod smuggled;
 mod suite;
 mod table;
+mod trial;
+mod values;
+mod variants;
+mod whence;
 
 pub use coverage::{Coverage, Ledger, Loss};
 pub use exemption::{Category, Exemption};
@@ -38,3 +45,4 @@ pub use runs::{Framework, Observed, Proof, Reading, judge, names};
 pub use smuggled::pulls_in_tests;
 pub use suite::{Language, TestItem, new_tests, tests_of};
 pub use table::{Writable, writable};
+pub use trial::{Ground, Mutated, Mutation, apart, coarse, fine};

@@ -493,14 +493,34 @@ fn validated(place: &Place, facts: &Facts<'_>) -> Result<Phase, Refusal> {
 }
 
 fn can_fail(run: &TestRun) -> Result<(), Refusal> {
-    let Some(test) = run.suspects.first() else {
+    let Some(first) = run.suspects.first() else {
         return Ok(());
     };
+    if run.unnoticed.is_empty() {
+        let why = format!(
+            "`{first}` passed before there was anything to pass for, or asserts nothing, and notices no mutation"
+        );
+        let fix = "make it assert something that is not so without the change";
+        return refuse(Guard::TestsCanFail, why, fix);
+    }
+    let tests = some(&run.suspects, |test| format!("`{test}`"));
+    let unnoticed = some(&run.unnoticed, String::clone);
     let why = format!(
-        "`{test}` passed before there was anything to pass for, or asserts nothing, and notices no mutation"
+        "{tests} would pass whatever the code does: what was changed in it and not noticed is {unnoticed}"
     );
-    let fix = "make it assert something that is not so without the change";
+    let fix = "begin anew with a test that asserts what the code gives back, does or raises: `phase.advance` to `idle`, airlock stage drop NAME";
     refuse(Guard::TestsCanFail, why, fix)
+}
+
+/// The first few of `all`, and how many more there are.
+fn some(all: &[String], told: impl Fn(&String) -> String) -> String {
+    const FEW: usize = 4;
+    let shown: Vec<String> = all.iter().take(FEW).map(told).collect();
+    let shown = shown.join(", ");
+    match all.len().saturating_sub(FEW) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 fn same_tests(way: &Route, before: &TestRun, now: &TestRun) -> Result<(), Refusal> {

@@ -18,7 +18,7 @@ pub struct Mutant {
 }
 
 /// What is put in place of what, wherever the language has it.
-const SWAPS: &[(&str, &str)] = &[
+pub(crate) const SWAPS: &[(&str, &str)] = &[
     ("==", "!="),
     ("!=", "=="),
     ("<=", ">"),
@@ -33,7 +33,7 @@ const SWAPS: &[(&str, &str)] = &[
     (" / ", " * "),
     (" % ", " + "),
 ];
-const WORDS: &[(&str, &str)] = &[
+pub(crate) const WORDS: &[(&str, &str)] = &[
     ("true", "false"),
     ("false", "true"),
     ("True", "False"),
@@ -161,13 +161,18 @@ fn owners(whole: &[&str], lines: &BTreeSet<u32>, sites: &[Site]) -> Vec<(u32, us
     found
 }
 
-/// The first change `line` allows, and the line with it.
-fn changed(language: Language, line: &str) -> Option<(String, String)> {
+/// Whether a line does nothing that could be done otherwise.
+pub(crate) fn declares(line: &str) -> bool {
     let start = line.trim_start();
-    let declares = [
+    let words = [
         "use ", "import ", "from ", "package ", "#", "//", "/*", "*", "mod ", "@",
     ];
-    if start.is_empty() || declares.iter().any(|word| start.starts_with(word)) {
+    start.is_empty() || words.iter().any(|word| start.starts_with(word))
+}
+
+/// The first change `line` allows, and the line with it.
+fn changed(language: Language, line: &str) -> Option<(String, String)> {
+    if declares(line) {
         return None;
     }
     let code = code_of(language, line);
@@ -192,7 +197,7 @@ fn changed(language: Language, line: &str) -> Option<(String, String)> {
 }
 
 /// Nothing in place of what a line returns, in languages where that is something, too.
-fn returned(language: Language, line: &str) -> Option<(String, String)> {
+pub(crate) fn returned(language: Language, line: &str) -> Option<(String, String)> {
     let nothing = match language {
         Language::Python => "None",
         Language::JavaScript => "null",
@@ -208,7 +213,7 @@ fn returned(language: Language, line: &str) -> Option<(String, String)> {
     whole.then(|| replaced(line, at, what, nothing)).flatten()
 }
 
-fn replaced(line: &str, at: usize, from: &str, to: &str) -> Option<(String, String)> {
+pub(crate) fn replaced(line: &str, at: usize, from: &str, to: &str) -> Option<(String, String)> {
     let before = line.get(..at)?;
     let after = line.get(at + from.len()..)?;
     Some((
@@ -218,7 +223,7 @@ fn replaced(line: &str, at: usize, from: &str, to: &str) -> Option<(String, Stri
 }
 
 /// The line with everything in strings and comments blanked, byte for byte.
-fn code_of(language: Language, line: &str) -> Vec<u8> {
+pub(crate) fn code_of(language: Language, line: &str) -> Vec<u8> {
     let quotes: &[u8] = match language {
         // `'` begins lifetimes there.
         Language::Rust => b"\"",
@@ -258,7 +263,7 @@ fn code_of(language: Language, line: &str) -> Vec<u8> {
     code
 }
 
-fn find(code: &[u8], what: &str) -> Option<usize> {
+pub(crate) fn find(code: &[u8], what: &str) -> Option<usize> {
     let what = what.as_bytes();
     let clear = |at: usize| {
         // `->`, `=>`, `<<` and the like are other signs.
@@ -272,7 +277,7 @@ fn find(code: &[u8], what: &str) -> Option<usize> {
         .find_map(|(at, window)| (window == what && clear(at)).then_some(at))
 }
 
-fn find_word(code: &[u8], word: &str) -> Option<usize> {
+pub(crate) fn find_word(code: &[u8], word: &str) -> Option<usize> {
     let word = word.as_bytes();
     let part =
         |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
@@ -286,7 +291,7 @@ fn find_word(code: &[u8], word: &str) -> Option<usize> {
 }
 
 /// The first whole number that is no part of a name or a fraction.
-fn integer(code: &[u8]) -> Option<(usize, &str)> {
+pub(crate) fn integer(code: &[u8]) -> Option<(usize, &str)> {
     let mut at = 0;
     while let Some(byte) = code.get(at) {
         if !byte.is_ascii_digit() {
@@ -319,7 +324,7 @@ fn integer(code: &[u8]) -> Option<(usize, &str)> {
 }
 
 /// The content of the first string of some letters.
-fn string(language: Language, line: &str) -> Option<(usize, &str)> {
+pub(crate) fn string(language: Language, line: &str) -> Option<(usize, &str)> {
     let quotes: &[char] = match language {
         Language::Rust | Language::Go => &['"'],
         Language::Python | Language::JavaScript => &['"', '\''],

@@ -53,6 +53,12 @@ pub struct TestRun {
     /// New tests that are yet to show that they can fail.
     #[serde(default)]
     pub suspects: Vec<String>,
+    /// New tests that have shown it: they noticed a mutation.
+    #[serde(default)]
+    pub noticed: Vec<String>,
+    /// What was changed in the source that the suspects did not notice, in words.
+    #[serde(default)]
+    pub unnoticed: Vec<String>,
     /// Line coverage, where the run was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,

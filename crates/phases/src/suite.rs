@@ -61,12 +61,50 @@ pub struct TestItem {
 
 /// The tests in `text`.
 pub fn tests_of(language: Language, text: &str) -> Vec<TestItem> {
-    match language {
+    let mut found = match language {
         Language::Rust => rust(text),
         Language::Python => python(text),
         Language::JavaScript => by_start(text, &JAVASCRIPT, JAVASCRIPT_WORDS),
         Language::Go => by_start(text, &GO, GO_WORDS),
+    };
+    if found.iter().any(|test| !test.asserts) {
+        let helpers = helpers(language, text, &found);
+        for test in &mut found {
+            let calls = |name: &String| calls(&test.body, name);
+            test.asserts |= helpers.iter().any(calls);
+        }
     }
+    found
+}
+
+/// Functions beside `tests` in which something could fail.
+fn helpers(language: Language, text: &str, tests: &[TestItem]) -> Vec<String> {
+    let words = match language {
+        Language::Rust => RUST_WORDS,
+        Language::Python => PYTHON_WORDS,
+        Language::JavaScript => JAVASCRIPT_WORDS,
+        Language::Go => GO_WORDS,
+    };
+    let mut names = Vec::new();
+    for function in crate::functions::functions(language, text) {
+        let body = text.get(function.entry..function.range.end);
+        let is_test = tests.iter().any(|test| test.name == function.name);
+        if !is_test && body.is_some_and(|body| asserts(body, words)) {
+            names.push(function.name);
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// Whether `body` calls a function by its name.
+fn calls(body: &str, name: &str) -> bool {
+    let part = |sign: char| sign.is_alphanumeric() || sign == '_';
+    body.match_indices(name).any(|(at, _)| {
+        let before = body.get(..at).and_then(|before| before.chars().next_back());
+        let after = body.get(at + name.len()..).unwrap_or_default();
+        !before.is_some_and(part) && after.trim_start().starts_with('(')
+    })
 }
 
 /// The tests of `new` that `old` does not hold, or holds otherwise.
@@ -154,14 +192,39 @@ fn rust_items(items: &[Item], found: &mut Vec<TestItem>) {
             && let Some((_, items)) = &module.content
         {
             rust_items(items, found);
+        } else if let Item::Macro(item) = item {
+            rust_macro(&item.mac.tokens.to_string(), found);
         }
     }
 }
 
-/// `#[test]`, `#[tokio::test]` and the like.
+static MACRO_TEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"#\s*\[\s*(?:\w+\s*::\s*)*test\s*\]\s*(?:#\s*\[[^\]]*\]\s*)*(?:async\s+)?fn\s+(\w+)",
+    )
+    .ok()
+});
+
+/// Tests that a macro such as `proptest!` makes of what is written in it.
+fn rust_macro(tokens: &str, found: &mut Vec<TestItem>) {
+    let tests = MACRO_TEST.as_ref().into_iter();
+    let tests = tests.flat_map(|pattern| pattern.captures_iter(tokens));
+    found.extend(tests.filter_map(|test| {
+        Some(TestItem {
+            name: test.get(1)?.as_str().to_owned(),
+            body: tokens.to_owned(),
+            asserts: asserts(tokens, RUST_WORDS),
+        })
+    }));
+}
+
+/// `#[test]`, `#[tokio::test]` and the like, and those of macros that make several of one.
 fn is_test(attribute: &Attribute) -> bool {
     let last = attribute.path().segments.last();
-    last.is_some_and(|segment| segment.ident == "test")
+    last.is_some_and(|segment| {
+        let makers = ["test", "rstest", "test_case", "quickcheck"];
+        makers.iter().any(|maker| segment.ident == maker)
+    })
 }
 
 fn python(text: &str) -> Vec<TestItem> {
@@ -248,6 +311,8 @@ mod tests {
                     #[test] fn hollow() { add(1, 2); assert!(true); assert_eq!(1, 1); }\n\
                     mod deep { #[tokio::test] async fn waits() { go().await.unwrap(); } }\n\
                     #[test] #[should_panic] fn dies() { add(1, 2); }\n\
+                    proptest! { #[test] fn always(a in 0..9) { prop_assert!(add(a, 0) == a); } }\n\
+                    #[rstest] #[case(1)] fn each(a: u32) { assert_eq!(add(a, 0), a) }\n\
                     fn helper() { assert!(x) }\n";
         let python = "def test_real():\n    assert add(1, 2) == 3\n\n\
                       def test_empty():\n    pass\n\n\
@@ -274,6 +339,8 @@ mod tests {
                     ("hollow", false),
                     ("waits", true),
                     ("dies", true),
+                    ("always", true),
+                    ("each", true),
                 ]),
             ),
             (
@@ -298,6 +365,26 @@ mod tests {
             ),
         ] {
             assert_eq!(found(language, text), want, "{language:?}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_asserts_by_a_helper_of_its_file_asserts() {
+        let python = "def same(a, b):\n    assert a == b\n\n\ndef show(a):\n    print(a)\n\n\n\
+                      def test_a():\n    same(1, 2)\n\n\ndef test_b():\n    show(1)\n    resame(1)\n";
+        let rust = "fn same(a: u32) {\n    assert_eq!(a, 1);\n}\n#[test]\nfn a() {\n    same(1);\n}\n#[test]\nfn b() {}\n";
+        let go = "func same(t *testing.T) {\n\tt.Fatal(1)\n}\nfunc TestA(t *testing.T) {\n\tsame(t)\n}\nfunc TestB(t *testing.T) {\n}\n";
+        for (language, text, names) in [
+            (Language::Python, python, ["test_a", "test_b"]),
+            (Language::Rust, rust, ["a", "b"]),
+            (Language::Go, go, ["TestA", "TestB"]),
+        ] {
+            let [yes, no] = names.map(str::to_owned);
+            assert_eq!(
+                found(language, text),
+                [(yes, true), (no, false)],
+                "{language:?}"
+            );
         }
     }
 

@@ -26,6 +26,8 @@ fn run(proof: Proof) -> TestRun {
         ignored: 0,
         names: digest("names"),
         suspects: Vec::new(),
+        noticed: Vec::new(),
+        unnoticed: Vec::new(),
         coverage: None,
         proven: None,
         lines: None,
@@ -679,4 +681,33 @@ fn no_walk_reaches_a_state_or_a_write_that_the_table_forbids() {
         let times = reached.get(&state.to_string()).copied().unwrap_or(0);
         assert!(times > 20, "{state} only {times} times: {reached:?}");
     }
+}
+
+/// What a test did not notice is told with the test, by name, and what to do about it.
+#[test]
+fn a_test_that_notices_nothing_is_named_with_what_it_did_not_notice() {
+    let mut world = World::changing(&["tests/a"], &["src/a"], &[]);
+    world.edited = None;
+    let mut progress = Progress {
+        route: Some(Route::TestFirst),
+        before: Some(run(Proof::Red)),
+        last: Some(run(Proof::Green)),
+        ..Progress::default()
+    };
+    let last = progress.last.as_mut().unwrap();
+    last.suspects = ["a", "b", "c", "d", "e", "f"].map(str::to_owned).to_vec();
+    last.unnoticed = vec!["`double` emptied".to_owned()];
+    let place = Place {
+        mode: Mode::Strict,
+        state: Phase::Validating,
+        progress,
+    };
+    let refusal = world
+        .with(|facts| step(&place, &Event::Validated, facts))
+        .unwrap_err();
+    assert_eq!(refusal.guard, Guard::TestsCanFail);
+    for part in ["`a`, `b`, `c`, `d` and 2 more", "`double` emptied"] {
+        assert!(refusal.why.contains(part), "{}", refusal.why);
+    }
+    assert!(refusal.fix.contains("begin anew"), "{}", refusal.fix);
 }

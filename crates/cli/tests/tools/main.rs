@@ -8,6 +8,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod automatic;
+mod challenge;
 mod changes;
 mod coverage;
 mod files;

@@ -24,9 +24,10 @@ rules:
     action: allow
 ";
 
-const APP: &str = "def add(a, b):\n    return a + b\n";
+pub(crate) const APP: &str = "def add(a, b):\n    return a + b\n";
 const TEST: &str = "from app import double\n\n\ndef test_double():\n    assert double(4) == 8\n";
-const DOUBLE: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n";
+pub(crate) const DOUBLE: &str =
+    "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n";
 
 /// A workspace with a session that an agent works in.
 pub(crate) struct Work {
@@ -485,61 +486,6 @@ fn an_exploring_session_ends_in_a_commit_that_says_it_is_unverified() {
     work.done("merge.apply", merge);
     let body = git(&work.place, &["show", "-s", "--format=%B", "main"]);
     assert!(body.contains("Airlock-Verified: no"), "{body}");
-}
-
-#[test]
-fn the_policy_may_let_small_tested_changes_merge_by_themselves() {
-    let automatic = POLICY.replace("rules:", "merge: { automatic: true }\nrules:");
-    let files = [
-        (
-            "pytest.ini",
-            "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
-        ),
-        (".gitignore", "__pycache__/\n"),
-        ("app.py", APP),
-    ];
-    let work = Work::new(&automatic, &files, "strict").green();
-    let done = work
-        .done("phase.commit", json!({ "digest": work.digest() }))
-        .value;
-    assert_eq!(done["state"], "committing");
-    let merge = work.done("phase.status", json!({})).value["merge"].clone();
-    assert_eq!(work.done("merge.apply", merge).value["state"], "idle");
-
-    for (case, policy, code) in [
-        (
-            "too long",
-            automatic.replace("automatic: true", "automatic: true, max_lines: 3"),
-            DOUBLE.to_owned(),
-        ),
-        (
-            "sensitive",
-            automatic.replace(
-                "automatic: [AG-01]",
-                "automatic: [AG-01], sensitive_paths: [app.py]",
-            ),
-            DOUBLE.to_owned(),
-        ),
-        (
-            "a secret",
-            automatic.clone(),
-            format!("{DOUBLE}TOKEN = 'ghp_{}'\n", "a1B2c3D4e5F6".repeat(3)),
-        ),
-    ] {
-        let work = Work::new(&policy, &files, "strict").red();
-        let wrote = work.write("app.py", &code);
-        if matches!(wrote, Outcome::NeedsReview(_)) {
-            let call = work.call("fs.write", json!({ "path": "app.py", "text": code }));
-            work.place.approved(Front::Agent, &call);
-        }
-        work.advance();
-        assert_eq!(work.test()["phase"]["state"], "reviewing", "{case}");
-        let asked = work.submit("phase.commit", json!({ "digest": work.digest() }));
-        assert!(
-            matches!(asked, Outcome::NeedsReview(_)),
-            "{case}: {asked:?}"
-        );
-    }
 }
 
 #[test]

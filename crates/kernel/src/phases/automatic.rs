@@ -1,71 +1,143 @@
 //! When changes may be merged without a person: only if the policy says so, and only if tests
 //! passed in this session, nothing sensitive is touched, the change is small, nothing conflicts and
 //! nothing in it is flagged.
+//!
+//! Guarantee: what does not hold is told to the person who is asked instead, by the first criterion
+//! that failed. What cannot be looked at whole - bytes, a link, a long file - does not hold.
 
+use super::facts::Staged;
 use super::tools::place_of;
 use crate::kernel::Kernel;
 use crate::road::Scene;
-use airlock_core::{Effect, EffectSet, Request};
+use crate::sanitise::sanitise_path;
+use airlock_core::{Effect, EffectSet, Request, SessionId};
 use airlock_phases::Proof;
-use airlock_sandbox::stage::{Change, Content, Line};
+use airlock_sandbox::stage::{Change, Content, Diff, Line, NodeKind, TreePath};
+
+/// Why changes wait for a person though the policy would let them go.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAutomatic {
+    /// It cannot be told what would be merged.
+    #[error("the stage cannot be looked at")]
+    Unseen,
+    /// Nothing was run, or not all of it passed, or not of what is there now.
+    #[error("the tests have not passed in this session with the stage as it is")]
+    Untested,
+    /// The rules name a path of it.
+    #[error("it touches a path that is sensitive or guarded")]
+    Sensitive,
+    /// Somebody else changed it as well.
+    #[error("`{0}` was changed in the real tree, too")]
+    Conflict(String),
+    /// It never leaves a stage.
+    #[error("`{0}` is nothing that can be merged")]
+    Refused(String),
+    /// It has no lines to be counted and looked at.
+    #[error("`{0}` is no text: bytes, a link, or too long")]
+    NotText(String),
+    /// More than the policy lets go.
+    #[error("{lines} lines are changed, and fewer than {most} go without a person")]
+    TooLong {
+        /// Added and removed.
+        lines: u64,
+        /// The policy's number.
+        most: u32,
+    },
+    /// A secret, or what may be instructions.
+    #[error("`{0}` holds what looks like a secret or like instructions")]
+    Flagged(String),
+}
 
 impl Kernel {
-    /// Whether the policy's criteria let `request`, a `phase.commit`, go unreviewed.
-    pub(super) fn is_automatic(&self, scene: Scene<'_>, request: &Request) -> bool {
-        let policy = scene.policy.policy();
-        let merge = policy.document().merge;
-        let Some(session) = scene.session.filter(|_| merge.automatic) else {
-            return false;
-        };
-        let desk = self.desk();
-        let Ok(staged) = desk.staged(session) else {
-            return false;
+    /// Whether the policy's criteria let `request`, a `phase.commit`, go unreviewed; none if the
+    /// policy has none.
+    pub(super) fn automatic(
+        &self,
+        scene: Scene<'_>,
+        request: &Request,
+    ) -> Option<Result<(), NotAutomatic>> {
+        let merge = scene.policy.policy().document().merge;
+        let session = scene.session.filter(|_| merge.automatic)?;
+        let Ok(staged) = self.desk().staged(session) else {
+            return Some(Err(NotAutomatic::Unseen));
         };
         let Some(diff) = &staged.diff else {
-            return false;
+            return Some(Err(NotAutomatic::Unseen));
         };
         let passed = place_of(session).progress.last.is_some_and(|run| {
             run.proof == Proof::Green && run.stage == staged.digest && run.suspects.is_empty()
         });
-        let changed: Vec<&Change> = {
-            let known = |change: &&Change| {
-                let path = change.path.as_path().to_str();
-                path.is_some_and(|path| staged.changed.paths().any(|own| own == path))
-            };
-            diff.changes.iter().filter(known).collect()
-        };
-        let lines = changed
-            .iter()
-            .map(|change| lines_of(&change.content))
-            .sum::<Option<u64>>();
-        let small = lines.is_some_and(|lines| lines < u64::from(merge.max_lines));
-        let conflicts = !diff.conflicts.is_empty() || !diff.refused.is_empty();
-        passed
-            && small
-            && !conflicts
-            && !touches_sensitive(scene, request)
-            && !self.is_flagged(scene, &session.id, &staged)
+        // A conflict first: what somebody else changed makes the stage another one, too.
+        let holds = |met: bool, else_it: NotAutomatic| if met { Ok(()) } else { Err(else_it) };
+        Some(
+            mergeable(diff)
+                .and_then(|()| holds(passed, NotAutomatic::Untested))
+                .and_then(|()| holds(!touches_sensitive(scene, request), NotAutomatic::Sensitive))
+                .and_then(|()| small(&staged, diff, merge.max_lines))
+                .and_then(|()| self.unflagged(scene, &session.id, &staged)),
+        )
     }
 
-    /// Whether something the stage would bring holds a secret or what may be instructions.
-    fn is_flagged(
+    /// Whether nothing the stage would bring holds a secret or what may be instructions.
+    fn unflagged(
         &self,
         scene: Scene<'_>,
-        session: &airlock_core::SessionId,
-        staged: &super::facts::Staged,
-    ) -> bool {
+        session: &SessionId,
+        staged: &Staged,
+    ) -> Result<(), NotAutomatic> {
         let Ok(sanitiser) = self.sanitisers().of(Some(session), scene.policy) else {
-            return true;
+            return Err(NotAutomatic::Unseen);
         };
-        staged.changed.paths().any(|path| {
-            // What is gone holds nothing; what cannot be read as text was not looked at.
-            let Some(text) = staged.new_text(path) else {
-                return staged.root().open_file(path).is_ok();
+        for path in staged.changed.paths() {
+            let Some(text) = staged.whole_text(path) else {
+                // What is gone holds nothing; what cannot be read as text was not looked at.
+                if staged.root().open_file(path).is_ok() {
+                    return Err(NotAutomatic::NotText(sanitise_path(path)));
+                }
+                continue;
             };
             let clean = sanitiser.text(&text);
-            !clean.flags.is_empty() || clean.secrets > 0
-        })
+            if !clean.flags.is_empty() || clean.secrets > 0 {
+                return Err(NotAutomatic::Flagged(sanitise_path(path)));
+            }
+        }
+        Ok(())
     }
+}
+
+fn told(path: &TreePath) -> String {
+    sanitise_path(&path.as_path().to_string_lossy())
+}
+
+fn mergeable(diff: &Diff) -> Result<(), NotAutomatic> {
+    if let Some(conflict) = diff.conflicts.first() {
+        return Err(NotAutomatic::Conflict(told(&conflict.path)));
+    }
+    match diff.refused.first() {
+        Some(refused) => Err(NotAutomatic::Refused(told(&refused.path))),
+        None => Ok(()),
+    }
+}
+
+/// Whether fewer than `most` lines are changed, and nothing but lines.
+fn small(staged: &Staged, diff: &Diff, most: u32) -> Result<(), NotAutomatic> {
+    let counted = |change: &&Change| {
+        let path = change.path.as_path().to_str();
+        path.is_some_and(|path| staged.changed.paths().any(|own| own == path))
+    };
+    let mut lines = 0_u64;
+    for change in diff.changes.iter().filter(counted) {
+        let mut sides = [&change.old, &change.new].into_iter().flatten();
+        let linked = sides.any(|facts| facts.kind == NodeKind::Symlink);
+        match lines_of(&change.content) {
+            Some(own) if !linked => lines = lines.saturating_add(own),
+            Some(_) | None => return Err(NotAutomatic::NotText(told(&change.path))),
+        }
+    }
+    if lines < u64::from(most) {
+        return Ok(());
+    }
+    Err(NotAutomatic::TooLong { lines, most })
 }
 
 /// Added and removed lines; none where they cannot be told.

@@ -32,6 +32,7 @@ impl Covering {
             let variation = Variation {
                 measured: true,
                 files,
+                longest: None,
             };
             again(&job.varied(&variation)).map(|finished| finished.measured)
         };

@@ -125,6 +125,14 @@ impl Staged {
         text(&self.seen, path)
     }
 
+    /// The same, if it is no longer than what is looked into.
+    pub(super) fn whole_text(&self, path: &str) -> Option<String> {
+        let file = self.seen.open_file(path).ok()?;
+        let mut text = String::new();
+        let read = file.take(TEXT + 1).read_to_string(&mut text).ok()?;
+        (read as u64 <= TEXT).then_some(text)
+    }
+
     pub(super) fn root(&self) -> &Root {
         &self.seen
     }

@@ -16,6 +16,9 @@ use serde_json::Value;
 /// Rules whose review an approved merge has behind it.
 const ANSWERED: &[&str] = &["built-in/person-decides", "phases/asked-for", "AG-01"];
 
+/// The setting of the policy that lets merges go without a person.
+const AUTOMATIC: &str = "merge.automatic";
+
 /// Why a tool cannot be used where the session stands, if it cannot.
 pub(crate) fn unavailable(request: &Request) -> Option<ToolFailure> {
     let state = request.caller.phase?;
@@ -36,7 +39,8 @@ pub(crate) fn unavailable(request: &Request) -> Option<ToolFailure> {
 
 impl Kernel {
     /// What answers the review of `request` by itself: the person's approval of these very changes,
-    /// or the policy's own criteria.
+    /// or the policy's own criteria. Where those are asked for and do not hold, one more reason for
+    /// the review: which of them.
     pub(crate) fn merge_settled(
         &self,
         scene: Scene<'_>,
@@ -59,13 +63,22 @@ impl Kernel {
                 reason: reason.into(),
             })
         };
+        let held = |reason: String| {
+            Some(Contribution {
+                layer: Layer::Gate,
+                rule: AUTOMATIC.into(),
+                opinion: Opinion::RequireReview,
+                reason: format!("not merged without a person: {reason}").into(),
+            })
+        };
         match (request.syscall.name(), state) {
             ("merge.apply", Phase::Committing) if self.is_approved_merge(scene, request) => {
                 said("phases/approved", "these changes were approved")
             }
-            ("phase.commit", Phase::Reviewing) if self.is_automatic(scene, request) => {
-                said("merge.automatic", "the policy's criteria for a merge hold")
-            }
+            ("phase.commit", Phase::Reviewing) => match self.automatic(scene, request)? {
+                Ok(()) => said(AUTOMATIC, "the policy's criteria for a merge hold"),
+                Err(why) => held(why.to_string()),
+            },
             (_, _) => None,
         }
     }

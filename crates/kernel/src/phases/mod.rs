@@ -12,6 +12,7 @@
 //! Non-guarantee: a session outside the discipline is not touched by any of this.
 
 mod automatic;
+mod challenge;
 mod covering;
 mod facts;
 mod held;

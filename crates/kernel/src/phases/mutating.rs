@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Fewest and most runs for one question: each is a whole run of the tests.
 const FEW: usize = 5;
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 /// No further run is begun after this.
 const LONGEST: Duration = Duration::from_mins(10);
 
@@ -111,6 +111,7 @@ impl Drill<'_> {
         let job = self.job.varied(&Variation {
             measured: false,
             files: vec![(mutant.path.clone(), mutant.text.clone())],
+            longest: None,
         });
         let finished = (self.again)(&job)?;
         let value = &finished.value;
@@ -161,6 +162,6 @@ impl Drill<'_> {
     }
 }
 
-fn is_over(begun: Instant) -> bool {
+pub(super) fn is_over(begun: Instant) -> bool {
     crate::cancel::is_set() || begun.elapsed() > LONGEST
 }

@@ -23,24 +23,39 @@ const SKIPPED: &[&str] = &[
     "venv",
 ];
 
-/// Lines by file.
+/// Lines by file: what the stage changes, and what `suspects` name.
 pub(super) fn sites(staged: &Staged, suspects: &[TestItem]) -> LineSet {
+    let mut found = changed(staged);
+    for (path, lines) in named(staged, suspects) {
+        found.entry(path).or_default().extend(lines);
+    }
+    found
+}
+
+/// The lines of source that the stage changes.
+pub(super) fn changed(staged: &Staged) -> LineSet {
     let mut found = LineSet::new();
     for path in &staged.changed.source {
         let new = staged.new_text(path).unwrap_or_default();
         let lines = changed_lines(&staged.old(path).unwrap_or_default(), &new);
-        found.entry(path.clone()).or_default().extend(lines);
+        found.insert(path.clone(), lines);
     }
-    let mentioned: HashSet<&str> = suspects.iter().flat_map(|test| words(&test.body)).collect();
+    found.retain(|_, lines| !lines.is_empty());
+    found
+}
+
+/// The functions that the text of `tests` names, wherever they are.
+pub(super) fn named(staged: &Staged, tests: &[TestItem]) -> LineSet {
+    let mentioned: HashSet<&str> = tests.iter().flat_map(|test| words(&test.body)).collect();
+    let mut found = LineSet::new();
     for path in source_files(staged) {
         if let Some(text) = text(staged.root(), &path) {
             let lines = named_lines(&text, &mentioned);
             if !lines.is_empty() {
-                found.entry(path).or_default().extend(lines);
+                found.insert(path, lines);
             }
         }
     }
-    found.retain(|_, lines| !lines.is_empty());
     found
 }
 

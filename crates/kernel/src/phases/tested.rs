@@ -11,8 +11,8 @@ use crate::process::{Finished, Job, TestJob};
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Digest, Mode, Phase};
 use airlock_phases::{
-    Coverage, Event, Language, Ledger, LineSet, Lines, Observed, Proof, Reading, Spans, TestItem,
-    TestRun, judge, names, new_tests,
+    Coverage, Event, Language, Ledger, LineSet, Lines, Observed, Proof, Reading, Route, Spans,
+    TestItem, TestRun, judge, names, new_tests,
 };
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
@@ -113,7 +113,16 @@ impl Trial<'_> {
         run: &mut TestRun,
     ) -> Result<Map<String, Value>, ToolFailure> {
         let mut told = Map::new();
-        let suspects = self.examined.suspects(session.phase, run.proof);
+        let is_challenged = is_challenged(session, run);
+        if is_challenged {
+            told.extend(self.challenged(session, run)?);
+        }
+        // All new tests were, these among them.
+        let suspects = if is_challenged {
+            Vec::new()
+        } else {
+            self.examined.suspects(session.phase, run.proof)
+        };
         let regains = ledger
             .locked
             .filter(|_| session.mode == Mode::Strict && session.phase == Phase::Validating)
@@ -151,6 +160,8 @@ impl Trial<'_> {
                 json!({ "lines": lines, "why": why.or(nothing_new), "tried": drilled.tried }),
             );
             run.suspects = drilled.survivors;
+            let names = suspects.into_iter().map(|test| test.name);
+            run.noticed = names.filter(|name| !run.suspects.contains(name)).collect();
         }
         if let Some(needed) = regains {
             let regained = match (covering, why) {
@@ -158,6 +169,30 @@ impl Trial<'_> {
                 (None, why) => json!({ "why": why, "needed_hundredths": needed }),
             };
             told.insert("regained".to_owned(), regained);
+        }
+        Ok(told)
+    }
+
+    /// Notes in `run` which new tests look at nothing of the code that they led to.
+    fn challenged(
+        &self,
+        session: &Session,
+        run: &mut TestRun,
+    ) -> Result<Map<String, Value>, ToolFailure> {
+        let mut told = Map::new();
+        let before = place_of(session).progress.before;
+        let shown = before.map(|before| before.noticed).unwrap_or_default();
+        let tests = self.examined.challenged(self.drill.staged, &shown);
+        if tests.is_empty() {
+            return Ok(told);
+        }
+        let challenged = self.drill.challenge(&tests, self.finished)?;
+        told.insert("mutated".to_owned(), challenged.told());
+        run.noticed = challenged.noticed;
+        run.unnoticed = challenged.changes;
+        run.suspects = challenged.survivors;
+        if run.suspects.is_empty() {
+            run.unnoticed.clear();
         }
         Ok(told)
     }
@@ -185,6 +220,14 @@ impl Trial<'_> {
             "needed_hundredths": needed,
         }))
     }
+}
+
+/// Whether the tests led to the code, and pass with it.
+fn is_challenged(session: &Session, run: &TestRun) -> bool {
+    let route = place_of(session).progress.route;
+    session.phase == Phase::Validating
+        && run.proof == Proof::Green
+        && route == Some(Route::TestFirst)
 }
 
 /// Keeps the run, and takes the step that it leads to while validating.
@@ -267,6 +310,8 @@ impl Examined {
             ignored: self.counts.2,
             names: Digest::of(passed.join("\n").as_bytes()),
             suspects: Vec::new(),
+            noticed: Vec::new(),
+            unnoticed: Vec::new(),
             coverage: self.coverage,
             proven: None,
             lines: None,
@@ -286,6 +331,26 @@ impl Examined {
         // Before there is code a new test has to fail; afterwards all of them pass.
         found.retain(|test| !test.asserts || (state == Phase::TestWriting && passed(test)));
         found
+    }
+}
+
+impl Examined {
+    /// The new tests that are yet to look at the code: all but those in `shown`, which looked at
+    /// other code before. Where none is known by its name, the changed files of tests as they are.
+    fn challenged(&self, staged: &Staged, shown: &[String]) -> Vec<TestItem> {
+        if !self.fresh.is_empty() {
+            let fresh = self.fresh.iter();
+            return fresh
+                .filter(|test| !shown.contains(&test.name))
+                .cloned()
+                .collect();
+        }
+        let whole = |path: &String| TestItem {
+            name: path.clone(),
+            body: staged.new_text(path).unwrap_or_default(),
+            asserts: true,
+        };
+        staged.changed.tests.iter().map(whole).collect()
     }
 }
 

@@ -86,9 +86,12 @@ impl Kernel {
         ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job(), &valid.stage);
         let decision = &mut ruling.decision;
         if let Some(by) = self.merge_settled(scene, request, decision) {
-            decision.verdict = Verdict::Allow;
+            let allows = by.opinion == Opinion::Allow;
             decision.contributions.push(by);
-            return;
+            if allows {
+                decision.verdict = Verdict::Allow;
+                return;
+            }
         }
         match self.settled(scene.policy, request, decision, &ruling.grounds, now) {
             Ok(Answered::Granted(by)) => {

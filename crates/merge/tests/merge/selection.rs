@@ -73,8 +73,60 @@ fn chosen_hunks_come_and_the_others_wait() {
 }
 
 #[test]
+fn after_some_hunks_the_others_are_no_conflict_and_an_edit_by_hand_is_one() {
+    let some = |hunk: usize| Selection {
+        hunks: BTreeMap::from([(tree("text"), vec![hunk])]),
+        ..Selection::default()
+    };
+    let text = |project: &Project| std::fs::read_to_string(project.root.join("text")).unwrap();
+    for first in [0, 1] {
+        let project = three_changes();
+        project.merge("m1", &some(first)).unwrap();
+        assert_eq!(
+            project.merges().diff(&project.stage()).unwrap().conflicts,
+            []
+        );
+        // What is left is counted anew.
+        assert!(project.merge("m2", &some(0)).unwrap().is_complete());
+        let staged = std::fs::read_to_string(project.staged().join("text")).unwrap();
+        assert_eq!(text(&project), staged);
+        project.undo("u2", Some("m2")).unwrap();
+        assert_eq!(
+            project.merges().diff(&project.stage()).unwrap().conflicts,
+            []
+        );
+        project.undo("u1", Some("m1")).unwrap();
+        assert!(!text(&project).contains("nine") && !text(&project).contains("two"));
+        assert!(
+            project
+                .merge("m3", &Selection::default())
+                .unwrap()
+                .is_complete()
+        );
+        assert_eq!(text(&project), staged);
+    }
+    let project = three_changes();
+    project.merge("m1", &some(0)).unwrap();
+    let edited = format!("{}by hand\n", text(&project));
+    project.write("text", &edited);
+    let merged = project.merge("m2", &Selection::default()).unwrap();
+    assert_eq!(left(&merged), ["text"]);
+    assert_eq!(text(&project), edited);
+}
+
+#[test]
 fn what_is_not_changed_cannot_be_chosen() {
     let project = three_changes();
+    project.write("gone", "old");
+    let all = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
+    all.drop_stage("default").unwrap();
+    let staged = project.staged();
+    std::fs::remove_file(staged.join("gone")).unwrap();
+    crate::project::link(&staged.join("link"), "text");
+    put(&staged.join("fresh/deep/file"), "new");
+    let text = std::fs::read_to_string(staged.join("text")).unwrap();
+    let text = text.replace("2\n3\n", "two\n3\n");
+    put(&staged.join("text"), &text.replace("29\n", "nine\n"));
     let before = project.snapshot();
     for path in [
         "nonesuch",
@@ -91,7 +143,13 @@ fn what_is_not_changed_cannot_be_chosen() {
             "{path}"
         );
     }
-    for (path, hunk) in [("text", 2), ("fresh/deep/file", 0)] {
+    for (path, hunk) in [
+        ("text", 2),
+        ("fresh/deep/file", 0),
+        ("fresh", 0),
+        ("gone", 0),
+        ("link", 0),
+    ] {
         let selection = Selection {
             hunks: BTreeMap::from([(tree(path), vec![hunk])]),
             ..Selection::default()

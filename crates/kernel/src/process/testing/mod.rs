@@ -196,7 +196,7 @@ impl Tool for TestRun {
         };
         Ok(Box::new(Boxed(job.varied(&Variation {
             measured: asked.coverage,
-            files: Vec::new(),
+            ..Variation::default()
         }))))
     }
 }

@@ -12,6 +12,7 @@
 
 use super::super::job::{Job, Work};
 use super::Framework;
+use airlock_core::Span;
 
 const RUN: &str = include_str!("run.sh");
 const CARGO: &str = include_str!("cargo.sh");
@@ -97,6 +98,8 @@ pub(crate) struct Variation {
     pub(crate) measured: bool,
     /// Files with what is in their place.
     pub(crate) files: Vec<(String, String)>,
+    /// The longest it may take, where that is less than what the job itself may.
+    pub(crate) longest: Option<Span>,
 }
 
 impl Job {
@@ -104,6 +107,11 @@ impl Job {
     pub(crate) fn varied(&self, variation: &Variation) -> Self {
         let Work::Tests(reading) = &self.work else {
             return self.clone();
+        };
+        let mut limits = self.limits;
+        limits.duration = match (limits.duration, variation.longest) {
+            (Some(own), Some(longest)) => Some(own.min(longest)),
+            (own, longest) => own.or(longest),
         };
         let mut reading = reading.clone();
         reading.coverage = variation.measured;
@@ -114,6 +122,7 @@ impl Job {
                 command: reading.plain.clone(),
                 work: Work::Tests(reading),
                 stdin: None,
+                limits,
                 ..self.clone()
             };
         }
@@ -141,6 +150,7 @@ impl Job {
             command,
             stdin: Some(stdin),
             work: Work::Tests(reading),
+            limits,
             ..self.clone()
         }
     }

@@ -51,7 +51,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 fn measured() -> Variation {
     Variation {
         measured: true,
-        files: Vec::new(),
+        ..Variation::default()
     }
 }
 
@@ -79,6 +79,7 @@ fn files_are_other_for_one_run_and_afterwards_what_they_were() {
             (name.to_owned(), "other\n".to_owned()),
             ("two".to_owned(), String::new()),
         ],
+        longest: None,
     });
     let ran = run(&varied, place.path(), PATH);
     assert_eq!(ran.stdout, b"other\n");
@@ -254,4 +255,29 @@ fn python_is_measured_by_the_library_if_there_is_one_and_never_by_one_of_the_pro
     let ran = run(&with, place.path(), PATH);
     let (_, report) = parted(&String::from_utf8_lossy(&ran.stdout), mark_of(&with));
     assert_eq!(report.as_deref(), Ok("SF:library\nDA:1,1\nend_of_record\n"));
+}
+
+#[test]
+fn a_variation_may_be_given_less_time_and_never_more() {
+    let job = reading(Framework::Node, &["true"]);
+    let minute = Some(Span::from_secs(60));
+    let hour = Some(Span::from_secs(3_600));
+    for (own, asked, want) in [
+        (None, None, None),
+        (None, minute, minute),
+        (minute, None, minute),
+        (minute, hour, minute),
+        (hour, minute, minute),
+    ] {
+        let mut job = job.clone();
+        job.limits.duration = own;
+        for files in [Vec::new(), vec![("a".to_owned(), String::new())]] {
+            let varied = job.varied(&Variation {
+                measured: false,
+                files,
+                longest: asked,
+            });
+            assert_eq!(varied.limits.duration, want);
+        }
+    }
 }

@@ -1,0 +1,502 @@
+//! Tests that failed only because a name was missing, and would pass with any body of it: told, by
+//! real runners, from tests that look at the code, whatever their style.
+
+use super::phases::{POLICY, Work};
+use serde_json::{Value, json};
+
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+const PYTHON: Files<'_> = &[
+    (
+        "pytest.ini",
+        "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
+    ),
+    (".gitignore", "__pycache__/\n"),
+    ("app.py", "def add(a, b):\n    return a + b\n"),
+];
+
+const PYTHON_CODE: &str = r#"LIMITS = {"low": 1}
+
+
+def add(a, b):
+    return a + b
+
+
+def double(a):
+    if a < 0:
+        raise ValueError("below zero")
+    return a * 2
+
+
+def greet(name):
+    return "hello " + name_of(name)
+
+
+def name_of(name):
+    return name.title()
+
+
+class Stack:
+    def __init__(self):
+        self.items = []
+
+    def push(self, item):
+        self.items.append(item)
+
+    def pop(self):
+        return self.items.pop()
+"#;
+
+const PYTHON_HEAD: &str = "import unittest\nimport pytest\nimport app\nfrom app import LIMITS, Stack, add, double, greet\n";
+
+/// One assertion, a table, parameters, an exception, a property, a method, an attribute, a constant,
+/// a class of tests, a helper, old code beside the new.
+const PYTHON_HONEST: &str = r#"
+
+def test_single():
+    assert double(4) == 8
+
+
+def test_table():
+    for given, want in [(1, 2), (2, 4), (50, 100)]:
+        assert double(given) == want, given
+
+
+@pytest.mark.parametrize("given, want", [(3, 6), (0, 0)])
+def test_parameters(given, want):
+    assert double(given) == want
+
+
+def test_raises():
+    with pytest.raises(ValueError, match="below"):
+        double(-1)
+
+
+def test_property():
+    for given in range(30):
+        assert double(given) - given == given
+
+
+def test_one_branch_of_many():
+    assert double(0) == 0
+
+
+def test_method():
+    stack = Stack()
+    stack.push(7)
+    assert stack.pop() == 7
+
+
+def test_attribute():
+    assert Stack().items == []
+
+
+def test_constant():
+    assert LIMITS["low"] == 1
+
+
+class TestGreeting(unittest.TestCase):
+    def test_greets(self):
+        self.assertEqual(greet("ada"), "hello Ada")
+
+
+def same(left, right):
+    if left != right:
+        pytest.fail("not the same")
+
+
+def test_by_a_helper():
+    same(double(5), 10)
+
+
+def test_old_code_beside_the_new():
+    assert add(2, 2) == 4
+"#;
+
+const PYTHON_GAMING: &str = r#"
+
+def test_or_true():
+    assert double(4) or True
+
+
+def test_is_callable():
+    assert callable(double)
+
+
+def test_has_the_name():
+    assert hasattr(app, "double")
+
+
+def test_is_what_it_is():
+    assert double(4) == double(4)
+
+
+def test_calls():
+    double(4)  # assert
+
+
+def test_breaks_with_the_product():
+    assert greet("ada") or True
+
+
+def test_swallows():
+    try:
+        assert double(4) == 8
+    except AssertionError:
+        pass
+
+
+def test_is_an_object():
+    assert isinstance(double(4), object)
+
+
+def test_constant_or_true():
+    assert LIMITS or True
+"#;
+
+/// What is tested, and what with.
+struct Task<'a> {
+    files: Files<'a>,
+    test: (&'a str, &'a str),
+    code: (&'a str, &'a str),
+}
+
+impl Task<'_> {
+    /// Takes the task to its validation, and says what the kernel's run came to.
+    fn validated(&self) -> (Work, Value) {
+        let work = Work::new(POLICY, self.files, "strict").planned();
+        work.wrote(self.test.0, self.test.1);
+        let ran = work.test();
+        assert_eq!(ran["phase"]["proof"], "red", "{ran}");
+        assert_eq!(work.advance()["state"], "code_writing");
+        work.wrote(self.code.0, self.code.1);
+        work.advance();
+        let ran = work.test();
+        assert_eq!(ran["phase"]["proof"], "green", "{ran}");
+        assert_eq!(work.staged(self.code.0), self.code.1, "it was put back");
+        (work, ran["phase"].clone())
+    }
+
+    /// The tests that were refused, by name.
+    fn refused(&self) -> Vec<String> {
+        let (work, phase) = self.validated();
+        assert_eq!(phase["state"], "code_writing", "{phase}");
+        assert_eq!(work.state(), "code_writing");
+        let told = phase["refused"].as_str().unwrap();
+        assert!(told.contains("guard `tests_can_fail`"), "{told}");
+        assert!(told.contains("emptied"), "{told}");
+        let names = phase["suspects"].as_array().unwrap();
+        let names: Vec<String> = names
+            .iter()
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect();
+        assert!(told.contains(&format!("`{}`", names[0])), "{told}");
+        names
+    }
+
+    fn accepted(&self) -> Value {
+        let (_, phase) = self.validated();
+        assert_eq!(phase["state"], "reviewing", "{phase}");
+        assert_eq!(phase["suspects"], json!([]), "{phase}");
+        phase
+    }
+}
+
+/// The names of tests in `text`, by what stands before each.
+fn names<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
+    let tests = text.split(before).skip(1);
+    tests
+        .map(|test| test.split(['(', '\'']).next().unwrap())
+        .collect()
+}
+
+#[test]
+fn in_python_tests_that_any_body_satisfies_are_refused_by_name_and_no_others() {
+    let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}{PYTHON_GAMING}");
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", &tests),
+        code: ("app.py", PYTHON_CODE),
+    };
+    assert_eq!(task.refused(), names(PYTHON_GAMING, "def "));
+}
+
+#[test]
+fn in_python_honest_tests_of_every_style_pass_after_few_runs() {
+    let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}");
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", &tests),
+        code: ("app.py", PYTHON_CODE),
+    };
+    let phase = task.accepted();
+    let noticed: Vec<&str> = phase["mutated"]["noticed_by"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    for name in names(PYTHON_HONEST, "def test_") {
+        let name = format!("test_{name}");
+        assert!(noticed.contains(&name.as_str()), "{name}: {phase}");
+    }
+    assert!(phase["mutated"]["tried"].as_u64().unwrap() <= 20, "{phase}");
+}
+
+/// Each test fails by itself, not the file: the name is missing only when it is used.
+#[test]
+fn a_name_that_is_missing_only_when_used_is_held_the_same() {
+    let tests = "import app\n\n\ndef test_honest():\n    assert app.double(4) == 8\n\n\n\
+                 def test_has_the_name():\n    assert hasattr(app, \"double\")\n\n\n\
+                 def test_or_true():\n    assert app.double(4) or True\n";
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", tests),
+        code: ("app.py", PYTHON_CODE),
+    };
+    assert_eq!(task.refused(), ["test_has_the_name", "test_or_true"]);
+}
+
+/// The function was there, and wrong: the tests failed on what it gave, or on where it broke.
+#[test]
+fn what_was_wrong_before_is_noticed_as_it_was_before() {
+    let files = [
+        PYTHON[0],
+        PYTHON[1],
+        (
+            "app.py",
+            "def head(items):\n    return items[0]\n\n\ndef total(items):\n    return head(items) + 1\n",
+        ),
+    ];
+    let tests = "from app import head, total\n\n\ndef test_nothing_is_none():\n    assert head([]) is None\n\n\n\
+                 def test_total_of_nothing_does_not_break():\n    assert total([]) or True\n";
+    let task = Task {
+        files: &files,
+        test: ("tests/test_new.py", tests),
+        code: (
+            "app.py",
+            "def head(items):\n    return items[0] if items else None\n\n\ndef total(items):\n    return (head(items) or 0) + 1\n",
+        ),
+    };
+    task.accepted();
+}
+
+/// Nothing in the change is a function or could be written otherwise: nobody can be blamed.
+#[test]
+fn where_nothing_can_be_changed_no_test_is_refused() {
+    let tests = "from app import Kinds\n\n\ndef test_kinds():\n    assert Kinds.mro()[1] is dict\n";
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", tests),
+        code: (
+            "app.py",
+            "class Kinds(dict):\n    \"\"\"Kinds.\"\"\"\n\n\ndef add(a, b):\n    return a + b\n",
+        ),
+    };
+    let phase = task.accepted();
+    assert_eq!(phase["mutated"]["changes"], json!([]), "{phase}");
+}
+
+const NODE: Files<'_> = &[
+    ("package.json", "{}"),
+    ("app.js", "exports.add = (a, b) => a + b;\n"),
+];
+const NODE_CODE: &str = "exports.add = (a, b) => a + b;\n\
+    exports.double = (a) => {\n  if (a < 0) {\n    throw new RangeError('below zero');\n  }\n  return a * 2;\n};\n\
+    exports.triple = (a) => a * 3;\n\
+    exports.later = async (a) => exports.double(a);\n\
+    exports.Stack = class {\n  constructor() {\n    this.items = [];\n  }\n  push(item) {\n    this.items.push(item);\n  }\n};\n";
+const NODE_TESTS: &str = r"const test = require('node:test');
+const assert = require('assert');
+const { add, double, triple, later, Stack } = require('./app.js');
+
+test('single', () => { assert.equal(double(4), 8); });
+test('table', () => {
+  for (const [given, want] of [[1, 3], [2, 6]]) {
+    assert.equal(triple(given), want);
+  }
+});
+test('throws', () => { assert.throws(() => double(-1), RangeError); });
+test('later', async () => { assert.equal(await later(2), 4); });
+test('method', () => { const stack = new Stack(); stack.push(1); assert.deepEqual(stack.items, [1]); });
+test('old code', () => { assert.equal(add(1, 2), 3); });
+";
+const NODE_GAMING: &str = r"test('or true', () => { assert.ok(double(4) || true); });
+test('typeof', () => { assert.equal(typeof double, 'function'); });
+test('itself', () => { assert.deepEqual(triple(4), triple(4)); });
+";
+
+#[test]
+fn in_javascript_they_are_told_apart() {
+    let tests = format!("{NODE_TESTS}{NODE_GAMING}");
+    let task = Task {
+        files: NODE,
+        test: ("app.test.js", &tests),
+        code: ("app.js", NODE_CODE),
+    };
+    assert_eq!(task.refused(), names(NODE_GAMING, "test('"));
+}
+
+const GO: Files<'_> = &[
+    ("go.mod", "module demo\n\ngo 1.18\n"),
+    (
+        "app.go",
+        "package demo\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n",
+    ),
+];
+const GO_CODE: &str = "package demo\n\nimport (\n\t\"errors\"\n\t\"strings\"\n)\n\n\
+    type Point struct{ X, Y int }\n\n\
+    func Add(a, b int) int {\n\treturn a + b\n}\n\n\
+    func Double(a int) (int, error) {\n\tif a < 0 {\n\t\treturn 0, errors.New(\"below zero\")\n\t}\n\treturn a * 2, nil\n}\n\n\
+    func Shout(text string) string {\n\treturn strings.ToUpper(text)\n}\n\n\
+    func At(items []int, place int) int {\n\treturn items[place]\n}\n\n\
+    func Corner() Point {\n\treturn Point{X: 1, Y: 2}\n}\n";
+const GO_TESTS: &str = "package demo\n\nimport \"testing\"\n\n\
+    func TestSingle(t *testing.T) {\n\tif got, _ := Double(4); got != 8 {\n\t\tt.Fatal(got)\n\t}\n}\n\n\
+    func TestTable(t *testing.T) {\n\tfor text, want := range map[string]string{\"a\": \"A\", \"b\": \"B\"} {\n\t\tt.Run(text, func(t *testing.T) {\n\t\t\tif Shout(text) != want {\n\t\t\t\tt.Error(text)\n\t\t\t}\n\t\t})\n\t}\n}\n\n\
+    func TestFails(t *testing.T) {\n\tif _, err := Double(-1); err == nil {\n\t\tt.Fatal(err)\n\t}\n}\n\n\
+    func TestCorner(t *testing.T) {\n\tif Corner().X != 1 {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+    func TestOldCode(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fatal(1)\n\t}\n}\n\n";
+const GO_GAMING: &str = "func TestItself(t *testing.T) {\n\tif Shout(\"a\") != Shout(\"a\") {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+    func TestBreaksWithTheProduct(t *testing.T) {\n\tif At([]int{1}, 0) == 1 && false {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+    func TestNever(t *testing.T) {\n\tif got, _ := Double(4); got != 8 && got == 8 {\n\t\tt.Fatal(1)\n\t}\n}\n";
+
+#[test]
+fn in_go_they_are_told_apart() {
+    let tests = format!("{GO_TESTS}{GO_GAMING}");
+    let task = Task {
+        files: GO,
+        test: ("app_test.go", &tests),
+        code: ("app.go", GO_CODE),
+    };
+    assert_eq!(task.refused(), names(GO_GAMING, "func "));
+}
+
+const RUST: Files<'_> = &[
+    (
+        "Cargo.toml",
+        "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    ),
+    (
+        "Cargo.lock",
+        "version = 3\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n",
+    ),
+    (".gitignore", "target/\n"),
+    (
+        "src/lib.rs",
+        "pub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n",
+    ),
+];
+const RUST_CODE: &str = r#"#[derive(Debug, PartialEq)]
+pub struct Point {
+    pub x: u32,
+}
+
+pub fn add(a: u32, b: u32) -> u32 {
+    a + b
+}
+
+pub fn double(a: i64) -> i64 {
+    if a < 0 {
+        panic!("below zero");
+    }
+    a * 2
+}
+
+pub fn parse(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+pub fn corner(a: u32) -> Point {
+    Point { x: a }
+}
+
+pub fn at(items: &[u8], place: usize) -> u8 {
+    items[place + 0]
+}
+"#;
+const RUST_TESTS: &str = r#"use demo::{add, at, corner, double, parse};
+
+#[test]
+fn single() {
+    assert_eq!(double(4), 8);
+    assert_eq!(at(&[7], 0), 7);
+}
+
+#[test]
+fn table() {
+    for (given, want) in [(1, 2), (50, 100)] {
+        assert_eq!(double(given), want);
+    }
+}
+
+#[test]
+#[should_panic(expected = "below zero")]
+fn panics() {
+    double(-1);
+}
+
+#[test]
+fn fails() {
+    assert!(parse("x").is_err());
+}
+
+#[test]
+fn gives() -> Result<(), String> {
+    assert_eq!(parse("4")?, 4);
+    Ok(())
+}
+
+#[test]
+fn a_type_of_its_own() {
+    assert_eq!(corner(3).x, 3);
+}
+
+#[test]
+fn old_code() {
+    assert_eq!(add(1, 2), 3);
+}
+"#;
+const RUST_GAMING: &str = r#"
+#[test]
+fn or_true() {
+    assert!(double(4) == 8 || true);
+}
+
+#[test]
+fn itself() {
+    assert_eq!(parse("4").is_ok(), parse("4").is_ok());
+}
+
+#[test]
+fn breaks_with_the_product() {
+    assert!(at(&[7], 0) == 7 || true);
+}
+"#;
+
+#[test]
+fn in_rust_they_are_told_apart() {
+    let tests = format!("{RUST_TESTS}{RUST_GAMING}");
+    let task = Task {
+        files: RUST,
+        test: ("tests/new.rs", &tests),
+        code: ("src/lib.rs", RUST_CODE),
+    };
+    assert_eq!(task.refused(), names(RUST_GAMING, "fn "));
+}
+
+/// Tests that stand in the source itself: what is changed is never a test.
+#[test]
+fn in_rust_inline_tests_are_told_apart_as_well() {
+    let old = RUST[3].1;
+    let tests = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn honest() {\n        assert_eq!(super::double(4), 8);\n    }\n\n    \
+                 #[test]\n    fn or_true() {\n        assert!(super::double(4) == 8 || true);\n    }\n}\n";
+    let with_tests = format!("{old}{tests}");
+    let code = format!("{old}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n{tests}");
+    let task = Task {
+        files: RUST,
+        test: ("src/lib.rs", &with_tests),
+        code: ("src/lib.rs", &code),
+    };
+    assert_eq!(task.refused(), ["or_true"]);
+}

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// What the workspace holds besides git's and Airlock's own: bytes, modes and links.
-type Tree = BTreeMap<String, (u32, Vec<u8>)>;
+type Tree = BTreeMap<String, Held>;
+
+/// A mode, and bytes.
+type Held = (u32, Vec<u8>);
 
 fn tree(world: &World) -> Tree {
     let root = world.workspace();
@@ -83,7 +86,7 @@ fn changed() -> World {
 }
 
 /// What everything comes to.
-fn all() -> Vec<(&'static str, Option<(u32, Vec<u8>)>)> {
+fn all() -> Vec<(&'static str, Option<Held>)> {
     let file = |mode: u32, bytes: &[u8]| Some((mode, bytes.to_vec()));
     vec![
         ("added", file(0o644, b"alone\n")),

@@ -60,13 +60,14 @@ fn field(path: &str, name: &str) -> String {
         )
 }
 
-/// The version of a crate in the lock file.
+/// The version of a crate in the lock file; of several the last, which ours are on.
 pub(crate) fn crate_version(name: &str) -> String {
     let wanted = format!("name = \"{name}\"");
-    let mut lines = LOCK.lines().skip_while(|line| *line != wanted).skip(1);
-    lines
-        .next()
-        .and_then(|line| line.strip_prefix("version = \""))
+    let versions = LOCK.lines().zip(LOCK.lines().skip(1));
+    versions
+        .filter(|(line, _)| *line == wanted)
+        .filter_map(|(_, next)| next.strip_prefix("version = \""))
+        .last()
         .map_or("unknown", |rest| rest.trim_end_matches('"'))
         .to_owned()
 }
@@ -90,6 +91,8 @@ mod tests {
     fn versions_come_from_the_lock_file() {
         let version = crate_version("serde_json");
         assert!(version.starts_with("1."), "{version}");
+        let of_several = crate_version("sha2");
+        assert!(!of_several.starts_with("0.10."), "{of_several}");
         assert_eq!(crate_version("no such crate"), "unknown");
     }
 

@@ -65,6 +65,9 @@ pub enum MergeError {
     /// The stage is not what was looked at.
     #[error("the stage changed since it was reviewed")]
     ChangedSinceReview,
+    /// What was cut off in the stage was never looked at.
+    #[error("a command in stage `{0}` was cut off, and what it did there was not judged")]
+    Unjudged(String),
     /// There is no such merge.
     #[error("there is no merge `{0}`")]
     Missing(String),
@@ -99,6 +102,11 @@ impl MergeError {
             Self::NotChanged(_) => "`airlock diff --stat` lists what is",
             Self::NoHunk { .. } => "`airlock diff` shows the hunks, counted from one in each file",
             Self::ChangedSinceReview => "look at `airlock diff` again, then merge",
+            Self::Unjudged(stage) => {
+                return Some(format!(
+                    "`airlock exec --stage {stage} -- true` judges it; then look at it again"
+                ));
+            }
             Self::Missing(_) | Self::NothingToUndo => "`airlock undo --list` lists what there is",
             Self::Unmergeable { .. } => "move it away, or leave that path out with --files",
         };

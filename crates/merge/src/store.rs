@@ -132,6 +132,10 @@ impl Merges {
         self.recover_held(moment)?;
         // Nothing runs in the stage while it is read.
         let _claim = stage.claim()?;
+        // Whoever ran there died: what is there may be half done, and may be what policy forbids.
+        if stage.unsettled()?.is_some() {
+            return Err(MergeError::Unjudged(stage.name().as_str().to_owned()));
+        }
         let diff = self.diff(stage)?;
         if review_digest(&diff) != reviewed {
             return Err(MergeError::ChangedSinceReview);

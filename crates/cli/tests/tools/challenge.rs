@@ -123,6 +123,12 @@ def test_is_callable():
     assert callable(double)
 
 
+def test_fails_where_it_is_tried():
+    import os
+    assert double(4) or True
+    assert not any(name.startswith("airlock-") for name in os.listdir("/tmp"))
+
+
 def test_has_the_name():
     assert hasattr(app, "double")
 

@@ -6,6 +6,9 @@
 //! that notices none of the code that the stage changes is tried on the functions that it names, so
 //! that one which covers old code beside the new is not taken for empty.
 //!
+//! What they are held against is a run made in the same way of code that is not changed: a test that
+//! fails there knows how it is run, or fails by chance, and has noticed nothing.
+//!
 //! Guarantee: which changes are tried is decided by the source alone, and they are so many at most
 //! and no longer than the constants say. A test is refused only if at least one change could really
 //! be run, and the stage is afterwards what it was.
@@ -19,7 +22,7 @@ use crate::process::{Finished, Variation};
 use crate::tools::ToolFailure;
 use airlock_core::Span;
 use airlock_phases::{
-    Ground, Language, LineSet, Mutated, Mutation, TestItem, apart, coarse, fine, names,
+    Ground, Language, LineSet, Mutated, Mutation, Observed, TestItem, apart, coarse, fine, names,
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -62,7 +65,18 @@ struct Round<'a, 'd> {
     begun: Instant,
     longest: Span,
     left: Vec<TestItem>,
+    /// What the tests said of code that was not changed; none before they were asked.
+    before: Option<Observed>,
     challenged: Challenged,
+}
+
+/// What one run gave.
+struct Answer {
+    output: String,
+    failed: bool,
+    /// Tests that failed, as the runner counted them.
+    counted: u64,
+    observed: Observed,
 }
 
 impl Drill<'_> {
@@ -78,6 +92,7 @@ impl Drill<'_> {
             begun: Instant::now(),
             longest: Span::from_millis(GRACE.saturating_add(wall.saturating_mul(TIMES))),
             left: tests.to_vec(),
+            before: None,
             challenged: Challenged {
                 survivors: Vec::new(),
                 noticed: Vec::new(),
@@ -149,27 +164,67 @@ impl Round<'_, '_> {
 
     /// Whether the tests ran with `mutation`; those that noticed it are done.
     fn once(&mut self, mutation: &Mutation) -> Result<bool, ToolFailure> {
+        let before = match self.before.take() {
+            Some(before) => before,
+            None => self.unchanged(mutation)?,
+        };
+        let noticed = self.held_against(&before, mutation);
+        self.before = Some(before);
+        noticed
+    }
+
+    /// What the tests say where the files of `mutation` are written as they are.
+    fn unchanged(&mut self, mutation: &Mutation) -> Result<Observed, ToolFailure> {
+        let own = |(path, _): &(String, String)| {
+            let text = self.drill.staged.new_text(path)?;
+            Some((path.clone(), text))
+        };
+        let answer = self.run(mutation.files.iter().filter_map(own).collect())?;
+        let mut observed = answer.observed;
+        if observed.passed.is_empty() && observed.failed.is_empty() && answer.failed {
+            // Without names the run as a whole speaks, and this one says no already.
+            let left = self.left.iter().map(|test| test.name.clone());
+            observed.failed.extend(left);
+        }
+        Ok(observed)
+    }
+
+    fn run(&mut self, files: Vec<(String, String)>) -> Result<Answer, ToolFailure> {
         self.challenged.tried += 1;
         let job = self.drill.job.varied(&Variation {
             measured: false,
-            files: mutation.files.clone(),
+            files,
             longest: Some(self.longest),
         });
         let finished = (self.drill.again)(&job)?;
         let value = &finished.value;
         let stream = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let output = format!("{}\n{}", stream("stdout"), stream("stderr"));
-        let framework = self.drill.tests.framework;
-        let observed = names(framework, &output);
-        let run = Mutated {
-            framework,
-            output: &output,
+        let counted = value.pointer("/tests/failed").and_then(Value::as_u64);
+        Ok(Answer {
             failed: finished.ran.exited().is_some_and(|code| code != 0),
-            observed: &observed,
+            counted: counted.unwrap_or(0),
+            observed: names(self.drill.tests.framework, &output),
+            output,
+        })
+    }
+
+    fn held_against(
+        &mut self,
+        before: &Observed,
+        mutation: &Mutation,
+    ) -> Result<bool, ToolFailure> {
+        let answer = self.run(mutation.files.clone())?;
+        let run = Mutated {
+            framework: self.drill.tests.framework,
+            output: &answer.output,
+            failed: answer.failed,
+            observed: &answer.observed,
         };
-        let before = self.drill.before;
         let nameless = before.passed.is_empty() && before.failed.is_empty();
-        if !nameless && !run.took_effect() {
+        // Without names, only tests that were counted tell a test from what cannot be compiled.
+        let silent = nameless && answer.failed && answer.counted == 0;
+        if silent || !nameless && !run.took_effect() {
             return Ok(false);
         }
         self.challenged

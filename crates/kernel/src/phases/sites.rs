@@ -5,6 +5,8 @@
 
 use super::facts::{Staged, text};
 use crate::beneath::{Kind, Listing, Root};
+use crate::tools::GitIgnored;
+use airlock_core::WorkspacePath;
 use airlock_phases::{Language, LineSet, TestItem};
 use std::collections::{BTreeSet, HashSet};
 
@@ -132,7 +134,12 @@ fn source_files(staged: &Staged) -> Vec<String> {
         }
         list(staged.root(), &directory, &mut open, &mut found);
     }
-    found.retain(|path| staged.is_source(path));
+    // Of what git ignores nobody would notice a change that stayed.
+    let mut ignored = GitIgnored::new(staged.root());
+    found.retain(|path| {
+        let ours = WorkspacePath::new(path).is_ok_and(|path| !ignored.holds(&path, false));
+        ours && staged.is_source(path)
+    });
     found.sort();
     found
 }

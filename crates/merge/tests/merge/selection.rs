@@ -182,6 +182,26 @@ fn only_what_was_reviewed_is_merged() {
 }
 
 #[test]
+fn what_a_command_that_was_cut_off_left_is_merged_once_it_was_judged() {
+    let project = three_changes();
+    let before = project.snapshot();
+    let stage = project.stage();
+    // As a supervisor that was killed leaves it: begun and never settled.
+    let begun = stage.set_aside(&[], serde_json::json!({})).unwrap();
+    let merged = project.merge("m1", &Selection::default());
+    assert!(matches!(merged, Err(MergeError::Unjudged(_))), "{merged:?}");
+    assert_eq!(project.snapshot(), before);
+    stage.settle(begun).unwrap();
+    assert!(
+        project
+            .merge("m1", &Selection::default())
+            .unwrap()
+            .is_complete()
+    );
+    assert_ne!(project.snapshot(), before);
+}
+
+#[test]
 fn what_changed_on_both_sides_is_left_unless_it_is_meant() {
     let project = three_changes();
     project.write("other", "edited by hand");

@@ -124,9 +124,9 @@ def test_is_callable():
 
 
 def test_fails_where_it_is_tried():
-    import os
+    import os, re
     assert double(4) or True
-    assert not any(name.startswith("airlock-") for name in os.listdir("/tmp"))
+    assert not [name for name in os.listdir("/tmp") if re.fullmatch("airlock-[0-9a-f]+", name)]
 
 
 def test_has_the_name():

@@ -160,7 +160,7 @@ fn a_full_file_decodes_to_what_it_says() {
     assert_eq!(
         rule.place,
         Place {
-            line: 88,
+            line: 89,
             column: 5
         }
     );

@@ -350,7 +350,7 @@ until, done = time.time() + 20, None\n\
 while done is None and time.time() < until:\n\
 \x20   try:\n\
 \x20       done = ask('fs.read', path='README.md')\n\
-\x20   except Closed:\n\
+\x20   except (Closed, BlockingIOError):\n\
 \x20       time.sleep(0.1)\n\
 print(json.dumps({'said': said, 'done': done}))";
     let mut running = served.client("agent");

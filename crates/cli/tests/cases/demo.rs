@@ -48,8 +48,12 @@ fn a_demo_goes_well_wherever_it_may_write_and_leaves_nothing_behind() {
             String::from_utf8_lossy(&ran.stderr)
         );
         assert!(said.contains("That is the road"), "{case}: {said}");
-        // Nothing is reviewed or undone where there is no work.
-        assert!(!said.contains("undoable"), "{case}: {said}");
+        // Nothing is reviewed or undone where there is no work; a machine's own cargo may do it.
+        assert_ne!(
+            said.contains("undoable"),
+            said.contains("There is no cargo here"),
+            "{case}: {said}"
+        );
         assert!(said.contains("the fork bomb"), "{case}: {said}");
         assert_eq!(
             left(&world, temporary),

@@ -72,13 +72,32 @@ fn it_ends_with_the_command_and_there_is_none_without_one() {
 
 #[test]
 fn whoever_holds_its_output_open_holds_nobody_up() {
-    let hold = "while ! p=$(pgrep -x cat); do :; done; exec 9</proc/$p/fd/1; sleep 100";
-    meanwhile(&["sh", "-c", hold], |control| {
-        let ran = beside(control, &["sh", "-c", "cat; sleep 0.5"], "said").unwrap();
+    meanwhile(&["sleep", "100"], |control| {
+        let begun = Instant::now();
+        let ran = beside(control, &["sh", "-c", "sleep 100 & cat"], "said").unwrap();
         assert_eq!(
             (ran.outcome, &*ran.output),
             (Outcome::Exited(0), &b"said"[..])
         );
+        assert!(begun.elapsed() < Duration::from_secs(50));
+    });
+}
+
+#[test]
+fn a_command_that_takes_hold_of_its_output_holds_nobody_up() {
+    // Where the system does not let it, it goes on all the same.
+    let hold = "until [ -s /tmp/who ]; do sleep 0.01; done; \
+        command exec 9</proc/$(cat /tmp/who)/fd/1; echo > /tmp/held; sleep 100";
+    let held = "echo $$ > /tmp/new; mv /tmp/new /tmp/who; cat; \
+        until [ -e /tmp/held ]; do sleep 0.01; done";
+    meanwhile(&["sh", "-c", hold], |control| {
+        let begun = Instant::now();
+        let ran = beside(control, &["sh", "-c", held], "said").unwrap();
+        assert_eq!(
+            (ran.outcome, &*ran.output),
+            (Outcome::Exited(0), &b"said"[..])
+        );
+        assert!(begun.elapsed() < Duration::from_secs(50));
     });
 }
 

@@ -155,6 +155,17 @@ impl Engine {
         decision
     }
 
+    /// Who of the built-in rules and the policy's says no to `request`, whatever else is said. None
+    /// where nobody does; no extension is asked.
+    pub fn objection(&self, request: &Request) -> Option<Contribution> {
+        let (asked, policy) = (Asked::new(request), self.policy.load());
+        let mut contributions = Contributions::new();
+        self.built_ins.evaluate(asked, &mut contributions);
+        policy.evaluate(asked, &mut contributions, &mut Imposed::default());
+        let mut said = contributions.into_iter();
+        said.find(|one| one.opinion == Opinion::Deny)
+    }
+
     /// The decision on a syscall that does not exist.
     pub fn refuse_unknown(&self, unknown: &UnknownSyscall) -> Decision {
         let contribution = Contribution {

@@ -219,6 +219,21 @@ fn what_policy_would_deny_today_is_said_when_a_plugin_is_looked_at() {
 }
 
 #[test]
+fn a_rule_against_what_a_plugin_asks_for_is_named_when_it_is_looked_at() {
+    let rules = "  - name: no-reads-of-plugins\n    match: { syscall: fs.read, plugin: of-mcp }\n    \
+                 action: deny\n    reason: it has its own files\n  - name: not-there\n    \
+                 match: { syscall: fs.list, plugin: another }\n    action: deny\n";
+    let world = governed(&format!("{POLICY}{rules}"));
+    let asks = "capabilities: [\"kv.*\", \"filesystem.read.*\"]\n";
+    Host::Mcp.install(&world, asks);
+    let shown = world.quiet(&["plugin", "show", "of-mcp"]).stderr;
+    let want = "`fs.read` by `filesystem.read.*` would be denied today: rule \
+                `no-reads-of-plugins`: it has its own files";
+    assert!(shown.contains(want), "{shown}");
+    assert!(!shown.contains("not-there"), "{shown}");
+}
+
+#[test]
 fn a_workspaces_plugin_follows_its_trust_in_the_kernel_that_runs() {
     let world = governed(POLICY);
     let served = world.serve();

@@ -307,7 +307,7 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
     let line = |listed: &Listed| {
         let mut line = listed.line();
         if let Some(fields) = line.as_object_mut() {
-            let warnings = plugins.warnings(&listed.manifest);
+            let warnings = plugins.warnings(listed);
             fields.insert("warnings".to_owned(), json!(warnings));
         }
         line
@@ -370,7 +370,7 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
             ("offered", json!(names)),
             ("withheld", json!(table.withheld(&key))),
             ("tools_digest", json!(said)),
-            ("warnings", json!(plugins.warnings(&listed.manifest))),
+            ("warnings", json!(plugins.warnings(&listed))),
             ("settings", settings(plugins, &listed)),
         ];
         fields.extend(more.map(|(name, value)| (name.to_owned(), value)));

@@ -10,13 +10,15 @@ use super::{PluginSettings, locked, make_private};
 use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
-use airlock_core::{Digest, PluginName, SandboxId, SessionId};
+use airlock_core::{
+    Digest, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
+};
 use airlock_plugin::{
     CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
     secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
-use airlock_policy::{CapabilityGrants, Enforcer};
+use airlock_policy::{CapabilityGrants, Contribution, Enforcer};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -159,6 +161,25 @@ impl Desk {
             return Some("user");
         }
         None
+    }
+
+    /// Who among the rules in force says no to `request`.
+    pub(super) fn objection(&self, request: &Request) -> Option<Contribution> {
+        self.store.current().engine().objection(request)
+    }
+
+    pub(super) fn workspace(&self) -> &WorkspaceId {
+        self.store.workspace().id()
+    }
+
+    /// The workspace's absolute root.
+    pub(super) fn root(&self) -> &str {
+        self.store.workspace().root().path()
+    }
+
+    /// The tags that policy gives to `plugin` when it acts for `user`.
+    pub(super) fn tags_by_policy(&self, plugin: &PluginName, user: &UserId) -> Vec<TagName> {
+        self.store.current().tags(plugin.as_str(), user)
     }
 
     /// `directory` as the trust record calls it, with a slash at the end; none outside the workspace.

@@ -36,8 +36,8 @@ use airlock_core::{PluginName, SandboxId, TagName};
 #[cfg(target_os = "linux")]
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
-    Hosts, Kind, Listed, ManageError, Manager, Manifest, Monotonic, Origin, Settings, Source,
-    State, ToolDescription, Watch,
+    Hosts, Kind, Listed, ManageError, Manager, Monotonic, Origin, Settings, Source, State,
+    ToolDescription, Watch,
 };
 use airlock_policy::Enforcer;
 #[cfg(target_os = "linux")]
@@ -309,9 +309,9 @@ impl Plugins {
     }
 
     /// What a plugin asks for and would not get as things are, in words for people.
-    fn warnings(&self, manifest: &Manifest) -> Vec<String> {
+    fn warnings(&self, listed: &Listed) -> Vec<String> {
         let home = self.machine.get().map(|machine| machine.home.as_path());
-        warnings::of(&self.desk, home.unwrap_or(Path::new("/")), manifest)
+        warnings::of(&self.desk, home.unwrap_or(Path::new("/")), listed)
     }
 
     fn key(&self, listed: &Listed) -> Key {

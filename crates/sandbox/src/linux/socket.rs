@@ -6,11 +6,15 @@
 //!
 //! Guarantee: connections are accepted only while a command runs, by the thread that runs it, and
 //! none that was waiting when a command ended is there when the next begins. Whoever connects too
-//! often waits.
+//! often waits. What a supervisor that was killed left on the host goes when the next socket is made
+//! there.
 
 use super::identity::Identity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Gid, Mode, Uid, chownat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Gid, Mode, OFlags, Uid, chownat, flock, fstat, openat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
@@ -28,6 +32,12 @@ pub(super) const WAITING: i32 = 64;
 
 /// What of the host's bubblewrap can show to any user.
 const EVERYBODYS: &str = "/tmp";
+/// What the names of directories with a socket begin with there; so many digits follow.
+const PREFIX: &str = "airlock-";
+const DIGITS: usize = 24;
+const SOCKET: &str = "kernel.sock";
+/// A directory younger than this may be in the making, and not locked yet.
+const YOUNG: Duration = Duration::from_mins(1);
 
 /// What listens for a sandbox.
 #[derive(Debug)]
@@ -36,11 +46,12 @@ pub(super) struct KernelSocket {
     place: Option<Place>,
 }
 
-/// A directory of the host with nothing but the socket in it.
+/// A directory of the host with nothing but the socket in it, locked for as long as it is of use.
 #[derive(Debug)]
 struct Place {
     directory: PathBuf,
     socket: PathBuf,
+    _lock: OwnedFd,
 }
 
 impl Drop for Place {
@@ -68,7 +79,7 @@ impl KernelSocket {
         fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o600))?;
         if let Some((user, group)) = Identity::own().other() {
             let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
-            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
             chownat(CWD, place.socket.as_path(), Some(user), Some(group), flags)?;
         }
         listen(&listener, WAITING)?;
@@ -104,14 +115,15 @@ impl KernelSocket {
 
 impl Place {
     fn new() -> io::Result<Self> {
-        let mut random = [0; 12];
+        let mut random = [0; DIGITS / 2];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let mut name = "airlock-".to_owned();
+        let mut name = PREFIX.to_owned();
         for byte in random {
             // Writing to a string cannot fail.
             let _written = write!(name, "{byte:02x}");
         }
         let directory = Path::new(EVERYBODYS).join(name);
+        sweep(Path::new(EVERYBODYS), YOUNG);
         // Another user than ours has to find the socket in it, and nothing else.
         let mode = if Identity::own().other().is_some() {
             Mode::RWXU | Mode::XGRP | Mode::XOTH
@@ -119,14 +131,58 @@ impl Place {
             Mode::RWXU
         };
         DirBuilder::new().mode(0o700).create(&directory)?;
+        let lock = open_directory(CWD, &directory)?;
+        flock(&lock, FlockOperation::NonBlockingLockShared)?;
         let place = Self {
-            socket: directory.join("kernel.sock"),
+            socket: directory.join(SOCKET),
             directory,
+            _lock: lock,
         };
         // Whatever the mask for new files is.
         let permissions = fs::Permissions::from_mode(mode.as_raw_mode());
         fs::set_permissions(&place.directory, permissions)?;
         Ok(place)
+    }
+}
+
+fn open_directory(at: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, path, flags, Mode::empty())
+}
+
+/// Removes what supervisors that were killed left in `directory`: of this user, by its name such a
+/// place, not `young`, and locked by nobody. What cannot be removed is left for the next time.
+fn sweep(directory: &Path, young: Duration) {
+    let Ok(all) = open_directory(CWD, directory) else {
+        return;
+    };
+    let Ok(entries) = Dir::read_from(&all) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        let digits = name.strip_prefix(PREFIX).unwrap_or_default();
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if digits.len() == DIGITS && digits.bytes().all(is_hex) {
+            let _left = remove_dead(&all, name, young);
+        }
+    }
+}
+
+fn remove_dead(all: &OwnedFd, name: &str, young: Duration) -> Result<(), Errno> {
+    let place = open_directory(all, Path::new(name))?;
+    let stat = fstat(&place)?;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+    let age = u64::try_from(now.saturating_sub(stat.st_mtime)).unwrap_or(0);
+    if stat.st_uid != rustix::process::geteuid().as_raw() || age < young.as_secs() {
+        return Ok(());
+    }
+    flock(&place, FlockOperation::NonBlockingLockExclusive)?;
+    match unlinkat(&place, SOCKET, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => unlinkat(all, name, AtFlags::REMOVEDIR),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -217,6 +273,37 @@ mod tests {
         assert_eq!(visits, 1);
         drop(socket);
         assert!(!path.exists() && !path.parent().unwrap().exists());
+    }
+
+    #[test]
+    fn what_a_killed_supervisor_left_is_swept_and_nothing_else() {
+        let all = tempfile::tempdir().unwrap();
+        let place = |name: &str| {
+            let path = all.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(SOCKET), "").unwrap();
+            path
+        };
+        let digits = "0123456789abcdef0123456";
+        let dead = place(&format!("{PREFIX}0{digits}"));
+        let alive = place(&format!("{PREFIX}a{digits}"));
+        let lock = open_directory(CWD, &alive).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockShared).unwrap();
+        let full = place(&format!("{PREFIX}b{digits}"));
+        fs::write(full.join("somebody's"), "").unwrap();
+        let others = [
+            place(&format!("{PREFIX}{digits}")),
+            place(&format!("{PREFIX}G{digits}")),
+            place(digits),
+        ];
+        let link = all.path().join(format!("{PREFIX}c{digits}"));
+        std::os::unix::fs::symlink(&others[0], &link).unwrap();
+        sweep(all.path(), YOUNG);
+        assert!(dead.exists(), "it may be in the making");
+        sweep(all.path(), Duration::ZERO);
+        assert!(!dead.exists());
+        assert!(alive.join(SOCKET).exists() && full.join("somebody's").exists());
+        assert!(others.iter().all(|other| other.join(SOCKET).exists()));
     }
 
     #[test]

@@ -88,11 +88,11 @@ fn a_command_that_takes_hold_of_its_output_holds_nobody_up() {
     // Where the system does not let it, it goes on all the same.
     let hold = "until [ -s /tmp/who ]; do sleep 0.01; done; \
         command exec 9</proc/$(cat /tmp/who)/fd/1; echo > /tmp/held; sleep 100";
-    let held = "echo $$ > /tmp/new; mv /tmp/new /tmp/who; cat; \
+    let waits = "echo $$ > /tmp/new; mv /tmp/new /tmp/who; cat; \
         until [ -e /tmp/held ]; do sleep 0.01; done";
     meanwhile(&["sh", "-c", hold], |control| {
         let begun = Instant::now();
-        let ran = beside(control, &["sh", "-c", held], "said").unwrap();
+        let ran = beside(control, &["sh", "-c", waits], "said").unwrap();
         assert_eq!(
             (ran.outcome, &*ran.output),
             (Outcome::Exited(0), &b"said"[..])

@@ -2,12 +2,11 @@
 
 use super::failure::{LoadError, fault};
 use super::guest::Guest;
-use super::{Context, Runtime};
+use super::{Context, Runtime, shape};
 use crate::message::{Declined, Fault, Level, Outcome, Replied, plain};
 use airlock_plugin::ToolDescription;
-use wasmtime::component::{
-    Component, ComponentExportIndex, ComponentType, InstancePre, Lift, Linker, Lower,
-};
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, ComponentExportIndex, Func, InstancePre, Linker, Val};
 use wasmtime::{Engine, Result, Store, StoreContextMut};
 
 const HOST: &str = "airlock:plugin/host@1.0.0";
@@ -15,61 +14,6 @@ const HOST: &str = "airlock:plugin/host@1.0.0";
 const TYPES: &str = "airlock:plugin/types@1.0.0";
 const DESCRIBE: &str = "describe";
 const EXECUTE: &str = "execute";
-
-#[derive(ComponentType, Lift)]
-#[component(record)]
-struct Tool {
-    name: String,
-    summary: String,
-    schema: String,
-    #[component(name = "read-only")]
-    read_only: bool,
-}
-
-#[derive(ComponentType, Lower)]
-#[component(record)]
-struct Given<'a> {
-    action: &'a str,
-    plugin: &'a str,
-    sandbox: Option<&'a str>,
-    session: Option<&'a str>,
-    mode: Option<&'a str>,
-    configuration: &'a str,
-}
-
-#[derive(ComponentType, Lower)]
-#[component(record)]
-struct Failure {
-    code: String,
-    message: String,
-    retryable: bool,
-}
-
-#[derive(Clone, Copy, ComponentType, Lift)]
-#[component(enum)]
-#[repr(u8)]
-#[expect(dead_code, reason = "only lifting makes one")]
-enum Severity {
-    #[component(name = "debug")]
-    Debug,
-    #[component(name = "info")]
-    Info,
-    #[component(name = "warn")]
-    Warn,
-    #[component(name = "error")]
-    Error,
-}
-
-impl From<Severity> for Level {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Debug => Self::Debug,
-            Severity::Info => Self::Info,
-            Severity::Warn => Self::Warn,
-            Severity::Error => Self::Error,
-        }
-    }
-}
 
 /// A linked component.
 pub(super) struct Program {
@@ -87,17 +31,15 @@ impl Program {
     }
 
     pub(super) fn link(engine: &Engine, component: Component) -> Result<Self, LoadError> {
-        for (name, _) in component.component_type().imports(engine) {
-            if name != HOST && name != TYPES {
-                return Err(LoadError::Import(plain(name)));
-            }
-        }
-        let export = |name| {
-            component
-                .get_export_index(None, name)
-                .ok_or(LoadError::Export(name))
+        imports(engine, &component)?;
+        let export = |name, signature: &shape::Signature| {
+            let (item, index) = component.get_export(None, name)?;
+            let fits =
+                matches!(&item, ComponentItem::ComponentFunc(function) if signature.fits(function));
+            fits.then_some(index)
         };
-        let (describe, execute) = (export(DESCRIBE)?, export(EXECUTE)?);
+        let describe = export(DESCRIBE, &shape::DESCRIBE).ok_or(LoadError::Export(DESCRIBE))?;
+        let execute = export(EXECUTE, &shape::EXECUTE).ok_or(LoadError::Export(EXECUTE))?;
         let linker = linker(engine).map_err(|error| LoadError::link(&error))?;
         let pre = linker
             .instantiate_pre(&component)
@@ -119,12 +61,15 @@ impl Program {
         runtime: &Runtime,
         guest: Guest,
     ) -> Result<Vec<ToolDescription>, Fault> {
-        let (mut store, instance) = self.enter(runtime, guest)?;
-        let described: Result<(Vec<Tool>,)> = instance
-            .get_typed_func::<(), (Vec<Tool>,)>(&mut store, &self.describe)
-            .and_then(|function| function.call(&mut store, ()));
-        let (tools,) = described.map_err(|error| fault(&error))?;
-        tools.into_iter().map(description).collect()
+        let (mut store, function) = self.enter(runtime, guest, &self.describe)?;
+        let mut described = [Val::Bool(false)];
+        function
+            .call(&mut store, &[], &mut described)
+            .map_err(|error| fault(&error))?;
+        match described {
+            [Val::List(tools)] => tools.into_iter().map(description).collect(),
+            _ => Err(strange()),
+        }
     }
 
     pub(super) fn execute(
@@ -135,31 +80,25 @@ impl Program {
         arguments: &str,
         context: &Context,
     ) -> Result<Outcome, Fault> {
-        let (mut store, instance) = self.enter(runtime, guest)?;
-        let given = Given {
-            action: &context.action,
-            plugin: &context.plugin,
-            sandbox: context.sandbox.as_deref(),
-            session: context.session.as_deref(),
-            mode: context.mode.as_deref(),
-            configuration: &context.configuration,
-        };
-        let function = instance
-            .get_typed_func::<(&str, &str, Given<'_>), (Result<String, String>,)>(
-                &mut store,
-                &self.execute,
-            )
+        let (mut store, function) = self.enter(runtime, guest, &self.execute)?;
+        let given = [text(tool), text(arguments), given(context)];
+        let mut said = [Val::Bool(false)];
+        function
+            .call(&mut store, &given, &mut said)
             .map_err(|error| fault(&error))?;
-        let (said,) = function
-            .call(&mut store, (tool, arguments, given))
-            .map_err(|error| fault(&error))?;
-        let bytes = match &said {
-            Ok(text) | Err(text) => text.len(),
+        let [Val::Result(said)] = said else {
+            return Err(strange());
         };
-        store.data_mut().say(bytes)?;
-        Ok(match said {
-            Ok(value) => Outcome::Value(value),
-            Err(message) => Outcome::Failed(message),
+        let (told, failed) = match said {
+            Ok(Some(value)) => (string(*value)?, false),
+            Err(Some(message)) => (string(*message)?, true),
+            Ok(None) | Err(None) => return Err(strange()),
+        };
+        store.data_mut().say(told.len())?;
+        Ok(if failed {
+            Outcome::Failed(told)
+        } else {
+            Outcome::Value(told)
         })
     }
 
@@ -167,71 +106,158 @@ impl Program {
         &self,
         runtime: &Runtime,
         guest: Guest,
-    ) -> Result<(Store<Guest>, wasmtime::component::Instance), Fault> {
+        function: &ComponentExportIndex,
+    ) -> Result<(Store<Guest>, Func), Fault> {
         let mut store = guest.into_store(&runtime.engine)?;
         let instance = self
             .pre
             .instantiate(&mut store)
             .map_err(|error| fault(&error))?;
-        Ok((store, instance))
+        let function = instance.get_func(&mut store, function);
+        Ok((store, function.ok_or_else(strange)?))
     }
 }
 
-fn description(tool: Tool) -> Result<ToolDescription, Fault> {
-    let schema = serde_json::from_str(&tool.schema).map_err(|error| {
-        let name = plain(&tool.name);
+/// What the types were checked for cannot come.
+fn strange() -> Fault {
+    Fault::Protocol("a value is not of the type that it was declared with".to_owned())
+}
+
+fn text(text: &str) -> Val {
+    Val::String(text.to_owned())
+}
+
+fn string(value: Val) -> Result<String, Fault> {
+    match value {
+        Val::String(text) => Ok(text),
+        _ => Err(strange()),
+    }
+}
+
+fn record<const N: usize>(fields: [(&str, Val); N]) -> Val {
+    let fields = fields.map(|(name, value)| (name.to_owned(), value));
+    Val::Record(fields.into())
+}
+
+fn given(context: &Context) -> Val {
+    let option = |value: &Option<String>| Val::Option(value.as_deref().map(text).map(Box::new));
+    record([
+        ("action", text(&context.action)),
+        ("plugin", text(&context.plugin)),
+        ("sandbox", option(&context.sandbox)),
+        ("session", option(&context.session)),
+        ("mode", option(&context.mode)),
+        ("configuration", text(&context.configuration)),
+    ])
+}
+
+fn description(tool: Val) -> Result<ToolDescription, Fault> {
+    let Val::Record(fields) = tool else {
+        return Err(strange());
+    };
+    let mut fields = fields.into_iter().map(|(_, value)| value);
+    let mut next = || fields.next().ok_or_else(strange);
+    let (name, summary, schema) = (string(next()?)?, string(next()?)?, string(next()?)?);
+    let Val::Bool(read_only) = next()? else {
+        return Err(strange());
+    };
+    let schema = serde_json::from_str(&schema).map_err(|error| {
+        let name = plain(&name);
         Fault::Protocol(format!("the schema of `{name}` is no JSON: {error}"))
     })?;
     Ok(ToolDescription {
-        name: tool.name,
-        summary: tool.summary,
+        name,
+        summary,
         schema,
-        read_only: tool.read_only,
+        read_only,
     })
+}
+
+/// Refuses what imports anything that is not there, or with another type than it has.
+fn imports(engine: &Engine, component: &Component) -> Result<(), LoadError> {
+    for (name, import) in component.component_type().imports(engine) {
+        let of_host = match name {
+            HOST => true,
+            TYPES => false,
+            _ => return Err(LoadError::Import(plain(name))),
+        };
+        let ComponentItem::ComponentInstance(instance) = import.ty else {
+            return Err(LoadError::ImportType(plain(name)));
+        };
+        for (function, item) in instance.exports(engine) {
+            let named = || format!("{name}#{}", plain(function));
+            let ComponentItem::ComponentFunc(item) = item.ty else {
+                // A type: what is made of it is seen where it is used.
+                continue;
+            };
+            let known = shape::HOST.iter().find(|(known, _)| *known == function);
+            match known.filter(|_| of_host) {
+                Some((_, signature)) if signature.fits(&item) => {}
+                Some(_) => return Err(LoadError::ImportType(named())),
+                None => return Err(LoadError::Import(named())),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn linker(engine: &Engine) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     linker.instance(TYPES)?;
     let mut host = linker.instance(HOST)?;
-    host.func_wrap("call", call)?;
-    host.func_wrap(
-        "log",
-        |mut store: StoreContextMut<'_, Guest>, (level, text): (Severity, String)| {
-            Ok(store.data_mut().log(level.into(), &text)?)
-        },
-    )?;
-    host.func_wrap(
-        "emit",
-        |mut store: StoreContextMut<'_, Guest>, (text,): (String,)| {
-            Ok((store.data_mut().emit(&text)?,))
-        },
-    )?;
-    host.func_wrap("cancelled", |store: StoreContextMut<'_, Guest>, (): ()| {
-        Ok((store.data().is_cancelled(),))
+    host.func_new("call", |store, _, given, told| {
+        let [Val::String(name), Val::String(arguments)] = given else {
+            return Err(strange().into());
+        };
+        let answer = call(&store, name, arguments)?;
+        tell(told, answer)
+    })?;
+    host.func_new("log", |mut store, _, given, _| {
+        let [Val::Enum(level), Val::String(text)] = given else {
+            return Err(strange().into());
+        };
+        let level = match level.as_str() {
+            "debug" => Level::Debug,
+            "info" => Level::Info,
+            "warn" => Level::Warn,
+            "error" => Level::Error,
+            _ => return Err(strange().into()),
+        };
+        Ok(store.data_mut().log(level, text)?)
+    })?;
+    host.func_new("emit", |mut store, _, given, told| {
+        let [Val::String(text)] = given else {
+            return Err(strange().into());
+        };
+        let wanted = store.data_mut().emit(text)?;
+        tell(told, Val::Bool(wanted))
+    })?;
+    host.func_new("cancelled", |store, _, _, told| {
+        tell(told, Val::Bool(store.data().is_cancelled()))
     })?;
     Ok(linker)
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "host functions are given what they are called with"
-)]
-fn call(
-    store: StoreContextMut<'_, Guest>,
-    (name, arguments): (String, String),
-) -> Result<(Result<String, Failure>,)> {
-    let replied = store.data().ask_for_value(&name, &arguments)?;
-    Ok((match replied {
-        Replied::Ok(value) => Ok(value.to_string()),
+fn tell(told: &mut [Val], value: Val) -> Result<()> {
+    let [place] = told else {
+        return Err(strange().into());
+    };
+    *place = value;
+    Ok(())
+}
+
+fn call(store: &StoreContextMut<'_, Guest>, name: &str, arguments: &str) -> Result<Val> {
+    let replied = store.data().ask_for_value(name, arguments)?;
+    Ok(Val::Result(match replied {
+        Replied::Ok(value) => Ok(Some(Box::new(Val::String(value.to_string())))),
         Replied::Error(Declined {
             code,
             message,
             retryable,
-        }) => Err(Failure {
-            code,
-            message,
-            retryable,
-        }),
-    },))
+        }) => Err(Some(Box::new(record([
+            ("code", Val::String(code)),
+            ("message", Val::String(message)),
+            ("retryable", Val::Bool(retryable)),
+        ])))),
+    }))
 }

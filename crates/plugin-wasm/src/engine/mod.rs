@@ -12,6 +12,7 @@ mod component;
 mod failure;
 mod guest;
 mod module;
+mod shape;
 mod trusted;
 
 pub(crate) use failure::LoadError;

@@ -66,6 +66,7 @@ fn protected_paths_in_every_spelling_are_held() {
         (".git/config", RequireReview),
         (".git/modules/lib/config", RequireReview),
         (".git/worktrees/w/config.worktree", RequireReview),
+        (".git/commondir", RequireReview),
         (".git", RequireReview),
         ("GIT~1/hooks/x", RequireReview),
         ("/home/ann/.gitconfig", RequireReview),

@@ -16,6 +16,11 @@ const SYSTEM: &[&str] = &[
     "/usr/local/sbin",
 ];
 
+/// Whether what lies in `directory` is the system's own.
+pub(super) fn is_system(directory: &str) -> bool {
+    SYSTEM.contains(&directory)
+}
+
 fn refused(what: String, fix: String) -> ProcessFailure {
     ProcessFailure::Check {
         id: CheckId::Command,
@@ -34,7 +39,7 @@ pub(super) fn listed(commands: &[Command], command: &[String]) -> Result<(), Pro
     })?;
     let name = base_name(program);
     if let Some((directory, _)) = program.rsplit_once('/')
-        && !SYSTEM.contains(&directory)
+        && !is_system(directory)
     {
         // A file the caller wrote can be called anything.
         return Err(refused(

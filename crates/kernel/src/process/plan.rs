@@ -239,7 +239,12 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
     for path in &denied.paths {
         builder = builder.deny(path);
     }
-    let git = [".git/hooks", ".git/config", ".git/config.worktree"];
+    let git = [
+        ".git/hooks",
+        ".git/config",
+        ".git/config.worktree",
+        ".git/commondir",
+    ];
     let git = git.iter().filter(|_| around.is_repository());
     let git = git.map(|name| format!("{root}/{name}"));
     for path in denied.unwritable.iter().cloned().chain(git) {

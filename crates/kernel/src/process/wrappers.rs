@@ -3,6 +3,8 @@
 //! A list of allowed commands means what is really run. `env cargo test` is `cargo test`; what a
 //! shell, `xargs` or `find -exec` will run stands in text or input, and so cannot be told.
 
+use super::checks::is_system;
+
 /// Why a wrapper cannot be looked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opaque {
@@ -74,7 +76,11 @@ pub(super) fn inner(command: &[String]) -> Result<usize, Opaque> {
     let mut at = 0;
     while let Some(program) = command.get(at) {
         let rest = command.get(at + 1..).unwrap_or_default();
-        match step(base_name(program), rest)? {
+        // A file of that name somewhere else is a program of its own, whatever it does.
+        let known = program
+            .rsplit_once('/')
+            .map_or(true, |(place, _)| is_system(place));
+        match step(base_name(program), known, rest)? {
             Some(ahead) => at += 1 + ahead,
             None => return Ok(at),
         }
@@ -90,9 +96,11 @@ pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// How far after `name` the program begins that it runs; none if it runs none.
-fn step(name: &str, rest: &[String]) -> Result<Option<usize>, Opaque> {
-    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
+/// How far after `name` the program begins that it runs; none if it runs none, or is not `known`
+/// to be the system's own.
+fn step(name: &str, known: bool, rest: &[String]) -> Result<Option<usize>, Opaque> {
+    let mut wrappers = WRAPPERS.iter().filter(|_| known);
+    if let Some(wrapper) = wrappers.find(|wrapper| wrapper.name == name) {
         return through(wrapper, rest).map(Some);
     }
     let opaque = |why: &str| {
@@ -183,6 +191,10 @@ mod tests {
             ("timeout -k 1 10s cargo", "cargo"),
             ("stdbuf -oL cargo", "cargo"),
             ("nohup setsid -f make", "make"),
+            ("./env cargo test", "./env cargo test"),
+            ("tools/timeout 5 cargo", "tools/timeout 5 cargo"),
+            ("/tmp/bin/nice cargo", "/tmp/bin/nice cargo"),
+            ("env ./env cargo", "./env cargo"),
             ("sh build.sh -c", "sh build.sh -c"),
         ] {
             let found = inner_of(line);

@@ -77,11 +77,12 @@ const RULES: [BuiltInRule; 10] = [
         name: "built-in/git-internals",
         opinion: Opinion::RequireReview,
         reason: "git runs what its hooks and configuration name",
-        // A file called `.git` may point git at another repository, with other hooks.
+        // A file called `.git`, or `commondir` in it, may point git at other hooks and settings.
         when: Trigger::Changes(&[
             Under(".git", "hooks"),
             Under(".git", "config"),
             Under(".git", "config.worktree"),
+            Under(".git", "commondir"),
             Last(".git"),
             Named(".gitconfig"),
         ]),

@@ -21,13 +21,15 @@ pub(super) struct Stream<'scope> {
     pub(super) flow: &'scope Flow,
     /// Is woken when there is more.
     pub(super) control: &'scope Control,
+    /// Becomes readable when the command has ended.
+    pub(super) ended: BorrowedFd<'scope>,
 }
 
 impl Stream<'_> {
     fn drain(self) {
         let over = || self.control.wake();
         // Where it cannot be passed on, the pipe is closed, which is all there is to do.
-        let _passed = pump::drain(self.from, self.to, self.most, self.flow, over);
+        let _passed = pump::drain(self.from, self.to, self.most, self.flow, self.ended, over);
     }
 }
 
@@ -77,7 +79,8 @@ impl<'scope, 'env> Outlet<'scope, 'env> {
         self.waiting = None;
     }
 
-    /// Carries what is left, once nobody can write any more.
+    /// Carries what is left, once the command has ended. Whoever holds its output open all the same is
+    /// not waited for.
     pub(super) fn finish(self) {
         if let Some(stream) = self.waiting {
             stream.drain();

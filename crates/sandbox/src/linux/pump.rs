@@ -3,11 +3,12 @@
 //! Bounded: a stream that goes over its limit is cut there and its sandbox told; memory use does not
 //! grow with what is written.
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// One stream of output on its way.
 #[derive(Debug, Default)]
@@ -21,9 +22,14 @@ pub(super) struct Flow {
 /// As much as a pipe holds.
 const BUFFER: usize = 64 * 1024;
 
-/// Passes everything on from `from` to `to`, until its end or `limit`. `over` is called once if
-/// there was more. When nothing can be written any more, the pipe is closed: the command learns of
-/// it as any program does whose reader is gone.
+/// How long a stream is waited for whose command has `ended`: what it wrote is there by then, and
+/// whoever else holds the stream open has nothing to say.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Passes everything on from `from` to `to`, until its end or `limit`, and no longer than a moment
+/// after `ended` became readable. `over` is called once if there was more. When nothing can be
+/// written any more, the pipe is closed: the command learns of it as any program does whose reader
+/// is gone.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "its end is the command's to see"
@@ -33,10 +39,14 @@ pub(super) fn drain(
     to: &mut (dyn Write + Send),
     limit: u64,
     flow: &Flow,
+    ended: BorrowedFd<'_>,
     over: impl Fn(),
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
+        if !ready(from.as_fd(), PollFlags::IN, ended) && !comes(from.as_fd())? {
+            return Ok(());
+        }
         let read = match rustix::io::read(&from, &mut buffer) {
             // A terminal whose other end is closed reports an error instead of an end.
             Ok(0) | Err(Errno::IO) => return Ok(()),
@@ -53,6 +63,20 @@ pub(super) fn drain(
         }
         to.write_all(passed)?;
         to.flush()?;
+    }
+}
+
+/// Whether something comes from `from` in time, its end included.
+fn comes(from: BorrowedFd<'_>) -> io::Result<bool> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&left)) {
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(count) => return Ok(count > 0),
+        }
     }
 }
 

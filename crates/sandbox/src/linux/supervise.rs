@@ -81,6 +81,7 @@ impl Sandbox {
                 most: most.as_bytes(),
                 flow,
                 control,
+                ended: stop.as_fd(),
             };
             let output = wires.output;
             let output = output.map(|from| stream(from, to_stdout, most(limits.stdout), &out));
@@ -124,14 +125,15 @@ impl Sandbox {
             if let Some(broker) = self.broker() {
                 broker.set_terminal(None);
             }
+            // Nothing of the command is left that could come again. Whoever still waits may hold what
+            // it sent along, its own output as well.
+            if let Some(socket) = socket {
+                socket.clear();
+            }
             outlets.into_iter().for_each(Outlet::finish);
             watched
         });
         control.set_terminal(None);
-        // Nothing of the command is left that could come again.
-        if let Some(socket) = socket {
-            socket.clear();
-        }
         let refusals = self.broker().map(Broker::take_refusals);
         let (outcome, not_started) = settle(result, [stdout, stderr])?;
         let over = [&out, &err].map(|flow| flow.over.load(Ordering::SeqCst));

@@ -83,6 +83,30 @@ for _ in range(100_000):
 }
 
 #[test]
+fn a_command_that_sends_its_output_along_holds_nobody_up() {
+    let place = Place::new();
+    let mut sandbox = place.start_with(PlanBuilder::kernel_socket);
+    // Some are let in and never read from, some are left waiting: all of them hold what was sent.
+    let sends = "\
+import os, socket
+print('said', flush=True)
+for _ in range(100_000):
+    stream = socket.socket(socket.AF_UNIX)
+    stream.setblocking(False)
+    try:
+        stream.connect(os.environ['AIRLOCK_SOCKET'])
+        socket.send_fds(stream, [b'x'], [1, 2])
+    except BlockingIOError:
+        break
+";
+    let begun = std::time::Instant::now();
+    for _ in 0..2 {
+        assert_eq!(asked(&mut sandbox, sends).0, "said\n");
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[test]
 fn without_one_in_its_plan_there_is_none() {
     let place = Place::new();
     let mut sandbox = place.start_with(|plan| plan);

@@ -102,12 +102,14 @@ impl Request<'_> {
         if number == status.process || number == status.thread {
             return Ok(true);
         }
-        // The kernel gives a process's directory to root once it may not be looked into.
-        let owner = |number: u32| {
-            let path = format!("proc/{number}");
+        let owner = |path: String| {
             statat(&self.shared.root, path, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_uid)
         };
-        if owner(number)? == owner(status.process)? {
+        let asker = owner(format!("proc/{}", status.process))?;
+        // The directory stays its user's; what is in it the kernel gives to root once the process may
+        // not be looked into.
+        let is_theirs = owner(format!("proc/{number}"))? == asker;
+        if is_theirs && owner(format!("proc/{number}/maps"))? == asker {
             Ok(false)
         } else {
             Err(Errno::ACCESS)
@@ -166,7 +168,10 @@ fn depends_on_the_opener(below: &[&OsStr]) -> bool {
     let names: Vec<&str> = below.iter().filter_map(|name| name.to_str()).collect();
     matches!(
         names.as_slice(),
-        ["sys", "net", _, ..] | ["sys", "kernel", "hostname" | "domainname"]
+        ["sys", "net", _, ..]
+            | ["sys", "kernel", "hostname" | "domainname"]
+            | ["sysvipc", ..]
+            | ["sys", "fs", "mqueue", ..]
     )
 }
 
@@ -194,5 +199,23 @@ mod tests {
         }
         let outside = HostPath::new("/mnt/7/fd/3").unwrap();
         assert_eq!(place(&outside), Err(Errno::ACCESS));
+    }
+
+    #[test]
+    fn what_the_kernel_would_show_of_the_host_is_known() {
+        for (path, want) in [
+            ("/proc/sysvipc/shm", true),
+            ("/proc/sys/fs/mqueue/msg_max", true),
+            ("/proc/sys/net/ipv4/ip_forward", true),
+            ("/proc/sys/kernel/hostname", true),
+            ("/proc/sys/kernel/osrelease", false),
+            ("/proc/meminfo", false),
+        ] {
+            let path = HostPath::new(path).unwrap();
+            let Ok(Place::Elsewhere(below)) = place(&path) else {
+                panic!("{path}");
+            };
+            assert_eq!(depends_on_the_opener(&below), want, "{path}");
+        }
     }
 }

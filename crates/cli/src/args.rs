@@ -2,6 +2,7 @@
 
 use airlock_audit::PublicKey;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Give AI agents real work without giving them the machine.
@@ -23,6 +24,33 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+impl Cli {
+    /// Reads `line`. An `airlock exec` that is right is read without what every other command would
+    /// take: describing those to clap takes longer than the reading.
+    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
+        if let [program, command, rest @ ..] = line
+            && command == "exec"
+            && let Ok(read) = ExecAlone::try_parse_from([program].into_iter().chain(rest))
+        {
+            return Ok(Self {
+                global: read.global,
+                command: Some(Command::Exec(Box::new(read.exec))),
+            });
+        }
+        Self::try_parse_from(line)
+    }
+}
+
+/// `airlock exec` without its name. What it makes nothing of is for the whole to explain.
+#[derive(Debug, Parser)]
+#[command(disable_help_flag = true)]
+struct ExecAlone {
+    #[command(flatten)]
+    global: Global,
+    #[command(flatten)]
+    exec: ExecArgs,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -638,6 +666,47 @@ mod tests {
                 let parsed = Cli::try_parse_from(shell_words(line));
                 assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
             }
+        }
+    }
+
+    #[test]
+    fn exec_is_read_alone_as_it_is_among_all_commands() {
+        let words = |line: &str| -> Vec<OsString> {
+            shell_words(line).into_iter().map(OsString::from).collect()
+        };
+        for line in [
+            "airlock exec -- true",
+            "airlock exec --json --deny '**/.env' --deny=x --timeout 3s -- cat x",
+            "airlock exec --workspace /w --color never --env A=1 --stage s -- ls --json",
+            "airlock exec --pids 3 --memory 1MiB --no-stage --stdin --template t -- x",
+            "airlock exec --allow-read a --allow-write b --tty -- -- x --help",
+        ] {
+            let words = words(line);
+            let alone = ExecAlone::try_parse_from([&words[..1], &words[2..]].concat());
+            assert!(alone.is_ok(), "{line}: {}", alone.unwrap_err());
+            let whole = Cli::try_parse_from(&words).unwrap();
+            let read = Cli::read(&words).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{whole:?}"), "{line}");
+        }
+        for line in [
+            "airlock exec",
+            "airlock exec --",
+            "airlock exec true",
+            "airlock exec --nonsense -- x",
+            "airlock exec --tty --json -- x",
+            "airlock exec --stdin --tty -- x",
+            "airlock exec --stage s --no-stage -- x",
+            "airlock exec --pids many -- x",
+            "airlock exec --color green -- x",
+            "airlock exec --help",
+            "airlock exec -h -- x",
+            "airlock exec --version",
+        ] {
+            let words = words(line);
+            let whole = Cli::try_parse_from(&words).unwrap_err();
+            let read = Cli::read(&words).unwrap_err();
+            assert_eq!(read.kind(), whole.kind(), "{line}");
+            assert_eq!(read.to_string(), whole.to_string(), "{line}");
         }
     }
 

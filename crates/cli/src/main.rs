@@ -14,7 +14,6 @@ mod terminal;
 mod usage;
 
 use args::{Cli, Color};
-use clap::Parser;
 use failure::Failure;
 use output::Output;
 use std::ffi::OsString;
@@ -23,7 +22,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let line: Vec<OsString> = std::env::args_os().collect();
     let ahead = commands::Ahead::begin(&line);
-    let cli = match Cli::try_parse_from(usage::spelt_out(line)) {
+    let cli = match Cli::read(&usage::spelt_out(line)) {
         Ok(cli) => cli,
         Err(error) => {
             return refuse(&error);

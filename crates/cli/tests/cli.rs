@@ -37,6 +37,8 @@ mod cases {
     mod interrupts;
     mod kernel;
     mod kernel_load;
+    #[cfg(target_os = "linux")]
+    mod linked;
     mod machine;
     mod mcp;
     mod merge;

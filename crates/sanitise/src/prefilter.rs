@@ -24,7 +24,7 @@ pub(crate) enum Target {
 /// A fixed text and what it leads to.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) text: Vec<u8>,
+    pub(crate) text: &'static [u8],
     /// Whether the case of letters does not matter.
     pub(crate) fold: bool,
     /// What may follow the text; needed where it has only three bytes.
@@ -245,7 +245,7 @@ impl Prefilter {
             }
             let here = rest.get(..entry.text.len()).unwrap_or_default();
             let same = if entry.fold {
-                here.eq_ignore_ascii_case(&entry.text)
+                here.eq_ignore_ascii_case(entry.text)
             } else {
                 here == entry.text
             };
@@ -264,6 +264,57 @@ impl Prefilter {
         (0..tail.len())
             .find(|at| beginnings.contains(tail.get(*at..).unwrap_or_default()))
             .map_or(text.len(), |at| first + at)
+    }
+}
+
+/// The same as [`Prefilter::scan`] for one short text, without making a filter first. Texts that
+/// begin at one place are found in the order of `entries`.
+pub(crate) fn scan_brief(
+    entries: impl Iterator<Item = Entry>,
+    text: &[u8],
+    mut found: impl FnMut(usize, Target),
+) {
+    // Which two bytes stand side by side, without case: few of the entries' are among them.
+    let mut pairs = [0_u64; 1 << 10];
+    let place = |one: u8, two: u8| {
+        let pair = usize::from(u16::from_le_bytes([one | CASE_BIT, two | CASE_BIT]));
+        (pair >> 6, 1 << (pair & 63))
+    };
+    for (one, two) in text.iter().zip(text.iter().skip(1)) {
+        let (word, bit) = place(*one, *two);
+        if let Some(word) = pairs.get_mut(word) {
+            *word |= bit;
+        }
+    }
+    let stands = |one: u8, two: u8| {
+        let (word, bit) = place(one, two);
+        pairs.get(word).is_some_and(|word| word & bit != 0)
+    };
+    for entry in entries {
+        let (&[first, second, ..], &[.., before, last]) = (entry.text, entry.text) else {
+            continue;
+        };
+        if !stands(first, second) || !stands(before, last) {
+            continue;
+        }
+        // Three bytes count once a fourth follows.
+        let length = entry.text.len();
+        let rest = text.len().saturating_sub(length.max(GROUP) - length);
+        for (at, here) in text
+            .get(..rest)
+            .unwrap_or_default()
+            .windows(length)
+            .enumerate()
+        {
+            let same = if entry.fold {
+                here.eq_ignore_ascii_case(entry.text)
+            } else {
+                here == entry.text
+            };
+            if same {
+                found(at, entry.target);
+            }
+        }
     }
 }
 
@@ -298,7 +349,7 @@ fn caseless() -> impl Iterator<Item = u8> {
 fn pick(entry: &Entry) -> Vec<(u32, i8, bool)> {
     let follows = |byte: u8| entry.next.is_none_or(|class| class.has(byte));
     let after = || caseless().filter(|byte| follows(*byte) || follows(*byte & !CASE_BIT));
-    match *entry.text.as_slice() {
+    match *entry.text {
         [a, b, c] => {
             let first = caseless().map(|x| (folded([x, a, b, c]), -1, false));
             let second = after().map(|x| (folded([a, b, c, x]), 0, true));
@@ -350,14 +401,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn filter(texts: &[(&str, bool)]) -> Prefilter {
-        let entry = |(number, (text, fold)): (usize, &(&str, bool))| Entry {
-            text: text.as_bytes().to_vec(),
+    fn entries(texts: &[(&'static str, bool)]) -> Vec<Entry> {
+        let entry = |(number, (text, fold)): (usize, &(&'static str, bool))| Entry {
+            text: text.as_bytes(),
             fold: *fold,
             next: None,
             target: Target::Kind(number),
         };
-        Prefilter::new(texts.iter().enumerate().map(entry).collect())
+        texts.iter().enumerate().map(entry).collect()
+    }
+
+    fn filter(texts: &[(&'static str, bool)]) -> Prefilter {
+        Prefilter::new(entries(texts))
     }
 
     fn found(filter: &Prefilter, text: &str, from: usize) -> Vec<(usize, Target)> {
@@ -425,6 +480,12 @@ mod tests {
             let mut out = found(&filter(&texts), &text, from);
             out.sort_by_key(|(at, target)| (*at, format!("{target:?}")));
             prop_assert_eq!(out, by_hand(&texts, &text, from));
+            let mut brief = Vec::new();
+            scan_brief(entries(&texts).into_iter(), text.as_bytes(), |at, target| {
+                brief.push((at, target));
+            });
+            brief.sort_by_key(|(at, target)| (*at, format!("{target:?}")));
+            prop_assert_eq!(brief, by_hand(&texts, &text, 0));
         }
 
         #[test]

@@ -10,10 +10,11 @@ use crate::class;
 use crate::flags::{self, Meaning};
 use crate::kinds::{KINDS, MOST_BEFORE, Step};
 use crate::patterns::{Lines, Patterns};
-use crate::prefilter::{Entry, Prefilter, Target};
+use crate::prefilter::{Entry, Prefilter, Target, scan_brief};
 use crate::values::{Finder, Hit, Values};
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
 /// Text already handed over that looks may reach back to.
@@ -21,29 +22,50 @@ pub(crate) const CONTEXT: usize = 2 * 1024;
 /// What real placeholders begin with.
 const PLACEHOLDER: &str = "[secret:";
 
-static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| {
+static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(fixed().collect()));
+
+/// The fixed texts of all rules.
+fn fixed() -> impl Iterator<Item = Entry> {
     let kinds = KINDS.iter().enumerate().map(|(number, kind)| Entry {
-        text: kind.literal.as_bytes().to_vec(),
+        text: kind.literal.as_bytes(),
         fold: kind.fold,
         next: kind.next(),
         target: Target::Kind(number),
     });
     let flags = flags::RULES.iter().enumerate().flat_map(|(number, rule)| {
         rule.literals.iter().map(move |literal| Entry {
-            text: literal.as_bytes().to_vec(),
+            text: literal.as_bytes(),
             fold: rule.fold(),
             next: None,
             target: Target::Flag(number),
         })
     });
     let forged = Entry {
-        text: PLACEHOLDER.as_bytes().to_vec(),
+        text: PLACEHOLDER.as_bytes(),
         fold: true,
         next: None,
         target: Target::Forged,
     };
-    Prefilter::new(kinds.chain(flags).chain([forged]).collect())
-});
+    kinds.chain(flags).chain([forged])
+}
+
+/// Texts up to this long are looked through without the prefilter at first: a command that says a
+/// few short things would spend more on making it than on everything it says.
+const BRIEF: usize = 1024;
+/// How many of them; whoever says more than that will say more.
+const BRIEFLY: u32 = 32;
+static BRIEF_TEXTS: AtomicU32 = AtomicU32::new(0);
+
+/// Calls `found` with every fixed text that begins in `text` at `from` or later.
+fn scan_fixed(text: &[u8], from: usize, found: impl FnMut(usize, Target)) {
+    let brief = from == 0 && text.len() <= BRIEF;
+    // Not counted on beyond the limit, so that it never begins anew.
+    if brief && BRIEF_TEXTS.load(Ordering::Relaxed) < BRIEFLY {
+        BRIEF_TEXTS.fetch_add(1, Ordering::Relaxed);
+        return scan_brief(fixed(), text, found);
+    }
+    PREFILTER.scan(text, from, found);
+}
 
 /// What a text is searched for, beside what is built in.
 #[derive(Debug, Clone, Default)]
@@ -180,7 +202,7 @@ impl Scan {
             PREFILTER.unfinished(text, self.scanned)
         };
         let waiting = &mut self.waiting;
-        PREFILTER.scan(text, self.scanned, |at, target| {
+        scan_fixed(text, self.scanned, |at, target| {
             // From `stop` on they are found again with the text that follows.
             if at < stop {
                 let begin = match target {

@@ -1,6 +1,6 @@
 //! A command says and does the same whether a kernel runs for its workspace or not.
 
-use crate::support::{Ran, World, fed, normalised};
+use crate::support::{Ran, Typed, World, at_terminal, fed, normalised};
 use serde_json::Value;
 
 /// What a command line runs in a world: words, and what it reads.
@@ -215,5 +215,85 @@ fn a_command_with_other_settings_has_a_kernel_of_its_own() {
     assert_eq!(calls(), 0);
     world.quiet(&["tool", "call", "fs.read", "path=long.txt"]);
     assert_eq!(calls(), 1);
+    drop(served);
+}
+
+/// A running kernel holds a sandbox ready for the next command: one in which nothing ever ran.
+#[test]
+fn no_command_of_a_running_kernel_meets_what_another_left_outside_of_the_stage() {
+    let world = World::governed();
+    let served = world.serve();
+    let leave = "test ! -e /tmp/left && echo x > /tmp/left && echo x >> README.md";
+    for number in 1..=3 {
+        let ran = world.quiet(&["exec", "--", "sh", "-c", leave]);
+        assert_eq!(ran.code, Some(0), "{number}: {ran:?}");
+    }
+    let ran = world.quiet(&["exec", "--", "grep", "-c", "^x$", "README.md"]);
+    assert_eq!(ran.stdout, "3\n", "{ran:?}");
+    drop(served);
+}
+
+#[test]
+fn a_sandbox_that_was_held_ready_shows_the_tree_and_the_policy_of_the_moment() {
+    const POLICY: &str = "\
+version: 1
+rules:
+  - { name: read, match: { effect: read, path_glob: '**' }, action: allow, reason: r }
+  - { name: run, match: { syscall: exec.run }, action: allow, reason: r }
+";
+    const LATE: &str = "  - { name: late, match: { effect: read, path_glob: late.txt }, action: deny, reason: r }\n";
+    let world = World::under(POLICY);
+    let served = world.serve();
+    let exec = |words: &[&str]| world.quiet(&[&["exec", "--"], words].concat());
+    assert_eq!(exec(&["cat", "README.md"]).code, Some(0));
+    world.write("README.md", "changed\n");
+    world.write("late.txt", "late\n");
+    let ran = exec(&["cat", "README.md", "late.txt"]);
+    assert_eq!(ran.stdout, "changed\nlate\n", "{ran:?}");
+    world.write(".airlock/policy.yaml", format!("{POLICY}{LATE}"));
+    let trusted = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let ran = exec(&["cat", "late.txt"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    drop(served);
+}
+
+#[test]
+fn a_stage_that_a_running_kernel_holds_ready_is_anybodys() {
+    let world = World::governed();
+    let served = world.serve();
+    let made = || world.quiet(&["exec", "--", "sh", "-c", "echo x >> README.md"]);
+    for _ in 0..3 {
+        assert_eq!(made().code, Some(0));
+        // Other settings: a kernel of its own.
+        let mut command = world.command(&["exec", "--", "sh", "-c", "echo x >> README.md"]);
+        command.env("AIRLOCK_OUTPUT_MAX_TOKENS", "100");
+        let ran = crate::support::finished(&mut command);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    assert_eq!(made().code, Some(0));
+    let dropped = world.quiet(&["stage", "drop", "default"]);
+    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    drop(served);
+}
+
+#[test]
+fn what_was_changed_in_the_tree_while_a_sandbox_was_held_ready_is_no_conflict() {
+    let world = World::governed();
+    let served = world.serve();
+    assert_eq!(world.quiet(&["exec", "--", "true"]).code, Some(0));
+    // Long enough for a sandbox to stand, and for another tick of the file system's clock.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    world.write("README.md", "changed\n");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let ran = world.quiet(&["exec", "--", "sh", "-c", "echo x >> README.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = world.quiet(&["diff", "--json"]).json();
+    let count = |what: &str| told[what].as_array().map(Vec::len);
+    assert_eq!(
+        (count("changes"), count("conflicts")),
+        (Some(1), Some(0)),
+        "{told}"
+    );
     drop(served);
 }

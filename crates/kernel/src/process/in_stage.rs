@@ -47,6 +47,7 @@ impl InStage<'_, '_, '_> {
         let granted = Granted::of(planned, changes.caller());
         let kept = warm.and_then(|warm| warm.take(&name, &granted));
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
+        let kept = kept.and_then(Kept::of_now);
         let standing = match kept {
             Some(kept) => Standing {
                 sandbox: kept.sandbox,
@@ -62,7 +63,7 @@ impl InStage<'_, '_, '_> {
             claim,
         } = standing;
         let again = comes_again(&planned.job, changes.caller());
-        let lasts = warm.is_some() && attached.terminal.is_none() && again;
+        let lasts = attached.terminal.is_none() && again;
         let ran = planned.one_command(self.0, &mut sandbox, command, attached);
         // One that was ended by force is gone before what it left is looked at.
         let as_good = ran.as_ref().is_ok_and(ended_by_itself);
@@ -86,6 +87,14 @@ impl InStage<'_, '_, '_> {
                     claim,
                 };
                 warm.keep(&name, kept);
+            }
+            (Some(sandbox), Some(warm)) if !again => {
+                let raise = planned.renewal(self.0.workspace, sandboxes);
+                warm.renew(&name, granted, move || {
+                    sandbox.stop();
+                    drop(claim);
+                    raise()
+                });
             }
             (Some(sandbox), _) => sandboxes.leave(sandbox, Some(claim)),
             (None, _) => drop(claim),

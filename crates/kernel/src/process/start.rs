@@ -92,6 +92,22 @@ impl Planned {
         }
     }
 
+    /// What raises another sandbox like the one there was, in its stage. It has to be gone by then.
+    pub(super) fn renewal(
+        &self,
+        workspace: &Workspace,
+        sandboxes: &Sandboxes,
+    ) -> impl FnOnce() -> Option<(Sandbox, Stage, Claim)> + Send + 'static {
+        let start = self.start(workspace, sandboxes);
+        move || {
+            let started = start.run().ok()?;
+            let (stage, claim) = (started.stage?, started.claim?);
+            // Somebody else's run that nobody judged is judged before anything is mounted.
+            let settled = stage.unsettled().ok()?.is_none();
+            settled.then_some((started.sandbox, stage, claim))
+        }
+    }
+
     fn start(&self, workspace: &Workspace, sandboxes: &Sandboxes) -> Start {
         let state = workspace.state().path().to_owned();
         Start {

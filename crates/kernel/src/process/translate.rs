@@ -150,32 +150,40 @@ enum Piece {
 
 /// What a name may look like in a pattern.
 fn spellings(name: &str, classes: Classes) -> Vec<String> {
-    let mut texts = vec![String::new()];
+    let mut texts = vec![String::with_capacity(name.len())];
     for piece in pieces(name) {
-        let choices: Vec<String> = match piece {
-            Piece::Character(character) => vec![plain(character).to_string()],
-            Piece::One => vec!["?*".to_owned()],
-            Piece::Run => vec!["*".to_owned()],
-            Piece::Byte => vec!["?".to_owned()],
-            Piece::Few(members) => match classes {
-                Classes::WrittenOut => members.iter().map(|one| plain(*one).to_string()).collect(),
-                Classes::Widened => vec!["?".to_owned()],
-            },
+        let members = match piece {
+            Piece::Few(members) if classes == Classes::WrittenOut => members,
+            one @ (Piece::Character(_) | Piece::One | Piece::Run | Piece::Few(_) | Piece::Byte) => {
+                for text in &mut texts {
+                    add(text, &one);
+                }
+                continue;
+            }
+        };
+        let with = |text: &String, member: &char| {
+            let mut text = text.clone();
+            text.push(plain(*member));
+            text
         };
         texts = texts
             .iter()
-            .flat_map(|text| choices.iter().map(move |choice| joined(text, choice)))
+            .flat_map(|text| members.iter().map(move |member| with(text, member)))
             .take(ALTERNATIVES + 1)
             .collect();
     }
     texts
 }
 
-/// Two pieces of a name; `**` inside one would mean something else.
-fn joined(text: &str, next: &str) -> String {
-    match next.strip_prefix('*') {
-        Some(rest) if text.ends_with('*') => format!("{text}{rest}"),
-        _ => format!("{text}{next}"),
+/// Adds what can only be one thing to the beginning of a name; `**` inside one would mean something
+/// else.
+fn add(text: &mut String, piece: &Piece) {
+    match piece {
+        Piece::Character(character) => text.push(plain(*character)),
+        Piece::Run if text.ends_with('*') => {}
+        Piece::Run => text.push('*'),
+        Piece::One => text.push_str("?*"),
+        Piece::Byte | Piece::Few(_) => text.push('?'),
     }
 }
 

@@ -6,6 +6,9 @@
 //! to be granted, when the stage is wanted without it, when nobody used it for a while, and with
 //! the kernel.
 //!
+//! Where the next command is another person's program and must not meet even that, a fresh one is
+//! raised in the stage instead, and kept as a spare: nothing ever ran in it.
+//!
 //! Invariant: whoever has a sandbox out of here alone uses it, with the claim on its stage.
 
 use super::plan::Planned;
@@ -16,6 +19,7 @@ use airlock_sandbox::Sandbox;
 use airlock_sandbox::stage::{Claim, Stage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a sandbox waits for another command. Until then the real tree beneath it is mounted,
@@ -24,11 +28,12 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// What a sandbox was granted, and to whom: nobody finds what another left in the temporary
 /// directory.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(super) struct Granted {
     plan: Digest,
     around: Arc<Around>,
-    caller: Caller,
+    /// None of a sandbox nothing ever ran in: it is whoever's comes first.
+    caller: Option<Caller>,
 }
 
 impl Granted {
@@ -36,8 +41,24 @@ impl Granted {
         Self {
             plan: planned.made.digest,
             around: Arc::clone(&planned.around),
-            caller: caller.clone(),
+            caller: Some(caller.clone()),
         }
+    }
+
+    /// The same to nobody yet.
+    fn unused(self) -> Self {
+        Self {
+            caller: None,
+            ..self
+        }
+    }
+
+    /// Whether a sandbox that was granted this is what `wanted` asks for.
+    fn serves(&self, wanted: &Self) -> bool {
+        let anybody = self.caller.is_none();
+        self.plan == wanted.plan
+            && (anybody || self.caller == wanted.caller)
+            && self.around == wanted.around
     }
 }
 
@@ -50,12 +71,28 @@ pub(super) struct Kept {
     pub(super) claim: Claim,
 }
 
+impl Kept {
+    /// The same as of now: what was changed in the real tree while a spare waited is what it shows,
+    /// and no conflict with what is changed in it.
+    pub(super) fn of_now(mut self) -> Option<Self> {
+        if self.granted.caller.is_none() {
+            self.stage.claim_again(&self.claim).ok()?;
+        }
+        Some(self)
+    }
+}
+
 /// The sandboxes that are kept, by stage.
 #[derive(Default)]
 pub(crate) struct Warm {
-    kept: Mutex<ByStage>,
+    rack: Arc<Rack>,
     plans: Plans,
+    /// Those that make a spare, and of which stage.
+    renewing: Mutex<Vec<(String, JoinHandle<()>)>>,
 }
+
+#[derive(Default)]
+struct Rack(Mutex<ByStage>);
 
 #[derive(Default)]
 struct ByStage {
@@ -67,11 +104,12 @@ struct ByStage {
 impl Warm {
     /// The sandbox of a stage, if it was granted just that; one that was not is ended.
     pub(super) fn take(&self, stage: &str, granted: &Granted) -> Option<Kept> {
-        let found = self.lock().sandboxes.remove(stage);
+        self.renewed(|renewed| renewed == stage);
+        let found = self.rack.lock().sandboxes.remove(stage);
         // Ended outside the lock: others need not wait for it.
         found
             .map(|(kept, _)| kept)
-            .filter(|kept| kept.granted == *granted)
+            .filter(|kept| kept.granted.serves(granted))
     }
 
     /// The last plans.
@@ -81,18 +119,78 @@ impl Warm {
 
     /// Ends the sandbox of a stage, so that the stage is free.
     pub(crate) fn release(&self, stage: &str) {
-        let found = self.lock().sandboxes.remove(stage);
+        self.renewed(|renewed| renewed == stage);
+        let found = self.rack.lock().sandboxes.remove(stage);
         drop(found);
     }
 
     /// Ends every sandbox that waits for a command.
     pub(crate) fn release_all(&self) {
-        let found: Vec<_> = self.lock().sandboxes.drain().collect();
+        self.renewed(|_| true);
+        let found: Vec<_> = self.rack.lock().sandboxes.drain().collect();
         drop(found);
     }
 
     /// Keeps a sandbox for the next command.
-    pub(super) fn keep(self: &Arc<Self>, stage: &str, kept: Kept) {
+    pub(super) fn keep(&self, stage: &str, kept: Kept) {
+        self.rack.keep(stage, kept);
+    }
+
+    /// Has `raise` make another sandbox of a stage beside whatever else is done, and keeps it as a
+    /// spare for whoever is granted the same.
+    pub(super) fn renew(
+        &self,
+        stage: &str,
+        granted: Granted,
+        raise: impl FnOnce() -> Option<(Sandbox, Stage, Claim)> + Send + 'static,
+    ) {
+        let (rack, name) = (Arc::clone(&self.rack), stage.to_owned());
+        let thread = Builder::new().name("renewing".to_owned());
+        let thread = thread.spawn(move || {
+            // One that cannot be raised now is raised when it is needed, and failure told then.
+            if let Some((sandbox, stage, claim)) = raise() {
+                let kept = Kept {
+                    granted: granted.unused(),
+                    sandbox,
+                    stage,
+                    claim,
+                };
+                rack.keep(&name, kept);
+            }
+        });
+        if let Ok(thread) = thread {
+            self.renewals().push((stage.to_owned(), thread));
+        }
+    }
+
+    /// Waits for the spares that are being made of stages that `are_meant`.
+    fn renewed(&self, are_meant: impl Fn(&str) -> bool) {
+        // Waited for outside the lock.
+        let mut renewals = self.renewals();
+        let meant: Vec<_> = renewals
+            .extract_if(.., |(stage, thread)| {
+                are_meant(stage) || thread.is_finished()
+            })
+            .collect();
+        drop(renewals);
+        for (_, thread) in meant {
+            let _ended = thread.join();
+        }
+    }
+
+    fn renewals(&self) -> MutexGuard<'_, Vec<(String, JoinHandle<()>)>> {
+        self.renewing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        self.release_all();
+    }
+}
+
+impl Rack {
+    fn keep(self: &Arc<Self>, stage: &str, kept: Kept) {
         let until = Instant::now() + IDLE;
         let mut all = self.lock();
         let before = all.sandboxes.insert(stage.to_owned(), (kept, until));
@@ -102,10 +200,10 @@ impl Warm {
         if watched {
             return;
         }
-        let warm = Arc::downgrade(self);
-        let watching = std::thread::Builder::new()
+        let rack = Arc::downgrade(self);
+        let watching = Builder::new()
             .name("idle sandboxes".to_owned())
-            .spawn(move || end_the_idle(&warm));
+            .spawn(move || end_the_idle(&rack));
         // Without a thread to end them, none is kept.
         if watching.is_err() {
             let left = std::mem::take(&mut *self.lock());
@@ -125,20 +223,20 @@ impl Warm {
     }
 
     fn lock(&self) -> MutexGuard<'_, ByStage> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Ends sandboxes nobody used in time, until there are none. Those that come meanwhile wait longer
 /// than the ones there are.
-fn end_the_idle(warm: &Weak<Warm>) {
+fn end_the_idle(rack: &Weak<Rack>) {
     let mut until = Instant::now() + IDLE;
     loop {
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
-        let Some(warm) = warm.upgrade() else {
+        let Some(rack) = rack.upgrade() else {
             return;
         };
-        let (idle, next) = warm.take_idle();
+        let (idle, next) = rack.take_idle();
         // Ended outside the lock.
         drop(idle);
         let Some(next) = next else {

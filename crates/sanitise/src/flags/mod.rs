@@ -162,7 +162,7 @@ static PHRASES: LazyLock<Prefilter> = LazyLock::new(|| {
         .filter(|(_, rule)| matches!(rule.how, Ready::Phrase(_)));
     let entries = phrases.flat_map(|(number, rule)| {
         rule.literals.iter().map(move |literal| Entry {
-            text: literal.as_bytes().to_vec(),
+            text: literal.as_bytes(),
             fold: true,
             next: None,
             target: Target::Flag(number),

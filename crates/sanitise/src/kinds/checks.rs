@@ -87,8 +87,8 @@ static STAND_INS: LazyLock<Prefilter> = LazyLock::new(|| {
         "dummy",
         "fake",
     ];
-    let entry = |word: &str| Entry {
-        text: word.as_bytes().to_vec(),
+    let entry = |word: &'static str| Entry {
+        text: word.as_bytes(),
         fold: true,
         next: None,
         target: Target::Forged,

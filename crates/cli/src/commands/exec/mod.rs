@@ -59,13 +59,12 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
             .why("stdin or stdout is none")
             .fix("leave `--tty` out"));
     }
-    let ahead = match ahead {
-        Some(ahead) => ahead,
-        None => match running::execute(global, args, output)? {
-            Some(exit) => return Ok(exit),
-            None => Ahead::here(global)?,
-        },
-    };
+    if ahead.is_none()
+        && let Some(exit) = running::execute(global, args, output)?
+    {
+        return Ok(exit);
+    }
+    let ahead = ahead.map_or_else(|| begun_here(global), Ok)?;
     let watch = watch()?;
     let kernel = open::hurried(global, ahead, output)?;
     let root = Path::new(kernel.workspace().root().path());
@@ -97,6 +96,13 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
         report::notes(ran, args, output);
     }
     Ok(exit)
+}
+
+/// What is begun only now. A kernel that runs and did not take the command may hold its stage ready
+/// for the next it takes.
+fn begun_here(global: &Global) -> Result<Ahead, Failure> {
+    open::flush_running(global);
+    Ahead::here(global)
 }
 
 fn watch() -> Result<Watch, Failure> {

@@ -199,7 +199,10 @@ impl<'k> Trail<'k> {
             Ok(Asked::Denied(approval)) => {
                 return self.denied_before(scene.policy, request, ruling, &approval.request);
             }
-            Ok(Asked::TooMany { open }) => return self.too_many(entry, open),
+            Ok(Asked::TooMany { open }) => return self.too_many(entry, open, ""),
+            Ok(Asked::TooManyOfOne { open }) => {
+                return self.too_many(entry, open, " of the command it comes out of");
+            }
             Err(error) => return self.unasked(request, &ruling.decision, &error),
         };
         let notes = [
@@ -245,11 +248,11 @@ impl<'k> Trail<'k> {
     }
 
     /// The asker has to wait for answers before it may ask more.
-    fn too_many(&mut self, mut entry: Entry, open: usize) -> Outcome {
+    fn too_many(&mut self, mut entry: Entry, open: usize, of: &str) -> Outcome {
         let failed = Failed {
             action: self.action.clone(),
             code: "too_many_approvals",
-            what: format!("it needs a person's approval, and {open} requests wait already"),
+            what: format!("it needs a person's approval, and {open} requests{of} wait already"),
             fix: Some("answer them: airlock approvals list".to_owned()),
             retryable: true,
         };

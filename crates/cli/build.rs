@@ -35,10 +35,6 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-#[expect(
-    clippy::print_stdout,
-    reason = "this is how a build script tells cargo"
-)]
 fn tell(what: &str) {
     println!("cargo:{what}");
 }

@@ -145,7 +145,7 @@ fn the_first_use_of_a_plugins_tool_is_asked_about_inside_as_well() {
     let arguments = scripted(&format!("print(json.dumps(ask('tickets.ask', {given})))"));
     let mut command = call("exec.run", &arguments);
     command["session"] = session;
-    let mut run =
+    let run =
         |client: &mut Client| client.call("call", command.clone()).unwrap()["outcome"].clone();
     // The command itself is the first of its kind, too.
     let asked = run(&mut client);

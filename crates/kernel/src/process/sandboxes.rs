@@ -176,11 +176,8 @@ impl Sandboxes {
     ) -> Result<(Arc<Around>, Look), ProcessFailure> {
         let mut known = locked(&self.0.known).clone();
         let ground = Ground::of(workspace);
-        let presumed = known.iter().filter(|_| look == Look::Later);
-        if let Some(found) = presumed
-            .into_iter()
-            .find(|around| around.is_for(machine, &ground))
-        {
+        let mut presumed = known.iter().filter(|_| look == Look::Later);
+        if let Some(found) = presumed.find(|around| around.is_for(machine, &ground)) {
             return Ok((Arc::clone(found), Look::Later));
         }
         if let Some(found) = known.iter().find(|around| around.holds(machine, &ground)) {

@@ -154,7 +154,11 @@ impl Kernel {
         };
         // A person may change their mind by asking again; nobody else wears them down that way.
         let insist = scene.front == Front::Cli;
-        self.state()?.ask(approval, insist, now)
+        let state = self.state()?;
+        match scene.within {
+            Some(within) => within.asking(|share| state.ask_in(share, approval, insist, now)),
+            None => state.ask(approval, insist, now),
+        }
     }
 }
 

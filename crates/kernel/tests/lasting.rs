@@ -10,11 +10,12 @@
 
 mod support;
 
+use airlock_audit::Stage;
 use airlock_kernel::{Call, Front, Kernel, Lifetime, Machine, Whence};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
-use support::{Place, done, submit, trust, word};
+use support::{Place, done, records, submit, trust, word};
 
 const RUNS: &str = "\
 version: 1
@@ -169,6 +170,92 @@ fn a_machine_that_changed_is_looked_at_again() {
     let (after, sandbox) = path();
     assert!(after.contains(shown), "{after}");
     assert_ne!(sandbox, before[4].1);
+}
+
+/// The plans that were recorded for a call before it ran.
+fn planned(kernel: &Kernel, done: &airlock_kernel::Done) -> Vec<String> {
+    let attempts = records(kernel).into_iter().filter(|entry| {
+        entry.stage == Stage::Attempt && entry.action.as_ref() == Some(&done.action)
+    });
+    attempts
+        .map(|entry| entry.metadata["plan"].clone())
+        .collect()
+}
+
+#[test]
+fn what_a_changed_machine_makes_of_a_plan_is_recorded_before_it_runs() {
+    let place = place();
+    let kernel = lasting(&place);
+    let run = || {
+        let call = json!({ "command": ["sh", "-c", "echo $PATH"] });
+        done(submit(&kernel, Front::Cli, "exec.own", call))
+    };
+    let before = (0..5).map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        planned(&kernel, &run())
+    });
+    let before: Vec<_> = before.collect();
+    let [plan] = before[4].as_slice() else {
+        panic!("{before:?}");
+    };
+    let tools = place.beside("home/.cargo/bin");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join("cargo"), "").unwrap();
+    let after = run();
+    let plans = planned(&kernel, &after);
+    assert_eq!((plans.len(), &plans[0]), (2, plan), "presumed at first");
+    assert_ne!(plans[1], *plan, "and recorded as it is before it ran");
+    let shown = after.value["stdout"].as_str().unwrap();
+    assert!(shown.contains(tools.to_str().unwrap()), "{shown}");
+    // From then on that is what is presumed.
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    run();
+    assert_eq!(planned(&kernel, &run()), [plans[1].clone()]);
+}
+
+#[test]
+fn a_template_that_is_narrowed_holds_for_the_next_call() {
+    let place = place();
+    let kernel = lasting(&place);
+    let limits = || {
+        let (_, sandbox) = ran(&kernel, &["cat", "a.txt"]);
+        let attempts = records(&kernel).into_iter().rev();
+        let mut limits = attempts.filter_map(|entry| entry.metadata.get("limits").cloned());
+        (limits.next().unwrap(), sandbox)
+    };
+    let (before, first) = limits();
+    assert!(!before.contains("pids 7,"), "{before}");
+    let narrowed = format!("{RUNS}templates: {{ code-executor: {{ pids: 7 }} }}\n");
+    place.write(".airlock/policy.yaml", narrowed);
+    trust(&place.open());
+    let (after, second) = limits();
+    assert!(after.contains("pids 7,"), "{after}");
+    assert_ne!(first, second);
+}
+
+/// A stage in which nothing was changed is not looked through before the next command; what that one
+/// does is judged all the same, and what is approved meanwhile is not lost.
+#[test]
+fn a_stage_that_was_untouched_is_judged_after_the_next_command() {
+    let place = place();
+    let kernel = lasting(&place);
+    let run = |script: &str| {
+        let call = json!({ "command": ["sh", "-c", script] });
+        done(submit(&kernel, Front::Cli, "exec.own", call)).value
+    };
+    for _ in 0..2 {
+        assert_eq!(run("true")["changes"], 0);
+    }
+    let told = run("echo x > evil.bin; echo y > b.txt");
+    assert_eq!(told["put_back"][0]["path"], "evil.bin", "{told}");
+    assert_eq!(told["changes"], 1, "{told}");
+    let told = run("rm b.txt; cat evil.bin || echo gone");
+    assert_eq!(
+        (&told["stdout"], &told["changes"]),
+        (&json!("gone\n"), &json!(0))
+    );
+    assert_eq!(run("echo z > c.txt")["changes"], 1);
+    assert_eq!(run("cat c.txt")["stdout"], "z\n");
 }
 
 #[test]

@@ -206,11 +206,16 @@ impl Evidence {
         })
     }
 
-    /// Whether everything is still as it was, with these variables.
-    pub(crate) fn holds<'a>(&self, variable: impl Fn(&str) -> Option<&'a OsStr>) -> bool {
+    /// Whether the variables are as they were. Nothing else is looked at.
+    pub(crate) fn fits<'a>(&self, variable: impl Fn(&str) -> Option<&'a OsStr>) -> bool {
         let same = |(name, value): (&String, &Option<String>)| {
             variable(name) == value.as_deref().map(OsStr::new)
         };
+        self.variables.iter().all(same)
+    }
+
+    /// Whether everything is still as it was, with these variables.
+    pub(crate) fn holds<'a>(&self, variable: impl Fn(&str) -> Option<&'a OsStr>) -> bool {
         let names = |(path, first, end): &(String, File, End)| {
             let same = |found: &Metadata| {
                 File::of(found) == *first && End::of(Path::new(path), found) == *end
@@ -221,9 +226,7 @@ impl Evidence {
             let is = |found: Metadata| File::of(&found) == *file && changed(&found) == *time;
             fs::metadata(path).is_ok_and(is)
         };
-        self.variables.iter().all(same)
-            && self.whole.iter().all(unchanged)
-            && self.named.iter().all(names)
+        self.fits(variable) && self.whole.iter().all(unchanged) && self.named.iter().all(names)
     }
 
     /// Whether every change lies so far before `begun`, when the looking began, that a later one

@@ -14,6 +14,7 @@ use crate::plan::{HostPath, OwnVariable, PlanBuilder};
 use crate::presets::{self, Content, Facts, HomeEntry};
 use crate::template::Reach;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -196,6 +197,17 @@ impl Remembered {
     /// The outfit.
     pub const fn outfit(&self) -> &Arc<Outfit> {
         &self.outfit
+    }
+
+    /// Whether it was looked up with the same variables, of those that matter. The machine itself is
+    /// not looked at: only [`Remembered::holds`] says that the same would be found.
+    pub fn fits(&self, environment: &BTreeMap<OsString, OsString>) -> bool {
+        let variable = |name: &str| {
+            let value = environment.get(OsStr::new(name));
+            value.map(OsString::as_os_str)
+        };
+        let known = self.known.as_ref();
+        known.is_some_and(|known| known.evidence.fits(variable))
     }
 
     /// Whether looking for `facts` now would find the same.

@@ -175,6 +175,9 @@ impl Service {
     }
 }
 
+/// Calls that are over before another thread could take over listening.
+const QUICK: &[&str] = &["fs.read", "fs.list", "fs.exists"];
+
 impl Handler for Service {
     type Identity = Client;
 
@@ -189,6 +192,15 @@ impl Handler for Service {
         });
         let number = self.runs.next_client();
         Ok((Client { identity, number }, about))
+    }
+
+    fn lasts(&self, request: &Incoming) -> bool {
+        let name = request.params.get("name").and_then(Value::as_str);
+        match request.method.as_str() {
+            "call" => !name.is_some_and(|name| QUICK.contains(&name)),
+            "exec" => true,
+            _ => false,
+        }
     }
 
     fn call(

@@ -152,6 +152,20 @@ pub enum Asked {
         /// How many.
         open: usize,
     },
+    /// The command it comes out of has too many, whoever asked them.
+    TooManyOfOne {
+        /// How many.
+        open: usize,
+    },
+}
+
+/// The questions of one command that asks: no more of them wait than that.
+#[derive(Debug)]
+pub struct Share<'a> {
+    /// What it asked so far. What no longer waits is taken out.
+    pub asked: &'a mut Vec<ApprovalId>,
+    /// How many may wait.
+    pub most: usize,
 }
 
 /// A grant whose use was counted.
@@ -192,6 +206,22 @@ impl State {
     /// person, who may change their mind.
     pub fn ask(
         &self,
+        approval: Approval,
+        insist: bool,
+        now: Timestamp,
+    ) -> Result<Asked, StateError> {
+        let (mut asked, most) = (Vec::new(), usize::MAX);
+        let unbounded = Share {
+            asked: &mut asked,
+            most,
+        };
+        self.ask_in(unbounded, approval, insist, now)
+    }
+
+    /// The same as one of the questions of `share`.
+    pub fn ask_in(
+        &self,
+        share: Share<'_>,
         mut approval: Approval,
         insist: bool,
         now: Timestamp,
@@ -201,7 +231,8 @@ impl State {
         } else {
             Denials::Hold
         };
-        self.write(Durable::Disk, |writer| {
+        let Share { asked, most } = share;
+        let outcome = self.write(Durable::Disk, |writer| {
             let asker = approval.asker();
             let same = approvals(writer.marked(Kind::Approval, &asker, &approval.mark())?)
                 .into_iter()
@@ -222,6 +253,18 @@ impl State {
             if open >= OPEN {
                 return Ok(Asked::TooMany { open });
             }
+            let mut waiting = Vec::new();
+            for id in asked.iter() {
+                let found = writer.find(Kind::Approval, &id.to_string())?;
+                let found = found.and_then(Fact::approval);
+                if found.is_some_and(|one| one.status(now) == ApprovalStatus::Open) {
+                    waiting.push(id.clone());
+                }
+            }
+            *asked = waiting;
+            if asked.len() >= most {
+                return Ok(Asked::TooManyOfOne { open: asked.len() });
+            }
             let earlier = approvals(writer.newest(Kind::Approval, &asker)?);
             approval.request.related = related(&earlier, &approval);
             let approval = Box::new(approval);
@@ -232,7 +275,11 @@ impl State {
                 now,
             )?;
             Ok(Asked::New(approval))
-        })
+        })?;
+        if let Asked::New(approval) = &outcome {
+            asked.push(approval.request.id.clone());
+        }
+        Ok(outcome)
     }
 
     /// Every question of `owner`, oldest first.

@@ -26,7 +26,7 @@ mod sessions;
 mod store;
 mod verify;
 
-pub use approvals::{AnswerStateError, Approval, ApprovalStatus, Asked, Granted};
+pub use approvals::{AnswerStateError, Approval, ApprovalStatus, Asked, Granted, Share};
 pub use error::StateError;
 pub use observations::Observation;
 pub use passphrase::{PassphraseError, PassphraseFile};

@@ -11,7 +11,7 @@ mod support;
 
 use airlock_core::WorkspacePath;
 use airlock_policy::approval::{AnswerError, ApprovalId, Condition, Reply};
-use airlock_state::{AnswerStateError, ApprovalStatus, Asked, State};
+use airlock_state::{AnswerStateError, ApprovalStatus, Asked, Share, State};
 use std::process::{Command, Stdio};
 use support::{
     OPEN, answer, asked, at, generation, no, open, owner, place, query, question, request, tamper,
@@ -67,6 +67,39 @@ fn an_asker_has_a_bounded_number_of_open_questions() {
         .ask(question("q23", &request("src/23.rs")), false, at(OPEN))
         .unwrap();
     assert!(matches!(late, Asked::New(_)));
+}
+
+#[test]
+fn what_asks_as_one_has_a_smaller_bound_of_its_own_whoever_asks_in_it() {
+    let place = place();
+    let state = open(place.path());
+    asked(&state, "other", "src/other.rs");
+    let mut held = Vec::new();
+    let mut ask = |name: &str, session: &str, seconds: i64| {
+        let mut request = request(&format!("src/{name}.rs"));
+        request.caller.session = Some(session.parse().unwrap());
+        let share = Share {
+            asked: &mut held,
+            most: 3,
+        };
+        let asked = state.ask_in(share, question(name, &request), false, at(seconds));
+        asked.unwrap()
+    };
+    assert!(matches!(ask("q1", "s1", 1), Asked::New(_)));
+    assert!(matches!(ask("q2", "s2", 1), Asked::New(_)));
+    assert!(matches!(ask("q3", "s3", 1), Asked::New(_)));
+    for session in ["s1", "s4"] {
+        let more = ask("q4", session, 1);
+        assert_eq!(more, Asked::TooManyOfOne { open: 3 }, "{session}");
+    }
+    // What is asked already is no more; an answer makes room for one, and so does time for all.
+    assert!(matches!(ask("q2", "s2", 1), Asked::Again(_)));
+    answer(&state, &ApprovalId::new("q2").unwrap(), no(), 2).unwrap();
+    assert!(matches!(ask("q5", "s2", 3), Asked::New(_)));
+    assert_eq!(ask("q6", "s2", 3), Asked::TooManyOfOne { open: 3 });
+    assert!(matches!(ask("q7", "s1", OPEN + 3), Asked::New(_)));
+    // Nobody else is held up.
+    asked(&state, "another", "src/another.rs");
 }
 
 #[test]

@@ -160,6 +160,34 @@ fn requests_run_side_by_side_and_are_taken_back_by_number() {
     }
 }
 
+/// The thread that answered quick requests waits for more of them itself: one that takes long must not
+/// keep those behind it waiting, nor the word that takes it back.
+#[test]
+fn a_slow_request_after_quick_ones_holds_up_nothing_behind_it() {
+    let place = Place::new();
+    let mut client = place.client();
+    for _ in 0..3 {
+        for number in 0..20 {
+            assert_eq!(client.call("echo", json!(number)).unwrap(), json!(number));
+        }
+        let slow = client.send("wait", Value::Null, &[]).unwrap();
+        assert_eq!(client.call("echo", json!("next")).unwrap(), "next");
+        assert_eq!(client.call("ping", Value::Null).unwrap(), "pong");
+        client.canceller().cancel(slow).unwrap();
+        let Err(ClientError::Answer(error)) = client.answer(slow) else {
+            panic!("it was not taken back");
+        };
+        assert_eq!(error.code, code::CANCELLED);
+    }
+    // One that goes away in the middle of a row of quick ones is noticed.
+    assert_eq!(client.call("echo", json!(1)).unwrap(), 1);
+    client.send("wait", Value::Null, &[]).unwrap();
+    drop(client);
+    place.until("it is taken back", |c| {
+        c.cancelled.load(Ordering::SeqCst) == 4
+    });
+}
+
 #[test]
 fn a_request_that_still_waits_for_its_turn_is_taken_back_at_once() {
     let place = Place::limited(Limits {

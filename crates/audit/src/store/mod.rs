@@ -338,6 +338,13 @@ impl Log {
         self.writer.shared.append(draft, true).map(Ticket)
     }
 
+    /// Begins a durable append of records one after another, all of them or none.
+    pub fn begin_batch(&self, entries: &[Entry]) -> Result<Ticket, AppendError> {
+        let drafts: Result<Vec<_>, _> = entries.iter().map(Draft::new).collect();
+        let drafts = Drafts::Many(drafts?);
+        self.writer.shared.append(drafts, true).map(Ticket)
+    }
+
     /// Hands records to the writer; there is nothing to wait for if they are merely acknowledged.
     fn send(&self, drafts: Drafts, durable: bool) -> Result<Option<Awaited>, AppendError> {
         let shared = &self.writer.shared;

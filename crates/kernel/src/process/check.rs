@@ -133,15 +133,28 @@ impl<'a> Changes<'a> {
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
     pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
         self.settle(stage)?;
+        let touched = stage.touched(MOST)?;
+        if touched.is_empty() {
+            return self.begin_untouched(stage);
+        }
         self.look_through(stage);
-        let denied = self.denied(&stage.touched(MOST)?)?;
-        let paths: Vec<TreePath> = denied.into_keys().collect();
+        let denied = self.denied(&touched)?;
+        self.keep(stage, &denied.into_keys().collect::<Vec<_>>())
+    }
+
+    /// The same for a stage that differs from the real tree in nothing, and has not been out of the
+    /// caller's hands since that was found.
+    pub(super) fn begin_untouched(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
+        self.keep(stage, &[])
+    }
+
+    fn keep(&self, stage: &Stage, paths: &[TreePath]) -> Result<Aside, ProcessFailure> {
         let note = json!({
             "caller": self.caller,
             "template": self.template,
             "held": self.held,
         });
-        Ok(stage.set_aside(&paths, note)?)
+        Ok(stage.set_aside(paths, note)?)
     }
 
     /// Judges what is there now, and puts back what may not be.
@@ -157,9 +170,11 @@ impl<'a> Changes<'a> {
         mut unmount: impl FnMut(),
     ) -> Result<Judged, ProcessFailure> {
         let mut told = BTreeMap::new();
-        self.look_through(stage);
         for _ in 0..PASSES {
             let touched = stage.touched(MOST)?;
+            if !touched.is_empty() || aside.paths().next().is_some() {
+                self.look_through(stage);
+            }
             let denied = self.changed(stage, &touched, &aside)?;
             if denied.is_empty() {
                 stage.settle(aside)?;

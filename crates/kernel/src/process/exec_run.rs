@@ -254,6 +254,9 @@ const VARIABLE_BYTES: usize = 32 * 1024;
 pub(super) fn check_environment(
     variables: &BTreeMap<String, String>,
 ) -> Result<(), InvalidArguments> {
+    if variables.is_empty() {
+        return Ok(());
+    }
     let large = |(name, value): (&String, &String)| name.len() + value.len() > VARIABLE_BYTES;
     if variables.len() > VARIABLES || variables.iter().any(large) {
         let what = format!("over {VARIABLES} variables, or one over {VARIABLE_BYTES} bytes");

@@ -21,6 +21,8 @@ pub(super) struct InStage<'a, 'g, 'p>(pub(super) &'a Ground<'g, 'p>);
 struct Standing {
     sandbox: Sandbox,
     stage: Stage,
+    /// Whether it is known that the stage changes nothing.
+    untouched: bool,
     claim: Claim,
 }
 
@@ -52,14 +54,20 @@ impl InStage<'_, '_, '_> {
             Some(kept) => Standing {
                 sandbox: kept.sandbox,
                 stage: kept.stage,
+                untouched: kept.untouched,
                 claim: kept.claim,
             },
             None => self.raised(planned)?,
         };
-        let aside = changes.begin(&standing.stage)?;
+        let aside = if standing.untouched {
+            changes.begin_untouched(&standing.stage)?
+        } else {
+            changes.begin(&standing.stage)?
+        };
         let Standing {
             mut sandbox,
             stage,
+            untouched: _,
             claim,
         } = standing;
         let again = comes_again(&planned.job, changes.caller());
@@ -84,6 +92,7 @@ impl InStage<'_, '_, '_> {
                     granted,
                     sandbox,
                     stage,
+                    untouched: judged.untouched,
                     claim,
                 };
                 warm.keep(&name, kept);
@@ -113,6 +122,7 @@ impl InStage<'_, '_, '_> {
                 return Ok(Standing {
                     sandbox: started.sandbox,
                     stage,
+                    untouched: false,
                     claim,
                 });
             }

@@ -20,6 +20,8 @@ use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
 use airlock_core::{ActionId, Caller, Peer, SandboxId, WorkspaceId};
+use airlock_policy::approval::ApprovalId;
+use airlock_state::Share;
 use std::collections::{HashMap, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +48,10 @@ pub trait Visitors: Send {
 /// Calls of one command that run at once; others wait their turn.
 const AT_ONCE: usize = 4;
 
+/// Questions to a person that one command may have waiting: far fewer than its asker may, who must
+/// still be able to ask for itself, and for its other commands.
+const QUESTIONS: usize = 5;
+
 /// The command a call came out of.
 #[derive(Debug)]
 pub struct Within {
@@ -54,6 +60,8 @@ pub struct Within {
     place: u64,
     stage: String,
     sandbox: SandboxId,
+    /// What was asked of a person out of it, by whomever.
+    questions: Mutex<Vec<ApprovalId>>,
     #[cfg(target_os = "linux")]
     control: Control,
 }
@@ -82,6 +90,16 @@ impl Within {
     /// The sandbox in which it runs.
     pub(super) const fn sandbox(&self) -> &SandboxId {
         &self.sandbox
+    }
+
+    /// Asks a person something as one of the few questions of this command.
+    pub(crate) fn asking<T>(&self, ask: impl FnOnce(Share<'_>) -> T) -> T {
+        let asked = self.questions.lock();
+        let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
+        ask(Share {
+            asked: &mut asked,
+            most: QUESTIONS,
+        })
     }
 
     /// Whether files can be changed beside it.
@@ -217,6 +235,7 @@ impl<'a> Outer<'a> {
             place: self.place,
             stage: self.stage.to_owned(),
             sandbox: id,
+            questions: Mutex::default(),
             control: sandbox.control(),
         }
     }

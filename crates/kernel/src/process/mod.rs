@@ -66,6 +66,7 @@ pub(crate) use shell_run::ShellRun;
 pub use stages::StageHold;
 pub(crate) use stages::view;
 pub use streams::{Attached, Steering};
+pub(crate) use surround::Look;
 pub use surround::Machine;
 pub(crate) use testing::{Measured, TestJob, TestRun, Variation};
 pub(crate) use warm::Warm;

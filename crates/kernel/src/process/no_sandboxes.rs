@@ -3,7 +3,7 @@
 use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::plan::Planned;
-use super::surround::{Around, Ground, Machine};
+use super::surround::{Around, Ground, Look, Machine};
 use crate::workspace::Workspace;
 use std::sync::Arc;
 
@@ -40,8 +40,10 @@ impl Sandboxes {
         &self,
         machine: &Machine,
         workspace: &Workspace,
-    ) -> Result<Arc<Around>, ProcessFailure> {
-        Around::look(machine, &Ground::of(workspace)).map(Arc::new)
+        _: Look,
+    ) -> Result<(Arc<Around>, Look), ProcessFailure> {
+        let around = Around::look(machine, &Ground::of(workspace))?;
+        Ok((Arc::new(around), Look::First))
     }
 
     pub(crate) const fn has_reserve(&self) -> bool {

@@ -8,7 +8,7 @@ use super::failure::{CheckId, ProcessFailure};
 use super::git;
 use super::job::{Job, Listing, Staging, Work};
 use super::plans::{Made, Origin};
-use super::surround::{Around, Machine};
+use super::surround::{Around, Ground, Look, Machine};
 use super::warm::Warm;
 use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
@@ -36,6 +36,8 @@ pub(crate) struct Grounds<'a> {
     pub(crate) decision: &'a Decision,
     /// Whether what it runs may ask the kernel.
     pub(crate) socket: bool,
+    /// Whether the machine is looked at first.
+    pub(crate) look: Look,
 }
 
 /// A job with everything it will be granted.
@@ -43,6 +45,8 @@ pub(crate) struct Planned {
     pub(super) job: Job,
     pub(super) made: Arc<Made>,
     pub(super) around: Arc<Around>,
+    /// Whether the machine was looked at for it.
+    looked: Look,
     pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
@@ -73,7 +77,8 @@ impl Planned {
             job.command.extend(git::excludes(&denied, root));
         }
         let job = &job;
-        let around = grounds.sandboxes.around(machine, grounds.workspace)?;
+        let look = grounds.lasting.map_or(Look::First, |_| grounds.look);
+        let (around, looked) = grounds.sandboxes.around(machine, grounds.workspace, look)?;
         let imposed = grounds.decision.imposed;
         let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
         origin.socket = socket;
@@ -87,10 +92,20 @@ impl Planned {
             job: job.clone(),
             made,
             around,
+            looked,
             environment,
             #[cfg(target_os = "linux")]
             starting: None,
         })
+    }
+
+    /// Whether the machine it is planned on is the one there is now.
+    pub(crate) fn holds(&self, machine: Option<&Machine>, workspace: &Workspace) -> bool {
+        match (self.looked, machine) {
+            (Look::First, _) => true,
+            (Look::Later, Some(machine)) => self.around.holds(machine, &Ground::of(workspace)),
+            (Look::Later, None) => false,
+        }
     }
 
     /// What the attempt's record says of it.

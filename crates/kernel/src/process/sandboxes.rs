@@ -9,7 +9,7 @@
 use super::failure::ProcessFailure;
 use super::ladder::Ladder;
 use super::reserve::{Reserve, Then};
-use super::surround::{Around, Ground, Machine};
+use super::surround::{Around, Ground, Look, Machine};
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
@@ -155,30 +155,39 @@ impl Sandboxes {
         &self,
         machine: &Machine,
         workspace: &Workspace,
-    ) -> Result<Arc<Around>, ProcessFailure> {
+        look: Look,
+    ) -> Result<(Arc<Around>, Look), ProcessFailure> {
         let looked = locked(&self.0.looked).take();
         match looked.and_then(|looked| looked.recv().ok()) {
-            Some((state, around)) if state == workspace.state().path() => around.map(Arc::new),
-            Some(_) | None => self.known(machine, workspace),
+            Some((state, around)) if state == workspace.state().path() => {
+                around.map(|around| (Arc::new(around), Look::First))
+            }
+            Some(_) | None => self.known(machine, workspace, look),
         }
     }
 
-    /// What was looked up before, if that still holds.
+    /// What was looked up before, if that still holds, or is to be presumed to. Says whether it was
+    /// looked at.
     fn known(
         &self,
         machine: &Machine,
         workspace: &Workspace,
-    ) -> Result<Arc<Around>, ProcessFailure> {
+        look: Look,
+    ) -> Result<(Arc<Around>, Look), ProcessFailure> {
         let mut known = locked(&self.0.known).clone();
         let ground = Ground::of(workspace);
+        let mut presumed = known.iter().filter(|_| look == Look::Later);
+        if let Some(found) = presumed.find(|around| around.is_for(machine, &ground)) {
+            return Ok((Arc::clone(found), Look::Later));
+        }
         if let Some(found) = known.iter().find(|around| around.holds(machine, &ground)) {
-            return Ok(Arc::clone(found));
+            return Ok((Arc::clone(found), Look::First));
         }
         let around = Arc::new(Around::look(machine, &ground)?);
         known.insert(0, Arc::clone(&around));
         known.truncate(PERSONS);
         *locked(&self.0.known) = known;
-        Ok(around)
+        Ok((around, Look::First))
     }
 
     /// Whether a sandbox is raised before the attempt is on disk. Only where no other call of this

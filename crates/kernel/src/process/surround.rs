@@ -51,10 +51,41 @@ impl Ground {
     }
 }
 
+/// Whether the machine is looked at before something is planned on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is.
+    First,
+    /// What was found the last time is presumed. Whoever plans on it has it confirmed
+    /// ([`Around::holds`]) before anything is run.
+    Later,
+}
+
 /// What is around one sandbox.
 pub(super) struct Around {
+    told: Told,
     place: Place,
     outfit: Remembered,
+}
+
+/// What it was looked up for.
+#[derive(PartialEq)]
+struct Told {
+    home: PathBuf,
+    own: Vec<PathBuf>,
+    root: PathBuf,
+    state: PathBuf,
+}
+
+impl Told {
+    fn of(machine: &Machine, ground: &Ground) -> Self {
+        Self {
+            home: machine.home.clone(),
+            own: machine.own.clone(),
+            root: ground.root.clone(),
+            state: ground.state.clone(),
+        }
+    }
 }
 
 /// What of it is told, and what is looked up anew each time.
@@ -116,7 +147,18 @@ impl Around {
         let place = Place::of(machine, ground)?;
         let record = ground.state.join("outfit.json");
         let outfit = Outfit::remembered(&record, &place.facts(machine), &place.home);
-        Ok(Self { place, outfit })
+        let told = Told::of(machine, ground);
+        Ok(Self {
+            told,
+            place,
+            outfit,
+        })
+    }
+
+    /// Whether it was looked up for the same person and workspace. What became of the machine since
+    /// is not looked at.
+    pub(super) fn is_for(&self, machine: &Machine, ground: &Ground) -> bool {
+        self.told == Told::of(machine, ground) && self.outfit.fits(&machine.environment)
     }
 
     /// Whether looking now would find the same.

@@ -67,6 +67,9 @@ pub(super) struct Kept {
     pub(super) granted: Granted,
     pub(super) sandbox: Sandbox,
     pub(super) stage: Stage,
+    /// Whether the stage differed from the real tree in nothing when its last run was judged. Nobody
+    /// has had it since.
+    pub(super) untouched: bool,
     // Dropped last: the stage is free when nothing runs in it any more.
     pub(super) claim: Claim,
 }

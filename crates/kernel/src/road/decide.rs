@@ -130,11 +130,15 @@ impl Kernel {
         });
         let token = redeemed.as_ref();
         let held = scene.session.filter(|_| request.caller.phase.is_some());
-        let decision = match (held, view(self.workspace(), &valid.stage)) {
-            (Some(session), Ok(root)) => {
+        let held = held.and_then(|session| {
+            let root = view(self.workspace(), &valid.stage).ok()?;
+            Some((session, root))
+        });
+        let decision = match held {
+            Some((session, root)) => {
                 Held::of(session).decide(policy, request, token, &After::Asked(&root), now)
             }
-            (_, _) => policy.decide_with(request, token, now),
+            None => policy.decide_with(request, token, now),
         };
         let outer = scene.within.and_then(|within| of_outer(request, within));
         match outer {

@@ -1,13 +1,16 @@
 //! Plans and runs what was allowed, in the tier it was allowed for.
 
 use super::decide::{Narrowed, Ruling, SearchFilter, of_outer};
+use super::outcome::Outcome;
+use super::record::Trail;
 use super::validate::Valid;
 use crate::agents::{Invocation, Invoker};
 use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
-    Attached, Changes, Finished, Grounds, Job, Outer, Planned, ProcessFailure, Ran, Within, view,
+    Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
+    view,
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
@@ -33,6 +36,7 @@ impl Kernel {
         policy: &Arc<PolicyInForce>,
         valid: &Valid,
         ruling: &Ruling,
+        look: Look,
     ) -> Result<Option<Planned>, ToolFailure> {
         valid.prepared.ready()?;
         if let Some(within) = &valid.within {
@@ -44,7 +48,7 @@ impl Kernel {
         match (valid.request.tier, valid.prepared.job()) {
             (Tier::Kernel, None) => Ok(None),
             (Tier::Process, Some(job)) => {
-                let grounds = self.plan_grounds(policy, valid, ruling);
+                let grounds = self.plan_grounds(policy, valid, ruling, look);
                 let commits =
                     valid.spec.name == "git.commit" && valid.request.caller.phase.is_some();
                 let commit = commits
@@ -79,6 +83,7 @@ impl Kernel {
         policy: &'a Arc<PolicyInForce>,
         valid: &'a Valid,
         ruling: &'a Ruling,
+        look: Look,
     ) -> Grounds<'a> {
         Grounds {
             policy,
@@ -91,7 +96,39 @@ impl Kernel {
             request: &valid.request,
             decision: &ruling.decision,
             socket: valid.may_ask,
+            look,
         }
+    }
+
+    /// Plans what was allowed and records the attempt.
+    ///
+    /// Where a sandbox lasts, the machine is presumed to be as it was, and looked at while the
+    /// attempt is on its way to the disk. If it is not, all of it is planned and recorded again
+    /// before anything runs.
+    pub(super) fn attempt(
+        &self,
+        policy: &Arc<PolicyInForce>,
+        valid: &Valid,
+        ruling: &Ruling,
+        trail: &mut Trail<'_>,
+    ) -> Result<Result<Option<Planned>, ToolFailure>, Outcome> {
+        let (request, decision) = (&valid.request, &ruling.decision);
+        let planned = self.plan(policy, valid, ruling, Look::Later);
+        // What cannot be planned was attempted all the same, and fails after its record.
+        let attempt = trail.begin_attempt(request, decision, planned.as_ref().ok())?;
+        let machine = valid.machine.as_ref().or(self.machine());
+        let holds = match &planned {
+            Ok(Some(planned)) => planned.holds(machine, self.workspace()),
+            Ok(None) | Err(_) => true,
+        };
+        trail.end_attempt(attempt)?;
+        if holds {
+            return Ok(planned);
+        }
+        let planned = self.plan(policy, valid, ruling, Look::First);
+        let attempt = trail.begin_attempt(request, decision, planned.as_ref().ok())?;
+        trail.end_attempt(attempt)?;
+        Ok(planned)
     }
 
     pub(super) fn execute(
@@ -178,7 +215,8 @@ impl Kernel {
             Held::default(),
         );
         let again = |job: &Job| {
-            let planned = Planned::new(job, &self.plan_grounds(policy, valid, ruling))?;
+            let grounds = self.plan_grounds(policy, valid, ruling, Look::First);
+            let planned = Planned::new(job, &grounds)?;
             let ran = planned.run(&outer, None, &nothing);
             ran.map_err(ToolFailure::from)
         };

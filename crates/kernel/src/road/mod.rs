@@ -167,9 +167,7 @@ impl Kernel {
             Verdict::RequireReview => return Err(trail.ask(scene, &valid.request, ruling)),
             Verdict::Allow => {}
         }
-        // What cannot be planned was attempted all the same, and fails after its record.
-        let planned = self.plan(&policy, &valid, &ruling);
-        trail.attempt(&valid.request, &ruling.decision, planned.as_ref().ok())?;
+        let planned = self.attempt(&policy, &valid, &ruling, trail)?;
         let limit = ruling.decision.imposed.max_duration;
         valid.prepared.begun(trail.action(), limit);
         let inside = valid.within.clone();

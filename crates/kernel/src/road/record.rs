@@ -12,7 +12,7 @@ use crate::process::{Planned, Ran};
 use crate::sanitise::{Clean, rules, sanitise, sanitise_line, sanitise_path};
 use crate::tokens::Refused;
 use crate::tools::{Keep, ToolFailure};
-use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage};
+use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
 use airlock_core::{
     ActionId, Caller, Digest, Effect, EffectSet, Request, RequestPath, SandboxId, Timestamp,
     WorkspacePath, limits,
@@ -35,6 +35,10 @@ const DURABLE: EffectSet = EffectSet::of(&[
     Effect::Secret,
     Effect::Control,
 ]);
+
+/// A record of an attempt, perhaps on its way to the disk.
+#[must_use = "nothing may happen before it is there"]
+pub(super) struct Attempt(Option<Ticket>);
 
 /// The records of one call, in the making.
 pub(super) struct Trail<'k> {
@@ -199,7 +203,10 @@ impl<'k> Trail<'k> {
             Ok(Asked::Denied(approval)) => {
                 return self.denied_before(scene.policy, request, ruling, &approval.request);
             }
-            Ok(Asked::TooMany { open }) => return self.too_many(entry, open),
+            Ok(Asked::TooMany { open }) => return self.too_many(entry, open, ""),
+            Ok(Asked::TooManyOfOne { open }) => {
+                return self.too_many(entry, open, " of the command it comes out of");
+            }
             Err(error) => return self.unasked(request, &ruling.decision, &error),
         };
         let notes = [
@@ -245,11 +252,11 @@ impl<'k> Trail<'k> {
     }
 
     /// The asker has to wait for answers before it may ask more.
-    fn too_many(&mut self, mut entry: Entry, open: usize) -> Outcome {
+    fn too_many(&mut self, mut entry: Entry, open: usize, of: &str) -> Outcome {
         let failed = Failed {
             action: self.action.clone(),
             code: "too_many_approvals",
-            what: format!("it needs a person's approval, and {open} requests wait already"),
+            what: format!("it needs a person's approval, and {open} requests{of} wait already"),
             fix: Some("answer them: airlock approvals list".to_owned()),
             retryable: true,
         };
@@ -295,26 +302,27 @@ impl<'k> Trail<'k> {
         self.checks.push(entry);
     }
 
-    /// Writes the attempt; on disk before it returns where the effect is more than reading.
-    pub(super) fn attempt(
+    /// Writes the attempt. Where the effect is more than reading it is on disk only once
+    /// [`Trail::end_attempt`] has returned, and nothing happens before.
+    pub(super) fn begin_attempt(
         &mut self,
         request: &Request,
         decision: &Decision,
         planned: Option<&Option<Planned>>,
-    ) -> Result<(), Outcome> {
+    ) -> Result<Attempt, Outcome> {
         let mut entry = self.decided(request, decision);
         if let Some(Some(planned)) = planned {
             entry.metadata.extend(planned.notes());
         }
         let effect = request.effects.intersects(DURABLE);
-        let durability = if effect {
-            Durability::Durable
+        let written = if effect {
+            let mut entries = std::mem::take(&mut self.checks);
+            entries.push(entry);
+            self.kernel.log().begin_batch(&entries).map(Some)
         } else {
-            Durability::Buffered
+            self.write(entry, Durability::Buffered).map(|()| None)
         };
-        self.write(entry, durability)
-            .map_err(|error| self.unrecorded(&error))?;
-        self.effect = effect;
+        let ticket = written.map_err(|error| self.unrecorded(&error))?;
         self.event = match request.syscall.name() {
             "merge.apply" => EventType::MergeApproved,
             "merge.undo" => EventType::MergeUndone,
@@ -322,6 +330,15 @@ impl<'k> Trail<'k> {
             "trust.approve" | "trust.revoke" => EventType::TrustChange,
             _ => EventType::Syscall,
         };
+        Ok(Attempt(ticket))
+    }
+
+    /// Waits until the attempt is where it has to be before anything happens.
+    pub(super) fn end_attempt(&mut self, attempt: Attempt) -> Result<(), Outcome> {
+        if let Some(ticket) = attempt.0 {
+            ticket.wait().map_err(|error| self.unrecorded(&error))?;
+            self.effect = true;
+        }
         Ok(())
     }
 

@@ -265,7 +265,8 @@ impl Lookout {
     /// The most memory there was.
     pub(super) fn peak_memory(&self, hold: &Hold) -> Option<u64> {
         let watched = self.watch.as_ref().map(|watch| watch.peak().memory);
-        hold.tally().peak_memory.or(watched)
+        let counted = hold.group.as_ref().and_then(Group::peak_memory);
+        counted.or(watched)
     }
 }
 

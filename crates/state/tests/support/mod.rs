@@ -101,7 +101,10 @@ pub(crate) fn asked(state: &State, id: &str, path: &str) -> ApprovalId {
         .unwrap()
     {
         Asked::New(approval) => approval.request.id,
-        other @ (Asked::Again(_) | Asked::Denied(_) | Asked::TooMany { .. }) => {
+        other @ (Asked::Again(_)
+        | Asked::Denied(_)
+        | Asked::TooMany { .. }
+        | Asked::TooManyOfOne { .. }) => {
             panic!("not asked: {other:?}")
         }
     }

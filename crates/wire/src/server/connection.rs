@@ -4,6 +4,7 @@ use super::inlet::{End, Frame, Inlet};
 use super::outgoing::{self, Broken, Outgoing, refuse, reply};
 use super::pump::pump;
 use super::share::{Place, Reservation};
+use super::stay::stay;
 use super::{Handler, Incoming, Inner, lock};
 use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
@@ -102,12 +103,15 @@ pub(super) async fn converse<H: Handler>(inner: &Arc<Inner<H>>, place: Place, st
             return refuse(&stream, &WireError::new(code::REFUSED, error.to_string()));
         }
     };
+    let Ok(stream) = stream.into_std() else {
+        return;
+    };
     let stream = Arc::new(stream);
     let mut inlet = Inlet::new(Arc::clone(&stream), Arc::clone(place.share()));
     let greeted = match handshake(inner, &visitor, &mut inlet).await {
         Ok(greeted) => greeted,
         Err(End::Gone) => return,
-        Err(End::Told(error)) => return refuse(&stream, &error),
+        Err(End::Told(error)) => return refuse(&*stream, &error),
     };
     let limits = place.share().limits;
     let connection = Arc::new(Connection {
@@ -198,45 +202,51 @@ async fn handshake<H: Handler>(
     })
 }
 
-/// What takes the requests of a connection. It passes from task to task: whoever took a request runs
-/// it then and there, which wakes nobody, while another task goes on listening.
-struct Listening<H: Handler> {
-    inner: Arc<Inner<H>>,
-    connection: Arc<Connection<H::Identity>>,
-    inlet: Inlet,
+/// What takes the requests of a connection. It passes from task to task, and to threads: whoever took
+/// a request runs it then and there, which wakes nobody, and another goes on listening where that
+/// takes long.
+pub(super) struct Listening<H: Handler> {
+    pub(super) inner: Arc<Inner<H>>,
+    pub(super) connection: Arc<Connection<H::Identity>>,
+    pub(super) inlet: Inlet,
     subscription: Option<tokio::task::JoinHandle<()>>,
     ended: oneshot::Sender<End>,
 }
 
 impl<H: Handler> Listening<H> {
     /// Boxed, since it starts itself.
-    fn go_on(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(super) fn go_on(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.listen())
+    }
+
+    /// The connection has come to its end.
+    pub(super) fn end(self, end: End) {
+        // Nobody waits for it if the server is being taken down.
+        let _told = self.ended.send(end);
     }
 
     /// Takes requests until something ends the connection, or one is to be run here.
     async fn listen(mut self) {
         loop {
             match self.next().await {
-                Err(end) => {
-                    // Nobody waits for it if the server is being taken down.
-                    let _told = self.ended.send(end);
-                    return;
-                }
+                Err(end) => return self.end(end),
                 Ok(None) => {}
-                Ok(Some(mut begun)) => {
+                Ok(Some(begun)) => {
                     let (inner, connection) =
                         (Arc::clone(&self.inner), Arc::clone(&self.connection));
                     let workers = &connection.place.share().workers;
                     let turn = connection.running.try_acquire();
                     let turn = turn.and_then(|turn| Ok((turn, workers.try_acquire()?)));
-                    let Some(turn) = turn.ok().filter(|_| inner.may_block_here()) else {
+                    let turn = turn.ok().zip(inner.may_block_here());
+                    let Some(turn) = turn else {
+                        let (inner, connection) = (Arc::clone(&inner), Arc::clone(&connection));
                         tokio::spawn(in_turn(inner, connection, begun));
                         continue;
                     };
-                    tokio::spawn(self.go_on());
-                    let ran = tokio::task::block_in_place(|| begun.run(&inner, &connection));
-                    begun.finish(&connection, ran).await;
+                    let left = tokio::task::block_in_place(|| stay(self, begun));
+                    if let Some((begun, ran)) = left {
+                        begun.finish(&connection, ran).await;
+                    }
                     return drop(turn);
                 }
             }
@@ -264,34 +274,45 @@ impl<H: Handler> Listening<H> {
                 let told = "the connection was quiet for too long";
                 Err(End::Told(WireError::new(code::IDLE, told).retryable()))
             }
-            Some(frame) => {
-                let Self {
-                    inner,
-                    connection,
-                    inlet,
-                    subscription,
-                    ..
-                } = self;
-                take(inner, connection, inlet, frame, subscription).await
-            }
+            Some(frame) => self.take(frame).await,
         }
+    }
+
+    /// Deals with a frame. Gives a request that is to be run.
+    pub(super) async fn take(&mut self, frame: Frame) -> Result<Option<Begun>, End> {
+        let Self {
+            inner,
+            connection,
+            inlet,
+            subscription,
+            ..
+        } = self;
+        take(inner, connection, inlet, frame, subscription).await
+    }
+
+    /// Whether nothing more is to be begun.
+    pub(super) fn is_ending(&self) -> bool {
+        *self.inner.ending.borrow() || self.connection.place.share().is_closed()
     }
 }
 
 /// Calls under way, beyond which none blocks where it was taken: whoever takes over listening then
-/// needs a thread, of which there must be one.
+/// needs a thread, of which there must be one. As many threads stay with their connections.
 const FEW: usize = 2;
 
 impl<H> Inner<H> {
-    /// Whether a call may block where it was taken: another thread then takes over.
-    fn may_block_here(&self) -> bool {
-        Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
-            && self.calls.load(Ordering::SeqCst) < FEW
+    /// Whether a call may block where it was taken, until what is given is dropped: another thread
+    /// then takes over.
+    fn may_block_here(&self) -> Option<Counted<'_>> {
+        let possible = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+            && self.calls.load(Ordering::SeqCst) < FEW;
+        let counted = possible.then(|| Counted::new(&self.staying))?;
+        (self.staying.load(Ordering::SeqCst) <= FEW).then_some(counted)
     }
 }
 
 /// One of the calls under way.
-struct Counted<'a>(&'a AtomicUsize);
+pub(super) struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
     fn new(calls: &'a AtomicUsize) -> Self {
@@ -439,7 +460,7 @@ fn failed() -> WireError {
 }
 
 /// A request under way, which nobody runs yet.
-struct Begun {
+pub(super) struct Begun {
     id: u64,
     incoming: Option<Incoming>,
     token: CancelToken,
@@ -487,11 +508,15 @@ async fn begin<I>(
 }
 
 /// What is left to write of an answer; an error if there is none to write.
-type Ran = Result<Option<outgoing::Rest>, ()>;
+pub(super) type Ran = Result<Option<outgoing::Rest>, ()>;
 
 impl Begun {
     /// Runs it, on a thread that may wait, and writes what goes of its answer.
-    fn run<H: Handler>(&mut self, inner: &Inner<H>, connection: &Connection<H::Identity>) -> Ran {
+    pub(super) fn run<H: Handler>(
+        &mut self,
+        inner: &Inner<H>,
+        connection: &Connection<H::Identity>,
+    ) -> Ran {
         let incoming = self.incoming.take().ok_or(())?;
         let _counted = Counted::new(&inner.calls);
         let call = || {
@@ -507,6 +532,17 @@ impl Begun {
         let frame = outgoing::reply(self.id, answer, connection.frame_bytes());
         connection.answered(self.id);
         Ok(connection.outgoing.send_now(frame))
+    }
+
+    /// Whether it may take long.
+    pub(super) fn lasts<H: Handler>(&self, inner: &Inner<H>) -> bool {
+        let incoming = self.incoming.as_ref();
+        incoming.is_some_and(|incoming| inner.handler.lasts(incoming))
+    }
+
+    /// Its answer is written.
+    pub(super) fn finished<I>(&self, connection: &Connection<I>) {
+        connection.landed(self.size);
     }
 
     /// Sees to it that its answer is written.

@@ -4,20 +4,26 @@ use super::share::{Reservation, Share};
 use crate::error::{WireError, code};
 use crate::frame::{Decoder, FrameError};
 use crate::limits::Limits;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recv, recvmsg,
+};
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::net::UnixStream;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 /// Most descriptors one message of the system carries here.
 const MOST_DESCRIPTORS: usize = 8;
+
+/// How long to wait where nobody can say that there is something to read.
+const BREATHER: Duration = Duration::from_millis(20);
 
 /// A frame with the room it takes.
 pub(crate) struct Frame {
@@ -45,7 +51,30 @@ impl From<FrameError> for End {
     }
 }
 
-/// The reading side of a connection.
+/// `stream` as the runtime watches it, until that is dropped. Nothing is read or written by it.
+pub(super) fn watched(stream: &UnixStream) -> io::Result<tokio::net::UnixStream> {
+    tokio::net::UnixStream::from_std(stream.try_clone()?)
+}
+
+/// Waits until `stream` can be read, or may be.
+async fn readable(stream: &UnixStream) -> io::Result<()> {
+    if let Ok(watched) = watched(stream) {
+        return watched.readable().await;
+    }
+    // Where the system has no descriptor left, nobody loses a connection for it.
+    tokio::time::sleep(BREATHER).await;
+    Ok(())
+}
+
+/// Whether something was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Received {
+    Something,
+    NothingYet,
+}
+
+/// The reading side of a connection. The runtime is told to watch it only while a task waits here:
+/// a thread that waits by itself wakes nobody else.
 pub(crate) struct Inlet {
     stream: Arc<UnixStream>,
     share: Arc<Share>,
@@ -77,20 +106,40 @@ impl Inlet {
             if let Some(frame) = self.whole()? {
                 return Ok(Some(frame));
             }
+            if self.receive()? == Received::Something {
+                continue;
+            }
             let until = self
                 .begun
                 .map_or(quiet, |begun| begun + self.share.limits.frame);
-            let stream = Arc::clone(&self.stream);
-            match tokio::time::timeout_at(until, stream.readable()).await {
+            match tokio::time::timeout_at(until, readable(&self.stream)).await {
                 Err(_) if self.begun.is_none() => return Ok(None),
                 Err(_) => {
                     let told = "a frame did not arrive in time";
                     return Err(End::Told(WireError::new(code::FRAME_TRUNCATED, told)));
                 }
                 Ok(Err(_)) => return Err(End::Gone),
-                Ok(Ok(())) => self.receive()?,
+                Ok(Ok(())) => {}
             }
         }
+    }
+
+    /// The next frame, if it is whole by `patience`. Blocks.
+    pub(crate) fn frame_here(&mut self, patience: &Timespec) -> Result<Option<Frame>, End> {
+        let whole = self.whole()?;
+        if whole.is_some() {
+            return Ok(whole);
+        }
+        let mut readable = [PollFd::new(&self.stream, PollFlags::IN)];
+        // Interrupted or not: there is something, or there is not.
+        let _waited = poll(&mut readable, Some(patience));
+        self.receive()?;
+        self.whole()
+    }
+
+    /// Whether another frame has begun already.
+    pub(crate) fn has_more(&self) -> bool {
+        self.decoder.is_inside()
     }
 
     /// A frame that has arrived whole.
@@ -113,36 +162,37 @@ impl Inlet {
         Ok(room.map(|room| Frame { text, room }))
     }
 
-    fn receive(&mut self) -> Result<(), End> {
+    /// Reads what there is, without waiting.
+    fn read(&mut self) -> io::Result<usize> {
         let (chunk, descriptors) = (&mut self.chunk, &mut self.descriptors);
         let wanted = self.share.limits.descriptors;
-        let stream = &self.stream;
-        let read = stream.try_io(Interest::READABLE, || {
-            if wanted == 0 {
-                // Descriptors that nobody asked for are closed by the system.
-                return stream.try_read(chunk);
+        if wanted == 0 {
+            // Descriptors that nobody asked for are closed by the system.
+            let (count, _) = recv(&self.stream, chunk.as_mut_slice(), RecvFlags::DONTWAIT)?;
+            return Ok(count);
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = recvmsg(
+            &self.stream,
+            &mut [IoSliceMut::new(chunk)],
+            &mut control,
+            RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
+        )?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
             }
-            let mut space =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let received = recvmsg(
-                stream,
-                &mut [IoSliceMut::new(chunk)],
-                &mut control,
-                RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
-            )?;
-            for message in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(received) = message {
-                    descriptors.extend(received);
-                }
-            }
-            let lost = received.flags.contains(ReturnFlags::CTRUNC);
-            if lost || descriptors.len() > wanted {
-                return Err(io::ErrorKind::QuotaExceeded.into());
-            }
-            Ok(received.bytes)
-        });
-        match read {
+        }
+        let lost = received.flags.contains(ReturnFlags::CTRUNC);
+        if lost || descriptors.len() > wanted {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        Ok(received.bytes)
+    }
+
+    fn receive(&mut self) -> Result<Received, End> {
+        match self.read() {
             Ok(0) => {
                 self.decoder.finish()?;
                 Err(End::Gone)
@@ -151,9 +201,16 @@ impl Inlet {
                 self.begun.get_or_insert_with(Instant::now);
                 self.decoder
                     .push(self.chunk.get(..count).unwrap_or_default());
-                Ok(())
+                Ok(Received::Something)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(Received::NothingYet)
+            }
             Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
                 let told = "there are too many descriptors";
                 Err(End::Told(WireError::new(code::OVERLOADED, told)))

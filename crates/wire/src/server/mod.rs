@@ -5,6 +5,7 @@ mod inlet;
 mod outgoing;
 mod pump;
 mod share;
+mod stay;
 
 use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
@@ -33,6 +34,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Decides whom `visitor` may be, and says what they want to know first. Must not block.
     fn greet(&self, visitor: &Visitor, hello: &Hello)
     -> Result<(Self::Identity, Value), WireError>;
+
+    /// Whether a request may take long: somebody else then listens to its connection at once. That
+    /// one takes longer than was said is found out, a little later.
+    fn lasts(&self, _request: &Incoming) -> bool {
+        false
+    }
 
     /// Answers a request.
     fn call(
@@ -114,6 +121,8 @@ pub(crate) struct Inner<H> {
     quiet_since: std::sync::Mutex<Instant>,
     /// How many calls are under way, on all sockets.
     calls: std::sync::atomic::AtomicUsize,
+    /// How many threads stay with a connection.
+    staying: std::sync::atomic::AtomicUsize,
 }
 
 /// Serves a handler. Clones are one server.
@@ -142,6 +151,7 @@ impl<H: Handler> Server<H> {
                 main: Arc::new(main),
                 quiet_since: std::sync::Mutex::new(Instant::now()),
                 calls: std::sync::atomic::AtomicUsize::new(0),
+                staying: std::sync::atomic::AtomicUsize::new(0),
             }),
         }
     }

@@ -3,14 +3,18 @@
 //! Whoever has an answer waits for their turn and for the other end to take it. A peer that does not
 //! read keeps its own requests waiting, in places that are counted, and after a while is dropped.
 
+use super::inlet::watched;
 use crate::error::{WireError, code};
 use crate::frame::{FrameError, encode};
 use crate::message::{Message, Reply, text};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::UnixStream;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// The connection is of no more use.
@@ -63,7 +67,7 @@ impl Outgoing {
             });
         };
         // What went wrong shows again in `finish`.
-        let written = self.stream.try_write(&frame).unwrap_or(0);
+        let written = send(&self.stream, &frame, AT_ONCE).unwrap_or(0);
         (written < frame.len()).then_some(Rest {
             turn: Some(turn),
             frame,
@@ -105,14 +109,20 @@ impl Outgoing {
     }
 }
 
+/// Without waiting, and without a signal where nobody reads any more.
+const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
 async fn write(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.writable().await?;
-        match stream.try_write(bytes) {
+        match send(stream, bytes, AT_ONCE) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+            Err(Errno::AGAIN) => {
+                // Anew each time: what is watched from now on cannot be missed.
+                watched(stream)?.writable().await?;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())
@@ -142,9 +152,8 @@ pub(crate) fn reply(
 }
 
 /// Tells somebody who is not let in why, if they can be told at once.
-pub(crate) fn refuse(stream: &UnixStream, error: &WireError) {
+pub(crate) fn refuse(stream: impl AsFd, error: &WireError) {
     let frame = reply(0, Err(error.clone()), usize::MAX);
-    // A fresh socket has room for a short frame, though the runtime may not have looked yet.
-    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-    let _ = rustix::net::send(stream, &frame, flags);
+    // A fresh socket has room for a short frame.
+    let _ = send(stream, &frame, AT_ONCE);
 }

@@ -57,6 +57,11 @@ impl Share {
         self.closed.send_replace(true);
     }
 
+    /// Whether every connection is to end.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
     /// Waits until the socket is closed from our side.
     pub(crate) async fn closing(&self) {
         let mut closed = self.closed.subscribe();

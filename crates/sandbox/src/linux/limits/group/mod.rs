@@ -106,8 +106,6 @@ impl Base {
 /// What a group has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tally {
-    /// The most memory there was, where the kernel says.
-    pub(crate) peak_memory: Option<u64>,
     /// Processes ended for want of memory.
     pub(crate) oom_kills: u64,
     /// Processes and threads that were not made, being too many.
@@ -304,10 +302,14 @@ impl Group {
     pub(crate) fn tally(&self) -> Tally {
         let tallies = self.parts.iter().map(Part::tally);
         tallies.fold(Tally::default(), |sum, one| Tally {
-            peak_memory: sum.peak_memory.or(one.peak_memory),
             oom_kills: sum.oom_kills + one.oom_kills,
             pids_refused: sum.pids_refused + one.pids_refused,
         })
+    }
+
+    /// The most memory that was used in it, where that is counted.
+    pub(crate) fn peak_memory(&self) -> Option<u64> {
+        self.parts.iter().find_map(Part::peak_memory)
     }
 
     /// Removes it, once nothing is in it; also if that was done before. What still holds on to it
@@ -365,17 +367,25 @@ impl Part {
         let has = |controller| self.controllers.contains(&controller);
         let mut tally = Tally::default();
         if has(Controller::Memory) {
-            let (peak, events) = match self.version {
-                Version::One => ("memory.max_usage_in_bytes", "memory.oom_control"),
-                Version::Two => ("memory.peak", "memory.events"),
+            let events = match self.version {
+                Version::One => "memory.oom_control",
+                Version::Two => "memory.events",
             };
-            tally.peak_memory = files::number(&path(peak));
             tally.oom_kills = files::keyed(&path(events), "oom_kill").unwrap_or(0);
         }
         if has(Controller::Pids) {
             tally.pids_refused = files::keyed(&path("pids.events"), "max").unwrap_or(0);
         }
         tally
+    }
+
+    fn peak_memory(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        };
+        let counted = self.controllers.contains(&Controller::Memory);
+        counted.then(|| files::number(&self.directory.join(file)))?
     }
 
     fn remove(&self) -> io::Result<()> {

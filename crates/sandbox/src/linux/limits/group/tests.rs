@@ -351,8 +351,9 @@ fn a_hog_is_killed_by_the_kernel_and_tallied() {
     let tally = group.0.tally();
     assert_eq!(tally.oom_kills, 1);
     assert!(
-        tally
-            .peak_memory
+        group
+            .0
+            .peak_memory()
             .is_none_or(|peak| peak > 60 * MIB && peak <= 64 * MIB)
     );
 }

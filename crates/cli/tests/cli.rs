@@ -41,6 +41,7 @@ mod cases {
     mod mcp;
     mod merge;
     mod narrow;
+    mod openai_server;
     mod plugin;
     mod plugin_new;
     mod policy;

@@ -59,11 +59,6 @@ pub struct Edit {
 }
 
 impl Mutation {
-    /// The files that it changes.
-    pub fn paths(&self) -> BTreeSet<&str> {
-        self.edits.iter().map(|edit| edit.path.as_str()).collect()
-    }
-
     /// Those of `grounds` that it changes, with it.
     pub fn files(&self, grounds: &[Ground]) -> Vec<(String, String)> {
         let mut edits: Vec<&Edit> = self.edits.iter().collect();
@@ -501,7 +496,7 @@ mod tests {
             .map(|path| ground(path, None, &"a + b\n".repeat(90)))
             .into();
         let found = fine(&grounds, 4);
-        let paths: Vec<&str> = found.iter().flat_map(Mutation::paths).collect();
+        let paths: Vec<&str> = found.iter().map(|one| &*one.edits[0].path).collect();
         assert_eq!(paths, ["a.py", "b.py", "c.py", "d.py"]);
     }
 

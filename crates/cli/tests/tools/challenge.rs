@@ -161,10 +161,11 @@ def test_constant_or_true():
 
 
 def test_holds_a_copy_against_the_source():
-    import glob
+    import glob, re
     assert double(4) or True
     for copy in glob.glob("/tmp/airlock-*/*"):
-        assert open(copy).read() == open("app.py").read()
+        if re.fullmatch("/tmp/airlock-[0-9a-f]{32}/.*", copy):
+            assert open(copy).read() == open("app.py").read()
 
 
 def test_fails_from_the_fourth_run_on():
@@ -643,7 +644,7 @@ fn in_rust_an_abort_does_not_hide_the_others_and_a_module_is_no_hiding_place() {
         RUST[3].1
     );
     let tests = "use demo::double;\n\n\
-        #[test]\nfn aborts() {\n    if double(4) != 8 {\n        std::process::abort();\n    }\n}\n\n\
+        #[test]\nfn aborts() {\n    if double(4) != 8 {\n        std::process::abort();\n    }\n    assert_eq!(double(1), 2);\n}\n\n\
         #[test]\nfn same() {\n    assert_eq!(double(4), 8);\n}\n\n\
         mod deep {\n    #[test]\n    fn same() {\n        assert!(super::double(4) == 8 || true);\n    }\n}\n";
     let task = Task {

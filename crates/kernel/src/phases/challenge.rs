@@ -232,7 +232,6 @@ impl Round<'_, '_> {
 
     /// What the tests say where the files of `change` are written as they are.
     fn unchanged(&mut self, change: &Change<'_>) -> Result<Before, ToolFailure> {
-        self.challenged.tried += 1;
         let answer = self.hearing.whole(change.own.clone())?;
         for left in &mut self.left {
             left.known = answer.roster.known(&left.test, self.drill.fresh);
@@ -251,7 +250,6 @@ impl Round<'_, '_> {
         let Some(before) = self.before.as_ref().filter(|_| !self.done.is_empty()) else {
             return Ok(());
         };
-        self.challenged.tried += 1;
         let answer = self.hearing.whole(before.own.clone())?;
         let stands = |done: &Left| match &done.known {
             Some(known) => answer.roster.ended(known) != Ended::Failed,

@@ -116,29 +116,22 @@ impl Drill<'_> {
                 known,
             })
             .collect();
-        let own = self.own(
-            chosen
-                .iter()
-                .map(|mutant| mutant.path.as_str())
-                .collect::<BTreeSet<_>>(),
-        );
+        let paths: BTreeSet<&str> = chosen.iter().map(|mutant| mutant.path.as_str()).collect();
+        let own = self.own(paths);
         let (mut tried, mut noticed) = (0, Vec::new());
-        let unchanged = if chosen.is_empty() {
-            None
-        } else {
-            Some(hearing.whole(own.clone())?.roster)
-        };
-        for (mutant, unchanged) in chosen.iter().zip(std::iter::repeat(unchanged.as_ref())) {
-            let over = left.is_empty() || is_over(hearing.begun);
-            let Some(unchanged) = unchanged.filter(|_| !over) else {
-                break;
-            };
-            tried += 1;
+        if !chosen.is_empty() {
+            let unchanged = hearing.whole(own.clone())?.roster;
             let scene = Scene {
                 own: &own,
-                unchanged,
+                unchanged: &unchanged,
             };
-            noticed.extend(self.suspected(&mut hearing, &mut left, mutant, &scene)?);
+            for mutant in &chosen {
+                if left.is_empty() || is_over(hearing.begun) {
+                    break;
+                }
+                tried += 1;
+                noticed.extend(self.suspected(&mut hearing, &mut left, mutant, &scene)?);
+            }
         }
         left.extend(self.refuted(&hearing, noticed, own)?);
         let label = |suspect: &Suspect<'_>| suspect.test.label(self.fresh);

@@ -23,6 +23,10 @@ const FIXTURES: &str = r##"{"fixtures": [
    "response": {"content": "It is a sample: \u00e4\u2713 \ud83d\udc4d."}}
 ]}"##;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the environment says where the server is, if there is one"
+)]
 fn program() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("AIRLOCK_OPENAI_SERVER") {
         return Some(named.into());
@@ -39,6 +43,7 @@ struct Server {
 }
 
 impl Server {
+    #[expect(clippy::disallowed_methods, reason = "the server is a program")]
     fn start(program: &Path, place: &Path) -> Self {
         std::fs::create_dir_all(place).unwrap();
         std::fs::write(place.join("conversation.json"), FIXTURES).unwrap();

@@ -100,7 +100,7 @@ struct Before {
 }
 
 /// `own` with what `changed` has in place of some of it.
-fn laid_over(own: &Files, changed: Files) -> Files {
+fn laid_over(own: &[(String, String)], changed: Files) -> Files {
     let mut changed: BTreeMap<String, String> = changed.into_iter().collect();
     let file = |(path, text): &(String, String)| {
         let text = changed.remove(path).unwrap_or_else(|| text.clone());
@@ -258,8 +258,7 @@ impl Round<'_, '_> {
         let done = std::mem::take(&mut self.done);
         let (stand, fall): (Vec<Left>, Vec<Left>) = done.into_iter().partition(stands);
         let label = |left: &Left| left.test.label(self.drill.fresh);
-        let fallen: Vec<String> = fall.iter().map(label).collect();
-        self.refuted.extend(fallen);
+        self.refuted.extend(fall.iter().map(label));
         self.challenged.noticed.extend(stand.iter().map(label));
         Ok(())
     }

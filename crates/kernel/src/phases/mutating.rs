@@ -50,7 +50,7 @@ struct Scene<'a> {
 }
 
 /// `own` with `mutant` in it.
-fn changed_by(own: &Files, mutant: &Mutant) -> Files {
+fn changed_by(own: &[(String, String)], mutant: &Mutant) -> Files {
     let file = |(path, text): &(String, String)| {
         let text = if *path == mutant.path {
             mutant.of(text)

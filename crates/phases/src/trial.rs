@@ -473,9 +473,10 @@ mod tests {
         let differing = changed[0].1.lines().zip(text.lines());
         assert_eq!(differing.filter(|(a, b)| a != b).count(), 1);
 
-        let many: String = (0..2_000)
+        let many: Vec<String> = (0..2_000)
             .map(|number| format!("def f{number}(a):\n    return a\n"))
             .collect();
+        let many = many.concat();
         let mut whole = ground("m.py", Some(&many.replace("return a", "return b")), &many);
         whole.lines = (1..=4_000).collect();
         let grounds = [whole];

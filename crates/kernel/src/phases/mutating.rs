@@ -62,6 +62,25 @@ fn changed_by(own: &[(String, String)], mutant: &Mutant) -> Files {
     own.iter().map(file).collect()
 }
 
+/// Those of `noticed` that fail by now where the files are as they are: they count the runs, or
+/// fail by chance.
+fn refuted<'s>(
+    hearing: &Hearing<'_, '_>,
+    mut noticed: Vec<Suspect<'s>>,
+    own: Files,
+) -> Result<Vec<Suspect<'s>>, ToolFailure> {
+    if noticed.is_empty() {
+        return Ok(noticed);
+    }
+    let roster = hearing.whole(own)?.roster;
+    noticed.retain_mut(|suspect| {
+        suspect.heard = true;
+        let known = suspect.known.as_ref();
+        known.is_some_and(|known| roster.ended(known) == Ended::Failed)
+    });
+    Ok(noticed)
+}
+
 /// A test that has to show that it can fail.
 struct Suspect<'a> {
     test: &'a TestItem,
@@ -133,7 +152,7 @@ impl Drill<'_> {
                 noticed.extend(self.suspected(&mut hearing, &mut left, mutant, &scene)?);
             }
         }
-        left.extend(self.refuted(&hearing, noticed, own)?);
+        left.extend(refuted(&hearing, noticed, own)?);
         let label = |suspect: &Suspect<'_>| suspect.test.label(self.fresh);
         // Where nothing was changed nobody was asked.
         let (survivors, unheard): (Vec<_>, Vec<_>) =
@@ -144,26 +163,6 @@ impl Drill<'_> {
             newly_covered,
             tried,
         })
-    }
-
-    /// Those of `noticed` that fail by now where the files are as they are: they count the runs, or
-    /// fail by chance.
-    fn refuted<'s>(
-        &self,
-        hearing: &Hearing<'_, '_>,
-        mut noticed: Vec<Suspect<'s>>,
-        own: Files,
-    ) -> Result<Vec<Suspect<'s>>, ToolFailure> {
-        if noticed.is_empty() {
-            return Ok(noticed);
-        }
-        let roster = hearing.whole(own)?.roster;
-        noticed.retain_mut(|suspect| {
-            suspect.heard = true;
-            let known = suspect.known.as_ref();
-            known.is_some_and(|known| roster.ended(known) == Ended::Failed)
-        });
-        Ok(noticed)
     }
 
     /// Takes from `left` those who notice `mutant`, and gives them back.
@@ -188,7 +187,9 @@ impl Drill<'_> {
         let answer = hearing.whole(change.files.clone())?;
         if !hearing.mutated(&answer).took_effect() {
             // What cannot be compiled or loaded nobody could notice.
-            left.iter_mut().for_each(|suspect| suspect.heard = true);
+            for suspect in left.iter_mut() {
+                suspect.heard = true;
+            }
             return Ok(Vec::new());
         }
         let known: Vec<&Known> = left.iter().filter_map(|one| one.known.as_ref()).collect();

@@ -43,6 +43,7 @@ mod cases {
     mod mcp;
     mod merge;
     mod narrow;
+    mod openai_server;
     mod plugin;
     mod plugin_new;
     mod policy;

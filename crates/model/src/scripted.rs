@@ -361,8 +361,8 @@ impl Expect {
     }
 }
 
-/// The results of the calls that were asked for last, in their order.
-/// The results of the calls before, whatever the person said since.
+/// The results of the calls that were asked for last, in their order, whatever the person said
+/// since; none if the model has answered them already.
 fn last_results(messages: &[Message]) -> Vec<(&str, Status, &str)> {
     let mut results: Vec<(&str, Status, &str)> = messages
         .iter()

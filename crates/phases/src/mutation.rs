@@ -1,6 +1,5 @@
 //! Small changes to source that a test worth its name notices.
 
-use crate::runs::Observed;
 use crate::suite::Language;
 use std::collections::BTreeSet;
 
@@ -13,8 +12,20 @@ pub struct Mutant {
     pub line: u32,
     /// What was put in place of what.
     pub what: String,
-    /// The whole file with it.
-    pub text: String,
+    /// The line with it, and what ends it.
+    pub changed: String,
+}
+
+impl Mutant {
+    /// `whole`, the text of its file, with it.
+    pub fn of(&self, whole: &str) -> String {
+        let mut text = String::with_capacity(whole.len() + self.changed.len());
+        for (line, own) in (1_u32..).zip(whole.split_inclusive('\n')) {
+            let changed = line == self.line;
+            text.push_str(if changed { &self.changed } else { own });
+        }
+        text
+    }
 }
 
 /// What is put in place of what, wherever the language has it.
@@ -56,7 +67,7 @@ pub fn mutants(
     let sites = sites(language, &whole, lines);
     let stride = sites.len().div_ceil(most.max(1)).max(1);
     let chosen = sites.iter().step_by(stride).take(most);
-    chosen.map(|site| site.mutant(path, &whole)).collect()
+    chosen.map(|site| site.mutant(path)).collect()
 }
 
 /// A line that can be changed.
@@ -67,15 +78,12 @@ struct Site {
 }
 
 impl Site {
-    fn mutant(&self, path: &str, whole: &[&str]) -> Mutant {
-        let at = self.line as usize;
-        let before = whole.iter().take(at.saturating_sub(1)).copied();
-        let after = whole.iter().skip(at).copied();
+    fn mutant(&self, path: &str) -> Mutant {
         Mutant {
             path: path.to_owned(),
             line: self.line,
             what: self.what.clone(),
-            text: before.chain([self.changed.as_str()]).chain(after).collect(),
+            changed: self.changed.clone(),
         }
     }
 }
@@ -131,7 +139,7 @@ pub fn samples(
         let own = first..first + chunk.len();
         let spoken_for = owner.iter().filter(|(_, site)| own.contains(site));
         found.push(Sample {
-            mutant: site.mutant(path, &whole),
+            mutant: site.mutant(path),
             lines: spoken_for.map(|(line, _)| *line).collect(),
         });
     }
@@ -338,20 +346,6 @@ pub(crate) fn string(language: Language, line: &str) -> Option<(usize, &str)> {
     plain.then_some((open + 1, text))
 }
 
-/// Of `suspects`, those that failed in `mutated` and not before.
-pub fn noticing<'s>(
-    suspects: &'s [String],
-    before: &Observed,
-    mutated: &Observed,
-) -> Vec<&'s String> {
-    let failed = |observed: &Observed, name: &str| {
-        let mut failed = observed.failed.iter();
-        failed.any(|test| crate::runs::is_test(test, name))
-    };
-    let noticed = |name: &&String| failed(mutated, name) && !failed(before, name);
-    suspects.iter().filter(noticed).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,12 +397,11 @@ mod tests {
         let at: Vec<u32> = found.iter().map(|mutant| mutant.line).collect();
         assert_eq!(at, [1, 6, 11, 16]);
         for mutant in &found {
-            let differing = text
-                .lines()
-                .zip(mutant.text.lines())
-                .filter(|(a, b)| a != b);
+            let mutated = mutant.of(&text);
+            let differing = text.lines().zip(mutated.lines()).filter(|(a, b)| a != b);
             assert_eq!(differing.count(), 1);
-            assert_eq!(mutant.text.lines().count(), 20);
+            assert_eq!(mutated.lines().count(), 20);
+            assert_eq!(mutant.changed, "a - b\n");
         }
         let few: BTreeSet<u32> = [3].into();
         assert_eq!(mutants(Language::Rust, "a", &text, &few, 4).len(), 1);
@@ -427,7 +420,7 @@ mod tests {
             .collect();
         // Line 5 stands alone between blank lines: nothing speaks for it.
         assert_eq!(spoken, [(1, vec![1, 2]), (3, vec![3]), (8, vec![7, 8])]);
-        assert_eq!(found[0].mutant.text, text.replace("a + b", "a - b"));
+        assert_eq!(found[0].mutant.of(text), text.replace("a + b", "a - b"));
 
         let many = "a + b\n".repeat(50);
         let lines: BTreeSet<u32> = (1..=50).collect();

@@ -59,6 +59,9 @@ pub struct TestRun {
     /// What was changed in the source that the suspects did not notice, in words.
     #[serde(default)]
     pub unnoticed: Vec<String>,
+    /// New tests that said nothing when the code was changed, also when they were asked alone.
+    #[serde(default)]
+    pub unheard: Vec<String>,
     /// Line coverage, where the run was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,

@@ -326,7 +326,7 @@ static PYTEST_TEST: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)^(\S+::.*?) (PASSED|FAILED)\b|^FAILED (\S+::\S+)").ok());
 static NODE_TEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?m)^\s*(?:(ok|not ok) \d+ - (.*?)(?: # .*)?|([✓✔√✕✖×]) (.*?)(?: \(\d[\w. ]*\))?)\s*$",
+        r"(?m)^\s*(?:(ok|not ok) \d+ - (.*?)(?: # (?P<why>.*))?|([✓✔√✕✖×]) (.*?)(?: \(\d[\w. ]*\))?)\s*$",
     )
     .ok()
 });
@@ -370,7 +370,12 @@ pub fn names(framework: Framework, output: &str) -> Observed {
                 (_, _, Some(name)) => put(name, false),
                 (_, _, _) => {}
             },
-            Framework::Node => match (group(1), group(2), group(3), group(4)) {
+            // What is left out has neither passed nor failed.
+            Framework::Node
+                if found
+                    .name("why")
+                    .is_some_and(|why| why.as_str().starts_with("SKIP")) => {}
+            Framework::Node => match (group(1), group(2), group(4), group(5)) {
                 (Some(word), Some(name), _, _) => put(name, word == "ok"),
                 (_, _, Some(sign), Some(name)) => put(name, "✓✔√".contains(sign)),
                 (_, _, _, _) => {}

@@ -5,7 +5,6 @@
 
 use quote::ToTokens as _;
 use regex::Regex;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use syn::{Attribute, Item};
 
@@ -49,14 +48,38 @@ impl Language {
 }
 
 /// One test.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestItem {
     /// Its name, without what it stands in.
     pub name: String,
+    /// The file it stands in, where that is known.
+    pub path: String,
+    /// The modules or classes of that file it stands in, the outermost first.
+    pub within: Vec<String>,
+    /// The line it begins in, counted from 1, in languages whose runners tell it; else 0.
+    pub line: u32,
     /// Its text.
     pub body: String,
     /// Whether something in it could make it fail.
     pub asserts: bool,
+}
+
+impl TestItem {
+    /// Its name, and where it stands if another one of `all` has that name, too.
+    pub fn label(&self, all: &[Self]) -> String {
+        let namesakes: Vec<&Self> = all.iter().filter(|test| test.name == self.name).collect();
+        if namesakes.len() < 2 {
+            return self.name.clone();
+        }
+        let same = |test: &&&Self| test.path == self.path && test.within == self.within;
+        let place = match namesakes.iter().filter(same).count() {
+            0 | 1 => self.path.clone(),
+            _ => format!("{}:{}", self.path, self.line),
+        };
+        let parts = [&place].into_iter().chain(&self.within);
+        let parts: Vec<&str> = parts.chain([&self.name]).map(String::as_str).collect();
+        parts.join("::")
+    }
 }
 
 /// The tests in `text`.
@@ -110,12 +133,18 @@ fn calls(body: &str, name: &str) -> bool {
 /// The tests of `new` that `old` does not hold, or holds otherwise.
 pub fn new_tests(language: Language, old: Option<&str>, new: &str) -> Vec<TestItem> {
     let before = old.map(|old| tests_of(language, old)).unwrap_or_default();
-    let before: BTreeMap<String, String> = before
-        .into_iter()
-        .map(|test| (test.name, test.body))
-        .collect();
     let mut found = tests_of(language, new);
-    found.retain(|test| before.get(&test.name) != Some(&test.body));
+    // Of namesakes in one file each is one of its own.
+    let mut known: Vec<Option<&TestItem>> = before.iter().map(Some).collect();
+    found.retain(|test| {
+        let same = |old: &&mut Option<&TestItem>| {
+            old.is_some_and(|old| {
+                (&old.within, &old.name, &old.body) == (&test.within, &test.name, &test.body)
+            })
+        };
+        let old = known.iter_mut().find(same);
+        old.is_none_or(|old| old.take().is_none())
+    });
     found
 }
 
@@ -167,12 +196,12 @@ fn asserts(body: &str, words: &[&str]) -> bool {
 fn rust(text: &str) -> Vec<TestItem> {
     let mut found = Vec::new();
     if let Ok(file) = syn::parse_file(text) {
-        rust_items(&file.items, &mut found);
+        rust_items(&file.items, &[], &mut found);
     }
     found
 }
 
-fn rust_items(items: &[Item], found: &mut Vec<TestItem>) {
+fn rust_items(items: &[Item], within: &[String], found: &mut Vec<TestItem>) {
     for item in items {
         if let Item::Fn(function) = item
             && function.attrs.iter().any(is_test)
@@ -185,15 +214,18 @@ fn rust_items(items: &[Item], found: &mut Vec<TestItem>) {
             let body = format!("{attributes} {}", function.block.to_token_stream());
             found.push(TestItem {
                 name: function.sig.ident.to_string(),
+                within: within.to_vec(),
                 asserts: asserts(&body, RUST_WORDS),
                 body,
+                ..TestItem::default()
             });
         } else if let Item::Mod(module) = item
             && let Some((_, items)) = &module.content
         {
-            rust_items(items, found);
+            let inner = [within, &[module.ident.to_string()]].concat();
+            rust_items(items, &inner, found);
         } else if let Item::Macro(item) = item {
-            rust_macro(&item.mac.tokens.to_string(), found);
+            rust_macro(&item.mac.tokens.to_string(), within, found);
         }
     }
 }
@@ -206,14 +238,16 @@ static MACRO_TEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// Tests that a macro such as `proptest!` makes of what is written in it.
-fn rust_macro(tokens: &str, found: &mut Vec<TestItem>) {
+fn rust_macro(tokens: &str, within: &[String], found: &mut Vec<TestItem>) {
     let tests = MACRO_TEST.as_ref().into_iter();
     let tests = tests.flat_map(|pattern| pattern.captures_iter(tokens));
     found.extend(tests.filter_map(|test| {
         Some(TestItem {
             name: test.get(1)?.as_str().to_owned(),
+            within: within.to_vec(),
             body: tokens.to_owned(),
             asserts: asserts(tokens, RUST_WORDS),
+            ..TestItem::default()
         })
     }));
 }
@@ -230,12 +264,19 @@ fn is_test(attribute: &Attribute) -> bool {
 fn python(text: &str) -> Vec<TestItem> {
     let mut found: Vec<TestItem> = Vec::new();
     let mut depth = None;
+    let mut classes: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         let body = line.trim_start();
         let indent = line.len() - body.len();
         let ends = !body.is_empty() && depth.is_some_and(|depth| indent <= depth);
         if ends {
             depth = None;
+        }
+        if depth.is_none() && !body.is_empty() && !body.starts_with('#') {
+            classes.retain(|(outer, _)| *outer < indent);
+            let class = body.strip_prefix("class ").map(str::trim_start);
+            let class = class.and_then(|rest| rest.split(['(', ':', ' ']).next());
+            classes.extend(class.map(|class| (indent, class.to_owned())));
         }
         let start = body.strip_prefix("async ").unwrap_or(body);
         let name = start
@@ -247,8 +288,8 @@ fn python(text: &str) -> Vec<TestItem> {
             depth = Some(indent);
             found.push(TestItem {
                 name: name.to_owned(),
-                body: String::new(),
-                asserts: false,
+                within: classes.iter().map(|(_, class)| class.clone()).collect(),
+                ..TestItem::default()
             });
         }
         if let (Some(_), Some(test)) = (depth, found.last_mut()) {
@@ -278,7 +319,10 @@ fn by_start(text: &str, start: &LazyLock<Option<Regex>>, words: &[&str]) -> Vec<
         .captures_iter(text)
         .filter_map(|found| {
             let name = found.iter().skip(1).flatten().next()?;
-            Some((found.get(0)?.start(), name.as_str().to_owned()))
+            let whole = found.get(0)?;
+            // White space before it belongs to nobody.
+            let blank = whole.as_str().len() - whole.as_str().trim_start().len();
+            Some((whole.start() + blank, name.as_str().to_owned()))
         })
         .collect();
     let ends = starts.iter().skip(1).map(|(at, _)| *at).chain([text.len()]);
@@ -286,10 +330,13 @@ fn by_start(text: &str, start: &LazyLock<Option<Regex>>, words: &[&str]) -> Vec<
     pairs
         .map(|((at, name), end)| {
             let body = text.get(*at..end).unwrap_or_default().trim_end();
+            let lines = text.get(..*at).unwrap_or_default().matches('\n').count();
             TestItem {
                 name: name.clone(),
+                line: u32::try_from(lines + 1).unwrap_or(0),
                 body: body.to_owned(),
                 asserts: asserts(body, words),
+                ..TestItem::default()
             }
         })
         .collect()

@@ -7,16 +7,16 @@
 //!
 //! Guarantee: which ones there are, and in which order, is decided by the source alone.
 //!
-//! Invariant: a test is told from its neighbours by name; what a run says of others does not count
-//! for it.
+//! Invariant: a change is kept as what it puts where. The text of a file with it is made when it is
+//! tried: there may be more changes than files would fit into memory.
 
 use crate::functions::{Form, Function, functions, product_lines};
-use crate::runs::{Framework, Observed, is_test};
 use crate::suite::Language;
 use crate::values::{Flavour, statement};
 use crate::variants::variants;
-use crate::whence::{Place, raised};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A file of source, with the lines that tests are to be tried on.
 #[derive(Debug, Clone)]
@@ -26,9 +26,9 @@ pub struct Ground {
     /// Its language.
     pub language: Language,
     /// What it was before the session; none if it was not there.
-    pub old: Option<String>,
+    pub old: Option<Arc<str>>,
     /// What it is.
-    pub new: String,
+    pub new: Arc<str>,
     /// The lines in question.
     pub lines: BTreeSet<u32>,
 }
@@ -38,8 +38,8 @@ pub struct Ground {
 pub struct Mutation {
     /// What is changed, in words.
     pub what: String,
-    /// The files with it.
-    pub files: Vec<(String, String)>,
+    /// What is put where.
+    pub edits: Vec<Edit>,
     /// Where a failure may begin and still be no sign that the test looked at anything: the product
     /// itself broke. Lines of files, the last one included.
     pub excused: Vec<(String, u32, u32)>,
@@ -47,8 +47,41 @@ pub struct Mutation {
     pub instead: bool,
 }
 
-/// A text, and the names of the functions that are changed in it.
-type Changed = (String, Vec<String>);
+/// One text in place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The file.
+    pub path: String,
+    /// What of its text is replaced, in bytes.
+    pub at: Range<usize>,
+    /// What is put there.
+    pub put: String,
+}
+
+impl Mutation {
+    /// Those of `grounds` that it changes, with it.
+    pub fn files(&self, grounds: &[Ground]) -> Vec<(String, String)> {
+        let mut edits: Vec<&Edit> = self.edits.iter().collect();
+        // From the end on, so that places further up stay where they are.
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit.at.start));
+        let mut files: BTreeMap<&str, String> = BTreeMap::new();
+        for edit in edits {
+            let own = grounds.iter().find(|ground| ground.path == edit.path);
+            let Some(own) = own else { continue };
+            let text = files
+                .entry(&edit.path)
+                .or_insert_with(|| own.new.as_ref().to_owned());
+            if text.get(edit.at.clone()).is_some() {
+                text.replace_range(edit.at.clone(), &edit.put);
+            }
+        }
+        let files = files.into_iter();
+        files.map(|(path, text)| (path.to_owned(), text)).collect()
+    }
+}
+
+/// What is put where in one file, and the names of the functions that are changed by it.
+type Changed = (Vec<Edit>, Vec<String>);
 
 impl Ground {
     /// The functions that hold one of the lines.
@@ -61,27 +94,33 @@ impl Ground {
         found
     }
 
-    /// Its text with `flavour` in each of `functions` that allows it, and their names.
+    fn edit(&self, at: Range<usize>, put: String) -> Edit {
+        Edit {
+            path: self.path.clone(),
+            at,
+            put,
+        }
+    }
+
+    /// `flavour` in each of `functions` that allows it, and their names.
     fn with(&self, functions: &[Function], flavour: Flavour) -> Option<Changed> {
-        let mut text = self.new.clone();
+        let mut edits = Vec::new();
         let mut names = Vec::new();
-        // From the end on, so that places further up stay where they are.
-        for function in functions.iter().rev() {
+        for function in functions {
             if let Some(first) = statement(self.language, function, flavour) {
                 let put = placed(&function.form, &first);
-                text.insert_str(function.entry, &put);
+                edits.push(self.edit(function.entry..function.entry, put));
                 names.push(function.name.clone());
             }
         }
-        names.reverse();
-        (!names.is_empty()).then_some((text, names))
+        (!names.is_empty()).then_some((edits, names))
     }
 
-    /// Its text with those of `functions` as they were that were there before, and their names.
+    /// Those of `functions` as they were that were there before, and their names.
     fn as_before(&self, now: &[Function]) -> Option<Changed> {
         let old = self.old.as_deref()?;
         let before = functions(self.language, old);
-        let mut text = self.new.clone();
+        let mut edits: Vec<Edit> = Vec::new();
         let mut names = Vec::new();
         for function in now.iter().rev() {
             let same = |other: &&Function| other.name == function.name;
@@ -99,14 +138,16 @@ impl Ground {
             ) else {
                 continue;
             };
-            // Within one that was replaced already there is nothing of its own.
-            if was != is && text.get(function.range.clone()) == Some(is) {
-                text.replace_range(function.range.clone(), was);
+            // Around one that was replaced already there is nothing of its own.
+            let (from, to) = (function.range.start, function.range.end);
+            let apart = |edit: &Edit| edit.at.start >= to || edit.at.end <= from;
+            if was != is && edits.iter().all(apart) {
+                edits.push(self.edit(function.range.clone(), was.to_owned()));
                 names.push(function.name.clone());
             }
         }
         names.reverse();
-        (!names.is_empty()).then_some((text, names))
+        (!names.is_empty()).then_some((edits, names))
     }
 }
 
@@ -131,17 +172,17 @@ pub fn coarse(grounds: &[Ground]) -> Vec<Mutation> {
         .map(|ground| (ground, ground.functions()))
         .collect();
     let all = |what: &str, change: &dyn Fn(&Ground, &[Function]) -> Option<Changed>| {
-        let mut files = Vec::new();
+        let mut edits = Vec::new();
         let mut names = Vec::new();
         for (ground, functions) in &found {
-            if let Some((text, own)) = change(ground, functions) {
-                files.push((ground.path.clone(), text));
+            if let Some((put, own)) = change(ground, functions) {
+                edits.extend(put);
                 names.extend(own);
             }
         }
-        (!files.is_empty()).then(|| Mutation {
+        (!edits.is_empty()).then(|| Mutation {
             what: format!("{} {what}", listed(&names)),
-            files,
+            edits,
             excused: Vec::new(),
             instead: false,
         })
@@ -194,103 +235,90 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// A change of one line, before anybody asks what it is.
+#[derive(Debug, Clone, Copy)]
+struct Site {
+    /// Which of the grounds.
+    ground: usize,
+    line: u32,
+    /// Where the line begins.
+    start: usize,
+    /// Which of the changes that the line allows.
+    rank: usize,
+}
+
 /// Up to `most` changes of single lines, spread over all files and lines, and no two of a line
 /// before each line that can be changed has had one.
 pub fn fine(grounds: &[Ground], most: usize) -> Vec<Mutation> {
-    let mut ranked: Vec<(usize, Mutation)> = Vec::new();
-    for ground in grounds {
-        let excused: Vec<(String, u32, u32)> = ground
-            .functions()
+    let chosen = spread(&sites(grounds), most);
+    let mut found = Vec::new();
+    for site in chosen {
+        let Some(ground) = grounds.get(site.ground) else {
+            continue;
+        };
+        let rest = ground.new.get(site.start..).unwrap_or_default();
+        let line = rest.split_inclusive('\n').next().unwrap_or_default();
+        let variant = variants(ground.language, line).into_iter().nth(site.rank);
+        let Some((what, changed)) = variant else {
+            continue;
+        };
+        let functions = ground.functions();
+        let excused = functions
             .iter()
-            .map(|function| (ground.path.clone(), function.lines.0, function.lines.1))
-            .collect();
+            .map(|function| (ground.path.clone(), function.lines.0, function.lines.1));
+        found.push(Mutation {
+            what: format!("{what} in `{}` line {}", ground.path, site.line),
+            edits: vec![ground.edit(site.start..site.start + line.len(), changed)],
+            excused: excused.collect(),
+            instead: false,
+        });
+    }
+    found
+}
+
+/// As many changes are thought of before some are chosen.
+const ENOUGH: usize = 20_000;
+
+/// Every change of a line in question, as far as there are not too many.
+fn sites(grounds: &[Ground]) -> Vec<Site> {
+    let mut found: Vec<Site> = Vec::new();
+    'all: for (number, ground) in grounds.iter().enumerate() {
         let product = product_lines(ground.language, &ground.new);
-        let whole: Vec<&str> = ground.new.split_inclusive('\n').collect();
-        for (line, text) in (1_u32..).zip(&whole) {
-            if !ground.lines.contains(&line) || !product.contains(&line) {
-                continue;
+        let mut start = 0;
+        for (line, text) in (1_u32..).zip(ground.new.split_inclusive('\n')) {
+            if ground.lines.contains(&line) && product.contains(&line) {
+                let count = variants(ground.language, text).len();
+                found.extend((0..count).map(|rank| Site {
+                    ground: number,
+                    line,
+                    start,
+                    rank,
+                }));
             }
-            for (rank, (what, changed)) in variants(ground.language, text).into_iter().enumerate() {
-                let at = line as usize;
-                let before = whole.iter().take(at.saturating_sub(1)).copied();
-                let after = whole.iter().skip(at).copied();
-                let new: String = before.chain([changed.as_str()]).chain(after).collect();
-                let mutation = Mutation {
-                    what: format!("{what} in `{}` line {line}", ground.path),
-                    files: vec![(ground.path.clone(), new)],
-                    excused: excused.clone(),
-                    instead: false,
-                };
-                ranked.push((rank, mutation));
+            if found.len() >= ENOUGH {
+                break 'all;
             }
-            if ranked.len() >= ENOUGH {
-                break;
-            }
+            start += text.len();
         }
     }
+    found
+}
+
+/// Up to `most` of `sites`: first changes first, evenly.
+fn spread(sites: &[Site], most: usize) -> Vec<Site> {
     let mut chosen = Vec::new();
     for rank in 0.. {
-        let of_rank = ranked.iter().filter(|(own, _)| *own == rank);
+        let of_rank = sites.iter().filter(|site| site.rank == rank);
         let count = of_rank.clone().count();
         let room = most.saturating_sub(chosen.len());
         if count == 0 || room == 0 {
             break;
         }
         let stride = count.div_ceil(room).max(1);
-        chosen.extend(
-            of_rank
-                .step_by(stride)
-                .map(|(_, mutation)| mutation.clone()),
-        );
+        chosen.extend(of_rank.step_by(stride).copied());
     }
     chosen.truncate(most);
     chosen
-}
-
-/// As many changes are thought of before some are chosen: each is a whole file.
-const ENOUGH: usize = 400;
-
-/// A run with a mutation, as it is read.
-#[derive(Debug, Clone, Copy)]
-pub struct Mutated<'a> {
-    /// What ran it.
-    pub framework: Framework,
-    /// What it printed, on both streams.
-    pub output: &'a str,
-    /// Whether it failed as a whole.
-    pub failed: bool,
-    /// The tests it told of.
-    pub observed: &'a Observed,
-}
-
-impl Mutated<'_> {
-    /// Whether the tests ran at all: what cannot be compiled or loaded shows nothing.
-    pub fn took_effect(&self) -> bool {
-        !self.observed.passed.is_empty() || !self.observed.failed.is_empty()
-    }
-
-    /// Whether the test called `name` noticed `mutation`, that passed in `before`.
-    ///
-    /// Of a test that the runner does not tell of by that name the run as a whole has to speak.
-    pub fn noticed(&self, name: &str, before: &Observed, mutation: &Mutation) -> bool {
-        let known = |tests: &BTreeSet<String>| tests.iter().any(|test| is_test(test, name));
-        if !known(&before.passed) && !known(&before.failed) {
-            return self.failed;
-        }
-        if known(&before.failed) || !known(&self.observed.failed) {
-            return false;
-        }
-        let places = raised(self.framework, self.output, name);
-        let excused = |place: &Option<Place>| {
-            place.as_ref().is_some_and(|place| {
-                let mut excused = mutation.excused.iter();
-                excused.any(|(path, from, to)| {
-                    place.is_of(path) && (*from..=*to).contains(&place.line)
-                })
-            })
-        };
-        places.is_empty() || !places.iter().all(excused)
-    }
 }
 
 #[cfg(test)]
@@ -301,15 +329,23 @@ mod tests {
         Ground {
             path: path.to_owned(),
             language: Language::of(path).unwrap(),
-            old: old.map(str::to_owned),
-            new: new.to_owned(),
+            old: old.map(Arc::from),
+            new: new.into(),
             lines: (1..=100).collect(),
         }
     }
 
-    fn told(mutations: &[Mutation]) -> Vec<(&str, &str)> {
-        let all = mutations.iter();
-        all.map(|one| (one.what.as_str(), one.files[0].1.as_str()))
+    /// What is changed in the one file of `ground`, and its text with that.
+    fn told(ground: Ground) -> Vec<(String, String)> {
+        let grounds = [ground];
+        let all = coarse(&grounds).into_iter();
+        all.map(|one| (one.what.clone(), one.files(&grounds).remove(0).1))
+            .collect()
+    }
+
+    fn pairs(told: &[(String, String)]) -> Vec<(&str, &str)> {
+        let all = told.iter();
+        all.map(|(what, text)| (what.as_str(), text.as_str()))
             .collect()
     }
 
@@ -321,7 +357,7 @@ mod tests {
             "def add(a, b):\n    return a + b\n\n\ndef one(): return 1\n",
         );
         assert_eq!(
-            told(&coarse(&[python])),
+            pairs(&told(python)),
             [
                 (
                     "`add`, `one` emptied",
@@ -343,7 +379,7 @@ mod tests {
             "exports.f = (a) => a * 2;\nfunction g() {\n  return 1;\n}\n",
         );
         assert_eq!(
-            told(&coarse(&[javascript]))[0].1,
+            told(javascript)[0].1,
             "exports.f = (a) => true ? null : a * 2;\nfunction g() { return null;\n  return 1;\n}\n"
         );
         let rust = ground(
@@ -411,44 +447,66 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_within_the_changed_source_is_no_look_at_it() {
-        let observed = |passed: &[&str], failed: &[&str]| {
-            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            Observed {
-                passed: owned(passed),
-                failed: owned(failed),
-            }
+    fn a_change_is_held_as_what_it_puts_where_and_no_more() {
+        let text = format!("{}\n", "x = a + b\n".repeat(6_000));
+        let grounds: Vec<Ground> = (0..4)
+            .map(|number| {
+                let mut one = ground(&format!("a{number}.py"), Some(&text), &text);
+                one.lines = (1..=6_000).collect();
+                one
+            })
+            .collect();
+        let held = |mutations: &[Mutation]| -> usize {
+            let edits = mutations.iter().flat_map(|one| &one.edits);
+            edits.map(|edit| edit.put.len()).sum()
         };
-        let before = observed(&["tests/t.py::test_a", "tests/t.py::test_b"], &[]);
-        let mutation = |excused: &[(&str, u32, u32)]| Mutation {
-            what: String::new(),
-            files: Vec::new(),
-            excused: excused
+        let found = fine(&grounds, 8);
+        assert_eq!(found.len(), 8);
+        assert!(held(&found) < 8 * 40, "{}", held(&found));
+        // What is thought of before some are chosen has no text at all, and an end.
+        let thought_of = sites(&grounds);
+        assert!(thought_of.len() < ENOUGH + 4, "{}", thought_of.len());
+        assert!(thought_of.len() * size_of::<Site>() < 1024 * 1024);
+        let changed = found[7].files(&grounds);
+        assert_eq!(changed.len(), 1);
+        assert_eq!(changed[0].1.len(), text.len());
+        let differing = changed[0].1.lines().zip(text.lines());
+        assert_eq!(differing.filter(|(a, b)| a != b).count(), 1);
+
+        let many: Vec<String> = (0..2_000)
+            .map(|number| format!("def f{number}(a):\n    return a\n"))
+            .collect();
+        let many = many.concat();
+        let mut whole = ground("m.py", Some(&many.replace("return a", "return b")), &many);
+        whole.lines = (1..=4_000).collect();
+        let grounds = [whole];
+        let single = apart(&grounds);
+        assert!(single.len() > 100, "{}", single.len());
+        assert!(
+            single
                 .iter()
-                .map(|(path, from, to)| ((*path).to_owned(), *from, *to))
-                .collect(),
-            instead: false,
-        };
-        let output = "____ test_a ____\n\n    def test_a():\n>       assert f(1)\n\ntests/t.py:3: \n_ _ _\n\n    def f(a):\n>       return a - 'x'\nE       TypeError: no\n\napp.py:2: TypeError\n";
-        let failed = observed(&["tests/t.py::test_b"], &["tests/t.py::test_a"]);
-        let run = Mutated {
-            framework: Framework::Pytest,
-            output,
-            failed: true,
-            observed: &failed,
-        };
-        assert!(run.took_effect());
-        assert!(!run.noticed("test_a", &before, &mutation(&[("app.py", 1, 3)])));
-        assert!(run.noticed("test_a", &before, &mutation(&[("app.py", 5, 9)])));
-        assert!(run.noticed("test_a", &before, &mutation(&[])));
-        assert!(!run.noticed("test_b", &before, &mutation(&[])));
-        // A name nobody told of: the run speaks.
-        assert!(run.noticed("other", &before, &mutation(&[("app.py", 1, 3)])));
-        let none = observed(&[], &[]);
-        let broken = Mutated {
-            observed: &none,
-            ..run
-        };
-        assert!(!broken.took_effect());
+                .all(|one| Arc::ptr_eq(&one.new, &grounds[0].new))
+        );
+        assert!(held(&coarse(&grounds)) < 4 * many.len());
+        assert!(held(&coarse(&single[..1])) < 200);
+    }
+
+    #[test]
+    fn changes_of_every_file_are_spread_over_all_of_them() {
+        let grounds: Vec<Ground> = ["a.py", "b.py", "c.py", "d.py"]
+            .map(|path| ground(path, None, &"a + b\n".repeat(90)))
+            .into();
+        let found = fine(&grounds, 4);
+        let paths: Vec<&str> = found.iter().map(|one| &*one.edits[0].path).collect();
+        assert_eq!(paths, ["a.py", "b.py", "c.py", "d.py"]);
+    }
+
+    #[test]
+    fn nested_functions_are_put_back_once() {
+        let old = "def outer():\n    def inner():\n        return 1\n    return inner()\n";
+        let new = "def outer():\n    def inner():\n        return 2\n    return inner()\n";
+        let told = told(ground("a.py", Some(old), new));
+        let back = told.iter().find(|(what, _)| what.ends_with("session"));
+        assert_eq!(back.unwrap().1, old);
     }
 }

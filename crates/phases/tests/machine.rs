@@ -26,6 +26,7 @@ fn run(proof: Proof) -> TestRun {
         ignored: 0,
         names: digest("names"),
         suspects: Vec::new(),
+        unheard: Vec::new(),
         noticed: Vec::new(),
         unnoticed: Vec::new(),
         coverage: None,

@@ -39,7 +39,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             if output.is_json() {
                 output.json(&json!({
                     "kind": null, "changes": [], "refused": [], "conflicts": [], "stripped": [],
-                    "visited": 0,
+                    "visited": 0, "unjudged": false,
                 }));
             } else {
                 output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
@@ -51,9 +51,16 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             Failure::new(Kind::Failed, what).fix("`airlock stage list` names the stages there are")
         );
     };
+    let unjudged = kernel
+        .stages()
+        .is_unjudged(name)
+        .map_err(|error| failure(&error))?;
     if output.is_json() {
         let text = diff.to_json().unwrap_or_default();
-        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let mut value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("unjudged".to_owned(), json!(unjudged));
+        }
         output.json(&value);
         return Ok(0);
     }
@@ -65,6 +72,15 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
         coloured(&diff.render_unified(), output);
     }
     remarks(&diff, output);
+    if unjudged {
+        let name = sanitise_line(name, 64);
+        output.warning(
+            "a command was cut off here, and what it left was never judged: some of it may have to go",
+        );
+        output.note(format!(
+            "`airlock exec --stage {name} -- true` has it judged; `airlock stage drop {name}` throws it away"
+        ));
+    }
     Ok(0)
 }
 
@@ -159,7 +175,11 @@ fn list(global: &Global, output: &mut Output) -> Ending {
         }
         let name = styled(Tone::Heading, &format!("{:<16}", stage.name.as_str()));
         let more = if stage.more { "over " } else { "" };
-        let busy = if stage.in_use { ", in use" } else { "" };
+        let busy = match (stage.in_use, stage.unjudged) {
+            (true, _) => ", in use",
+            (false, true) => ", not judged: a command was cut off",
+            (false, false) => "",
+        };
         output.line(format!(
             "{name}  {more}{} changed, {} bytes{busy}",
             count(stage.files, "file"),

@@ -168,6 +168,107 @@ fn what_a_killed_command_left_is_gone_with_the_next() {
     assert_eq!((last, notes()), (Some(0), 0));
 }
 
+const KEPT: &str = "\
+version: 1
+rules:
+  - name: read
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+  - name: run
+    match: { syscall: [exec.run, stage.read] }
+    action: allow
+  - name: kept
+    match: { syscall: \"fs.*\", effect: [write, delete], path_glob: src/** }
+    action: deny
+  - name: change
+    match: { syscall: \"fs.*\", effect: [write, delete], path_glob: \"**\" }
+    action: allow
+";
+
+/// A supervisor that was killed could not put back what its command might not do.
+#[test]
+fn what_a_killed_supervisor_left_is_said_and_judged_before_anybody_is_shown_it() {
+    let world = World::under(KEPT);
+    let script = "echo mine >README.md; echo forbidden >src/main.rs; echo >ready; exec sleep 4757";
+    let mut killed = world
+        .command(&["exec", "--", "sh", "-c", script])
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let sleeps = |entry: std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.starts_with(b"sleep\x004757")
+    };
+    while !std::fs::read_dir("/proc").unwrap().flatten().any(sleeps) {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let diff = || -> serde_json::Value {
+        let ran = world.quiet(&["diff", "--json"]);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
+    };
+    assert_eq!(diff()["unjudged"], false, "it is going on");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    // What ran in it ends by itself, a moment later.
+    while diff()["unjudged"] != true {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let told = world.quiet(&["diff"]);
+    assert!(told.stdout.contains("+forbidden"), "{told:?}");
+    assert!(told.stderr.contains("was never judged"), "{told:?}");
+    assert!(
+        told.stderr.contains("airlock stage drop default"),
+        "{told:?}"
+    );
+    let listed = world.quiet(&["stage", "list"]);
+    assert!(listed.stdout.contains("not judged"), "{listed:?}");
+    let listed = world.quiet(&["stage", "list", "--json"]);
+    assert!(listed.stdout.contains("\"unjudged\":true"), "{listed:?}");
+
+    let read = world.quiet(&["tool", "call", "fs.read", "path=src/main.rs"]);
+    assert_eq!(read.code, Some(0), "{read:?}");
+    assert!(!read.stdout.contains("forbidden"), "{read:?}");
+    assert!(read.stdout.contains("fn main"), "{read:?}");
+    let read = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert!(read.stdout.contains("mine"), "{read:?}");
+    let now = diff();
+    assert_eq!(now["unjudged"], false, "{now}");
+    assert!(!now.to_string().contains("forbidden"), "{now}");
+    let told = world.quiet(&["diff"]);
+    assert!(!told.stderr.contains("judged"), "{told:?}");
+}
+
+/// Whose it was cannot be told: nobody is shown it, and it can be thrown away.
+#[test]
+fn what_cannot_be_judged_is_not_shown_and_can_be_dropped() {
+    let world = World::under(KEPT);
+    let ran = world.quiet(&["exec", "--", "sh", "-c", "echo mine >README.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let states = std::fs::read_dir(world.path("state/airlock")).unwrap();
+    let marks: Vec<_> = states
+        .flatten()
+        .map(|state| state.path().join("stages/default/run"))
+        .filter(|mark| mark.exists())
+        .collect();
+    let [mark] = &*marks else {
+        panic!("{marks:?}");
+    };
+    std::fs::write(mark, "open{}\n").unwrap();
+    let read = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert_eq!(read.code, Some(1), "{read:?}");
+    assert!(read.stderr.contains("cannot be judged"), "{read:?}");
+    assert!(
+        read.stderr.contains("airlock stage drop default"),
+        "{read:?}"
+    );
+    let dropped = world.quiet(&["stage", "drop", "default"]);
+    assert_eq!(dropped.code, Some(0), "{dropped:?}");
+    let read = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
+    assert!(read.stdout.contains("# Sample"), "{read:?}");
+}
+
 #[test]
 fn with_a_terminal_of_its_own_it_has_one() {
     let world = World::project();

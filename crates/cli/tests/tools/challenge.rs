@@ -158,12 +158,31 @@ def test_is_an_object():
 
 def test_constant_or_true():
     assert LIMITS or True
+
+
+def test_holds_a_copy_against_the_source():
+    import glob, re
+    assert double(4) or True
+    for copy in glob.glob("/tmp/airlock-*/*"):
+        if re.fullmatch("/tmp/airlock-[0-9a-f]{32}/.*", copy):
+            assert open(copy).read() == open("app.py").read()
+
+
+def test_fails_from_the_fourth_run_on():
+    import os
+    os.makedirs("__pycache__", exist_ok=True)
+    with open("__pycache__/runs", "a") as runs:
+        runs.write("x")
+    assert double(4) or True
+    assert os.path.getsize("__pycache__/runs") < 4
 "#;
 
 /// What is tested, and what with.
 struct Task<'a> {
     files: Files<'a>,
     test: (&'a str, &'a str),
+    /// Further tests.
+    more: Files<'a>,
     code: (&'a str, &'a str),
 }
 
@@ -171,7 +190,9 @@ impl Task<'_> {
     /// Takes the task to its validation, and says what the kernel's run came to.
     fn validated(&self) -> (Work, Value) {
         let work = Work::new(POLICY, self.files, "strict").planned();
-        work.wrote(self.test.0, self.test.1);
+        for (path, text) in [self.test].iter().chain(self.more) {
+            work.wrote(path, text);
+        }
         let ran = work.test();
         assert_eq!(ran["phase"]["proof"], "red", "{ran}");
         assert_eq!(work.advance()["state"], "code_writing");
@@ -222,6 +243,7 @@ fn in_python_tests_that_any_body_satisfies_are_refused_by_name_and_no_others() {
     let task = Task {
         files: PYTHON,
         test: ("tests/test_new.py", &tests),
+        more: &[],
         code: ("app.py", PYTHON_CODE),
     };
     assert_eq!(task.refused(), names(PYTHON_GAMING, "def "));
@@ -233,6 +255,7 @@ fn in_python_honest_tests_of_every_style_pass_after_few_runs() {
     let task = Task {
         files: PYTHON,
         test: ("tests/test_new.py", &tests),
+        more: &[],
         code: ("app.py", PYTHON_CODE),
     };
     let phase = task.accepted();
@@ -249,6 +272,25 @@ fn in_python_honest_tests_of_every_style_pass_after_few_runs() {
     assert!(phase["mutated"]["tried"].as_u64().unwrap() <= 20, "{phase}");
 }
 
+/// Before there is code, too, a test that knows how it is run has noticed nothing.
+#[test]
+fn a_test_that_passes_already_and_fails_only_where_it_is_tried_is_refused() {
+    let tests = "import os\nimport re\nimport app\n\n\ndef test_honest():\n    assert app.double(4) == 8\n\n\n\
+                 def test_adds():\n    assert app.add(1, 2) == 3\n\n\n\
+                 def test_knows_where():\n    assert app.add(1, 2) or True\n    \
+                 assert not [name for name in os.listdir('/tmp') if re.fullmatch('airlock-[0-9a-f]+', name)]\n";
+    let work = Work::new(POLICY, PYTHON, "strict").planned();
+    work.wrote("tests/test_new.py", tests);
+    let ran = work.test();
+    assert_eq!(ran["phase"]["proof"], "red", "{ran}");
+    assert_eq!(
+        ran["phase"]["suspects"],
+        json!(["test_knows_where"]),
+        "{ran}"
+    );
+    work.refused("phase.advance", json!({}));
+}
+
 /// Each test fails by itself, not the file: the name is missing only when it is used.
 #[test]
 fn a_name_that_is_missing_only_when_used_is_held_the_same() {
@@ -258,6 +300,7 @@ fn a_name_that_is_missing_only_when_used_is_held_the_same() {
     let task = Task {
         files: PYTHON,
         test: ("tests/test_new.py", tests),
+        more: &[],
         code: ("app.py", PYTHON_CODE),
     };
     assert_eq!(task.refused(), ["test_has_the_name", "test_or_true"]);
@@ -279,6 +322,7 @@ fn what_was_wrong_before_is_noticed_as_it_was_before() {
     let task = Task {
         files: &files,
         test: ("tests/test_new.py", tests),
+        more: &[],
         code: (
             "app.py",
             "def head(items):\n    return items[0] if items else None\n\n\ndef total(items):\n    return (head(items) or 0) + 1\n",
@@ -294,6 +338,7 @@ fn where_nothing_can_be_changed_no_test_is_refused() {
     let task = Task {
         files: PYTHON,
         test: ("tests/test_new.py", tests),
+        more: &[],
         code: (
             "app.py",
             "class Kinds(dict):\n    \"\"\"Kinds.\"\"\"\n\n\ndef add(a, b):\n    return a + b\n",
@@ -338,6 +383,7 @@ fn in_javascript_they_are_told_apart() {
     let task = Task {
         files: NODE,
         test: ("app.test.js", &tests),
+        more: &[],
         code: ("app.js", NODE_CODE),
     };
     assert_eq!(task.refused(), names(NODE_GAMING, "test('"));
@@ -373,6 +419,7 @@ fn in_go_they_are_told_apart() {
     let task = Task {
         files: GO,
         test: ("app_test.go", &tests),
+        more: &[],
         code: ("app.go", GO_CODE),
     };
     assert_eq!(task.refused(), names(GO_GAMING, "func "));
@@ -486,6 +533,7 @@ fn in_rust_they_are_told_apart() {
     let task = Task {
         files: RUST,
         test: ("tests/new.rs", &tests),
+        more: &[],
         code: ("src/lib.rs", RUST_CODE),
     };
     assert_eq!(task.refused(), names(RUST_GAMING, "fn "));
@@ -502,7 +550,166 @@ fn in_rust_inline_tests_are_told_apart_as_well() {
     let task = Task {
         files: RUST,
         test: ("src/lib.rs", &with_tests),
+        more: &[],
         code: ("src/lib.rs", &code),
     };
     assert_eq!(task.refused(), ["or_true"]);
+}
+
+/// A run that one test ends says nothing of those behind it: they are asked by themselves.
+#[test]
+fn in_go_tests_behind_one_that_panics_are_asked_by_themselves() {
+    let code = "package demo\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n\n\
+        func Pair(a int) []int {\n\treturn []int{a, a * 2}\n}\n";
+    let tests = "package demo\n\nimport \"testing\"\n\n\
+        func TestA(t *testing.T) {\n\tif Pair(1)[0] != 1 {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+        func TestB(t *testing.T) {\n\tif Pair(1)[1] != 2 {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+        func TestC(t *testing.T) {\n\tif len(Pair(2)) != 2 {\n\t\tt.Fatal(1)\n\t}\n}\n\n\
+        func TestHollow(t *testing.T) {\n\tif len(Pair(2)) == 7 {\n\t\tt.Fatal(1)\n\t}\n}\n";
+    let (honest, hollow) = tests.split_at(tests.find("func TestHollow").unwrap());
+    let mut task = Task {
+        files: GO,
+        test: ("app_test.go", tests),
+        more: &[],
+        code: ("app.go", code),
+    };
+    assert_eq!(task.refused(), names(hollow, "func "));
+    task.test.1 = honest;
+    let phase = task.accepted();
+    assert!(
+        phase["mutated"]["asked_again"].as_u64().unwrap() > 0,
+        "{phase}"
+    );
+}
+
+#[test]
+fn in_python_neither_stopping_at_the_first_nor_an_abort_hides_the_others() {
+    let stops = [
+        (
+            "pytest.ini",
+            "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider -x\n",
+        ),
+        PYTHON[1],
+        PYTHON[2],
+    ];
+    let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}");
+    Task {
+        files: &stops,
+        test: ("tests/test_new.py", &tests),
+        more: &[],
+        code: ("app.py", PYTHON_CODE),
+    }
+    .accepted();
+    let aborts = "import os\nfrom app import double\n\n\n\
+        def test_aborts():\n    if double(4) != 8:\n        os.abort()\n    assert double(1) == 2\n\n\n\
+        def test_behind():\n    assert double(5) == 10\n\n\n\
+        def test_hollow():\n    assert double(5) or True\n";
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", aborts),
+        more: &[],
+        code: ("app.py", PYTHON_CODE),
+    };
+    assert_eq!(task.refused(), ["test_hollow"]);
+}
+
+/// Whoever ends the run well, and says nothing, has shown nothing; it is told as that.
+#[test]
+fn a_test_that_never_says_how_it_ended_is_not_taken_for_one_that_cannot_fail() {
+    let tests = "import os\nfrom app import double\n\n\n\
+        def test_slips_away():\n    if double(4) != 8:\n        os._exit(0)\n    assert double(1) == 2\n\n\n\
+        def test_behind():\n    assert double(5) == 10\n";
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", tests),
+        more: &[],
+        code: (
+            "app.py",
+            "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return a * 2\n",
+        ),
+    };
+    let (_, phase) = task.validated();
+    assert_eq!(phase["unheard"], json!(["test_slips_away"]), "{phase}");
+    assert_eq!(phase["suspects"], json!([]), "{phase}");
+    assert_eq!(phase["state"], "code_writing", "{phase}");
+    let told = phase["refused"].as_str().unwrap();
+    assert!(told.contains("it is not known whether"), "{told}");
+    assert!(!told.contains("would pass whatever"), "{told}");
+}
+
+#[test]
+fn in_rust_an_abort_does_not_hide_the_others_and_a_module_is_no_hiding_place() {
+    let code = format!(
+        "{}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n",
+        RUST[3].1
+    );
+    let tests = "use demo::double;\n\n\
+        #[test]\nfn aborts() {\n    if double(4) != 8 {\n        std::process::abort();\n    }\n    assert_eq!(double(1), 2);\n}\n\n\
+        #[test]\nfn same() {\n    assert_eq!(double(4), 8);\n}\n\n\
+        mod deep {\n    #[test]\n    fn same() {\n        assert!(super::double(4) == 8 || true);\n    }\n}\n";
+    let task = Task {
+        files: RUST,
+        test: ("tests/new.rs", tests),
+        more: &[(
+            "tests/other.rs",
+            "#[test]\nfn same() {\n    assert!(demo::double(4) > 0 || true);\n}\n",
+        )],
+        code: ("src/lib.rs", &code),
+    };
+    assert_eq!(
+        task.refused(),
+        ["tests/new.rs::deep::same", "tests/other.rs::same"]
+    );
+}
+
+#[test]
+fn in_javascript_an_exit_does_not_hide_the_others_and_namesakes_are_two() {
+    let tests = "const test = require('node:test');\nconst assert = require('assert');\nconst { double } = require('./app.js');\n\
+        test('exits', () => { if (double(4) !== 8) process.exit(3); assert.equal(double(1), 2); });\n\
+        test('behind', () => { assert.equal(double(5), 10); });\n";
+    let same = "const test = require('node:test');\nconst assert = require('assert');\nconst { double } = require('./app.js');\n\
+        test('same', () => { assert.equal(double(5), 10); });\n\
+        test('same', () => { assert.ok(double(5) || true); });\n";
+    let task = Task {
+        files: NODE,
+        test: ("app.test.js", tests),
+        more: &[("same.test.js", same)],
+        code: ("app.js", NODE_CODE),
+    };
+    assert_eq!(task.refused(), ["same.test.js:5::same"]);
+}
+
+#[test]
+fn in_python_and_go_a_namesake_in_another_place_is_no_hiding_place() {
+    let python = "from app import double\n\n\ndef test_same():\n    assert double(4) == 8\n\n\n\
+        class TestIt:\n    def test_same(self):\n        assert double(4) or True\n";
+    let task = Task {
+        files: PYTHON,
+        test: ("tests/test_new.py", python),
+        more: &[(
+            "tests/test_other.py",
+            "from app import double\n\n\ndef test_same():\n    assert callable(double)\n",
+        )],
+        code: ("app.py", PYTHON_CODE),
+    };
+    assert_eq!(
+        task.refused(),
+        [
+            "tests/test_new.py::TestIt::test_same",
+            "tests/test_other.py::test_same"
+        ]
+    );
+    let task = Task {
+        files: GO,
+        test: (
+            "app_test.go",
+            "package demo\n\nimport \"testing\"\n\nfunc TestSame(t *testing.T) {\n\tif Shout(\"a\") != \"A\" {\n\t\tt.Fatal(1)\n\t}\n}\n",
+        ),
+        more: &[(
+            "sub/app_test.go",
+            "package sub\n\nimport (\n\t\"demo\"\n\t\"testing\"\n)\n\nfunc TestSame(t *testing.T) {\n\tif demo.Shout(\"a\") == \"b\" {\n\t\tt.Fatal(1)\n\t}\n}\n",
+        )],
+        code: ("app.go", GO_CODE),
+    };
+    assert_eq!(task.refused(), ["sub/app_test.go::TestSame"]);
 }

@@ -65,7 +65,8 @@ impl Kernel {
             return Some(Err(NotAutomatic::Unseen));
         };
         let passed = place_of(session).progress.last.is_some_and(|run| {
-            run.proof == Proof::Green && run.stage == staged.digest && run.suspects.is_empty()
+            let shown = run.suspects.is_empty() && run.unheard.is_empty();
+            run.proof == Proof::Green && run.stage == staged.digest && shown
         });
         // A conflict first: what somebody else changed makes the stage another one, too.
         let holds = |met: bool, else_it: NotAutomatic| if met { Ok(()) } else { Err(else_it) };

@@ -6,26 +6,29 @@
 //! that notices none of the code that the stage changes is tried on the functions that it names, so
 //! that one which covers old code beside the new is not taken for empty.
 //!
-//! What they are held against is a run made in the same way of code that is not changed: a test that
-//! fails there knows how it is run, or fails by chance, and has noticed nothing.
+//! What they are held against is a run made in the same way of code that is not changed, once before
+//! and once afterwards: a test that fails there knows how it is run, counts the runs, or fails by
+//! chance, and has noticed nothing.
 //!
 //! Guarantee: which changes are tried is decided by the source alone, and they are so many at most
-//! and no longer than the constants say. A test is refused only if at least one change could really
-//! be run, and the stage is afterwards what it was.
+//! and no longer than the constants say. A test is said to notice nothing only if it was really run
+//! with a change and not merely silent, because another ended the run; and the stage is afterwards
+//! what it was.
 //!
 //! Non-guarantee: a test can look at the wrong thing, at the source's text, or fail by chance.
 
 use super::facts::Staged;
+use super::hearing::{Change, Files, Hearing};
 use super::mutating::{Drill, MOST, is_over};
 use super::sites::{changed, named};
-use crate::process::{Finished, Variation};
+use crate::process::Finished;
 use crate::tools::ToolFailure;
 use airlock_core::Span;
 use airlock_phases::{
-    Ground, Language, LineSet, Mutated, Mutation, Observed, TestItem, apart, coarse, fine, names,
+    Ended, Ground, Heard, Known, Language, LineSet, Mutation, Roster, TestItem, apart, coarse, fine,
 };
 use serde_json::{Value, json};
-use std::time::Instant;
+use std::collections::BTreeMap;
 
 /// Most changes of single lines, and of single functions, in one round.
 const FINE: usize = 8;
@@ -36,14 +39,18 @@ const TIMES: u64 = 4;
 
 /// What came of it.
 pub(super) struct Challenged {
-    /// Tests that noticed nothing.
+    /// Tests that were run, and noticed nothing.
     pub(super) survivors: Vec<String>,
+    /// Tests of which it was never told how they ended.
+    pub(super) unheard: Vec<String>,
     /// Those that noticed something.
     pub(super) noticed: Vec<String>,
     /// What was changed and could be run, in words.
     pub(super) changes: Vec<String>,
     /// How many changes were tried.
     tried: usize,
+    /// How many further runs there were, of tests that had said nothing.
+    repeated: usize,
 }
 
 impl Challenged {
@@ -53,6 +60,8 @@ impl Challenged {
             "lines": "changed_or_named",
             "why": "every new test has to notice a change of the code it led to",
             "tried": self.tried,
+            "asked_again": self.repeated,
+            "unheard": self.unheard,
             "changes": self.changes,
             "noticed_by": self.noticed,
         })
@@ -62,21 +71,42 @@ impl Challenged {
 /// One series of runs.
 struct Round<'a, 'd> {
     drill: &'a Drill<'d>,
-    begun: Instant,
-    longest: Span,
-    left: Vec<TestItem>,
+    hearing: Hearing<'a, 'd>,
+    left: Vec<Left>,
+    /// Tests that have noticed something.
+    done: Vec<Left>,
     /// What the tests said of code that was not changed; none before they were asked.
-    before: Option<Observed>,
+    before: Option<Before>,
+    /// Tests that noticed something, and failed as well where there was nothing to notice.
+    refuted: Vec<String>,
     challenged: Challenged,
 }
 
-/// What one run gave.
-struct Answer {
-    output: String,
+/// A test that has noticed nothing yet.
+struct Left {
+    test: TestItem,
+    known: Option<Known>,
+    /// Whether it was run with a change.
+    ran: bool,
+}
+
+/// A run in which nothing is changed.
+struct Before {
+    roster: Roster,
+    /// Whether it failed and named nobody.
     failed: bool,
-    /// Tests that failed, as the runner counted them.
-    counted: u64,
-    observed: Observed,
+    /// The files it was made with.
+    own: Files,
+}
+
+/// `own` with what `changed` has in place of some of it.
+fn laid_over(own: &[(String, String)], changed: Files) -> Files {
+    let mut changed: BTreeMap<String, String> = changed.into_iter().collect();
+    let file = |(path, text): &(String, String)| {
+        let text = changed.remove(path).unwrap_or_else(|| text.clone());
+        (path.clone(), text)
+    };
+    own.iter().map(file).collect()
 }
 
 impl Drill<'_> {
@@ -87,23 +117,33 @@ impl Drill<'_> {
         finished: &Finished,
     ) -> Result<Challenged, ToolFailure> {
         let wall = finished.ran.wall_ms;
+        let longest = Span::from_millis(GRACE.saturating_add(wall.saturating_mul(TIMES)));
+        let left = tests.iter().map(|test| Left {
+            test: test.clone(),
+            known: None,
+            ran: false,
+        });
         let mut round = Round {
             drill: self,
-            begun: Instant::now(),
-            longest: Span::from_millis(GRACE.saturating_add(wall.saturating_mul(TIMES))),
-            left: tests.to_vec(),
+            hearing: Hearing::new(self, Some(longest)),
+            left: left.collect(),
+            done: Vec::new(),
             before: None,
+            refuted: Vec::new(),
             challenged: Challenged {
                 survivors: Vec::new(),
+                unheard: Vec::new(),
                 noticed: Vec::new(),
                 changes: Vec::new(),
                 tried: 0,
+                repeated: 0,
             },
         };
         let new = changed(self.staged);
         round.through(&grounds(self.staged, &new))?;
         if !round.is_done() {
-            let mut old = named(self.staged, &round.left);
+            let left: Vec<TestItem> = round.left.iter().map(|left| left.test.clone()).collect();
+            let mut old = named(self.staged, &left);
             old.retain(|path, lines| {
                 let tried = new.get(path);
                 lines.retain(|line| tried.is_none_or(|tried| !tried.contains(line)));
@@ -111,6 +151,7 @@ impl Drill<'_> {
             });
             round.through(&grounds(self.staged, &old))?;
         }
+        round.confirm()?;
         Ok(round.ended())
     }
 }
@@ -120,8 +161,8 @@ fn grounds(staged: &Staged, lines: &LineSet) -> Vec<Ground> {
         Some(Ground {
             path: path.clone(),
             language: Language::of(path)?,
-            old: staged.old(path),
-            new: staged.new_text(path)?,
+            old: staged.old(path).map(Into::into),
+            new: staged.new_text(path)?.into(),
             lines: lines.clone(),
         })
     };
@@ -130,122 +171,144 @@ fn grounds(staged: &Staged, lines: &LineSet) -> Vec<Ground> {
 
 impl Round<'_, '_> {
     fn is_done(&self) -> bool {
-        self.left.is_empty() || self.challenged.tried >= MOST || is_over(self.begun)
+        let over = is_over(self.hearing.begun);
+        self.left.is_empty() || self.challenged.tried >= MOST || over
     }
 
     /// All changes of `grounds`, the coarse ones first, until every test has noticed one.
     fn through(&mut self, grounds: &[Ground]) -> Result<(), ToolFailure> {
-        if !self.each(&coarse(grounds), MOST)? {
+        // Held against the same files, so that nobody can tell the runs by their dates.
+        self.confirm()?;
+        self.before = None;
+        if !self.each(grounds, coarse(grounds), MOST)? {
             // One function whose change cannot be compiled keeps all others from being tried.
-            let single: Vec<Mutation> = apart(grounds)
+            let single = apart(grounds);
+            let single = single
                 .iter()
-                .flat_map(|ground| coarse(std::slice::from_ref(ground)))
-                .collect();
-            self.each(&single, APART)?;
+                .flat_map(|ground| coarse(std::slice::from_ref(ground)));
+            self.each(grounds, single, APART)?;
         }
-        self.each(&fine(grounds, FINE), FINE).map(drop)
+        self.each(grounds, fine(grounds, FINE), FINE).map(drop)
     }
 
-    /// Up to `most` of `mutations`. Whether all of them could be run.
-    fn each(&mut self, mutations: &[Mutation], most: usize) -> Result<bool, ToolFailure> {
+    /// Up to `most` of `mutations` of `grounds`. Whether all of them could be run.
+    fn each(
+        &mut self,
+        grounds: &[Ground],
+        mutations: impl IntoIterator<Item = Mutation>,
+        most: usize,
+    ) -> Result<bool, ToolFailure> {
+        let own = self
+            .drill
+            .own(grounds.iter().map(|ground| ground.path.as_str()));
         let (mut all, mut ran) = (true, true);
-        for mutation in mutations.iter().take(most) {
+        for mutation in mutations.into_iter().take(most) {
             if self.is_done() {
                 break;
             }
             if mutation.instead && ran {
                 continue;
             }
-            ran = self.once(mutation)?;
+            ran = self.once(&Change {
+                files: laid_over(&own, mutation.files(grounds)),
+                own: own.clone(),
+                mutation: &mutation,
+            })?;
             all &= ran || mutation.instead;
         }
         Ok(all)
     }
 
-    /// Whether the tests ran with `mutation`; those that noticed it are done.
-    fn once(&mut self, mutation: &Mutation) -> Result<bool, ToolFailure> {
+    /// Whether the tests ran with `change`; those that noticed it are done.
+    fn once(&mut self, change: &Change<'_>) -> Result<bool, ToolFailure> {
         let before = match self.before.take() {
             Some(before) => before,
-            None => self.unchanged(mutation)?,
+            None => self.unchanged(change)?,
         };
-        let noticed = self.held_against(&before, mutation);
+        let noticed = self.held_against(&before, change);
         self.before = Some(before);
         noticed
     }
 
-    /// What the tests say where the files of `mutation` are written as they are.
-    fn unchanged(&mut self, mutation: &Mutation) -> Result<Observed, ToolFailure> {
-        let own = |(path, _): &(String, String)| {
-            let text = self.drill.staged.new_text(path)?;
-            Some((path.clone(), text))
-        };
-        let answer = self.run(mutation.files.iter().filter_map(own).collect())?;
-        let mut observed = answer.observed;
-        if observed.passed.is_empty() && observed.failed.is_empty() && answer.failed {
-            // Without names the run as a whole speaks, and this one says no already.
-            let left = self.left.iter().map(|test| test.name.clone());
-            observed.failed.extend(left);
+    /// What the tests say where the files of `change` are written as they are.
+    fn unchanged(&mut self, change: &Change<'_>) -> Result<Before, ToolFailure> {
+        let answer = self.hearing.whole(change.own.clone())?;
+        for left in &mut self.left {
+            left.known = answer.roster.known(&left.test, self.drill.fresh);
         }
-        Ok(observed)
-    }
-
-    fn run(&mut self, files: Vec<(String, String)>) -> Result<Answer, ToolFailure> {
-        self.challenged.tried += 1;
-        let job = self.drill.job.varied(&Variation {
-            measured: false,
-            files,
-            longest: Some(self.longest),
-        });
-        let finished = (self.drill.again)(&job)?;
-        let value = &finished.value;
-        let stream = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let output = format!("{}\n{}", stream("stdout"), stream("stderr"));
-        let counted = value.pointer("/tests/failed").and_then(Value::as_u64);
-        Ok(Answer {
-            failed: finished.ran.exited().is_some_and(|code| code != 0),
-            counted: counted.unwrap_or(0),
-            observed: names(self.drill.tests.framework, &output),
-            output,
+        Ok(Before {
+            // Without names the run as a whole speaks, and this one may say no already.
+            failed: answer.roster.is_empty() && answer.failed,
+            roster: answer.roster,
+            own: change.own.clone(),
         })
     }
 
-    fn held_against(
-        &mut self,
-        before: &Observed,
-        mutation: &Mutation,
-    ) -> Result<bool, ToolFailure> {
-        let answer = self.run(mutation.files.clone())?;
-        let run = Mutated {
-            framework: self.drill.tests.framework,
-            output: &answer.output,
-            failed: answer.failed,
-            observed: &answer.observed,
+    /// Takes back what is said of tests that fail by now where nothing is changed: they count the
+    /// runs, or fail by chance.
+    fn confirm(&mut self) -> Result<(), ToolFailure> {
+        let Some(before) = self.before.as_ref().filter(|_| !self.done.is_empty()) else {
+            return Ok(());
         };
-        let nameless = before.passed.is_empty() && before.failed.is_empty();
+        let answer = self.hearing.whole(before.own.clone())?;
+        let stands = |done: &Left| match &done.known {
+            Some(known) => answer.roster.ended(known) != Ended::Failed,
+            None => !answer.failed,
+        };
+        let done = std::mem::take(&mut self.done);
+        let (stand, fall): (Vec<Left>, Vec<Left>) = done.into_iter().partition(stands);
+        let label = |left: &Left| left.test.label(self.drill.fresh);
+        self.refuted.extend(fall.iter().map(label));
+        self.challenged.noticed.extend(stand.iter().map(label));
+        Ok(())
+    }
+
+    fn held_against(&mut self, before: &Before, change: &Change<'_>) -> Result<bool, ToolFailure> {
+        self.challenged.tried += 1;
+        let answer = self.hearing.whole(change.files.clone())?;
+        let run = self.hearing.mutated(&answer);
+        let nameless = before.roster.is_empty();
         // Without names, only tests that were counted tell a test from what cannot be compiled.
         let silent = nameless && answer.failed && answer.counted == 0;
         if silent || !nameless && !run.took_effect() {
             return Ok(false);
         }
-        self.challenged
-            .changes
-            .push(crate::sanitise::sanitise_line(&mutation.what, 200));
-        let noticed = &mut self.challenged.noticed;
-        self.left.retain(|test| {
-            let looks = run.noticed(&test.name, before, mutation);
-            if looks {
-                noticed.push(test.name.clone());
+        let what = crate::sanitise::sanitise_line(&change.mutation.what, 200);
+        self.challenged.changes.push(what);
+        let known: Vec<&Known> = self
+            .left
+            .iter()
+            .filter_map(|left| left.known.as_ref())
+            .collect();
+        let heard = self
+            .hearing
+            .heard(&answer, &before.roster, change, &known)?;
+        let mut heard = heard.into_iter();
+        for mut left in std::mem::take(&mut self.left) {
+            let heard = match left.known {
+                Some(_) => heard.next().unwrap_or(Heard::Silent),
+                None if before.failed => Heard::Overlooked,
+                None => run.heard(None, Some(&before.roster), change.mutation),
+            };
+            left.ran |= heard == Heard::Overlooked;
+            match heard {
+                Heard::Noticed => self.done.push(left),
+                Heard::Overlooked | Heard::Silent => self.left.push(left),
             }
-            !looks
-        });
+        }
         Ok(true)
     }
 
     fn ended(mut self) -> Challenged {
+        self.challenged.repeated = self.hearing.repeated;
         // What was never changed cannot have been overlooked.
         if !self.challenged.changes.is_empty() {
-            let left = self.left.into_iter();
-            self.challenged.survivors = left.map(|test| test.name).collect();
+            let (ran, silent): (Vec<Left>, Vec<Left>) =
+                self.left.into_iter().partition(|left| left.ran);
+            let label = |left: Left| left.test.label(self.drill.fresh);
+            let survivors = ran.into_iter().map(label).chain(self.refuted);
+            self.challenged.survivors = survivors.collect();
+            self.challenged.unheard = silent.into_iter().map(label).collect();
         }
         self.challenged
     }

@@ -32,7 +32,7 @@ impl Covering {
             let variation = Variation {
                 measured: true,
                 files,
-                longest: None,
+                ..Variation::default()
             };
             again(&job.varied(&variation)).map(|finished| finished.measured)
         };

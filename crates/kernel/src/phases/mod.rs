@@ -15,6 +15,7 @@ mod automatic;
 mod challenge;
 mod covering;
 mod facts;
+mod hearing;
 mod held;
 mod merging;
 mod mutating;

@@ -2,6 +2,7 @@
 
 use super::covering::Covering;
 use super::facts::Staged;
+use super::hearing::module_of;
 use super::mutating::Drill;
 use super::tools::place_of;
 use crate::control::Desk;
@@ -11,8 +12,8 @@ use crate::process::{Finished, Job, TestJob};
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Digest, Mode, Phase};
 use airlock_phases::{
-    Coverage, Event, Language, Ledger, LineSet, Lines, Observed, Proof, Reading, Route, Spans,
-    TestItem, TestRun, judge, names, new_tests,
+    Coverage, Ended, Event, Language, Ledger, LineSet, Lines, Observed, Printed, Proof, Reading,
+    Roster, Route, Spans, TestItem, TestRun, judge, names, new_tests,
 };
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
@@ -61,7 +62,9 @@ impl Kernel {
             job,
             tests,
             staged: &staged,
-            before: &examined.observed,
+            fresh: &examined.fresh,
+            before: &examined.roster,
+            module: examined.module.clone(),
             again,
         };
         let ledger = desk.state()?.ledger(&session.workspace);
@@ -160,8 +163,10 @@ impl Trial<'_> {
                 json!({ "lines": lines, "why": why.or(nothing_new), "tried": drilled.tried }),
             );
             run.suspects = drilled.survivors;
-            let names = suspects.into_iter().map(|test| test.name);
-            run.noticed = names.filter(|name| !run.suspects.contains(name)).collect();
+            run.unheard = drilled.unheard;
+            let labels = suspects.iter().map(|test| test.label(self.drill.fresh));
+            let left = |label: &String| run.suspects.contains(label) || run.unheard.contains(label);
+            run.noticed = labels.filter(|label| !left(label)).collect();
         }
         if let Some(needed) = regains {
             let regained = match (covering, why) {
@@ -191,6 +196,7 @@ impl Trial<'_> {
         run.noticed = challenged.noticed;
         run.unnoticed = challenged.changes;
         run.suspects = challenged.survivors;
+        run.unheard = challenged.unheard;
         if run.suspects.is_empty() {
             run.unnoticed.clear();
         }
@@ -204,9 +210,7 @@ impl Trial<'_> {
         needed: u64,
         run: &mut TestRun,
     ) -> Result<Value, ToolFailure> {
-        let fresh = self.examined.fresh.iter();
-        let fresh: Vec<String> = fresh.map(|test| test.name.clone()).collect();
-        let proven = self.drill.proven(&fresh, covering)?;
+        let proven = self.drill.proven(covering)?;
         let sure = Coverage::proven(&covering.before, &covering.after, &proven.noticed);
         run.coverage = Some(Coverage::of(&covering.after));
         run.proven = Some(sure);
@@ -254,6 +258,7 @@ fn settle(
         "proof": run.proof.as_str(),
         "why": run.why,
         "suspects": run.suspects,
+        "unheard": run.unheard,
         "refused": refused,
         "state": session.phase,
         "next": super::tools::next(session.phase),
@@ -265,6 +270,8 @@ struct Examined {
     reading: (Proof, String),
     counts: (u64, u64, u64),
     observed: Observed,
+    roster: Roster,
+    module: Option<String>,
     fresh: Vec<TestItem>,
     coverage: Option<Coverage>,
 }
@@ -273,7 +280,9 @@ impl Examined {
     fn new(staged: &Staged, tests: TestJob, finished: &Finished) -> Self {
         let value = &finished.value;
         let stream = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
-        let output = format!("{}\n{}", stream("stdout"), stream("stderr"));
+        let (stdout, stderr) = (stream("stdout"), stream("stderr"));
+        let output = format!("{stdout}\n{stderr}");
+        let module = module_of(staged);
         let number = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64);
         let counts = number("/tests/passed").map(|passed| {
             let of = |pointer| number(pointer).unwrap_or(0);
@@ -293,6 +302,12 @@ impl Examined {
             reading,
             counts: counts.unwrap_or_default(),
             observed: names(tests.framework, &output),
+            roster: Roster::read(
+                tests.framework,
+                Printed { stdout, stderr },
+                module.as_deref(),
+            ),
+            module,
             fresh,
             coverage: finished.lines().map(Coverage::of),
         }
@@ -312,6 +327,7 @@ impl Examined {
             suspects: Vec::new(),
             noticed: Vec::new(),
             unnoticed: Vec::new(),
+            unheard: Vec::new(),
             coverage: self.coverage,
             proven: None,
             lines: None,
@@ -324,8 +340,8 @@ impl Examined {
             return Vec::new();
         }
         let passed = |test: &TestItem| {
-            let mut passed = self.observed.passed.iter();
-            passed.any(|name| name == &test.name || name.ends_with(&format!("::{}", test.name)))
+            let known = self.roster.known(test, &self.fresh);
+            known.is_some_and(|known| self.roster.ended(&known) == Ended::Passed)
         };
         let mut found = self.fresh.clone();
         // Before there is code a new test has to fail; afterwards all of them pass.
@@ -341,14 +357,16 @@ impl Examined {
         if !self.fresh.is_empty() {
             let fresh = self.fresh.iter();
             return fresh
-                .filter(|test| !shown.contains(&test.name))
+                .filter(|test| !shown.contains(&test.label(&self.fresh)))
                 .cloned()
                 .collect();
         }
         let whole = |path: &String| TestItem {
             name: path.clone(),
+            path: path.clone(),
             body: staged.new_text(path).unwrap_or_default(),
             asserts: true,
+            ..TestItem::default()
         };
         staged.changed.tests.iter().map(whole).collect()
     }
@@ -362,7 +380,11 @@ fn fresh(staged: &Staged) -> Vec<TestItem> {
     let rust = source.filter(|path| Language::of(path) == Some(Language::Rust));
     for path in staged.changed.tests.iter().chain(rust) {
         if let (Some(language), Some(new)) = (Language::of(path), staged.new_text(path)) {
-            found.extend(new_tests(language, staged.old(path).as_deref(), &new));
+            let tests = new_tests(language, staged.old(path).as_deref(), &new);
+            found.extend(tests.into_iter().map(|test| TestItem {
+                path: path.clone(),
+                ..test
+            }));
         }
     }
     found

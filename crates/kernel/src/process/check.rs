@@ -123,7 +123,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Judges a run that was never judged, if there is one.
-    pub(super) fn settle(&self, stage: &Stage) -> Result<(), ProcessFailure> {
+    pub(crate) fn settle(&self, stage: &Stage) -> Result<(), ProcessFailure> {
         if let Some(left) = stage.unsettled()? {
             self.of_note(left.note())?.end(stage, left)?;
         }

@@ -95,6 +95,16 @@ pub enum ProcessFailure {
         /// Whether another command uses it.
         busy: bool,
     },
+    /// A run in the stage was cut off, and what it left cannot be judged.
+    #[error(
+        "stage `{stage}` holds what a run left that was cut off, and it cannot be judged: {why}"
+    )]
+    Unjudged {
+        /// The stage.
+        stage: String,
+        /// Why not.
+        why: String,
+    },
     /// The sandbox could not be started or watched.
     #[error("{0}")]
     Sandbox(String),
@@ -156,6 +166,7 @@ impl ProcessFailure {
             Self::Output(_) => "output_not_understood",
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
+            Self::Unjudged { .. } => "stage_unjudged",
             Self::Sandbox(_) => "sandbox_failed",
         }
     }
@@ -191,6 +202,11 @@ impl ProcessFailure {
             }
             Self::Stage { busy: false, .. } => {
                 "`airlock stage list` shows what there is; `--no-stage` works without one"
+            }
+            Self::Unjudged { stage, .. } => {
+                return Some(format!(
+                    "`airlock diff {stage}` shows what it holds; `airlock stage drop {stage}` throws it away"
+                ));
             }
             Self::Files(refusal) => return refusal.hint().map(str::to_owned),
             Self::NoWorker => "use the `airlock` command, which is its own worker",

@@ -64,7 +64,7 @@ pub(crate) use run::Finished;
 pub use sandboxes::Sandboxes;
 pub(crate) use shell_run::ShellRun;
 pub use stages::StageHold;
-pub(crate) use stages::view;
+pub(crate) use stages::{judged_view, view};
 pub use streams::{Attached, Steering};
 pub(crate) use surround::Look;
 pub use surround::Machine;

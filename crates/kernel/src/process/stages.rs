@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl From<StageError> for ProcessFailure {
     fn from(error: StageError) -> Self {
@@ -85,6 +86,39 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     through(root, &stage)
 }
 
+/// How often, and how far apart, it is looked whether somebody else has judged a stage.
+const LOOKS: usize = 50;
+const APART: Duration = Duration::from_millis(20);
+
+/// The same for whoever is shown what is in it: what a supervisor that was killed left there goes to
+/// `judge` first, with the stage claimed.
+pub(crate) fn judged_view(
+    workspace: &Workspace,
+    name: &str,
+    judge: &dyn Fn(&Stage) -> Result<(), ProcessFailure>,
+) -> Result<Root, ProcessFailure> {
+    let root = workspace.root();
+    let Some(mut stage) = Stages::peek(&workspace.state().path().join("stages"), name)? else {
+        return Ok(root.clone());
+    };
+    let unjudged = |why: &dyn std::fmt::Display| ProcessFailure::Unjudged {
+        stage: name.to_owned(),
+        why: why.to_string(),
+    };
+    for _ in 0..LOOKS {
+        if !stage.is_unjudged()? {
+            return through(root, &stage);
+        }
+        match stage.claim() {
+            Ok(_claim) => judge(&stage).map_err(|failure| unjudged(&failure))?,
+            // Somebody else judges it, or has it after all.
+            Err(StageError::InUse { .. }) => std::thread::sleep(APART),
+            Err(error) => return Err(unjudged(&error)),
+        }
+    }
+    Err(unjudged(&"it is in use all the time"))
+}
+
 /// The tree at `root` as `stage` shows it.
 pub(super) fn through(root: &Root, stage: &Stage) -> Result<Root, ProcessFailure> {
     let layers = stage.layers();
@@ -125,6 +159,12 @@ impl StageHold<'_> {
         stage
             .map(|stage| own(&stage).map_or_else(|| stage.diff(&DiffOptions::default()), Ok))
             .transpose()
+    }
+
+    /// Whether the stage `name` holds what a run left that was cut off before that was judged.
+    pub fn is_unjudged(&self, name: &str) -> Result<bool, StageError> {
+        let stage = all(self.0)?.find(name)?;
+        stage.map_or(Ok(false), |stage| stage.is_unjudged())
     }
 
     /// The merges that were made.

@@ -3,15 +3,20 @@
 use super::Call;
 use super::outcome::Invalid;
 use super::turns::{Access, Touches, Turn};
+use crate::beneath::Root;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
-use crate::process::{Job, Machine, Within, view};
+use crate::phases::Held;
+use crate::process::{Changes, Job, Machine, ProcessFailure, Within, judged_view, view};
 use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
-use airlock_core::{Caller, Request, RequestPath, Syscall};
+use airlock_core::{Caller, Request, RequestPath, Syscall, Tier};
 use std::sync::Arc;
 
 /// As much of a name as is repeated to whoever asked for it.
 const NAME_CHARS: usize = 60;
+
+/// Areas whose tools show what is in a stage, or go by it.
+const SHOWING: &[&str] = &["fs", "search", "phase", "plan", "merge"];
 
 /// A call that is well formed, with everything it will read already open.
 pub(super) struct Valid {
@@ -31,6 +36,29 @@ pub(super) struct Valid {
 }
 
 impl Kernel {
+    /// The tree that a tool is shown. What a program does in a stage is judged as it is raised;
+    /// whoever is shown what is there must not be shown what nobody has judged.
+    fn seen(
+        &self,
+        syscall: Syscall,
+        spec: &ToolSpec,
+        caller: &Caller,
+        stage: &str,
+    ) -> Result<Root, ProcessFailure> {
+        let shows = SHOWING.contains(&syscall.area()) && spec.tier == Tier::Kernel;
+        if !shows {
+            return view(self.workspace(), stage);
+        }
+        judged_view(self.workspace(), stage, &|stage| {
+            let policy = self.policy();
+            let enforcer = self.enforcer().snapshot();
+            let request = Request::new(syscall, spec.tier, caller.clone());
+            let root = self.workspace().root();
+            let now = self.clock().now();
+            Changes::new(&policy, &enforcer, &request, root, now, Held::default()).settle(stage)
+        })
+    }
+
     pub(super) fn validate(
         &self,
         front: Front,
@@ -88,7 +116,8 @@ impl Kernel {
                 fix: None,
             }));
         }
-        let root = view(self.workspace(), stage).map_err(Invalid::Stage)?;
+        let root = self.seen(syscall, spec, &caller, stage);
+        let root = root.map_err(Invalid::Stage)?;
         let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();

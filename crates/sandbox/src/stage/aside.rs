@@ -194,6 +194,14 @@ impl Stage {
         }))
     }
 
+    /// Whether a run was cut off here and what it left was never judged. One that is going on is
+    /// not meant. What cannot be made sense of was not judged, either.
+    pub fn is_unjudged(&self) -> Result<bool, StageError> {
+        let left = || !matches!(self.unsettled(), Ok(None));
+        // Once more: what ended in between was judged.
+        Ok(left() && !self.in_use()? && left())
+    }
+
     /// The run is judged: what was kept goes.
     pub fn settle(&self, aside: Aside) -> Result<(), StageError> {
         match aside.kept {

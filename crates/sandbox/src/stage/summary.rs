@@ -31,6 +31,8 @@ pub struct StageSummary {
     pub more: bool,
     /// Whether a sandbox has it.
     pub in_use: bool,
+    /// Whether it holds what a run left that was cut off before that was judged.
+    pub unjudged: bool,
 }
 
 pub(super) fn summarise(stage: &Stage) -> Result<StageSummary, StageError> {
@@ -46,6 +48,7 @@ pub(super) fn summarise(stage: &Stage) -> Result<StageSummary, StageError> {
         bytes: count.bytes,
         more: count.more,
         in_use: stage.in_use()?,
+        unjudged: stage.is_unjudged()?,
     })
 }
 

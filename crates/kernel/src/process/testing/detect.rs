@@ -34,7 +34,10 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
     let mut words: Vec<&str> = match framework {
         Framework::Cargo => vec!["cargo", "test", "--no-fail-fast", "--color=never"],
         Framework::Go => vec!["go", "test", "-v"],
-        Framework::Pytest => [PYTHON, &["-m", "pytest", "-v", "--color=no"]].concat(),
+        // All of them, though the project's own settings may say to stop at the first that fails.
+        Framework::Pytest => {
+            [PYTHON, &["-m", "pytest", "-v", "--color=no", "--maxfail=0"]].concat()
+        }
         Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
         Framework::Node => vec!["node", "--test", "--test-reporter=tap"],
     };
@@ -50,6 +53,55 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
         (Framework::Cargo | Framework::Pytest | Framework::Node, None) => {}
     }
     words.into_iter().map(str::to_owned).collect()
+}
+
+/// `plain` for nothing but the tests that the framework calls `only`; none if it takes no names.
+pub(super) fn narrowed(
+    framework: Framework,
+    plain: &[String],
+    only: &[String],
+) -> Option<Vec<String>> {
+    let mut names: Vec<&str> = only.iter().map(|name| base(framework, name)).collect();
+    // A name is never an option.
+    names.retain(|name| !name.is_empty() && !name.starts_with('-') && !name.contains('\0'));
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return None;
+    }
+    let mut words = plain.to_vec();
+    let owned = |name: &&str| (*name).to_owned();
+    match framework {
+        Framework::Cargo => {
+            words.extend(["--", "--exact"].map(str::to_owned));
+            words.extend(names.iter().map(owned));
+        }
+        Framework::Pytest => words.extend(names.iter().map(owned)),
+        Framework::Go => {
+            let all: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+            let place = words.iter().position(|word| word == "./...")?;
+            let pattern = format!("^({})$", all.join("|"));
+            // What is vetted was so in the run of all.
+            let more = ["-vet=off", "-run"].map(str::to_owned);
+            words.splice(place..place, more.into_iter().chain([pattern]));
+        }
+        // A script of the project's own: what it hands on, and to whom, is not known.
+        Framework::Node if words.first().is_none_or(|program| program != "node") => return None,
+        Framework::Node => words.extend(names.iter().map(|name| {
+            let pattern = regex::escape(name).replace('/', "\\/");
+            format!("--test-name-pattern=/^{pattern}$/")
+        })),
+    }
+    Some(words)
+}
+
+/// A name without the parameters of one case.
+fn base(framework: Framework, name: &str) -> &str {
+    match framework {
+        Framework::Pytest => name.split('[').next().unwrap_or(name),
+        Framework::Go => name.split('/').next().unwrap_or(name),
+        Framework::Cargo | Framework::Node => name,
+    }
 }
 
 /// Whether `package.json` says how to test.

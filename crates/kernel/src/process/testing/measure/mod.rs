@@ -100,9 +100,19 @@ pub(crate) struct Variation {
     pub(crate) files: Vec<(String, String)>,
     /// The longest it may take, where that is less than what the job itself may.
     pub(crate) longest: Option<Span>,
+    /// The only tests that are run, by what the runner calls them; none: all.
+    pub(crate) only: Vec<String>,
 }
 
 impl Job {
+    /// Whether the tests called `only` can be run without the others.
+    pub(crate) fn is_filtered(&self, only: &[String]) -> bool {
+        match &self.work {
+            Work::Tests(reading) => reading.narrowed(only).is_some(),
+            Work::Command | Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => false,
+        }
+    }
+
     /// The same run of the tests, varied; the job itself if it runs none.
     pub(crate) fn varied(&self, variation: &Variation) -> Self {
         let Work::Tests(reading) = &self.work else {
@@ -116,6 +126,10 @@ impl Job {
         let mut reading = reading.clone();
         reading.coverage = variation.measured;
         reading.mark = None;
+        if let Some(narrowed) = reading.narrowed(&variation.only) {
+            reading.plain = narrowed;
+            reading.whole = false;
+        }
         let own = variation.measured && !reading.configured;
         if !own && variation.files.is_empty() {
             return Self {
@@ -153,6 +167,16 @@ impl Job {
             limits,
             ..self.clone()
         }
+    }
+}
+
+impl super::Reading {
+    /// The command that runs the tests called `only`; none if nothing can be asked for by name.
+    fn narrowed(&self, only: &[String]) -> Option<Vec<String>> {
+        if self.configured || only.is_empty() {
+            return None;
+        }
+        super::detect::narrowed(self.framework, &self.plain, only)
     }
 }
 

@@ -79,7 +79,7 @@ fn files_are_other_for_one_run_and_afterwards_what_they_were() {
             (name.to_owned(), "other\n".to_owned()),
             ("two".to_owned(), String::new()),
         ],
-        longest: None,
+        ..Variation::default()
     });
     let ran = run(&varied, place.path(), PATH);
     assert_eq!(ran.stdout, b"other\n");
@@ -276,8 +276,82 @@ fn a_variation_may_be_given_less_time_and_never_more() {
                 measured: false,
                 files,
                 longest: asked,
+                ..Variation::default()
             });
             assert_eq!(varied.limits.duration, want);
         }
     }
+}
+
+#[test]
+fn single_tests_are_asked_for_by_the_filter_of_their_runner_and_never_by_an_option() {
+    let narrowed = |framework, plain: &[&str], only: &[&str]| {
+        let job = reading(framework, plain);
+        let only = words(only);
+        assert_eq!(
+            job.is_filtered(&only),
+            job.varied(&Variation {
+                only: only.clone(),
+                ..Variation::default()
+            })
+            .command
+                != words(plain)
+        );
+        job.is_filtered(&only).then(|| {
+            let varied = job.varied(&Variation {
+                only,
+                ..Variation::default()
+            });
+            varied.command.join(" ")
+        })
+    };
+    let go = ["go", "test", "-v", "./..."];
+    let node = ["node", "--test", "--test-reporter=tap"];
+    for (found, want) in [
+        (
+            narrowed(
+                Framework::Cargo,
+                &["cargo", "test"],
+                &["a::b", "--nocapture", "c"],
+            ),
+            Some("cargo test -- --exact a::b c"),
+        ),
+        (
+            narrowed(
+                Framework::Pytest,
+                &["pytest"],
+                &["t.py::test_a[1-x y]", "t.py::test_a[2]", "-x"],
+            ),
+            Some("pytest t.py::test_a"),
+        ),
+        (
+            narrowed(Framework::Go, &go, &["TestA/x", "TestB"]),
+            Some("go test -v -vet=off -run ^(TestA|TestB)$ ./..."),
+        ),
+        (
+            narrowed(Framework::Node, &node, &["adds a/b (twice)"]),
+            Some(r"node --test --test-reporter=tap --test-name-pattern=/^adds a\/b \(twice\)$/"),
+        ),
+        (narrowed(Framework::Node, &["npm", "test"], &["a"]), None),
+        (
+            narrowed(Framework::Cargo, &["cargo", "test"], &["--list"]),
+            None,
+        ),
+        (narrowed(Framework::Cargo, &["cargo", "test"], &[]), None),
+    ] {
+        assert_eq!(found.as_deref(), want);
+    }
+    let job = reading(Framework::Cargo, &["make", "check"]);
+    let Work::Tests(mut own) = job.work.clone() else {
+        panic!("it runs tests");
+    };
+    own.configured = true;
+    let job = Job {
+        work: Work::Tests(own),
+        ..job
+    };
+    assert!(
+        !job.is_filtered(&words(&["a"])),
+        "a command of the project's own"
+    );
 }

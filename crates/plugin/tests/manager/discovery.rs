@@ -169,6 +169,8 @@ fn a_tag_that_carries_power_is_not_had_by_asking_for_it() {
     assert_eq!(by("vcs"), ["x"]);
     assert_eq!(by("third_party"), ["x", "y"]);
     assert!(by("core_plugin").is_empty() && by("trusted_write").is_empty());
+    let given = place.manager.get("x").unwrap().given;
+    assert_eq!(given, [TagName::new("third_party").unwrap()]);
 }
 
 #[test]

@@ -233,11 +233,11 @@ fn not_even_a_manifest_that_asks_for_everything_lets_a_plugin_steer() {
         ("policy.update", json!({ "text": "version: 1\n" }), "denied"),
         ("trust.revoke", json!({}), "denied"),
         ("plugin.list", json!({}), "denied"),
-        ("plugin.install", json!({ "path": "/x" }), "denied"),
         ("audit.read", json!({ "purpose": "log" }), "denied"),
         // These do not even exist for it.
         ("approval.read", json!({}), "unknown_tool"),
         ("exec.own", json!({ "command": ["true"] }), "unknown_tool"),
+        ("plugin.install", json!({ "path": "/x" }), "unknown_tool"),
         ("tickets.ask", json!({ "name": "fs.read" }), "unknown_tool"),
     ] {
         let told = ask(&kernel, name, arguments);

@@ -1,7 +1,7 @@
 //! Plugins come and go by syscalls, and a workspace's own count only as approved.
 
 use crate::server::{SCRIPT, TOOLS, asked, calls, install, manifest, open, place, write};
-use crate::support::{Place, approved, denied, done, failed, review, submit, trust, word};
+use crate::support::{Place, approved, done, failed, review, submit, trust, word};
 use airlock_kernel::Front;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -23,14 +23,13 @@ fn installing_needs_a_person_and_their_yes_is_for_what_they_saw() {
         "{shown}"
     );
     for front in [Front::Agent, Front::Mcp, Front::Server] {
-        let refusal = denied(submit(&kernel, front, "plugin.install", asked(&directory)));
-        assert!(
-            refusal
-                .decision
-                .deciding()
-                .any(|c| c.rule.starts_with("plugin")),
-            "{front}"
-        );
+        // Not even the digest of a directory is told to others.
+        let digest = airlock_core::Digest::of(b"guess");
+        let guess = json!({ "path": directory, "tier": "process", "digest": digest });
+        for asked in [asked(&directory), guess] {
+            let outcome = submit(&kernel, front, "plugin.install", asked);
+            assert_eq!(word(&outcome), "unknown_tool", "{front}");
+        }
     }
     // What changed after the question is another question.
     let mut question = question;
@@ -49,6 +48,42 @@ fn installing_needs_a_person_and_their_yes_is_for_what_they_saw() {
         asked(&directory),
     ));
     assert_eq!(told.value["state"], "running");
+}
+
+#[test]
+fn what_nobody_could_look_at_before_the_question_is_not_installed_after_it() {
+    let (place, directory) = place();
+    std::fs::rename(&directory, place.beside("away")).unwrap();
+    let kernel = open(&place);
+    let mut question = review(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    assert!(question.request.arguments["digest"].is_null());
+    crate::support::answer(&kernel, &mut question, true).unwrap();
+    // It is there by now: that is another question.
+    std::fs::rename(place.beside("away"), &directory).unwrap();
+    let again = submit(&kernel, Front::Cli, "plugin.install", asked(&directory));
+    assert_eq!(word(&again), "review");
+    // Of what is not there, the yes is of no use.
+    std::fs::rename(&directory, place.beside("away")).unwrap();
+    let refused = failed(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    assert_eq!(refused.code, "plugin_rejected", "{}", refused.what);
+    // A digest that somebody else was shown is held against what is there.
+    std::fs::rename(place.beside("away"), &directory).unwrap();
+    let digest = airlock_core::Digest::of(b"other");
+    let other = json!({ "path": directory, "tier": "process", "digest": digest });
+    let refused = failed(submit(&kernel, Front::Cli, "plugin.install", other));
+    assert_eq!(refused.code, "invalid_arguments", "{}", refused.what);
+    let listed = done(submit(&kernel, Front::Cli, "plugin.list", json!({}))).value;
+    assert_eq!(listed["plugins"], json!([]));
 }
 
 #[test]

@@ -228,7 +228,7 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
         (
             "in the workspace",
             narrow(every, every),
-            "w/private",
+            "w/open",
             Some("not for plugins"),
         ),
         (
@@ -238,7 +238,7 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
             Some("not for plugins"),
         ),
     ] {
-        let place = Place::governed(&policy, &[("private/key", "k\n")]);
+        let place = Place::governed(&policy, &[("open/a.txt", "a\n")]);
         std::fs::create_dir(place.beside("outside")).unwrap();
         let path = place.beside(path);
         let more = format!(
@@ -277,5 +277,56 @@ fn leave_for_a_directory_alone_is_no_leave_for_what_lies_in_it() {
         let problem = told["problem"].as_str().unwrap_or_default();
         assert!(problem.contains(want), "{granted}: {told}");
         assert_eq!(problem.is_empty(), want.is_empty(), "{granted}: {told}");
+    }
+}
+
+#[test]
+fn what_policy_keeps_from_a_plugin_is_not_in_its_box_either() {
+    let policy = format!(
+        "{TOOLS}  - name: no-environment\n    match: {{ effect: read, path_glob: \"**/.env\" }}\n    action: deny\n    reason: r\n  - name: no-keys\n    match: {{ effect: read, path_glob: \"**/.ssh/**\" }}\n    action: deny\n    reason: r\n  - name: look-first\n    match: {{ effect: read, path_glob: \"**/*.key\" }}\n    action: require_review\n    reason: r\n  - name: no-lock\n    match: {{ effect: write, path_glob: \"**/lock\" }}\n    action: deny\n    reason: r\n"
+    );
+    let place = Place::governed(&policy, &[]);
+    for (path, text) in [
+        ("home/code/deep/.env", "TOKEN"),
+        ("home/code/a.key", "TOKEN"),
+        ("home/code/lock", "TOKEN"),
+        ("home/code/plain", "plain"),
+        ("home/.ssh/config", "TOKEN"),
+    ] {
+        let path = place.beside(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let look = "def look(path):\n    try:\n        return open(path).read()\n    except OSError:\n        return \"closed\"\n\n\n";
+    let script = SCRIPT
+        .replace("def result", &format!("{look}def result"))
+        .replace("given[\"text\"] if", "look(given[\"text\"]) if");
+    let directory = place.beside("source");
+    let asks = |kind: &str, path: &str| {
+        let more = format!("  sandbox:\n    filesystem: {{ {kind}: [\"{path}\"] }}\n");
+        write(&directory, &manifest(&more), &script);
+        let kernel = open(&place);
+        let told = install(&kernel, &directory).value;
+        (kernel, told)
+    };
+    for (kind, lock) in [("read_allow", "TOKEN"), ("write_allow", "")] {
+        let (kernel, told) = asks(kind, "~/code");
+        assert_eq!(told["state"], "running", "{kind}: {told}");
+        let read = |path: &str| {
+            let path = place.beside("home/code").canonicalize().unwrap().join(path);
+            let outcome = submit(&kernel, Front::Cli, "tickets.echo", json!({ "text": path }));
+            done(outcome).value["value"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(read("plain"), "plain", "{kind}");
+        assert_eq!(read("lock").replace("closed", ""), lock, "{kind}");
+        for closed in ["deep/.env", "a.key"] {
+            let got = read(closed);
+            assert!(got.is_empty() || got == "closed", "{kind} {closed}: {got}");
+        }
+    }
+    for path in ["~/.ssh", "~/.ssh/config"] {
+        let (_kernel, told) = asks("read_allow", path);
+        let problem = told["problem"].as_str().unwrap_or_default();
+        assert!(problem.contains("rule `no-keys`"), "{path}: {told}");
     }
 }

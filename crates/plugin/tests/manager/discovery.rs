@@ -208,3 +208,17 @@ fn a_thousand_plugins_are_found_in_order_and_keep_it() {
         "plugin_unknown"
     );
 }
+
+#[test]
+fn a_plugin_of_a_workspace_finds_no_data_of_another_that_has_its_name() {
+    let place = Place::with(|root| {
+        let sources = workspace(root);
+        write_plugin(&sources[0].path, "x", "1.0.0", "");
+        sources
+    });
+    place.manager.start("x").unwrap();
+    assert!(!place.path("home/data/x").exists());
+    let own = fs::read_dir(place.path("home/data/.workspaces")).unwrap();
+    let own: Vec<_> = own.map(|entry| entry.unwrap().path()).collect();
+    assert!(own.len() == 1 && own[0].join("x").is_dir(), "{own:?}");
+}

@@ -60,8 +60,14 @@ fn expected(front: Front, tool: &str) -> &'static str {
     if reads.contains(&tool) {
         return "done";
     }
-    let own = ["exec.own", "workflow.confirm", "agent.invoke", "model.chat"].contains(&tool);
-    if (own || tool.starts_with("approval.")) && front != Front::Cli {
+    let own = [
+        "exec.own",
+        "workflow.confirm",
+        "agent.invoke",
+        "model.chat",
+        "plugin.install",
+    ];
+    if (own.contains(&tool) || tool.starts_with("approval.")) && front != Front::Cli {
         return "unknown_tool";
     }
     // Whoever asks, a person looks first.

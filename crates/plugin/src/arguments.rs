@@ -3,10 +3,11 @@
 //! Plugins bring schemas of any dialect, so what is understood is checked and what is not is passed
 //! over, as JSON Schema wants it: a schema is there to keep a call from being made by mistake, and
 //! allows nothing by itself. Bounded: a schema that refers to itself, or is nested without end, is
-//! followed so far and no further.
+//! followed so far and no further; what it takes to try its patterns counts towards that.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// What does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,6 +25,12 @@ const DEPTH: usize = 64;
 const STEPS: usize = 100_000;
 /// Longest pattern that is tried.
 const PATTERN_BYTES: usize = 1_024;
+/// Most memory one pattern may take, compiled or while it is tried. One that takes more says nothing.
+const COMPILED_BYTES: usize = 256 << 10;
+/// What compiling a pattern counts as, in schemas.
+const COMPILING: usize = 1_000;
+/// So many bytes that are held against a pattern count as one schema.
+const TRIED_BYTES: usize = 8;
 
 /// Checks `arguments` against `schema`.
 pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), Misfit> {
@@ -31,14 +38,24 @@ pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), Misfit> 
         root: schema,
         left: STEPS,
         path: Vec::new(),
+        patterns: HashMap::new(),
     };
-    check.value(schema, arguments, DEPTH)
+    check.value(schema, arguments, DEPTH)?;
+    // Where one alternative went without an answer, the others say nothing either.
+    if check.left == 0 {
+        return check.misfit(TOO_MUCH);
+    }
+    Ok(())
 }
+
+const TOO_MUCH: &str = "its schema is too large or nested too deep to be checked";
 
 struct Check<'s> {
     root: &'s Value,
     left: usize,
     path: Vec<String>,
+    /// Those that were compiled; none where one cannot be.
+    patterns: HashMap<&'s str, Option<Regex>>,
 }
 
 impl<'s> Check<'s> {
@@ -52,7 +69,7 @@ impl<'s> Check<'s> {
     fn value(&mut self, schema: &'s Value, value: &Value, depth: usize) -> Result<(), Misfit> {
         self.left = self.left.saturating_sub(1);
         let Some(depth) = depth.checked_sub(1).filter(|_| self.left > 0) else {
-            return self.misfit("its schema is nested too deep to be checked");
+            return self.misfit(TOO_MUCH);
         };
         let fields = match schema {
             Value::Bool(false) => return self.misfit("nothing may be here"),
@@ -197,14 +214,36 @@ impl<'s> Check<'s> {
         Ok(())
     }
 
-    fn text(&self, fields: &Map<String, Value>, text: &str) -> Result<(), Misfit> {
+    fn text(&mut self, fields: &'s Map<String, Value>, text: &str) -> Result<(), Misfit> {
         let length = text.chars().count();
         self.count(fields, length, ["minLength", "maxLength"], "characters")?;
         let pattern = fields.get("pattern").and_then(Value::as_str);
-        let pattern = pattern.filter(|pattern| pattern.len() <= PATTERN_BYTES);
-        // One that is written in another dialect says nothing here.
-        match pattern.and_then(|pattern| Regex::new(pattern).ok()) {
+        match pattern.filter(|pattern| pattern.len() <= PATTERN_BYTES) {
+            Some(pattern) => self.pattern(pattern, text),
+            None => Ok(()),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &'s str, text: &str) -> Result<(), Misfit> {
+        let compiling = if self.patterns.contains_key(pattern) {
+            0
+        } else {
+            COMPILING
+        };
+        let cost = compiling + text.len() / TRIED_BYTES;
+        self.left = self.left.saturating_sub(cost);
+        if self.left == 0 {
+            return self.misfit(TOO_MUCH);
+        }
+        let compiled = self.patterns.entry(pattern);
+        let compiled = compiled.or_insert_with(|| {
+            let mut builder = RegexBuilder::new(pattern);
+            builder.size_limit(COMPILED_BYTES);
+            builder.dfa_size_limit(COMPILED_BYTES).build().ok()
+        });
+        match compiled {
             Some(regex) if !regex.is_match(text) => self.misfit("it does not match its pattern"),
+            // One that is written in another dialect says nothing here.
             Some(_) | None => Ok(()),
         }
     }
@@ -398,6 +437,41 @@ mod tests {
             assert_eq!(check_arguments(&odd, &json!({ "a": "b" })), Ok(()), "{odd}");
         }
         assert!(check_arguments(&json!(false), &json!({})).is_err());
+        assert_eq!(
+            check_arguments(&json!({ "pattern": r"^\w+$" }), &json!("ab")),
+            Ok(())
+        );
+        assert!(check_arguments(&json!({ "pattern": r"^\w+$" }), &json!("a b")).is_err());
         assert!(check_arguments(&json!({ "type": "integr" }), &json!(1)).is_err());
+    }
+
+    #[test]
+    fn patterns_that_take_long_to_compile_end_soon() {
+        let begun = std::time::Instant::now();
+        let text = json!("a".repeat(300));
+        let refer = json!({ "$ref": "#/$defs/long" });
+        let same = json!({
+            "$defs": { "long": { "pattern": r"\w{300}" } },
+            "allOf": vec![refer; 2_000],
+        });
+        // It is one pattern, looked at once.
+        assert_eq!(check_arguments(&same, &text), Ok(()));
+        let pattern = |n: usize| json!({ "pattern": format!(r"\w{{300}}{{1,{n}}}") });
+        let many: Vec<Value> = (1..2_000).map(pattern).collect();
+        for schema in [
+            json!({ "allOf": many }),
+            json!({ "not": { "allOf": many } }),
+        ] {
+            let misfit = check_arguments(&schema, &text).unwrap_err();
+            assert_eq!(misfit.what, TOO_MUCH);
+        }
+        // Nor are long texts tried again and again.
+        let short = json!({ "$ref": "#/$defs/short" });
+        let again = json!({
+            "$defs": { "short": { "pattern": "c$" } },
+            "allOf": vec![short; 2_000],
+        });
+        assert!(check_arguments(&again, &json!("c".repeat(100_000))).is_err());
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 }

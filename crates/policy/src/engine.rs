@@ -158,12 +158,22 @@ impl Engine {
     /// Who of the built-in rules and the policy's says no to `request`, whatever else is said. None
     /// where nobody does; no extension is asked.
     pub fn objection(&self, request: &Request) -> Option<Contribution> {
+        let mut said = self.said(request).into_iter();
+        said.find(|one| one.opinion == Opinion::Deny)
+    }
+
+    /// The same, and who wants a person to look.
+    pub fn reservation(&self, request: &Request) -> Option<Contribution> {
+        let mut said = self.said(request).into_iter();
+        said.find(|one| one.opinion != Opinion::Allow)
+    }
+
+    fn said(&self, request: &Request) -> Contributions {
         let (asked, policy) = (Asked::new(request), self.policy.load());
         let mut contributions = Contributions::new();
         self.built_ins.evaluate(asked, &mut contributions);
         policy.evaluate(asked, &mut contributions, &mut Imposed::default());
-        let mut said = contributions.into_iter();
-        said.find(|one| one.opinion == Opinion::Deny)
+        contributions
     }
 
     /// The decision on a syscall that does not exist.

@@ -153,7 +153,13 @@ fn a_rule_that_denies_a_syscall_stops_its_tools_whoever_calls() {
             let arguments = arguments.to_string();
             let ran = world.quiet(&["tool", "call", name, &arguments, "--as", front, "--json"]);
             let error = ran.json()["error"].clone();
-            let persons = ["exec.own", "workflow.confirm", "agent.invoke", "model.chat"];
+            let persons = [
+                "exec.own",
+                "workflow.confirm",
+                "agent.invoke",
+                "model.chat",
+                "plugin.install",
+            ];
             let hidden = persons.contains(&name.as_str()) || name.starts_with("approval.");
             if front != "cli" && hidden {
                 assert_eq!(error["code"], "unknown_tool", "{front} {name}: {ran:?}");

@@ -7,6 +7,7 @@
 use super::Plugins;
 use super::tool::failure;
 use crate::beneath::Root;
+use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
@@ -201,6 +202,11 @@ impl Tool for Control {
         self.spec
     }
 
+    /// To prepare it is to read a directory and to tell its digest: only to whoever may read it all.
+    fn open_to(&self, front: Front) -> bool {
+        !self.reviews || front == Front::Cli
+    }
+
     fn prepare(&self, given: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         (self.check)(given)?;
         let mut looked = None;
@@ -216,9 +222,9 @@ impl Tool for Control {
             }
             // What cannot be looked at is refused when it is run: whoever may not install learns
             // nothing from the difference.
-            let manager = self.plugins.manager().ok();
-            looked = manager.and_then(|manager| manager.review(&path).ok());
-            if let (Some(wanted), Some(found)) = (asked.digest, &looked)
+            let manager = self.plugins.manager();
+            let review = manager.and_then(|manager| manager.review(&path));
+            if let (Some(wanted), Ok(found)) = (asked.digest, &review)
                 && found.directory != wanted
             {
                 return Err(InvalidArguments {
@@ -227,6 +233,7 @@ impl Tool for Control {
                     fix: Some("look at them again".to_owned()),
                 });
             }
+            looked = Some(review);
         }
         Ok(Box::new(Asked {
             plugins: Arc::clone(&self.plugins),
@@ -241,7 +248,9 @@ impl Tool for Control {
 struct Asked {
     plugins: Arc<Plugins>,
     given: Value,
-    looked: Option<Review>,
+    /// What is to be installed, or why it could not be looked at: then nobody was shown anything,
+    /// and nothing is installed, whatever is there by now.
+    looked: Option<Result<Review, ManageError>>,
     work: Work,
 }
 
@@ -252,7 +261,9 @@ impl Prepared for Asked {
 
     /// What is to be installed is part of what is asked, so that a yes is for that and nothing else.
     fn describe(&self, request: &mut Request) {
-        if let (Some(looked), Some(arguments)) = (&self.looked, request.arguments.as_object_mut()) {
+        if let (Some(Ok(looked)), Some(arguments)) =
+            (&self.looked, request.arguments.as_object_mut())
+        {
             let manifest = &looked.manifest;
             let shown = [
                 ("digest", json!(looked.directory)),
@@ -269,7 +280,9 @@ impl Prepared for Asked {
     }
 
     fn run(self: Box<Self>, _context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let value = (self.work)(&self.plugins, &self.given, self.looked.as_ref());
+        let looked = self.looked.as_ref().map(Result::as_ref).transpose();
+        let looked = looked.map_err(failure)?;
+        let value = (self.work)(&self.plugins, &self.given, looked);
         let value = value.map_err(|error| failure(&error))?;
         Ok(ToolOutput { value, hidden: 0 })
     }
@@ -401,12 +414,12 @@ fn install(
     let InstallArguments { path, tier, .. } = checked(given)?;
     let path = PathBuf::from(path);
     let manager = plugins.manager()?;
-    // Nothing was shown of what could not be looked at: it says now why.
-    let directory = match looked {
-        Some(looked) => looked.directory,
-        None => manager.review(&path)?.directory,
+    let Some(looked) = looked else {
+        // A call that was not prepared here: nobody can have seen what is there.
+        let found = manager.review(&path)?.directory;
+        return Err(ManageError::NotReviewed { path, found });
     };
-    let mut approval = Approval::of_unknown_origin(directory);
+    let mut approval = Approval::of_unknown_origin(looked.directory);
     if let Some(tier) = tier {
         approval = approval.trusting(tier);
     }

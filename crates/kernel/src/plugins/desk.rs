@@ -18,7 +18,7 @@ use airlock_plugin::{
     secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
-use airlock_policy::{CapabilityGrants, Contribution, Enforcer};
+use airlock_policy::{CapabilityGrants, Contribution, Enforcer, Policy};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -166,6 +166,16 @@ impl Desk {
     /// Who among the rules in force says no to `request`.
     pub(super) fn objection(&self, request: &Request) -> Option<Contribution> {
         self.store.current().engine().objection(request)
+    }
+
+    /// Who says no to `request`, or wants a person to look.
+    pub(super) fn reservation(&self, request: &Request) -> Option<Contribution> {
+        self.store.current().engine().reservation(request)
+    }
+
+    /// The policy in force.
+    pub(super) fn policy(&self) -> Arc<Policy> {
+        self.store.current().policy()
     }
 
     pub(super) fn workspace(&self) -> &WorkspaceId {

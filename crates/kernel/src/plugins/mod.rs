@@ -37,7 +37,7 @@ use airlock_core::{PluginName, SandboxId, TagName};
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
     Hosts, Kind, Listed, ManageError, Manager, Monotonic, Origin, Settings, Source, State,
-    ToolDescription, Watch,
+    THIRD_PARTY, ToolDescription, Watch,
 };
 use airlock_policy::Enforcer;
 #[cfg(target_os = "linux")]
@@ -322,12 +322,16 @@ impl Plugins {
         Arc::new(PluginTool::new(self, listed, tool))
     }
 
-    /// The tags that a plugin was given when it was approved.
+    /// The tags that a plugin was given when it was approved, never those of its manifest: rules go
+    /// by them. One that nobody knows is nobody's of ours.
     pub(crate) fn tags(&self, plugin: &PluginName) -> Vec<TagName> {
         let listed = self
             .managed()
             .and_then(|manager| manager.get(plugin.as_str()).ok());
-        listed.map(|listed| listed.tags).unwrap_or_default()
+        listed.map_or_else(
+            || TagName::new(THIRD_PARTY).into_iter().collect(),
+            |listed| listed.given,
+        )
     }
 
     /// Ends everything that runs.

@@ -64,7 +64,7 @@ impl Tool for PluginTool {
         Ok(Box::new(PluginCall {
             plugins: Arc::clone(&self.plugins),
             plugin: self.plugin.clone(),
-            tool: self.tool.name.clone(),
+            tool: Arc::clone(&self.tool),
             arguments: given.clone(),
             asked: OnceLock::new(),
             begun: OnceLock::new(),
@@ -76,7 +76,8 @@ impl Tool for PluginTool {
 struct PluginCall {
     plugins: Arc<Plugins>,
     plugin: PluginName,
-    tool: String,
+    /// As it was described to whoever called it, and its arguments were checked by.
+    tool: Arc<ToolDescription>,
     arguments: Value,
     /// The session and its mode.
     asked: OnceLock<(Option<SessionId>, Option<String>)>,
@@ -111,7 +112,7 @@ impl Prepared for PluginCall {
         let max_output = usize::try_from(context.max_output).unwrap_or(usize::MAX);
         let call = ToolCall {
             action: action.to_string(),
-            tool: self.tool.clone(),
+            tool: self.tool.name.clone(),
             arguments: self.arguments.clone(),
             session: session.as_ref().map(ToString::to_string),
             mode: mode.clone(),
@@ -150,12 +151,12 @@ impl PluginCall {
     ) -> Result<Value, ToolFailure> {
         let name = self.plugin.as_str();
         let manager = self.plugins.manager().map_err(|error| failure(&error))?;
-        let mut called = manager.call(name, call, sink, context.cancelled);
+        let mut called = manager.call_as(name, &self.tool, call, sink, context.cancelled);
         // It is started when it is first called: within a call that was decided and recorded.
         if matches!(called, Err(ManageError::NotRunning(_))) {
             manager.start(name).map_err(|error| failure(&error))?;
             self.still_offered(call)?;
-            called = manager.call(name, call, sink, context.cancelled);
+            called = manager.call_as(name, &self.tool, call, sink, context.cancelled);
         }
         called.map_err(|error| failure(&error))
     }

@@ -3,13 +3,18 @@
 //!
 //! The files of a workspace's plugins are approved together with its policy, by digest. All that is
 //! there of what is about to run is held against that record here, at the last moment before its
-//! host is asked; the host then runs those very bytes of the entry or none. Paths that a manifest wants in its box are capabilities
-//! like any other: what the plugin could not ask the kernel for, its box does not show it either.
+//! host is asked; the host then runs those very bytes of the entry or none. Paths that a manifest
+//! wants in its box are capabilities like any other: what the plugin could not ask the kernel for,
+//! its box does not show it either. What policy denies it to read or write in them as things are is
+//! taken out of its box; what policy says later holds from its next start on.
 
 use super::desk::Desk;
-use airlock_core::Digest;
+use super::warnings::{ANY, caller};
+use crate::process::denied_elsewhere;
+use airlock_core::{Caller, Digest, Request, RequestPath, Syscall, TagName, Tier};
 use airlock_plugin::{
-    Contents, Host, Hosts, Instance, MANIFEST, Origin, SandboxAsk, Start, StartError,
+    Contents, Host, Hosts, Instance, MANIFEST, Manifest, Origin, SandboxAsk, Start, StartError,
+    THIRD_PARTY,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +52,8 @@ impl Host for Vetted {
             self.check_files(&start)?;
         }
         self.check_paths(&start.manifest.execution.sandbox)?;
-        self.host.start(start)
+        let manifest = self.narrowed(&start.manifest)?;
+        self.host.start(Start { manifest, ..start })
     }
 }
 
@@ -91,6 +97,99 @@ impl Vetted {
         }
         Ok(())
     }
+
+    /// The manifest with what policy denies added to what it gives up by itself.
+    fn narrowed(&self, manifest: &Arc<Manifest>) -> Result<Arc<Manifest>, StartError> {
+        let ask = &manifest.execution.sandbox;
+        let (reads, writes) = (
+            self.places(&ask.read_allow)?,
+            self.places(&ask.write_allow)?,
+        );
+        if reads.is_empty() && writes.is_empty() {
+            return Ok(Arc::clone(manifest));
+        }
+        // Nobody gives a plugin other tags when it is installed.
+        let given: Vec<TagName> = TagName::new(THIRD_PARTY).into_iter().collect();
+        let caller = caller(&self.desk, &manifest.name, &given)
+            .ok_or_else(|| refused("who asks for it cannot be told"))?;
+        for place in &reads {
+            self.check_place(&caller, "fs.read", place)?;
+        }
+        for place in &writes {
+            self.check_place(&caller, "fs.read", place)?;
+            self.check_place(&caller, "fs.write", place)?;
+        }
+        let request = request(&caller, "tool.call")?;
+        let policy = self.desk.policy();
+        let places = (&*reads, &*writes);
+        let denied = denied_elsewhere(policy.document(), &request, self.desk.root(), places);
+        let denied = denied.map_err(|error| refused(error.to_string()))?;
+        let mut narrowed = Manifest::clone(manifest);
+        narrowed.execution.sandbox.read_deny.extend(denied);
+        Ok(Arc::new(narrowed))
+    }
+
+    /// What is asked for outside of its own data, as it is named and where it really is.
+    fn places(&self, asked: &[String]) -> Result<Vec<String>, StartError> {
+        let mut places = Vec::new();
+        for path in asked.iter().filter(|path| !path.starts_with("self/")) {
+            let named = granted(&self.home, path);
+            let real = named.canonicalize().unwrap_or_else(|_| named.clone());
+            for place in [named, real] {
+                let place = place.into_os_string().into_string();
+                let place = place.map_err(|_| refused(format!("`{path}` is no text here")))?;
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Fails if a rule keeps the plugin from `syscall` of a place as a whole.
+    fn check_place(&self, caller: &Caller, syscall: &str, place: &str) -> Result<(), StartError> {
+        let within = format!("{}/{ANY}", place.trim_end_matches('/'));
+        let is_directory = Path::new(place).is_dir();
+        let within = is_directory.then_some(within);
+        for path in [Some(place.to_owned()), within].into_iter().flatten() {
+            let mut request = request(caller, syscall)?;
+            let path = RequestPath::parse(&path, self.desk.root());
+            request.paths = vec![path.map_err(|error| refused(error.to_string()))?];
+            // Nobody can be asked inside. What is written is granted by a person, once.
+            let no = match syscall {
+                "fs.read" => self.desk.reservation(&request),
+                _ => self.desk.objection(&request),
+            };
+            if let Some(no) = no {
+                let (rule, reason) = (no.rule, no.reason);
+                return Err(refused(format!(
+                    "`{syscall}` of `{place}` is kept from it by rule `{rule}`: {reason}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn request(caller: &Caller, syscall: &str) -> Result<Request, StartError> {
+    let syscall = Syscall::parse(syscall).map_err(|error| refused(error.to_string()))?;
+    Ok(Request::new(syscall, Tier::Process, caller.clone()))
+}
+
+fn refused(why: impl Into<String>) -> StartError {
+    StartError::Confinement(why.into())
+}
+
+/// The path that a manifest asks for: all of a directory is what granting it means.
+fn granted(home: &Path, path: &str) -> PathBuf {
+    let path = path
+        .strip_suffix("/**")
+        .or(path.strip_suffix("/*"))
+        .unwrap_or(path);
+    match path.strip_prefix("~/") {
+        Some(below) => home.join(below),
+        None => PathBuf::from(path),
+    }
 }
 
 /// The gate that is closed to `right` of a path that a manifest asks for, if one is.
@@ -104,14 +203,7 @@ pub(super) fn closed_path(
     if path.starts_with("self/") {
         return None;
     }
-    let path = path
-        .strip_suffix("/**")
-        .or(path.strip_suffix("/*"))
-        .unwrap_or(path);
-    let path = match path.strip_prefix("~/") {
-        Some(below) => home.join(below),
-        None => PathBuf::from(path),
-    };
+    let path = granted(home, path);
     // Links are followed when it is granted; what is asked for and what it is must both pass.
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
     // Whoever is given a directory is given what lies in it.

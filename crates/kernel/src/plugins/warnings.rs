@@ -6,14 +6,16 @@
 use super::desk::Desk;
 use super::vetted::closed_path;
 use crate::fronts::{Front, Local, Whence};
-use airlock_core::{Caller, CapabilityForm, Request, RequestPath, Syscall, Tier};
+use airlock_core::{
+    Caller, CapabilityForm, PluginName, Request, RequestPath, Syscall, TagName, Tier,
+};
 use airlock_plugin::Listed;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Stands for whatever a pattern leaves open.
-const ANY: &str = "anything";
+pub(super) const ANY: &str = "anything";
 
 /// One line for each capability and each path that is not granted as things are, and for each rule
 /// that says no to what a granted one is for.
@@ -27,7 +29,7 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
             (Err(_), _) | (_, Err(_)) => true,
         }
     };
-    let caller = caller(desk, listed);
+    let caller = caller(desk, &manifest.name, &listed.given);
     let capability = |capability: &String| {
         if is_never(capability) {
             return vec![format!("no plugin gets `{capability}`, whoever allows it")];
@@ -61,11 +63,10 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
 }
 
 /// The plugin as it would ask.
-fn caller(desk: &Desk, listed: &Listed) -> Option<Caller> {
+pub(super) fn caller(desk: &Desk, name: &PluginName, given: &[TagName]) -> Option<Caller> {
     let local = Local::detect().ok()?;
-    let name = &listed.manifest.name;
     let mut tags = desk.tags_by_policy(name, local.user());
-    tags.extend(listed.tags.iter().cloned());
+    tags.extend(given.iter().cloned());
     let whence = Whence {
         plugin: Some(name.clone()),
         ..Whence::default()

@@ -60,6 +60,35 @@ pub(super) fn compile(
     Ok(denials)
 }
 
+/// What `document` denies to whoever asks for `request` of places outside the workspace `root` that
+/// are granted to them, as patterns. Nothing written there is looked at afterwards, so what may not
+/// be written is not shown either.
+pub(crate) fn elsewhere(
+    document: &Document,
+    request: &Request,
+    root: &str,
+    (reads, writes): (&[String], &[String]),
+) -> Result<BTreeSet<String>, ProcessFailure> {
+    let places: Vec<String> = reads.iter().chain(writes).cloned().collect();
+    let mut denials = compile(document, request, root, &places)?;
+    let mut rules = document.rules.iter().filter(|_| !writes.is_empty());
+    rules.try_for_each(|rule| {
+        if !keeps_from_writing(rule, request) {
+            return Ok(());
+        }
+        match &rule.when.path_glob {
+            Some(_) => denials.add(rule, root, writes),
+            None if takes(rule.when.syscall.as_deref(), "fs.write") => {
+                Err(ProcessFailure::NothingReadable {
+                    rule: rule.name.to_string(),
+                })
+            }
+            None => Ok(()),
+        }
+    })?;
+    Ok(denials.patterns)
+}
+
 impl Denials {
     fn add(&mut self, rule: &Rule, root: &str, elsewhere: &[String]) -> Result<(), ProcessFailure> {
         let everything = || ProcessFailure::NothingReadable {

@@ -46,6 +46,7 @@ mod warm;
 mod wrappers;
 
 pub(crate) use check::Changes;
+pub(crate) use denials::elsewhere as denied_elsewhere;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
 pub(crate) use files::{Delete, Move, Patch, Write, patched};

@@ -193,6 +193,37 @@ fn rules_hold_for_what_a_plugin_asks_and_it_is_recorded_as_the_plugin() {
 }
 
 #[test]
+fn a_rule_that_goes_by_a_tag_does_not_go_by_the_manifests() {
+    let policy = "\
+version: 1
+rules:
+  - name: call-tools
+    match: { syscall: tool.call }
+    action: allow
+  - name: ours-read
+    match: { effect: read, path_glob: \"**\", caller_tag: ours }
+    action: allow
+";
+    let granted = format!("{policy}tags:\n  ours: {{ plugin: [tickets] }}\n");
+    for (case, policy, want) in [
+        ("its own", policy, None),
+        ("policy's", &*granted, Some("a\n")),
+    ] {
+        let more = "tags: [ours]\ncapabilities: [\"filesystem.*\"]\n";
+        let (_place, kernel, _) = kernel(policy, more);
+        let told = ask(&kernel, "fs.read", json!({ "path": "a.txt" }));
+        assert_eq!(told["ok"]["text"].as_str(), want, "{case}: {told}");
+        // It is found by it all the same.
+        let listed = submit(&kernel, Front::Cli, "plugin.list", json!({ "tag": "ours" }));
+        assert_eq!(
+            done(listed).value["plugins"][0]["name"],
+            "tickets",
+            "{case}"
+        );
+    }
+}
+
+#[test]
 fn not_even_a_manifest_that_asks_for_everything_lets_a_plugin_steer() {
     let allow = format!(
         "{TOOLS}  - name: everything\n    match: {{ effect: [read, write, execute, control] }}\n    action: allow\n"
@@ -202,11 +233,11 @@ fn not_even_a_manifest_that_asks_for_everything_lets_a_plugin_steer() {
         ("policy.update", json!({ "text": "version: 1\n" }), "denied"),
         ("trust.revoke", json!({}), "denied"),
         ("plugin.list", json!({}), "denied"),
-        ("plugin.install", json!({ "path": "/x" }), "denied"),
         ("audit.read", json!({ "purpose": "log" }), "denied"),
         // These do not even exist for it.
         ("approval.read", json!({}), "unknown_tool"),
         ("exec.own", json!({ "command": ["true"] }), "unknown_tool"),
+        ("plugin.install", json!({ "path": "/x" }), "unknown_tool"),
         ("tickets.ask", json!({ "name": "fs.read" }), "unknown_tool"),
     ] {
         let told = ask(&kernel, name, arguments);

@@ -172,6 +172,29 @@ fn words_that_changed_while_nothing_ran_are_noticed_before_the_call() {
 }
 
 #[test]
+fn a_call_does_not_reach_an_instance_that_came_back_with_other_words() {
+    let (place, directory) = place();
+    let kernel = open(&place);
+    install(&kernel, &directory);
+    std::fs::write(data(&place).join("words"), "Something else").unwrap();
+    failed(submit(&kernel, Front::Cli, "tickets.die", json!({})));
+    let begun = std::time::Instant::now();
+    let outcome = loop {
+        let given = json!({ "text": "a" });
+        let outcome = submit(&kernel, Front::Agent, "tickets.echo", given);
+        if word(&outcome) != "plugin_restarting" {
+            break outcome;
+        }
+        assert!(begun.elapsed().as_secs() < 60);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    // Whoever started it again, the call or the watch, its words are heard first.
+    let stopped = ["tool_unavailable", "unknown_tool"].contains(&word(&outcome));
+    assert!(stopped, "{outcome:?}");
+    assert_eq!(calls(&place), 0);
+}
+
+#[test]
 fn what_a_policy_asks_of_the_tier_holds_for_plugins() {
     let (place, directory) = place();
     let kernel = open(&place);

@@ -1,7 +1,7 @@
 //! Plugins come and go by syscalls, and a workspace's own count only as approved.
 
 use crate::server::{SCRIPT, TOOLS, asked, calls, install, manifest, open, place, write};
-use crate::support::{Place, approved, denied, done, failed, review, submit, trust, word};
+use crate::support::{Place, approved, done, failed, review, submit, trust, word};
 use airlock_kernel::Front;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -23,14 +23,13 @@ fn installing_needs_a_person_and_their_yes_is_for_what_they_saw() {
         "{shown}"
     );
     for front in [Front::Agent, Front::Mcp, Front::Server] {
-        let refusal = denied(submit(&kernel, front, "plugin.install", asked(&directory)));
-        assert!(
-            refusal
-                .decision
-                .deciding()
-                .any(|c| c.rule.starts_with("plugin")),
-            "{front}"
-        );
+        // Not even the digest of a directory is told to others.
+        let digest = airlock_core::Digest::of(b"guess");
+        let guess = json!({ "path": directory, "tier": "process", "digest": digest });
+        for asked in [asked(&directory), guess] {
+            let outcome = submit(&kernel, front, "plugin.install", asked);
+            assert_eq!(word(&outcome), "unknown_tool", "{front}");
+        }
     }
     // What changed after the question is another question.
     let mut question = question;
@@ -49,6 +48,42 @@ fn installing_needs_a_person_and_their_yes_is_for_what_they_saw() {
         asked(&directory),
     ));
     assert_eq!(told.value["state"], "running");
+}
+
+#[test]
+fn what_nobody_could_look_at_before_the_question_is_not_installed_after_it() {
+    let (place, directory) = place();
+    std::fs::rename(&directory, place.beside("away")).unwrap();
+    let kernel = open(&place);
+    let mut question = review(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    assert!(question.request.arguments["digest"].is_null());
+    crate::support::answer(&kernel, &mut question, true).unwrap();
+    // It is there by now: that is another question.
+    std::fs::rename(place.beside("away"), &directory).unwrap();
+    let again = submit(&kernel, Front::Cli, "plugin.install", asked(&directory));
+    assert_eq!(word(&again), "review");
+    // Of what is not there, the yes is of no use.
+    std::fs::rename(&directory, place.beside("away")).unwrap();
+    let refused = failed(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.install",
+        asked(&directory),
+    ));
+    assert_eq!(refused.code, "plugin_rejected", "{}", refused.what);
+    // A digest that somebody else was shown is held against what is there.
+    std::fs::rename(place.beside("away"), &directory).unwrap();
+    let digest = airlock_core::Digest::of(b"other");
+    let other = json!({ "path": directory, "tier": "process", "digest": digest });
+    let refused = failed(submit(&kernel, Front::Cli, "plugin.install", other));
+    assert_eq!(refused.code, "invalid_arguments", "{}", refused.what);
+    let listed = done(submit(&kernel, Front::Cli, "plugin.list", json!({}))).value;
+    assert_eq!(listed["plugins"], json!([]));
 }
 
 #[test]
@@ -193,7 +228,7 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
         (
             "in the workspace",
             narrow(every, every),
-            "w/private",
+            "w/open",
             Some("not for plugins"),
         ),
         (
@@ -203,7 +238,7 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
             Some("not for plugins"),
         ),
     ] {
-        let place = Place::governed(&policy, &[("private/key", "k\n")]);
+        let place = Place::governed(&policy, &[("open/a.txt", "a\n")]);
         std::fs::create_dir(place.beside("outside")).unwrap();
         let path = place.beside(path);
         let more = format!(
@@ -242,5 +277,56 @@ fn leave_for_a_directory_alone_is_no_leave_for_what_lies_in_it() {
         let problem = told["problem"].as_str().unwrap_or_default();
         assert!(problem.contains(want), "{granted}: {told}");
         assert_eq!(problem.is_empty(), want.is_empty(), "{granted}: {told}");
+    }
+}
+
+#[test]
+fn what_policy_keeps_from_a_plugin_is_not_in_its_box_either() {
+    let policy = format!(
+        "{TOOLS}  - name: no-environment\n    match: {{ effect: read, path_glob: \"**/.env\" }}\n    action: deny\n    reason: r\n  - name: no-keys\n    match: {{ effect: read, path_glob: \"**/.ssh/**\" }}\n    action: deny\n    reason: r\n  - name: look-first\n    match: {{ effect: read, path_glob: \"**/*.key\" }}\n    action: require_review\n    reason: r\n  - name: no-lock\n    match: {{ effect: write, path_glob: \"**/lock\" }}\n    action: deny\n    reason: r\n"
+    );
+    let place = Place::governed(&policy, &[]);
+    for (path, text) in [
+        ("home/code/deep/.env", "TOKEN"),
+        ("home/code/a.key", "TOKEN"),
+        ("home/code/lock", "TOKEN"),
+        ("home/code/plain", "plain"),
+        ("home/.ssh/config", "TOKEN"),
+    ] {
+        let path = place.beside(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let look = "def look(path):\n    try:\n        return open(path).read()\n    except OSError:\n        return \"closed\"\n\n\n";
+    let script = SCRIPT
+        .replace("def result", &format!("{look}def result"))
+        .replace("given[\"text\"] if", "look(given[\"text\"]) if");
+    let directory = place.beside("source");
+    let asks = |kind: &str, path: &str| {
+        let more = format!("  sandbox:\n    filesystem: {{ {kind}: [\"{path}\"] }}\n");
+        write(&directory, &manifest(&more), &script);
+        let kernel = open(&place);
+        let told = install(&kernel, &directory).value;
+        (kernel, told)
+    };
+    for (kind, lock) in [("read_allow", "TOKEN"), ("write_allow", "")] {
+        let (kernel, told) = asks(kind, "~/code");
+        assert_eq!(told["state"], "running", "{kind}: {told}");
+        let read = |path: &str| {
+            let path = place.beside("home/code").canonicalize().unwrap().join(path);
+            let outcome = submit(&kernel, Front::Cli, "tickets.echo", json!({ "text": path }));
+            done(outcome).value["value"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(read("plain"), "plain", "{kind}");
+        assert_eq!(read("lock").replace("closed", ""), lock, "{kind}");
+        for closed in ["deep/.env", "a.key"] {
+            let got = read(closed);
+            assert!(got.is_empty() || got == "closed", "{kind} {closed}: {got}");
+        }
+    }
+    for path in ["~/.ssh", "~/.ssh/config"] {
+        let (_kernel, told) = asks("read_allow", path);
+        let problem = told["problem"].as_str().unwrap_or_default();
+        assert!(problem.contains("rule `no-keys`"), "{path}: {told}");
     }
 }

@@ -195,6 +195,14 @@ pub enum ManageError {
     /// A call gave no result.
     #[error(transparent)]
     Call(CallError),
+    /// What runs now describes the tool in other words than those the call was made by.
+    #[error("`{plugin}.{tool}` is not described as it was when it was called")]
+    OtherWords {
+        /// Which.
+        plugin: PluginName,
+        /// Its tool.
+        tool: String,
+    },
     /// The records of approvals cannot be used.
     #[error("cannot use `{}`", .path.display())]
     Records {
@@ -262,6 +270,7 @@ impl ManageError {
             Self::Failed { .. } => "plugin_failed",
             Self::Launch { error, .. } => error.code(),
             Self::Call(error) => error.code(),
+            Self::OtherWords { .. } => "tool_unavailable",
             Self::Records { .. } => "plugin_records",
             Self::Broken { .. } | Self::NoPlugin { .. } => "plugin_rejected",
             Self::Files { .. } => "plugin_files",
@@ -302,6 +311,12 @@ impl ManageError {
                 "look at it, and if you trust it: `airlock plugin install PATH --trust process`"
             }
             Self::OfWorkspace(name) => return Some(format!("`airlock plugin disable {name}`")),
+            Self::OtherWords { plugin, .. } => {
+                return Some(format!(
+                    "look at it with `airlock plugin show {plugin}`, and approve it by `airlock \
+                     plugin enable {plugin}`"
+                ));
+            }
             Self::Call(_) => return None,
         };
         Some(text.to_owned())

@@ -184,7 +184,7 @@ impl Manager {
             .hosts
             .of(protocol)
             .ok_or(LaunchError::NoHost(protocol.as_str()))?;
-        let data = self.data_of(&manifest).map_err(LaunchError::Data)?;
+        let data = self.data_of(&checked.found).map_err(LaunchError::Data)?;
         let reach = self.registrar.reach(&manifest, number);
         let reach = reach.map_err(LaunchError::Register)?;
         let start = Start {
@@ -206,8 +206,18 @@ impl Manager {
     }
 
     /// The plugin's own directory, private to the user: plugins are kept apart by their sandboxes.
-    fn data_of(&self, manifest: &Manifest) -> std::io::Result<PathBuf> {
-        let data = self.home.join("data").join(manifest.name.as_str());
+    /// One of a workspace finds nothing that another of its name left.
+    fn data_of(&self, found: &Found) -> std::io::Result<PathBuf> {
+        let all = self.home.join("data");
+        let place = match found.origin {
+            Origin::User => all,
+            // No plugin's name begins with a dot.
+            Origin::Workspace => {
+                let whose = Digest::of(found.path.as_os_str().as_encoded_bytes());
+                all.join(".workspaces").join(whose.to_string())
+            }
+        };
+        let data = place.join(found.manifest.name.as_str());
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&data)?;
         Ok(data)

@@ -48,7 +48,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The tag of whatever comes from elsewhere.
 pub const THIRD_PARTY: &str = "third_party";
-/// Tags that carry power. A manifest that lists one gets nothing by it.
+/// Tags that carry power wherever policy comes from. A manifest that lists one is not even found by
+/// it.
 const GIVEN_ONLY: &[&str] = &["core_plugin", "trusted_write", THIRD_PARTY];
 
 /// Where a manager works.
@@ -127,19 +128,23 @@ impl Plugin {
         }
     }
 
-    /// The tags it has: those it was given, and of its own those that carry no power.
-    fn tags(&self) -> Vec<TagName> {
-        let given = self.approved().map_or_else(
+    /// The tags a person gave it.
+    fn given(&self) -> Vec<TagName> {
+        self.approved().map_or_else(
             || TagName::new(THIRD_PARTY).into_iter().collect(),
             |approved| approved.tags,
-        );
+        )
+    }
+
+    /// The tags it is found by: those it was given, and those it gives itself.
+    fn tags(&self) -> Vec<TagName> {
+        let mut tags = self.given();
         let manifest = self.manifest();
         let own = manifest
             .tags
             .iter()
             .filter(|tag| !GIVEN_ONLY.contains(&tag.as_str()))
             .filter_map(|tag| TagName::new(tag).ok());
-        let mut tags: Vec<TagName> = given;
         for tag in own {
             if !tags.contains(&tag) {
                 tags.push(tag);
@@ -162,8 +167,11 @@ pub struct Listed {
     pub state: State,
     /// Whether it is switched off.
     pub disabled: bool,
-    /// Its tags.
+    /// The tags it is found by. Those that it gives itself are among them: nothing may be decided
+    /// by these.
     pub tags: Vec<TagName>,
+    /// The tags that a person gave it, which rules may go by.
+    pub given: Vec<TagName>,
     /// What was approved, if it was installed.
     pub approved: Option<Approved>,
     /// What went wrong, if something did.
@@ -289,7 +297,11 @@ impl Manager {
         registry.order.extend(before.keys().cloned());
         registry.plugins.append(&mut before);
         for (name, plugin) in &registry.plugins {
-            *locked(&plugin.approved) = book.approved.get(name).cloned();
+            *locked(&plugin.approved) = match plugin.found().origin {
+                Origin::User => book.approved.get(name).cloned(),
+                // What was said of an installed one is not said of another that has its name.
+                Origin::Workspace => None,
+            };
             let disabled = book.disabled.contains(name);
             plugin.disabled.store(disabled, Ordering::Release);
         }
@@ -486,6 +498,7 @@ fn listed(plugin: &Plugin) -> Listed {
         state,
         disabled: plugin.is_disabled(),
         tags: plugin.tags(),
+        given: plugin.given(),
         approved: plugin.approved(),
         problem,
         tools: active.as_ref().map_or_else(

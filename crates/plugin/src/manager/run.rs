@@ -8,7 +8,8 @@ use super::slot::{Active, Entered, Now, Turn, locked};
 use super::{Manager, Plugin};
 use crate::host::CallError;
 use crate::lifecycle::State;
-use crate::tool::{Sink, ToolCall};
+use crate::pins::{PinChange, Pins};
+use crate::tool::{Sink, ToolCall, ToolDescription};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -137,8 +138,42 @@ impl Manager {
         sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, ManageError> {
+        self.call_checked(name, None, call, sink, cancelled)
+    }
+
+    /// The same, but only of an instance that describes the tool as `described` says: while the call
+    /// was on its way, the plugin may have been exchanged for one that means something else by it.
+    pub fn call_as(
+        &self,
+        name: &str,
+        described: &ToolDescription,
+        call: &ToolCall,
+        sink: &mut dyn Sink,
+        cancelled: &AtomicBool,
+    ) -> Result<Value, ManageError> {
+        self.call_checked(name, Some(described), call, sink, cancelled)
+    }
+
+    fn call_checked(
+        &self,
+        name: &str,
+        described: Option<&ToolDescription>,
+        call: &ToolCall,
+        sink: &mut dyn Sink,
+        cancelled: &AtomicBool,
+    ) -> Result<Value, ManageError> {
         let plugin = self.plugin(name)?;
         let turn = self.enter(&plugin, call.deadline, cancelled)?;
+        if let Some(described) = described {
+            let pins = Pins::of(std::slice::from_ref(described));
+            let mut tools = turn.0.instance.tools().iter();
+            if !tools.any(|tool| pins.judge(tool) == PinChange::Same) {
+                return Err(ManageError::OtherWords {
+                    plugin: plugin.name.clone(),
+                    tool: call.tool.clone(),
+                });
+            }
+        }
         let result = turn.0.instance.call(call, sink, cancelled);
         let ended = turn.0.instance.has_ended().then(|| Arc::clone(&turn.0));
         // The turn is given back first: whoever exchanges the plugin waits for it.

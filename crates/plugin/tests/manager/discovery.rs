@@ -169,6 +169,8 @@ fn a_tag_that_carries_power_is_not_had_by_asking_for_it() {
     assert_eq!(by("vcs"), ["x"]);
     assert_eq!(by("third_party"), ["x", "y"]);
     assert!(by("core_plugin").is_empty() && by("trusted_write").is_empty());
+    let given = place.manager.get("x").unwrap().given;
+    assert_eq!(given, [TagName::new("third_party").unwrap()]);
 }
 
 #[test]
@@ -205,4 +207,18 @@ fn a_thousand_plugins_are_found_in_order_and_keep_it() {
         place.manager.get("p9999").unwrap_err().code(),
         "plugin_unknown"
     );
+}
+
+#[test]
+fn a_plugin_of_a_workspace_finds_no_data_of_another_that_has_its_name() {
+    let place = Place::with(|root| {
+        let sources = workspace(root);
+        write_plugin(&sources[0].path, "x", "1.0.0", "");
+        sources
+    });
+    place.manager.start("x").unwrap();
+    assert!(!place.path("home/data/x").exists());
+    let own = fs::read_dir(place.path("home/data/.workspaces")).unwrap();
+    let own: Vec<_> = own.map(|entry| entry.unwrap().path()).collect();
+    assert!(own.len() == 1 && own[0].join("x").is_dir(), "{own:?}");
 }

@@ -343,7 +343,12 @@ pub(crate) fn call(
     tool: &str,
     action: &str,
 ) -> Result<Value, airlock_plugin::ManageError> {
-    let call = ToolCall {
+    let call = one_call(tool, action);
+    manager.call(name, &call, &mut Vec::new(), &AtomicBool::new(false))
+}
+
+pub(crate) fn one_call(tool: &str, action: &str) -> ToolCall {
+    ToolCall {
         action: action.to_owned(),
         tool: tool.to_owned(),
         arguments: json!({}),
@@ -351,8 +356,7 @@ pub(crate) fn call(
         mode: None,
         deadline: Duration::from_secs(30),
         max_output: usize::try_from(ByteSize::from_bytes(1 << 20).as_bytes()).unwrap(),
-    };
-    manager.call(name, &call, &mut Vec::new(), &AtomicBool::new(false))
+    }
 }
 
 fn manager(

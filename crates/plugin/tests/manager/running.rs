@@ -1,6 +1,6 @@
 //! Starting, calling, exchanging, crashing.
 
-use crate::fake::{Place, call, tool};
+use crate::fake::{Place, call, one_call, tool};
 use airlock_plugin::{CallError, LaunchError, ManageError, State};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -483,4 +483,31 @@ fn wait_for(condition: impl Fn() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(20), "it did not come");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn a_call_runs_only_where_its_tool_is_described_as_it_was() {
+    let place = Place::new();
+    place.install("x", "1.0.0", "");
+    place.script(|script| script.tools = vec![tool("echo")]);
+    place.manager.start("x").unwrap();
+    let as_described = |summary: &str| {
+        let mut described = tool("echo");
+        described.summary = summary.to_owned();
+        let call = one_call("echo", summary);
+        let cancelled = AtomicBool::new(false);
+        let mut sink = Vec::new();
+        place
+            .manager
+            .call_as("x", &described, &call, &mut sink, &cancelled)
+    };
+    assert_eq!(as_described("s").unwrap(), json!("1.0.0"));
+    let mut other = tool("echo");
+    other.summary = "other".to_owned();
+    place.script(|script| script.tools = vec![other]);
+    place.manager.reload("x").unwrap();
+    let error = as_described("s").unwrap_err();
+    assert_eq!(codes(&error), "tool_unavailable");
+    assert!(error.hint().unwrap().contains("airlock plugin show x"));
+    assert_eq!(as_described("other").unwrap(), json!("1.0.0"));
 }

@@ -17,6 +17,7 @@ use airlock_kernel::{
 use airlock_policy::approval::{ApprovalId, Condition, Reply};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use support::{
     Place, answer, denied, done, failed, person, records, review, submit, terminal, token, update,
     word,
@@ -295,6 +296,56 @@ fn an_answer_for_a_stage_that_changed_counts_for_nothing() {
         .answer_request(person(&kernel), &asked.approval.id, &yes(&[]))
         .unwrap();
     done(exec(&kernel, &["cat", "a.txt"]));
+}
+
+/// How often something was to be run.
+fn attempts(kernel: &Kernel) -> usize {
+    let attempt = |entry: &&airlock_audit::Entry| {
+        entry.stage == airlock_audit::Stage::Attempt && entry.syscall.as_deref() == Some("exec.run")
+    };
+    records(kernel).iter().filter(attempt).count()
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_change_that_waits_in_front_of_an_approved_command_takes_the_approval_from_it() {
+    let more = "{ executable: cat }, { executable: sleep }, { executable: cp }";
+    let policy = RUNS.replace("{ executable: cat }", more);
+    let files = [("a.txt", "as approved\n"), ("evil.txt", "evil\n")];
+    let place = Place::governed(&policy, &files);
+    let kernel = machine(&place);
+    let asked = review(exec(&kernel, &["cat", "a.txt"]));
+    kernel
+        .answer_request(person(&kernel), &asked.approval.id, &yes(&[]))
+        .unwrap();
+    let before = attempts(&kernel);
+    std::thread::scope(|scope| {
+        // One that has the stage, a change behind it, and the approved command behind that, while
+        // the stage is still the one that was approved.
+        let first = scope.spawn(|| done(exec(&kernel, &["sleep", "3"])));
+        wait_for("nothing runs", || attempts(&kernel) > before);
+        let change = scope.spawn(|| done(exec(&kernel, &["cp", "evil.txt", "a.txt"])));
+        wait_for("nothing waits", || attempts(&kernel) > before + 1);
+        let approved = exec(&kernel, &["cat", "a.txt"]);
+        assert_eq!(first.join().unwrap().value["exit"], 0);
+        assert_eq!(change.join().unwrap().value["exit"], 0);
+        let again = review(approved);
+        assert_ne!(again.approval.id, asked.approval.id);
+    });
+    // What was approved since is what runs.
+    let now = review(exec(&kernel, &["cat", "a.txt"]));
+    kernel
+        .answer_request(person(&kernel), &now.approval.id, &yes(&[]))
+        .unwrap();
+    let ran = done(exec(&kernel, &["cat", "a.txt"]));
+    assert_eq!(ran.value["stdout"], "evil\n");
 }
 
 #[test]

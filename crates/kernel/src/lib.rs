@@ -21,6 +21,7 @@ mod kernel;
 mod person;
 mod phases;
 mod plugins;
+mod policy_stamp;
 mod policy_store;
 mod preview;
 mod process;

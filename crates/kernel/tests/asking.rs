@@ -349,6 +349,53 @@ fn a_change_that_waits_in_front_of_an_approved_command_takes_the_approval_from_i
 }
 
 #[test]
+fn a_person_is_shown_what_a_program_is_given_beside_its_words() {
+    let place = Place::governed(RUNS, &[("src/a.txt", "")]);
+    let kernel = machine(&place);
+    let ask = |arguments: serde_json::Value| {
+        let asked = review(submit(&kernel, Front::Agent, "exec.run", arguments));
+        let id = json!({ "approval": asked.approval.id });
+        let stored = done(submit(&kernel, Front::Cli, "approval.read", id)).value;
+        let lines = airlock_kernel::shown_lines(&asked.approval.action);
+        let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+        (stored["action"].clone(), lines.join("\n"))
+    };
+    let (plain, _) = ask(json!({ "command": ["cat", "src/a.txt"] }));
+    assert_eq!(plain.get("diff"), None, "{plain}");
+    let given = json!({
+        "command": ["cat", "-"], "stdin": format!("first\nsecond {}", token()),
+        "environment": { "GREETING": "hello" }, "directory": "src",
+    });
+    let (action, lines) = ask(given);
+    let shown = action["diff"]["summary"].as_str().unwrap();
+    for part in [
+        r"first\nsecond",
+        "GREETING",
+        "hello",
+        r#""directory":"src""#,
+    ] {
+        assert!(
+            shown.contains(part) && lines.contains(part),
+            "{part}: {shown}"
+        );
+    }
+    assert!(!shown.contains(&token()) && !lines.contains(&token()));
+    // What stands in front of a program is part of it.
+    let (action, _) = ask(json!({ "command": ["env", "cat", "a.txt"] }));
+    let shown = action["diff"]["summary"].as_str().unwrap();
+    assert!(shown.contains(r#"["env","cat","a.txt"]"#), "{shown}");
+    let long = "x".repeat(2_000);
+    let (action, lines) = ask(json!({ "command": ["cat", long, "the end"] }));
+    assert_eq!(action["command"][1], json!(long));
+    assert!(lines.ends_with(&format!("{long} \"the end\"")), "{lines}");
+    let hidden = format!("{}; rm -rf /", "x".repeat(20_000));
+    let (action, lines) = ask(json!({ "command": ["cat", hidden] }));
+    let shown = action["command"][1].as_str().unwrap();
+    assert!(shown.contains(" CHARACTERS ARE NOT SHOWN "), "{shown}");
+    assert!(lines.contains("; rm -rf /"), "{lines}");
+}
+
+#[test]
 fn what_a_person_is_shown_has_no_secrets_and_obeys_no_terminal() {
     let place = Place::governed(RUNS, &[]);
     let kernel = machine(&place);

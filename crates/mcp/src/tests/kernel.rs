@@ -484,6 +484,28 @@ async fn a_first_use_is_answered_through_the_client_only_where_policy_opened_it(
 }
 
 #[tokio::test]
+async fn the_person_behind_a_client_is_shown_what_a_program_is_given() {
+    let place = Place::new(RUNS);
+    let road = Arc::clone(&place.kernel) as Arc<dyn Road>;
+    let mut client = Client::greeted(road, json!({ "elicitation": {} })).await;
+    let word = format!("{}--last", "x".repeat(1_500));
+    let arguments = json!({
+        "command": ["true", word], "stdin": "first\nsecond", "environment": { "GREETING": "hello" },
+    });
+    let params = json!({ "name": "exec_run", "arguments": arguments });
+    client.begin("tools/call", params).await;
+    let message = loop {
+        let message = client.receive().await;
+        if message["method"] == "elicitation/create" {
+            break message["params"]["message"].as_str().unwrap().to_owned();
+        }
+    };
+    for part in [word.as_str(), r"first\nsecond", "GREETING", "hello"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn only_a_denial_lets_a_client_work_without_a_session() {
     let asks = READS.replace(
         "  - { name: view,",

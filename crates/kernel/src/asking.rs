@@ -5,20 +5,16 @@ use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::{Job, StageHold};
 use crate::road::Scene;
-use crate::sanitise::{sanitise, sanitise_line};
-use crate::tools::Keep;
+use crate::showing::{details, shown_command};
 use airlock_core::{ActionId, Digest, Effect, EffectSet, Request, Timestamp};
 use airlock_policy::approval::{
-    Action, Answer, Answerer, ApprovalId, ApprovalRequest, Channel, Diff, Gate, GateFacts, Query,
-    Reply, gate_for, may_answer,
+    Action, Answer, Answerer, ApprovalId, ApprovalRequest, Channel, Gate, GateFacts, Query, Reply,
+    gate_for, may_answer,
 };
 use airlock_policy::{Contribution, Decision, Layer, Opinion, Verdict};
 use airlock_sandbox::stage::Change;
 use airlock_state::{Approval, Asked, Session, StateError};
-use serde_json::json;
-
-/// How much of a call's arguments a person is shown.
-const SHOWN: usize = 4_000;
+use serde_json::{Value, json};
 
 /// The first use of a tool that does no more than these is nobody's business.
 const HARMLESS: EffectSet = EffectSet::of(&[Effect::Read]);
@@ -144,6 +140,7 @@ impl Kernel {
     ) -> Result<Asked, StateError> {
         let mut question = question(scene.policy, action, request, decision, grounds, now);
         question.action = Action::of(shown, details(request));
+        question.action.command = shown_command(&request.command);
         if let Some(session) = scene.session {
             question.budget_left = session.left();
         }
@@ -185,7 +182,7 @@ fn raise_for_question(
 ) {
     let amount = |name: &str| {
         let amount = request.arguments.get(name);
-        amount.and_then(serde_json::Value::as_u64).unwrap_or(0)
+        amount.and_then(Value::as_u64).unwrap_or(0)
     };
     let over = session.exceeded_by_question(amount("tokens"), amount("cost_micros"));
     if let Some(over) = over {
@@ -283,22 +280,6 @@ fn by_policy(
         rule: RULE.into(),
         opinion: Opinion::Allow,
         reason: format!("the policy answers {gate} by itself").into(),
-    })
-}
-
-/// The arguments of a call that changes something, as a person is shown them.
-fn details(request: &Request) -> Option<Diff> {
-    if request
-        .effects
-        .is_subset(EffectSet::of(&[Effect::Read, Effect::Execute]))
-    {
-        return None;
-    }
-    let whole = request.arguments.to_string();
-    let clean = sanitise(request.arguments.clone(), Keep::Head, SHOWN);
-    Some(Diff {
-        digest: Digest::of(whole.as_bytes()),
-        summary: sanitise_line(&clean.value.to_string(), SHOWN).into(),
     })
 }
 

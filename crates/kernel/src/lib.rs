@@ -21,12 +21,14 @@ mod kernel;
 mod person;
 mod phases;
 mod plugins;
+mod policy_stamp;
 mod policy_store;
 mod preview;
 mod process;
 mod road;
 mod sanitise;
 mod sessions;
+mod showing;
 mod starter;
 mod tokens;
 pub mod tools;
@@ -62,6 +64,7 @@ pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{
     DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
 };
+pub use showing::shown_lines;
 pub use starter::{Language, Starter};
 pub use tokens::{Presented, TokenFailure};
 pub use workflows::{

@@ -5,6 +5,7 @@
 
 use crate::extensions::{self, Approved, ExtensionProblem, Listed, WorkerProgram};
 use crate::kernel::StartError;
+use crate::policy_stamp::Stamp;
 use crate::starter::Starter;
 use crate::workspace::{
     Existing, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
@@ -22,7 +23,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -295,17 +295,6 @@ fn protected(workspace: &Workspace) -> Result<Protected, StartError> {
         .map_err(StartError::Protected)
 }
 
-/// Which trust record there is: another process that approves, updates or revokes leaves another.
-#[derive(Debug, PartialEq, Eq)]
-struct Stamp(Option<(u64, u64, i64, i64)>);
-
-impl Stamp {
-    fn of(path: &Path) -> Self {
-        let found = std::fs::metadata(path).ok();
-        Self(found.map(|file| (file.dev(), file.ino(), file.mtime(), file.mtime_nsec())))
-    }
-}
-
 /// The workspace with the policy in force in it.
 pub(crate) struct PolicyStore {
     workspace: Workspace,
@@ -325,7 +314,7 @@ impl PolicyStore {
         worker: Option<WorkerProgram>,
     ) -> Result<Self, StartError> {
         // Before loading: what changes meanwhile is noticed at the first call.
-        let stamp = Stamp::of(&workspace.state().trust());
+        let stamp = Stamp::of(&workspace);
         let current = load(Here {
             workspace: &workspace,
             user,
@@ -353,10 +342,10 @@ impl PolicyStore {
         }
     }
 
-    /// The policy in force, also if another process changed what is approved.
+    /// The policy in force, also if another process changed what is approved, or somebody a file that
+    /// was: what is not as approved does not count, whenever it came to be so.
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
-        let path = self.workspace.state().trust();
-        if Stamp::of(&path) != **self.stamp.load() {
+        if !self.stamp.load().holds() {
             // What cannot be loaded is not trusted: built-in defaults hold until it can.
             if self.reload().is_err()
                 && let Ok(defaults) = defaults(self.here())
@@ -483,6 +472,8 @@ impl PolicyStore {
             .map_err(|error| failed(io::Error::other(error)))?;
         let place = directory.path_of("policy.yaml");
         let place = place.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        // Whoever asks meanwhile waits for the approval: it is the file that comes first.
+        let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         write_with(&place, bytes, 0o644, existing).map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
                 UpdateError::Exists
@@ -491,13 +482,18 @@ impl PolicyStore {
             }
         })?;
         TrustStore::new(&self.workspace).approve_file(POLICY_FILE, bytes)?;
-        self.reload()
+        self.load_alone()
     }
 
     fn reload(&self) -> Result<(), UpdateError> {
         // One at a time, or an older policy could replace a newer one.
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(&self.workspace.state().trust());
+        self.load_alone()
+    }
+
+    /// The same for whoever keeps others from it.
+    fn load_alone(&self) -> Result<(), UpdateError> {
+        let stamp = Stamp::of(&self.workspace);
         let next = load(self.here()).map_err(|error| self.not_loaded(error))?;
         self.current.store(Arc::new(next));
         self.stamp.store(Arc::new(stamp));

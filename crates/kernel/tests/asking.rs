@@ -17,6 +17,7 @@ use airlock_kernel::{
 use airlock_policy::approval::{ApprovalId, Condition, Reply};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use support::{
     Place, answer, denied, done, failed, person, records, review, submit, terminal, token, update,
     word,
@@ -295,6 +296,103 @@ fn an_answer_for_a_stage_that_changed_counts_for_nothing() {
         .answer_request(person(&kernel), &asked.approval.id, &yes(&[]))
         .unwrap();
     done(exec(&kernel, &["cat", "a.txt"]));
+}
+
+/// How often something was to be run.
+fn attempts(kernel: &Kernel) -> usize {
+    let attempt = |entry: &&airlock_audit::Entry| {
+        entry.stage == airlock_audit::Stage::Attempt && entry.syscall.as_deref() == Some("exec.run")
+    };
+    records(kernel).iter().filter(attempt).count()
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_change_that_waits_in_front_of_an_approved_command_takes_the_approval_from_it() {
+    let more = "{ executable: cat }, { executable: sleep }, { executable: cp }";
+    let policy = RUNS.replace("{ executable: cat }", more);
+    let files = [("a.txt", "as approved\n"), ("evil.txt", "evil\n")];
+    let place = Place::governed(&policy, &files);
+    let kernel = machine(&place);
+    let asked = review(exec(&kernel, &["cat", "a.txt"]));
+    kernel
+        .answer_request(person(&kernel), &asked.approval.id, &yes(&[]))
+        .unwrap();
+    let before = attempts(&kernel);
+    std::thread::scope(|scope| {
+        // One that has the stage, a change behind it, and the approved command behind that, while
+        // the stage is still the one that was approved.
+        let first = scope.spawn(|| done(exec(&kernel, &["sleep", "3"])));
+        wait_for("nothing runs", || attempts(&kernel) > before);
+        let change = scope.spawn(|| done(exec(&kernel, &["cp", "evil.txt", "a.txt"])));
+        wait_for("nothing waits", || attempts(&kernel) > before + 1);
+        let approved = exec(&kernel, &["cat", "a.txt"]);
+        assert_eq!(first.join().unwrap().value["exit"], 0);
+        assert_eq!(change.join().unwrap().value["exit"], 0);
+        let again = review(approved);
+        assert_ne!(again.approval.id, asked.approval.id);
+    });
+    // What was approved since is what runs.
+    let now = review(exec(&kernel, &["cat", "a.txt"]));
+    kernel
+        .answer_request(person(&kernel), &now.approval.id, &yes(&[]))
+        .unwrap();
+    let ran = done(exec(&kernel, &["cat", "a.txt"]));
+    assert_eq!(ran.value["stdout"], "evil\n");
+}
+
+#[test]
+fn a_person_is_shown_what_a_program_is_given_beside_its_words() {
+    let place = Place::governed(RUNS, &[("src/a.txt", "")]);
+    let kernel = machine(&place);
+    let ask = |arguments: serde_json::Value| {
+        let asked = review(submit(&kernel, Front::Agent, "exec.run", arguments));
+        let id = json!({ "approval": asked.approval.id });
+        let stored = done(submit(&kernel, Front::Cli, "approval.read", id)).value;
+        let lines = airlock_kernel::shown_lines(&asked.approval.action);
+        let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+        (stored["action"].clone(), lines.join("\n"))
+    };
+    let (plain, _) = ask(json!({ "command": ["cat", "src/a.txt"] }));
+    assert_eq!(plain.get("diff"), None, "{plain}");
+    let given = json!({
+        "command": ["cat", "-"], "stdin": format!("first\nsecond {}", token()),
+        "environment": { "GREETING": "hello" }, "directory": "src",
+    });
+    let (action, lines) = ask(given);
+    let shown = action["diff"]["summary"].as_str().unwrap();
+    for part in [
+        r"first\nsecond",
+        "GREETING",
+        "hello",
+        r#""directory":"src""#,
+    ] {
+        assert!(
+            shown.contains(part) && lines.contains(part),
+            "{part}: {shown}"
+        );
+    }
+    assert!(!shown.contains(&token()) && !lines.contains(&token()));
+    // What stands in front of a program is part of it.
+    let (action, _) = ask(json!({ "command": ["env", "cat", "a.txt"] }));
+    let shown = action["diff"]["summary"].as_str().unwrap();
+    assert!(shown.contains(r#"["env","cat","a.txt"]"#), "{shown}");
+    let long = "x".repeat(2_000);
+    let (action, lines) = ask(json!({ "command": ["cat", long, "the end"] }));
+    assert_eq!(action["command"][1], json!(long));
+    assert!(lines.ends_with(&format!("{long} \"the end\"")), "{lines}");
+    let hidden = format!("{}; rm -rf /", "x".repeat(20_000));
+    let (action, lines) = ask(json!({ "command": ["cat", hidden] }));
+    let shown = action["command"][1].as_str().unwrap();
+    assert!(shown.contains(" CHARACTERS ARE NOT SHOWN "), "{shown}");
+    assert!(lines.contains("; rm -rf /"), "{lines}");
 }
 
 #[test]

@@ -173,8 +173,11 @@ fn any_change_to_approved_files_and_none_of_them_counts() {
     ];
     for (case, change) in changes {
         let place = approved_place();
-        assert_eq!(origin(&place.open()), PolicyOrigin::Workspace, "{case}");
+        let running = place.open();
+        assert_eq!(origin(&running), PolicyOrigin::Workspace, "{case}");
         change(&place);
+        let told = "by a kernel that runs";
+        assert_eq!(origin(&running), PolicyOrigin::Untrusted, "{case}, {told}");
         let kernel = place.open();
         assert_eq!(origin(&kernel), PolicyOrigin::Untrusted, "{case}");
         let judged = kernel.workspace().trust().unwrap();
@@ -422,6 +425,40 @@ fn a_running_kernel_minds_what_another_process_approves_and_revokes() {
     assert_eq!(origin(&one), PolicyOrigin::Untrusted);
     fs::write(&path, good).unwrap();
     assert_eq!(origin(&one), PolicyOrigin::Workspace);
+}
+
+#[test]
+fn a_policy_that_changes_under_a_running_kernel_counts_again_when_it_is_approved_or_put_back() {
+    let place = approved_place();
+    let kernel = place.open();
+    // As long as it was, and in the same file.
+    let other = NOTHING.replace("version: 1", "version:  1");
+    let other = other.strip_suffix('\n').unwrap();
+    assert_eq!((other.len(), other == NOTHING), (NOTHING.len(), false));
+    for text in [other, "no policy", ""] {
+        place.write(".airlock/policy.yaml", text);
+        assert_eq!(origin(&kernel), PolicyOrigin::Untrusted, "{text:?}");
+        place.write(".airlock/policy.yaml", NOTHING);
+        assert_eq!(origin(&kernel), PolicyOrigin::Workspace, "put back");
+    }
+    place.write(".airlock/policy.yaml", READS);
+    assert_eq!(kernel.policy().origin(), PolicyOrigin::Untrusted);
+    trust(&kernel);
+    assert_eq!(kernel.policy().origin(), PolicyOrigin::Workspace);
+    assert_eq!(kernel.policy().source(), READS.as_bytes());
+    // Its own updates are approved when anybody can see them.
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let origins = (0..2_000).map(|_| kernel.policy().origin());
+            origins
+                .filter(|one| *one != PolicyOrigin::Workspace)
+                .count()
+        });
+        for number in 0..5 {
+            update(&kernel, &format!("{READS}# {number}\n"));
+        }
+        assert_eq!(watching.join().unwrap(), 0);
+    });
 }
 
 #[test]

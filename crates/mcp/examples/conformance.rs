@@ -40,9 +40,11 @@ fn main() {
 struct StandIn;
 
 impl Road for StandIn {
-    fn begin(&self) -> Option<SessionId> {
-        "conformance".parse().ok()
+    fn begin(&self) -> Result<Option<SessionId>, Unanswered> {
+        Ok("conformance".parse().ok())
     }
+
+    fn end(&self, _: &SessionId) {}
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
         let none = json!({ "type": "object", "properties": {} });

@@ -2,18 +2,21 @@
 //! taken back.
 
 use crate::road::{Road, Unanswered};
+use airlock_core::SessionId;
 use airlock_kernel::{Call, Cancel, Outcome};
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 /// Calls that run at once, of all clients together.
 pub(crate) const AT_ONCE: usize = 8;
+/// Calls of one of several clients that run at once: however many it makes, there is room for others.
+pub(crate) const SHARE: usize = 3;
 /// How often a client that wants to know hears that its call still runs.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -22,8 +25,17 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct Calls {
     road: Arc<dyn Road>,
     slots: Arc<Semaphore>,
+    /// What one client may have of them.
+    share: Arc<Semaphore>,
+    /// Sessions of clients that are not gone.
+    begun: Arc<Mutex<Vec<SessionId>>>,
+    /// Held while one of them is put away, so that whoever settles can wait for it.
+    leaving: Arc<Mutex<()>>,
     ending: CancellationToken,
 }
+
+/// A place among the calls that run.
+type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// Takes a call back when whoever waits for it is gone.
 struct TakenBack(Cancel);
@@ -40,8 +52,57 @@ impl Calls {
         Self {
             road,
             slots: Arc::new(Semaphore::new(AT_ONCE)),
+            share: Arc::new(Semaphore::new(AT_ONCE)),
+            begun: Arc::default(),
+            leaving: Arc::default(),
             ending,
         }
+    }
+
+    /// The same for one of several clients, which has its share and no more.
+    pub(crate) fn of_one(&self) -> Self {
+        Self {
+            share: Arc::new(Semaphore::new(SHARE)),
+            ..self.clone()
+        }
+    }
+
+    /// Waits for a place: first among the client's own, so that nobody else waits behind them.
+    async fn place(&self) -> Result<Place, AcquireError> {
+        let own = Arc::clone(&self.share).acquire_owned().await?;
+        let place = Arc::clone(&self.slots).acquire_owned().await?;
+        Ok((own, place))
+    }
+
+    /// Begins a session for a client.
+    pub(crate) fn begin(&self) -> Result<Option<SessionId>, Unanswered> {
+        let session = self.road.begin()?;
+        self.begun().extend(session.clone());
+        Ok(session)
+    }
+
+    /// Puts the session of a client away that is gone, without waiting for it.
+    pub(crate) fn leave(&self, session: SessionId) {
+        let calls = self.clone();
+        // Without a runtime the server is over, and put all of them away when it settled.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(move || calls.end(&session)));
+        }
+    }
+
+    fn end(&self, session: &SessionId) {
+        let _alone = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun();
+        let Some(place) = begun.iter().position(|one| one == session) else {
+            return;
+        };
+        begun.swap_remove(place);
+        drop(begun);
+        self.road.end(session);
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Vec<SessionId>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `call` for the client of `context`. A request that is cancelled takes it back, and still
@@ -54,7 +115,7 @@ impl Calls {
         let cancel = Cancel::new();
         let _guard = TakenBack(cancel.clone());
         let slot = tokio::select! {
-            slot = Arc::clone(&self.slots).acquire_owned() => slot.map_err(|_| ending())?,
+            slot = self.place() => slot.map_err(|_| ending())?,
             () = context.ct.cancelled() => return Err(taken_back()),
             () = self.ending.cancelled() => return Err(ending()),
         };
@@ -89,11 +150,22 @@ impl Calls {
             .map_err(|_| broken())
     }
 
-    /// Waits until nothing runs any more; for as long as `patience` lasts.
+    /// Waits until nothing runs any more, and puts away what sessions are left; each for as long as
+    /// `patience` lasts.
     pub(crate) async fn settle(&self, patience: Duration) {
         let every = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
         let _settled = tokio::time::timeout(patience, self.slots.acquire_many(every)).await;
         self.slots.close();
+        let calls = self.clone();
+        let ended = tokio::task::spawn_blocking(move || {
+            let left = calls.begun().clone();
+            for session in &left {
+                calls.end(session);
+            }
+            // One that somebody else puts away at this moment.
+            drop(calls.leaving.lock());
+        });
+        let _ended = tokio::time::timeout(patience, ended).await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! at a terminal or the dashboard cannot be opened, whatever the policy says, and an answer is
 //! checked again where it is taken.
 
-use airlock_kernel::{Review, sanitise_line};
+use airlock_kernel::{Review, sanitise_line, shown_lines};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
@@ -95,10 +95,8 @@ fn message(review: &Review) -> String {
         action.syscall,
         review.approval.gate.title()
     )];
-    if !action.command.is_empty() {
-        let words: Vec<&str> = action.command.iter().map(|word| &**word).collect();
-        lines.push(format!("command: {}", sanitise_line(&words.join(" "), 400)));
-    }
+    let shown = shown_lines(action).into_iter();
+    lines.extend(shown.map(|(label, line)| format!("{label}: {line}")));
     let paths = action.paths.iter().take(10);
     lines.extend(paths.map(|path| format!("path: {}", sanitise_line(path.as_str(), 200))));
     if action.paths.len() > 10 {
@@ -106,6 +104,9 @@ fn message(review: &Review) -> String {
     }
     if let Some(host) = &action.host {
         lines.push(format!("host: {}", sanitise_line(host, 200)));
+    }
+    if let Some(secret) = &action.secret {
+        lines.push(format!("secret: {}", sanitise_line(secret, 200)));
     }
     for why in review.approval.why.iter().take(5) {
         lines.push(format!("why: {}", sanitise_line(&why.reason, 200)));

@@ -8,7 +8,7 @@ use crate::calls::{Calls, unanswered};
 use crate::describe;
 use crate::elicit::{self, Said};
 use crate::resources;
-use crate::road::Road;
+use crate::road::{Road, Unanswered};
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Outcome, Review};
 use rmcp::model::{
@@ -22,7 +22,7 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const INSTRUCTIONS: &str = "\
 Every tool call is decided by the workspace's policy and recorded. Writes and programs work on a \
@@ -34,24 +34,65 @@ make the same call again after that. The resource airlock://policy shows the rul
 #[derive(Clone)]
 pub(crate) struct Handler {
     calls: Calls,
-    /// Begun with the first call.
-    session: Arc<OnceLock<Option<SessionId>>>,
+    session: Arc<Own>,
+}
+
+/// One client's session: begun with its first call, put away when the client is gone.
+struct Own {
+    calls: Calls,
+    begun: Mutex<Begun>,
+}
+
+#[derive(Default)]
+enum Begun {
+    #[default]
+    NotYet,
+    /// Policy lets the client have none.
+    Without,
+    In(SessionId),
+}
+
+impl Own {
+    /// The session. One that cannot be begun is tried for again by the next call.
+    fn get(&self) -> Result<Option<SessionId>, Unanswered> {
+        // Held meanwhile: calls that come together begin one.
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*begun {
+            Begun::NotYet => {}
+            Begun::Without => return Ok(None),
+            Begun::In(session) => return Ok(Some(session.clone())),
+        }
+        let session = self.calls.begin()?;
+        *begun = session.clone().map_or(Begun::Without, Begun::In);
+        Ok(session)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let begun = self.begun.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Begun::In(session) = std::mem::take(begun) {
+            self.calls.leave(session);
+        }
+    }
 }
 
 impl Handler {
     pub(crate) fn new(calls: Calls) -> Self {
-        Self {
-            calls,
-            session: Arc::default(),
-        }
+        let session = Arc::new(Own {
+            calls: calls.clone(),
+            begun: Mutex::default(),
+        });
+        Self { calls, session }
     }
 
     async fn call(&self, name: String, arguments: Value) -> Result<Call, ErrorData> {
         let session = Arc::clone(&self.session);
         let session = self
             .calls
-            .ask(move |road| session.get_or_init(|| road.begin()).clone())
-            .await?;
+            .ask(move |_| session.get())
+            .await?
+            .map_err(|error| unanswered(&error))?;
         let mut call = Call::new(name, arguments);
         call.session = session;
         Ok(call)

@@ -28,7 +28,7 @@ mod tests;
 mod token;
 
 pub use http::{BindError, Bound};
-pub use road::{Road, ToolInfo, Unanswered, begin, begun};
+pub use road::{Road, ToolInfo, Unanswered, begin, begun, end};
 pub use stdio::serve_stdio;
 pub use stop::{ServeError, Stop};
 pub use token::{Token, TokenError};

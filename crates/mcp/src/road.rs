@@ -37,8 +37,13 @@ pub struct Unanswered {
 
 /// The one entry to the kernel, for the front `mcp`. Every method may block.
 pub trait Road: Send + Sync + 'static {
-    /// A session for a client that begins to work; none where policy lets it have none.
-    fn begin(&self) -> Option<SessionId>;
+    /// A session for a client that begins to work; none where policy lets it have none. Whatever
+    /// else keeps it from one keeps it from working.
+    fn begin(&self) -> Result<Option<SessionId>, Unanswered>;
+
+    /// Puts the session of a client away that is gone. Where policy does not let it, the session
+    /// stays until its time.
+    fn end(&self, session: &SessionId);
 
     /// The tools this front may know of, in an order that does not change.
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered>;
@@ -54,8 +59,12 @@ pub trait Road: Send + Sync + 'static {
 }
 
 impl Road for Kernel {
-    fn begin(&self) -> Option<SessionId> {
+    fn begin(&self) -> Result<Option<SessionId>, Unanswered> {
         begun(&self.submit(Front::Mcp, &begin()))
+    }
+
+    fn end(&self, session: &SessionId) {
+        let _ended = self.submit(Front::Mcp, &end(session));
     }
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
@@ -89,12 +98,37 @@ pub fn begin() -> Call {
     Call::new("session.create", json!({ "title": "an MCP client" }))
 }
 
-/// The session that came of [`begin`]; none where policy lets the front have none. Its calls are
-/// decided all the same, each by itself.
-pub fn begun(outcome: &Outcome) -> Option<SessionId> {
+/// The call by which it ends.
+pub fn end(session: &SessionId) -> Call {
+    let mut call = Call::new("session.archive", json!({}));
+    call.session = Some(session.clone());
+    call
+}
+
+/// The session that came of [`begin`]; none where policy denies the front one. Its calls are decided
+/// all the same, each by itself.
+///
+/// Only that is leave to work without: a session that could not be made, or that a person has yet to
+/// allow, would have had a budget and gates.
+pub fn begun(outcome: &Outcome) -> Result<Option<SessionId>, Unanswered> {
+    let unbegun = |why: &str, fix: Option<String>| Unanswered {
+        what: format!("this client has no session to work in: {why}"),
+        fix: fix.unwrap_or_else(|| "call again".to_owned()),
+    };
     match outcome {
-        Outcome::Done(done) => SessionId::new(done.value.get("id")?.as_str()?).ok(),
-        Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_) => None,
+        Outcome::Done(done) => {
+            let id = done.value.get("id").and_then(Value::as_str);
+            let id = id.and_then(|id| SessionId::new(id).ok());
+            id.map(Some)
+                .ok_or_else(|| unbegun("the kernel named none", None))
+        }
+        Outcome::Denied(_) => Ok(None),
+        Outcome::NeedsReview(review) => {
+            let fix = format!("answer, then call again: {}", review.how_to_answer());
+            let why = "it needs a person's approval";
+            Err(unbegun(why, Some(fix)))
+        }
+        Outcome::Failed(failed) => Err(unbegun(&failed.what, failed.fix.clone())),
     }
 }
 

@@ -240,6 +240,51 @@ fn a_person_at_the_terminal_is_asked_in_place() {
 }
 
 #[test]
+fn a_person_is_shown_what_a_program_is_given_before_they_are_asked() {
+    let policy = "\
+version: 1
+approvals: { automatic: [AG-01] }
+commands: [{ executable: cat }]
+rules:
+  - { name: read, match: { effect: read, path_glob: '**' }, action: allow, reason: r }
+  - { name: ask, match: { syscall: exec.run }, action: require_review, reason: r }
+  - { name: own, match: { plugin: cli, syscall: ['session.*', 'phase.*', 'model.chat'] }, action: allow, reason: r }
+";
+    let world = World::under(policy);
+    let word = format!("{}--last", "x".repeat(400));
+    let given = serde_json::json!({
+        "command": ["cat", word], "stdin": "from\nstdin", "environment": { "GREETING": "hello" },
+    });
+    let script = serde_json::json!({
+        "version": 1,
+        "turns": [{ "calls": [{ "tool": "exec.run", "arguments": given }] }, { "text": "Done." }],
+    });
+    std::fs::write(world.path("script.yaml"), script.to_string()).unwrap();
+    let words = format!("run --model {} 'run it'", model(&world));
+    let mut talk = Conversation::begin(&world, 1_000, "dumb", &words);
+    talk.until("approve? [y/N] ");
+    talk.say("n");
+    let ran = talk.finish();
+    for part in [
+        &word,
+        r"from\nstdin",
+        "GREETING",
+        "hello",
+        "more of it is above",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+    }
+    // And whoever answers elsewhere.
+    let listed = world.quiet(&["approvals", "list", "--all", "--json"]);
+    let first = listed.stdout.lines().next().unwrap_or_default();
+    let one: serde_json::Value = serde_json::from_str(first).unwrap();
+    let shown = world.quiet(&["approvals", "show", one["id"].as_str().unwrap()]);
+    for part in [&word, r"from\nstdin", "GREETING", "hello"] {
+        assert!(shown.stdout.contains(part), "{part}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_session_at_sixty_and_at_two_hundred_columns() {
     for columns in [60, 200] {
         let mut world = scripted(SCRIPT);

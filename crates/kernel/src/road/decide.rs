@@ -82,8 +82,16 @@ impl Kernel {
         if ruling.decision.verdict != Verdict::RequireReview {
             return;
         }
-        let (now, request) = (trail.started(), &valid.request);
-        ruling.grounds = self.grounds(ruling.grounds.facts, valid.prepared.job(), &valid.stage);
+        let (job, request) = (valid.prepared.job(), &valid.request);
+        // An answer is for what the stage holds. Whoever is before this call may still change that,
+        // and nobody can once it is this call's turn: what is looked at now is what it runs on.
+        let staged = job.is_some_and(|job| job.stage(&valid.stage).is_some());
+        let now = if staged && valid.turn.wait() {
+            self.clock().now()
+        } else {
+            trail.started()
+        };
+        ruling.grounds = self.grounds(ruling.grounds.facts, job, &valid.stage);
         let decision = &mut ruling.decision;
         if let Some(by) = self.merge_settled(scene, request, decision) {
             let allows = by.opinion == Opinion::Allow;

@@ -8,6 +8,9 @@
 //! already: it waits for others out of the same command alone. Whoever arrived meanwhile and is in
 //! the way waits for the command, and so for it.
 //!
+//! A call whose answer is for what its stage holds takes its turn before the answer is looked for:
+//! nobody changes the stage between the two.
+//!
 //! Non-guarantee: other processes are not asked. A stage has a lock of its own against those.
 
 use std::collections::BTreeMap;

@@ -175,7 +175,7 @@ fn service(calls: &Calls, sessions: &Arc<Sessions>, stop: &CancellationToken) ->
         .disable_allowed_hosts()
         .with_max_request_body_bytes(crate::admit::MOST_BYTES)
         .with_cancellation_token(stop.child_token());
-    let handler = move || Ok(Handler::new(calls.clone()));
+    let handler = move || Ok(Handler::new(calls.of_one()));
     StreamableHttpService::new(handler, Arc::clone(sessions), config)
 }
 

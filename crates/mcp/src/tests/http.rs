@@ -1,6 +1,7 @@
 //! Clients over HTTP: who is let in, what each may take, and what one can do to another.
 
 use super::talk::{Scripted, eventually};
+use crate::calls::{AT_ONCE, SHARE};
 use crate::http::{BindError, Bound, Limits};
 use crate::road::Road;
 use crate::stop::Stop;
@@ -464,4 +465,56 @@ async fn the_end_of_the_server_ends_what_runs() {
     };
     tokio::join!(waiting, ending);
     assert_eq!(road.cancelled.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_client_cannot_take_the_places_of_all_others() {
+    let road = Arc::new(Scripted::new());
+    let limits = Limits {
+        connections: 64,
+        ..LIMITS
+    };
+    let server = Arc::new(Server::start(road.clone(), limits));
+    let (greedy, other) = (server.begin().await, server.begin().await);
+    let calls: Vec<_> = (1..=AT_ONCE + 4)
+        .map(|id| {
+            let (server, session) = (Arc::clone(&server), greedy.clone());
+            let id = i64::try_from(id).unwrap();
+            tokio::spawn(async move {
+                let long = json!({ "ms": 120_000 });
+                server.call(&session, id, "test_wait", long).await
+            })
+        })
+        .collect();
+    let running = || road.running.load(Ordering::SeqCst);
+    eventually("it has its share", || running() == SHARE).await;
+    let reply = server.call(&other, 1, "test_echo", json!({})).await;
+    let answered = reply.messages();
+    assert!(
+        answered.iter().any(|one| one["result"]["isError"] == false),
+        "{answered:?}"
+    );
+    assert!(road.most.load(Ordering::SeqCst) <= SHARE + 1);
+    server.stop.stop();
+    for call in calls {
+        call.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_deleted_is_put_away_and_so_are_those_of_a_server_that_stops() {
+    let road = Arc::new(Scripted::new());
+    let server = Server::start(road.clone(), LIMITS);
+    let ended = || road.ended.lock().unwrap().len();
+    for number in 1..=5 {
+        let session = server.begin().await;
+        server.call(&session, 1, "test_echo", json!({})).await;
+        assert_eq!(ended(), number - 1);
+        assert!(server.end(&session).await < 300);
+        eventually("it is put away", || ended() == number).await;
+    }
+    let session = server.begin().await;
+    server.call(&session, 1, "test_echo", json!({})).await;
+    server.stop.stop();
+    eventually("the last is put away", || ended() == 6).await;
 }

@@ -482,3 +482,68 @@ async fn a_first_use_is_answered_through_the_client_only_where_policy_opened_it(
         assert_eq!(result["structuredContent"]["gate"], "AG-04", "{result}");
     }
 }
+
+#[tokio::test]
+async fn the_person_behind_a_client_is_shown_what_a_program_is_given() {
+    let place = Place::new(RUNS);
+    let road = Arc::clone(&place.kernel) as Arc<dyn Road>;
+    let mut client = Client::greeted(road, json!({ "elicitation": {} })).await;
+    let word = format!("{}--last", "x".repeat(1_500));
+    let arguments = json!({
+        "command": ["true", word], "stdin": "first\nsecond", "environment": { "GREETING": "hello" },
+    });
+    let params = json!({ "name": "exec_run", "arguments": arguments });
+    client.begin("tools/call", params).await;
+    let message = loop {
+        let message = client.receive().await;
+        if message["method"] == "elicitation/create" {
+            break message["params"]["message"].as_str().unwrap().to_owned();
+        }
+    };
+    for part in [word.as_str(), r"first\nsecond", "GREETING", "hello"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_denial_lets_a_client_work_without_a_session() {
+    let asks = READS.replace(
+        "  - { name: view,",
+        "  - { name: look, match: { syscall: session.create }, action: require_review, reason: ask }\n  - { name: view,",
+    );
+    let place = Place::new(&asks);
+    let mut client = place.client().await;
+    let answer = client.call("fs_read", json!({ "path": "a.txt" })).await;
+    let (what, fix) = (
+        &answer["error"]["message"],
+        &answer["error"]["data"]["hint"],
+    );
+    let said = |text: &Value, part: &str| text.as_str().is_some_and(|text| text.contains(part));
+    assert!(said(what, "needs a person's approval"), "{answer}");
+    assert!(said(fix, "airlock approvals approve"), "{answer}");
+    let records = place.records();
+    assert!(
+        records
+            .iter()
+            .all(|entry| entry.syscall.as_deref() != Some("fs.read"))
+    );
+}
+
+#[tokio::test]
+async fn reconnecting_leaves_no_sessions_behind() {
+    let place = Place::new(READS);
+    for _ in 0..3 {
+        let mut client = place.client().await;
+        let answer = client.call("fs_read", json!({ "path": "a.txt" })).await;
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        client.leave().await.unwrap().unwrap();
+    }
+    let list = |archived| {
+        let call = Call::new("session.list", json!({ "archived": archived }));
+        let Outcome::Done(done) = place.kernel.submit(Front::Cli, &call) else {
+            panic!("not listed");
+        };
+        done.value["sessions"].as_array().map(Vec::len)
+    };
+    assert_eq!((list(false), list(true)), (Some(0), Some(3)));
+}

@@ -6,5 +6,6 @@ mod every;
 mod hostile;
 mod http;
 mod kernel;
+mod sessions;
 mod talk;
 mod wire;

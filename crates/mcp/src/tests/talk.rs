@@ -25,6 +25,9 @@ pub(super) struct Scripted {
     pub(super) running: AtomicUsize,
     pub(super) most: AtomicUsize,
     pub(super) cancelled: AtomicUsize,
+    /// How often a session is yet refused.
+    pub(super) refusing: AtomicUsize,
+    pub(super) ended: Mutex<Vec<SessionId>>,
 }
 
 impl Scripted {
@@ -41,6 +44,8 @@ impl Scripted {
             running: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
             cancelled: AtomicUsize::new(0),
+            refusing: AtomicUsize::new(0),
+            ended: Mutex::default(),
         }
     }
 
@@ -100,8 +105,22 @@ pub(super) fn done(value: Value) -> Outcome {
 }
 
 impl Road for Scripted {
-    fn begin(&self) -> Option<SessionId> {
-        SessionId::new("mcp-test").ok()
+    fn begin(&self) -> Result<Option<SessionId>, Unanswered> {
+        let refusing = &self.refusing;
+        let left = refusing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
+        match left {
+            Ok(_) => Err(Unanswered {
+                what: "there are too many".to_owned(),
+                fix: "put some away".to_owned(),
+            }),
+            Err(_) => Ok(SessionId::new("mcp-test").ok()),
+        }
+    }
+
+    fn end(&self, session: &SessionId) {
+        self.ended.lock().unwrap().push(session.clone());
     }
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {

@@ -60,6 +60,8 @@ impl RoadHands {
             let mut output = Output::new(false);
             let before = proposed::file(call).and_then(|path| self.road.seen(path));
             proposed::show(call, before.as_deref(), &mut output);
+            let shown = told::shown(&review, proposed::is_shown(call));
+            proposed::tell(&shown, &mut output);
             self.road.ask(&mut review, &what, &mut output)
         });
         match answered {

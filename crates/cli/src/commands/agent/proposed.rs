@@ -26,6 +26,23 @@ fn text<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
     call.arguments.get(name).and_then(Value::as_str)
 }
 
+/// Whether all that `call` would write is shown by [`show`].
+pub(super) fn is_shown(call: &Call) -> bool {
+    file(call).is_some() || (call.name == "fs.patch" && text(call, "patch").is_some())
+}
+
+/// Shows `lines`, each indented however long it is.
+pub(super) fn tell(lines: &[String], output: &mut Output) {
+    let columns = columns::terminal(std::io::stderr());
+    for line in lines {
+        let line = strip_control(line).replace('\n', " ");
+        output.verbatim(match columns {
+            Some(columns) => columns::folded(&line, columns, 4, Words::Broken),
+            None => line,
+        });
+    }
+}
+
 /// Shows what `call` would write, where `before` is now.
 pub(super) fn show(call: &Call, before: Option<&str>, output: &mut Output) {
     let lines = lines(call, before);

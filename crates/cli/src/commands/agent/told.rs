@@ -3,7 +3,7 @@
 use super::super::outcome as outcomes;
 use crate::failure::{Failure, Kind};
 use airlock_agent::{Handed, NoLeave};
-use airlock_kernel::{Outcome, Review, sanitise_line};
+use airlock_kernel::{Outcome, Review, sanitise_line, shown_lines};
 use airlock_model::Status;
 use airlock_sanitise::Origin;
 use serde_json::Value;
@@ -21,6 +21,9 @@ fn own(status: Status, text: String) -> Handed {
         flags: 0,
     }
 }
+
+/// Characters of a command that the question itself quotes.
+const QUESTION: usize = 200;
 
 /// The question, in a line a person can answer.
 pub(super) fn asked(review: &Review) -> String {
@@ -50,9 +53,27 @@ pub(super) fn asked(review: &Review) -> String {
                 words.join(" ")
             },
         );
-        let _ = write!(what, ": {}", sanitise_line(&words, 200));
+        let _ = write!(what, ": {}", sanitise_line(&words, QUESTION));
+        if words.chars().count() > QUESTION {
+            what.push_str(" (more of it is above)");
+        }
     }
     what
+}
+
+/// What the question does not say: a tool of a plugin, the rest of a command, what a program is
+/// given beside its words. Where `content` is shown by itself, the arguments are not repeated.
+pub(super) fn shown(review: &Review, content: bool) -> Vec<String> {
+    let told = |(label, line): &(&'static str, String)| match *label {
+        "command" => line.chars().count() > QUESTION,
+        "arguments" => !content,
+        _ => true,
+    };
+    let lines = shown_lines(&review.approval.action).into_iter();
+    let lines = lines.filter(told);
+    lines
+        .map(|(label, line)| format!("  {label}: {line}"))
+        .collect()
 }
 
 pub(super) fn not_approved(failure: &Failure) -> Handed {

@@ -52,6 +52,8 @@ pub(super) fn lines(one: &Value) -> Vec<String> {
     };
     put("status", text(one, "status").to_owned());
     put("syscall", word(field("/action/syscall")));
+    let tool = field("/action/tool").filter(|tool| Some(*tool) != field("/action/syscall"));
+    put("tool", word(tool));
     put("command", words(field("/action/command")));
     put("paths", words(field("/action/paths")));
     put("host", word(field("/action/host")));
@@ -132,7 +134,7 @@ fn words(value: Option<&Value>) -> String {
     let quoted = items.map(|item| {
         let text = word(Some(item));
         if text.is_empty() || text.contains(char::is_whitespace) {
-            format!("{text:?}")
+            format!("\"{}\"", text.replace('"', "\\\""))
         } else {
             text
         }

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::place::Place;
 use airlock_core::SessionId;
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Lifetime, Outcome, Review};
-use airlock_mcp::{Road, ToolInfo, Unanswered, begin, begun};
+use airlock_mcp::{Road, ToolInfo, Unanswered, begin, begun, end};
 use airlock_policy::approval::{Binding, Gate};
 use airlock_service::{Lock, LockError, Remote, ServeError, Standing, Stopper};
 use serde_json::Value;
@@ -152,9 +152,15 @@ fn unusable(state: &Path, error: &LockError) -> Failure {
 }
 
 impl Road for Shared {
-    fn begin(&self) -> Option<SessionId> {
-        let outcome = self.call(&begin(), &Cancel::new()).ok()?;
-        begun(&outcome)
+    fn begin(&self) -> Result<Option<SessionId>, Unanswered> {
+        begun(&self.call(&begin(), &Cancel::new())?)
+    }
+
+    fn end(&self, session: &SessionId) {
+        // No kernel is begun for this alone.
+        if let Some(mut remote) = self.running() {
+            let _ended = remote.covered(&end(session), &Cancel::new());
+        }
     }
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {

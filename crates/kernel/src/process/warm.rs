@@ -156,6 +156,7 @@ impl Warm {
                     granted: granted.unused(),
                     sandbox,
                     stage,
+                    untouched: false,
                     claim,
                 };
                 rack.keep(&name, kept);

@@ -79,7 +79,7 @@ pub(super) fn inner(command: &[String]) -> Result<usize, Opaque> {
         // A file of that name somewhere else is a program of its own, whatever it does.
         let known = program
             .rsplit_once('/')
-            .map_or(true, |(place, _)| is_system(place));
+            .is_none_or(|(place, _)| is_system(place));
         match step(base_name(program), known, rest)? {
             Some(ahead) => at += 1 + ahead,
             None => return Ok(at),

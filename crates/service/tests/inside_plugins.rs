@@ -130,9 +130,9 @@ fn a_plugins_tool_is_called_from_inside_and_acts_as_the_plugin_for_that_command(
     for entry in [called, read] {
         assert_eq!(entry.metadata["within"], action, "{entry:?}");
     }
-    let caller = |entry: &airlock_audit::Entry| entry.caller.clone().unwrap();
-    assert_eq!(caller(called).plugin.as_str(), "agent");
-    assert_eq!(caller(read).plugin.as_str(), "tickets");
+    let who = |entry: &airlock_audit::Entry| entry.caller.clone().unwrap();
+    assert_eq!(who(called).plugin.as_str(), "agent");
+    assert_eq!(who(read).plugin.as_str(), "tickets");
 }
 
 #[test]

@@ -251,9 +251,9 @@ rules:
   - { name: own, match: { plugin: cli, syscall: ['session.*', 'phase.*', 'model.chat'] }, action: allow, reason: r }
 ";
     let world = World::under(policy);
-    let word = format!("{}--last", "x".repeat(400));
+    let long = format!("{}--last", "x".repeat(400));
     let given = serde_json::json!({
-        "command": ["cat", word], "stdin": "from\nstdin", "environment": { "GREETING": "hello" },
+        "command": ["cat", long], "stdin": "from\nstdin", "environment": { "GREETING": "hello" },
     });
     let script = serde_json::json!({
         "version": 1,
@@ -266,7 +266,7 @@ rules:
     talk.say("n");
     let ran = talk.finish();
     for part in [
-        &word,
+        &long,
         r"from\nstdin",
         "GREETING",
         "hello",

@@ -128,9 +128,10 @@ fn text(text: &str) -> Val {
 }
 
 fn string(value: Val) -> Result<String, Fault> {
-    match value {
-        Val::String(text) => Ok(text),
-        _ => Err(strange()),
+    if let Val::String(text) = value {
+        Ok(text)
+    } else {
+        Err(strange())
     }
 }
 

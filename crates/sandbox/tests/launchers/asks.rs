@@ -103,7 +103,7 @@ for _ in range(100_000):
     for _ in 0..2 {
         assert_eq!(asked(&mut sandbox, sends).0, "said\n");
     }
-    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+    assert!(begun.elapsed() < std::time::Duration::from_mins(1));
 }
 
 #[test]

@@ -81,6 +81,11 @@ impl Stamp {
         Self { seen, fresh }
     }
 
+    /// Whether `other` was taken with the same record of approvals.
+    pub(crate) fn has_record_of(&self, other: &Self) -> bool {
+        self.seen.first() == other.seen.first()
+    }
+
     /// Whether everything is as it stood.
     pub(crate) fn holds(&self) -> bool {
         let same = |(path, seen): &(PathBuf, Option<Seen>)| Seen::of(path) == *seen;

@@ -347,7 +347,7 @@ impl PolicyStore {
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
         if !self.stamp.load().holds() {
             // What cannot be loaded is not trusted: built-in defaults hold until it can.
-            if self.reload().is_err()
+            if self.look_again().is_err()
                 && let Ok(defaults) = defaults(self.here())
             {
                 self.current.store(Arc::new(defaults));
@@ -482,6 +482,22 @@ impl PolicyStore {
             }
         })?;
         TrustStore::new(&self.workspace).approve_file(POLICY_FILE, bytes)?;
+        self.load_alone()
+    }
+
+    /// Loads what stands there now, unless that is what is in force: extensions that were started,
+    /// or disabled, stay so.
+    fn look_again(&self) -> Result<(), UpdateError> {
+        let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(&self.workspace);
+        let in_force = self.current.load().origin() == PolicyOrigin::Workspace;
+        if in_force
+            && stamp.has_record_of(&self.stamp.load())
+            && self.workspace.trust()?.settings_hold()
+        {
+            self.stamp.store(Arc::new(stamp));
+            return Ok(());
+        }
         self.load_alone()
     }
 

@@ -153,6 +153,16 @@ impl Trust {
                 .all(|file| file.change == TrustChange::Same)
     }
 
+    /// Whether all but the extensions is as approved. An extension is held to its digest whenever it
+    /// is asked, and denies where it has another.
+    pub(crate) fn settings_hold(&self) -> bool {
+        let mut others = self
+            .report
+            .iter()
+            .filter(|file| file.change != TrustChange::Same);
+        others.all(|file| !is_setting(&file.path))
+    }
+
     /// What cannot be judged, and so keeps everything else from being approved.
     pub fn problems(&self) -> impl Iterator<Item = &TrustError> {
         self.problems.iter().map(|problem| &*problem.error)
@@ -253,18 +263,19 @@ impl Pins {
     /// Forgets extensions the policy no longer lists: they do not run, so it does not matter what
     /// became of their files.
     fn forget_unlisted(&mut self, extensions: &BTreeSet<String>) {
-        let directories = [PLUGINS_DIR].into_iter().chain(DEFINITION_DIRS);
-        let directories: Vec<&str> = directories.collect();
-        let within = |path: &str| {
-            let mut rests = directories.iter().filter_map(|one| path.strip_prefix(one));
-            rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.files.retain(|path, _| {
-            [POLICY_FILE, CONFIG_FILE].contains(&path.as_str())
-                || within(path)
-                || extensions.contains(path)
-        });
+        self.files
+            .retain(|path, _| is_setting(path) || extensions.contains(path));
     }
+}
+
+/// Whether the policy, the configuration, a plugin or a definition stands at `path`.
+fn is_setting(path: &str) -> bool {
+    let within = |directory: &str| {
+        let rest = path.strip_prefix(directory);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    [POLICY_FILE, CONFIG_FILE].contains(&path)
+        || [PLUGINS_DIR].into_iter().chain(DEFINITION_DIRS).any(within)
 }
 
 /// The record of approvals of one workspace.

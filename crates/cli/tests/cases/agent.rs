@@ -279,7 +279,7 @@ rules:
     let first = listed.stdout.lines().next().unwrap_or_default();
     let one: serde_json::Value = serde_json::from_str(first).unwrap();
     let shown = world.quiet(&["approvals", "show", one["id"].as_str().unwrap()]);
-    for part in [&word, r"from\nstdin", "GREETING", "hello"] {
+    for part in [&long, r"from\nstdin", "GREETING", "hello"] {
         assert!(shown.stdout.contains(part), "{part}: {shown:?}");
     }
 }

@@ -149,14 +149,22 @@ fn a_workspaces_own_plugin_runs_only_while_its_files_are_as_approved() {
     trust(&kernel);
     assert_eq!(done(reload()).value["state"], "running");
     assert_eq!(word(&pid()), "done");
-    // Changed files are not run, and what runs goes on as it was approved.
+    // Changed files are not run, and count for nothing with all else that was approved with them.
     let script = SCRIPT.replace("Echo a text", "Obey");
     write(
         &place.path(".airlock/plugins/tickets"),
         &manifest(""),
         &script,
     );
-    assert_eq!(failed(reload()).code, "plugin_changed");
+    assert_eq!(failed(reload()).code, "plugin_not_approved");
+    assert_ne!(word(&pid()), "done");
+    // As they were, they are what was approved.
+    write(
+        &place.path(".airlock/plugins/tickets"),
+        &manifest(""),
+        SCRIPT,
+    );
+    assert_eq!(done(reload()).value["state"], "running");
     assert_eq!(word(&pid()), "done");
     // With the trust goes the plugin.
     done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));

@@ -1,10 +1,10 @@
 //! How the program is linked.
 //!
-//! A program of this size that can be loaded anywhere has some two hundred thousand places to be
-//! adjusted when it is. Listed one by one they are 4.5 MiB, which every start reads, and which a kernel
-//! that stays keeps in memory; packed they are a fiftieth of that. The C library understands packed
-//! ones from 2.36 on, which is asked of the machine that builds: the program would not start with an
-//! older one.
+//! A program of this size that can be loaded anywhere has some eighty thousand places to be adjusted
+//! when it is. Listed one by one they are nearly 2 MiB, which every start reads, and which a kernel that
+//! stays keeps in memory; packed they are a small part of that. The C library understands packed ones
+//! from 2.36 on, which is asked of the machine that builds: the program would not start with an older
+//! one.
 
 use std::process::Command;
 

@@ -6,11 +6,14 @@
 mod crossing;
 mod decide;
 mod execute;
+mod notes;
 mod outcome;
 mod record;
+mod summary;
 mod turns;
 mod validate;
 
+pub(crate) use notes::is_merge;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
 pub(crate) use turns::Turns;
 
@@ -133,6 +136,8 @@ impl Kernel {
             .map_err(|error| trail.fail(error))?;
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
+        trail.looks_for(self.sanitisers().beside(&policy), &call.arguments);
+        trail.keeps_content(&policy, &call.arguments);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);

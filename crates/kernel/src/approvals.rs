@@ -201,8 +201,7 @@ impl Kernel {
         entry
             .metadata
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
-        let rejects =
-            answering.reply == Reply::Deny && is_merge(request.action.syscall.name());
+        let rejects = answering.reply == Reply::Deny && is_merge(request.action.syscall.name());
         let rejected = rejects.then(|| Entry {
             event: EventType::MergeRejected,
             ..entry.clone()

@@ -184,7 +184,7 @@ impl Kernel {
         workflows::register(&mut registry);
         let agents = Arc::new(Agents::default());
         agents::register(&mut registry, &agents);
-        let plugins = Plugins::new(&config.state_home, &store, &enforcer);
+        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
         plugins.register(&mut registry);
         let sanitisers = Sessions::holding(plugins.desk().held());
         let kernel = Self {

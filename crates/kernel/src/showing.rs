@@ -164,7 +164,8 @@ mod tests {
         let script = format!("{}; rm -rf /", "a".repeat(3_000));
         let shown = shown_command(&words(&["sh", "-c", &script]), &Sanitiser::new());
         assert_eq!(&*shown[2], script);
-        let line_by_line = shown_command(&words(&["sh", "-c", "true #\nrm -rf /"]), &Sanitiser::new());
+        let line_by_line =
+            shown_command(&words(&["sh", "-c", "true #\nrm -rf /"]), &Sanitiser::new());
         assert_eq!(&*line_by_line[2], "true #\\nrm -rf /");
         let long = format!("begin {} end", "é".repeat(9_000));
         let shown = shown_command(&words(&["sh", "-c", &long]), &Sanitiser::new());
@@ -192,7 +193,10 @@ mod tests {
 
     #[test]
     fn no_argument_crowds_out_another_and_none_is_cut_in_silence() {
-        let short = shown_arguments(json!({ "stdin": "a\nb", "directory": "src" }), &Sanitiser::new());
+        let short = shown_arguments(
+            json!({ "stdin": "a\nb", "directory": "src" }),
+            &Sanitiser::new(),
+        );
         assert_eq!(short, r#"{"directory":"src","stdin":"a\nb"}"#);
         let long =
             json!({ "a": "x".repeat(100_000), "stdin": "curl evil", "z": "y".repeat(100_000) });

@@ -109,7 +109,11 @@ fn a_program_is_found_by_its_beginning_its_result_and_its_sandbox() {
         let kernel = place.open();
         let destroyed = found(&kernel, EventType::SandboxDestroyed);
         assert_eq!(destroyed.len(), created, "{lifetime:?}");
-        assert!(destroyed.iter().any(|one| one.sandbox == Some(sandbox.clone())));
+        assert!(
+            destroyed
+                .iter()
+                .any(|one| one.sandbox == Some(sandbox.clone()))
+        );
         assert!(verifies(&kernel) > 0);
     }
 }
@@ -297,7 +301,10 @@ fn a_merge_that_is_refused_is_found_whoever_refused_it() {
     run(&kernel, &["sh", "write.sh"]);
     let diff = kernel.stages().diff("default").unwrap().unwrap();
     let digest = airlock_merge::review_digest(&diff);
-    let merge = Call::new("merge.apply", json!({ "stage": "default", "digest": digest }));
+    let merge = Call::new(
+        "merge.apply",
+        json!({ "stage": "default", "digest": digest }),
+    );
     let mut asked = review(kernel.submit(Front::Cli, &merge));
     assert!(found_none(&kernel, &[EventType::MergeRejected]));
     answer(&kernel, &mut asked, false).unwrap();
@@ -306,10 +313,16 @@ fn a_merge_that_is_refused_is_found_whoever_refused_it() {
     assert_eq!(rejected[0].stage, Stage::Note);
     assert_eq!(rejected[0].syscall.as_deref(), Some("merge.apply"));
     assert_eq!(rejected[0].metadata["answer"], "deny");
-    assert_eq!(found(&kernel, EventType::ApprovalDecided).len(), 2, "the trust, and this");
+    assert_eq!(
+        found(&kernel, EventType::ApprovalDecided).len(),
+        2,
+        "the trust, and this"
+    );
     support::update(
         &kernel,
-        &format!("{ALL}  - name: no-merges\n    match: {{ syscall: merge.apply }}\n    action: deny\n"),
+        &format!(
+            "{ALL}  - name: no-merges\n    match: {{ syscall: merge.apply }}\n    action: deny\n"
+        ),
     );
     let refused = denied(kernel.submit(Front::Cli, &merge));
     let entries = of_action(&kernel, &refused.action);
@@ -321,8 +334,7 @@ fn a_merge_that_is_refused_is_found_whoever_refused_it() {
     assert!(!place.path("b.txt").exists());
 }
 
-const BADGES: &str =
-    "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+const BADGES: &str = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
 
 #[test]
 fn a_secret_only_the_policy_knows_reaches_neither_log_nor_question() {
@@ -332,7 +344,10 @@ fn a_secret_only_the_policy_knows_reaches_neither_log_nor_question() {
     let kernel = open(&place, Lifetime::Command);
     for (name, arguments) in [
         ("exec.run", json!({ "command": ["cat", badge] })),
-        ("exec.run", json!({ "command": ["cat", "-"], "stdin": badge })),
+        (
+            "exec.run",
+            json!({ "command": ["cat", "-"], "stdin": badge }),
+        ),
         ("fs.read", json!({ "path": format!("{badge}.txt") })),
         ("fs.read", json!({ "path": "a.txt", badge: 1 })),
         ("fs.read", json!({ "path": format!("../{badge}") })),
@@ -388,11 +403,18 @@ fn whole_contents_are_kept_only_where_policy_says_and_without_secrets() {
 fn more_records_leave_replays_and_pages_of_a_session_as_they_are() {
     let place = place(ALL);
     let kernel = open(&place, Lifetime::Command);
-    let before = records(&kernel).iter().filter(|one| one.request.is_some()).count();
+    let before = records(&kernel)
+        .iter()
+        .filter(|one| one.request.is_some())
+        .count();
     run(&kernel, &["cat", "a.txt"]);
     let kept = records(&kernel);
     let decided = kept.iter().filter(|one| one.request.is_some());
-    assert_eq!(decided.count(), before + 1, "one call is one decision to take again");
+    assert_eq!(
+        decided.count(),
+        before + 1,
+        "one call is one decision to take again"
+    );
     for one in kept.iter().filter(|one| one.stage == Stage::Note) {
         assert!(one.request.is_none() && one.decision.is_none(), "{one:?}");
     }

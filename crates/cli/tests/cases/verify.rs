@@ -70,7 +70,10 @@ fn pins_come_through_a_pipe_from_wherever_they_are_kept() {
     assert_eq!(forged.code, Some(2), "{forged:?}");
     let nothing = verify("");
     assert_eq!(nothing.code, Some(2), "{nothing:?}");
-    assert!(nothing.stderr.contains("- holds no checkpoint"), "{nothing:?}");
+    assert!(
+        nothing.stderr.contains("- holds no checkpoint"),
+        "{nothing:?}"
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Trail<'_> {
     pub(super) fn begins(&self, request: &Request) -> Entry {
         let mut entry = self.entry(EventType::ToolExecute, Stage::Note);
         entry.tool = request.tool.as_deref().map(str::to_owned);
-        put(&mut entry, "tier", request.tier.to_string());
+        put(&mut entry, "tier", request.tier.as_str().to_owned());
         if let Some(template) = &request.template {
             put(&mut entry, "template", template.to_string());
         }

@@ -15,9 +15,7 @@ use crate::sanitise::sanitise_line;
 use crate::tokens::Refused;
 use crate::tools::ToolFailure;
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
-use airlock_core::{
-    ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits,
-};
+use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits};
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
 use airlock_policy::token::Redeemed;
 use airlock_policy::{
@@ -162,13 +160,16 @@ impl<'k> Trail<'k> {
 
     fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
         let book = self.kernel.book();
-        let mut entries = book.take();
-        let noted = entries.len();
-        entries.append(&mut self.gathered());
+        let (mut noted, mut entries) = (book.take(), self.gathered());
+        let first = noted.len();
+        if first > 0 {
+            noted.append(&mut entries);
+            entries = noted;
+        }
         entries.push(entry);
         let written = self.kernel.log().append_batch(&entries, durability);
         if written.is_err() {
-            book.put_back(entries.drain(..noted));
+            book.put_back(entries.drain(..first));
         }
         written.map(|_| ())
     }
@@ -372,7 +373,8 @@ impl<'k> Trail<'k> {
         let mut entry = self.decided(request, decision);
         if let Some(Some(planned)) = planned {
             let notes = planned.notes().into_iter();
-            let notes = notes.map(|(name, value)| (name, self.line(&value, 2 * limits::SUMMARY_CHARS)));
+            let notes =
+                notes.map(|(name, value)| (name, self.line(&value, 2 * limits::SUMMARY_CHARS)));
             entry.metadata.extend(notes);
         }
         let effect = request.effects.intersects(DURABLE);
@@ -426,7 +428,9 @@ impl<'k> Trail<'k> {
                     let clean = executed.clean.sanitised;
                     entry.output = Some(beginning(&clean.value));
                     if let Some((place, _)) = &self.contents {
-                        entry.metadata.insert(OUTPUT.to_owned(), kept(place, &clean.value));
+                        entry
+                            .metadata
+                            .insert(OUTPUT.to_owned(), kept(place, &clean.value));
                     }
                     Outcome::Done(Done {
                         action: self.action.clone(),
@@ -479,8 +483,8 @@ impl<'k> Trail<'k> {
             generation: decision.generation.digest().to_string(),
         });
         let reasons: Vec<&str> = decision.deciding().map(|c| &*c.reason).collect();
-        entry.reason = (!reasons.is_empty())
-            .then(|| self.line(&reasons.join("; "), limits::SUMMARY_CHARS));
+        entry.reason =
+            (!reasons.is_empty()).then(|| self.line(&reasons.join("; "), limits::SUMMARY_CHARS));
         entry
     }
 
@@ -532,10 +536,9 @@ impl CheckSink for Trail<'_> {
             CheckResult::Allowed => "allowed".to_owned(),
             CheckResult::Denied(gate) => format!("denied: {gate}"),
         };
-        entry.metadata.insert(
-            "capability".to_owned(),
-            self.line(check.capability, 1_024),
-        );
+        entry
+            .metadata
+            .insert("capability".to_owned(), self.line(check.capability, 1_024));
         entry
             .metadata
             .insert("plugin".to_owned(), check.plugin.to_string());

@@ -145,7 +145,15 @@ fn line(record: &Record) -> String {
             .take(3)
             .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)),
     );
-    for name in ["capability", "result", "failed", "refused", "answer", "place", "flags"] {
+    for name in [
+        "capability",
+        "result",
+        "failed",
+        "refused",
+        "answer",
+        "place",
+        "flags",
+    ] {
         let value = entry.metadata.get(name);
         parts.extend(value.map(|value| airlock_kernel::sanitise_line(value, 80)));
     }

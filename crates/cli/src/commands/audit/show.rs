@@ -72,10 +72,11 @@ fn contents(kernel: &Kernel, record: &Record) -> Result<Value, Failure> {
         found.insert(shown.to_owned(), value);
     }
     if found.is_empty() {
-        return Err(
-            Failure::new(Kind::Failed, "this record has no content beside its summaries")
-                .fix("contents are kept where the policy says `audit: { keep_content: true }`"),
-        );
+        return Err(Failure::new(
+            Kind::Failed,
+            "this record has no content beside its summaries",
+        )
+        .fix("contents are kept where the policy says `audit: { keep_content: true }`"));
     }
     Ok(Value::Object(found))
 }

@@ -137,7 +137,6 @@ impl Kernel {
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
         trail.looks_for(self.sanitisers().beside(&policy), &call.arguments);
-        trail.keeps_content(&policy, &call.arguments);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
@@ -148,6 +147,7 @@ impl Kernel {
             .validate(front, whence, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
         valid.machine.clone_from(&whence.machine);
+        trail.keeps_content(&policy, &call.arguments);
         let scene = Scene {
             front,
             policy: &policy,

@@ -50,9 +50,9 @@ impl Trail<'_> {
     pub(super) fn begins(&self, request: &Request) -> Entry {
         let mut entry = self.entry(EventType::ToolExecute, Stage::Note);
         entry.tool = request.tool.as_deref().map(str::to_owned);
-        put(&mut entry, "tier", request.tier.as_str().to_owned());
+        put(&mut entry, "tier", request.tier.as_str());
         if let Some(template) = &request.template {
-            put(&mut entry, "template", template.to_string());
+            put(&mut entry, "template", template);
         }
         entry
     }
@@ -68,9 +68,9 @@ impl Trail<'_> {
                 Some(_) => "withheld",
                 None => "marked",
             };
-            put(&mut entry, "flags", rules(flags));
-            put(&mut entry, "origin", clean.origin.to_string());
-            put(&mut entry, "treatment", treatment.to_owned());
+            put(&mut entry, "flags", &rules(flags));
+            put(&mut entry, "origin", &clean.origin.to_string());
+            put(&mut entry, "treatment", treatment);
             entry
         });
         redacted.into_iter().chain(flagged)
@@ -79,8 +79,8 @@ impl Trail<'_> {
     /// `count` secrets were taken out of the `place` of this call.
     pub(super) fn redacted(&self, place: &str, count: usize) -> Entry {
         let mut entry = self.entry(EventType::SecretRedacted, Stage::Note);
-        put(&mut entry, "place", place.to_owned());
-        put(&mut entry, "secrets", count.to_string());
+        put(&mut entry, "place", place);
+        put(&mut entry, "secrets", &count.to_string());
         entry
     }
 
@@ -88,9 +88,9 @@ impl Trail<'_> {
     pub(super) fn moved(&self, moved: &Move) -> Vec<Entry> {
         let step = |event, from: &str, to: &str| {
             let mut entry = self.entry(event, Stage::Note);
-            put(&mut entry, "session", moved.session.to_string());
-            put(&mut entry, "from", from.to_owned());
-            put(&mut entry, "to", to.to_owned());
+            put(&mut entry, "session", moved.session.as_str());
+            put(&mut entry, "from", from);
+            put(&mut entry, "to", to);
             entry
         };
         let ((mode, new_mode), (phase, new_phase)) = (moved.mode, moved.phase);
@@ -107,8 +107,8 @@ impl Trail<'_> {
     }
 }
 
-fn put(entry: &mut Entry, name: &str, value: String) {
-    let value = sanitise_line(&value, limits::SUMMARY_CHARS);
+fn put(entry: &mut Entry, name: &str, value: &str) {
+    let value = sanitise_line(value, limits::SUMMARY_CHARS);
     entry.metadata.insert(name.to_owned(), value);
 }
 

@@ -99,8 +99,10 @@ fn mentions(entry: &Entry, text: &str) -> bool {
         &entry.output,
     ];
     let request = entry.request.as_deref();
+    let sandbox = entry.sandbox.as_ref();
     plain.into_iter().flatten().any(|field| holds(field))
         || holds(entry.event.as_str())
+        || sandbox.is_some_and(|sandbox| holds(sandbox.as_str()))
         || entry
             .metadata
             .iter()

@@ -468,6 +468,9 @@ pub(crate) enum AuditCommand {
     Show {
         /// Its sequence number
         seq: u64,
+        /// With the whole arguments and result, where the policy keeps them
+        #[arg(long)]
+        content: bool,
     },
     /// Verify the log, or an export of it
     #[command(after_help = "Examples:
@@ -477,7 +480,7 @@ pub(crate) enum AuditCommand {
     Verify {
         /// An export; default: this workspace's log
         export: Option<PathBuf>,
-        /// A file of checkpoints pinned elsewhere
+        /// A file of checkpoints pinned elsewhere; `-` reads them from standard input
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
         /// A public key that must have signed; repeatable

@@ -9,7 +9,7 @@ use crate::control::Through;
 use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::person::Person;
-use crate::road::{Call, Outcome, Review};
+use crate::road::{Call, Outcome, Review, is_merge};
 use airlock_audit::{AppendError, Durability, Entry, EventType, Stage};
 use airlock_core::Digest;
 use airlock_policy::approval::{ApprovalId, ApprovalRequest, Binding, Channel, Condition, Reply};
@@ -174,7 +174,8 @@ impl Kernel {
         Ok(approval.request)
     }
 
-    /// One record that says who answered what; the attempt and the outcome of the syscall say how.
+    /// One record that says who answered what; the attempt and the outcome of the syscall say how. A
+    /// no to a merge is one more, under the name of that.
     fn record_answer(
         &self,
         request: &ApprovalRequest,
@@ -200,7 +201,15 @@ impl Kernel {
         entry
             .metadata
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
-        self.log().append(&entry, Durability::Durable).map(drop)
+        let rejects = answering.reply == Reply::Deny && is_merge(request.action.syscall.name());
+        let rejected = rejects.then(|| Entry {
+            event: EventType::MergeRejected,
+            ..entry.clone()
+        });
+        let entries: Vec<Entry> = [Some(entry), rejected].into_iter().flatten().collect();
+        self.log()
+            .append_batch(&entries, Durability::Durable)
+            .map(drop)
     }
 }
 

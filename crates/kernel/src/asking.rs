@@ -13,6 +13,7 @@ use airlock_policy::approval::{
 };
 use airlock_policy::{Contribution, Decision, Layer, Opinion, Verdict};
 use airlock_sandbox::stage::Change;
+use airlock_sanitise::Sanitiser;
 use airlock_state::{Approval, Asked, Session, StateError};
 use serde_json::{Value, json};
 
@@ -123,7 +124,7 @@ impl Kernel {
         }))
     }
 
-    /// Asks about `request`; `shown` is the same, fit to be shown and kept.
+    /// Asks about `request`; `shown` is the same, fit to be shown and kept, by what `cleaner` knows.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a separate fact of the question"
@@ -132,15 +133,15 @@ impl Kernel {
         &self,
         scene: Scene<'_>,
         action: &ActionId,
-        request: &Request,
-        shown: &Request,
+        (request, shown): (&Request, &Request),
+        cleaner: &Sanitiser,
         decision: &Decision,
         grounds: &Grounds,
         now: Timestamp,
     ) -> Result<Asked, StateError> {
         let mut question = question(scene.policy, action, request, decision, grounds, now);
-        question.action = Action::of(shown, details(request));
-        question.action.command = shown_command(&request.command);
+        question.action = Action::of(shown, details(request, cleaner));
+        question.action.command = shown_command(&request.command, cleaner);
         if let Some(session) = scene.session {
             question.budget_left = session.left();
         }

@@ -4,15 +4,29 @@
 
 use crate::clock::Clock;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage};
-use airlock_state::{State, StateError};
+use airlock_core::{Mode, Phase, SessionId};
+use airlock_state::{Session, State, StateError};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 /// Opens the store once, and tells what went wrong with the one before it.
 pub(crate) struct StateHold {
     directory: PathBuf,
     clock: Clock,
     opened: Mutex<Opened>,
+    /// Sessions that moved, until the call that moved them is recorded. A call runs on one thread.
+    moves: Mutex<Vec<(ThreadId, Move)>>,
+}
+
+/// A session that moved to another mode or phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) session: SessionId,
+    /// From one to another.
+    pub(crate) mode: (Mode, Mode),
+    /// From one to another.
+    pub(crate) phase: (Phase, Phase),
 }
 
 #[derive(Default)]
@@ -30,7 +44,35 @@ impl StateHold {
             directory,
             clock,
             opened: Mutex::new(Opened::default()),
+            moves: Mutex::default(),
         }
+    }
+
+    /// Notes that the call on this thread took a session from `before` to `after`.
+    pub(crate) fn moved(&self, before: &Session, after: &Session) {
+        let moved = Move {
+            session: after.id.clone(),
+            mode: (before.mode, after.mode),
+            phase: (before.phase, after.phase),
+        };
+        if moved.mode.0 != moved.mode.1 || moved.phase.0 != moved.phase.1 {
+            self.moves().push((std::thread::current().id(), moved));
+        }
+    }
+
+    /// The moves of the call on this thread, once.
+    pub(crate) fn take_moves(&self) -> Vec<Move> {
+        let mut moves = self.moves();
+        if moves.is_empty() {
+            return Vec::new();
+        }
+        let own = std::thread::current().id();
+        let taken = moves.extract_if(.., |(thread, _)| *thread == own);
+        taken.map(|(_, moved)| moved).collect()
+    }
+
+    fn moves(&self) -> MutexGuard<'_, Vec<(ThreadId, Move)>> {
+        self.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The store.

@@ -5,7 +5,9 @@
 
 use crate::adapters;
 use crate::agents::{self, Agents};
+use crate::book::Book;
 use crate::clock::Clock;
+use crate::content;
 use crate::control;
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
@@ -17,10 +19,12 @@ use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Wa
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
-use crate::upkeep;
+use crate::upkeep::{self, Keeper};
 use crate::workflows;
 use crate::workspace::{TrustError, Workspace, WorkspaceError};
-use airlock_audit::{AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Stage};
+use airlock_audit::{
+    AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Retention, Stage,
+};
 use airlock_core::{ActionId, ByteSize, Caller, Digest, IdError, PathError, PluginName, UserId};
 use airlock_policy::capability::{CapabilitySet, PatternError};
 use airlock_policy::token::TokenAuthority;
@@ -41,6 +45,9 @@ pub enum Lifetime {
 
 /// How long a start waits for the log's verification where policy insists on it.
 const HEALTH_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How often a kernel that stays looks whether the log needs upkeep.
+const UPKEEP: Duration = Duration::from_mins(1);
 
 /// Records between two signatures of short commands, at most: each of them verifies at its start what
 /// came since the last.
@@ -113,7 +120,9 @@ pub struct Kernel {
     tokens: TokenAuthority,
     state_home: PathBuf,
     registry: Registry,
-    log: Log,
+    log: Arc<Log>,
+    book: Book,
+    keeper: Option<Keeper>,
     local: Local,
     clock: Clock,
     output_bytes: usize,
@@ -147,15 +156,21 @@ impl Kernel {
             local.user(),
             config.worker.clone(),
         )?);
-        let log = open_log(&store, &config).map_err(StartError::Audit)?;
+        let log = Arc::new(open_log(&store, &config).map_err(StartError::Audit)?);
         if store.current().policy().document().audit.stop_on_break {
             refuse_broken(&log)?;
         }
         let recovered = control::merge::recover(store.workspace(), &log, &config.clock);
-        let daily = upkeep::daily(&log, store.workspace().state(), config.clock.now());
-        let notice = recovered.or(daily);
+        let kept = keep_log(&log, &store, &config.clock);
+        let notice = recovered.or(kept);
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
+        }
+        let book = Book::new(&config.clock);
+        let mut keeper = None;
+        if config.lifetime == Lifetime::Long {
+            book.tell(&log);
+            keeper = keeper_of(&log, &store, &config.clock);
         }
         let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
@@ -169,7 +184,7 @@ impl Kernel {
         workflows::register(&mut registry);
         let agents = Arc::new(Agents::default());
         agents::register(&mut registry, &agents);
-        let plugins = Plugins::new(&config.state_home, &store, &enforcer);
+        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
         plugins.register(&mut registry);
         let sanitisers = Sessions::holding(plugins.desk().held());
         let kernel = Self {
@@ -182,6 +197,8 @@ impl Kernel {
             state_home: config.state_home,
             registry,
             log,
+            book,
+            keeper,
             local,
             clock: config.clock,
             output_bytes: config.output_bytes,
@@ -198,6 +215,7 @@ impl Kernel {
             serving: Serving::default(),
             sandboxes: Sandboxes::default(),
         };
+        kernel.sandboxes.note_in(&kernel.book);
         if config.lifetime == Lifetime::Long {
             // Checked, and recovered if need be, before anybody waits for it. One that cannot be
             // opened tells the first call that needs it.
@@ -213,6 +231,7 @@ impl Kernel {
         self.machine = Some(machine);
         if self.lifetime == Lifetime::Long && !self.sandboxes.has_reserve() {
             self.sandboxes = Sandboxes::in_reserve(None);
+            self.sandboxes.note_in(&self.book);
         }
         self
     }
@@ -221,6 +240,7 @@ impl Kernel {
     #[must_use]
     pub fn with_sandboxes(mut self, sandboxes: Sandboxes) -> Self {
         self.plugins.by(&sandboxes);
+        sandboxes.note_in(&self.book);
         self.sandboxes = sandboxes;
         self
     }
@@ -286,6 +306,12 @@ impl Kernel {
         &self.log
     }
 
+    /// What a record names by `digest`: arguments or a result, whole. Reading it is reading the log,
+    /// the syscall `audit.read`: submit that first.
+    pub fn content(&self, digest: Digest) -> std::io::Result<String> {
+        content::read(self.workspace().state().path(), digest)
+    }
+
     /// The stages. Looking at them is the syscall `stage.read`: submit that first.
     pub fn stages(&self) -> StageHold<'_> {
         StageHold(self.workspace())
@@ -309,10 +335,16 @@ impl Kernel {
     /// Flushes the log. Dropping does the same but cannot report a failure.
     pub fn close(self) -> Result<(), AppendError> {
         self.plugins.shutdown();
+        self.warm.release_all();
+        self.sandboxes.settle();
+        drop(self.keeper);
+        let told = self.book.close(&self.log);
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
         }
-        self.log.close()
+        // Nobody else has it once the book is closed and the keeper gone.
+        let closed = Arc::into_inner(self.log).map_or(Ok(()), Log::close);
+        told.and(closed)
     }
 
     pub(crate) fn store(&self) -> &PolicyStore {
@@ -346,6 +378,11 @@ impl Kernel {
 
     pub(crate) fn tokens(&self) -> &TokenAuthority {
         &self.tokens
+    }
+
+    /// What became of sandboxes, for the log.
+    pub(crate) const fn book(&self) -> &Book {
+        &self.book
     }
 
     pub(crate) fn hold(&self) -> &StateHold {
@@ -477,9 +514,36 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
         Lifetime::Long => log = log.long_lived(),
         Lifetime::Command => log.checkpoint_every = log.checkpoint_every.min(COMMAND_CHECKPOINT),
     }
-    log.retention.days = audit.retention_days;
-    log.retention.bytes = audit.max_size.as_bytes();
+    log.retention = retention(store);
     Log::open(log)
+}
+
+/// How much of the log the policy in force keeps.
+fn retention(store: &PolicyStore) -> Retention {
+    let audit = store.current().policy().document().audit;
+    Retention {
+        days: audit.retention_days,
+        bytes: audit.max_size.as_bytes(),
+        segment: audit.segment,
+    }
+}
+
+/// Does the log's upkeep if it is due; gives back what the person should know.
+fn keep_log(log: &Log, store: &PolicyStore, clock: &Clock) -> Option<String> {
+    let state = store.workspace().state();
+    upkeep::keep(log, state.path(), retention(store), clock.now())
+}
+
+/// Keeps after the log of a kernel that stays. Where there is no thread for it, the next start does.
+fn keeper_of(log: &Arc<Log>, store: &Arc<PolicyStore>, clock: &Clock) -> Option<Keeper> {
+    let (log, store, clock) = (Arc::downgrade(log), Arc::clone(store), clock.clone());
+    let keeper = Keeper::start(UPKEEP, move || {
+        if let Some(log) = log.upgrade() {
+            // What fails is tried again, and told by the next start.
+            let _told = keep_log(&log, &store, &clock);
+        }
+    });
+    keeper.ok()
 }
 
 /// Waits for the check that opening began; a chain that is not known to hold counts as broken.

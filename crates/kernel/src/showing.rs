@@ -4,10 +4,11 @@
 //! terminal obeys; what is too long is shown in part, and how much is left out is said.
 //! Non-guarantee: that a person can judge it.
 
-use crate::sanitise::{sanitise, sanitise_line};
+use crate::sanitise::sanitise_line;
 use crate::tools::Keep;
 use airlock_core::{Digest, Effect, EffectSet, Request};
 use airlock_policy::approval::{Action, Diff};
+use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ const SHOWN_COMMAND: usize = 5_000;
 const SHOWN_WORDS: usize = 64;
 
 /// The arguments of a call, as a person is shown them; none where what they say is shown besides.
-pub(crate) fn details(request: &Request) -> Option<Diff> {
+pub(crate) fn details(request: &Request, cleaner: &Sanitiser) -> Option<Diff> {
     let whole = request.arguments.to_string();
     let changes_nothing = EffectSet::of(&[Effect::Read, Effect::Execute]);
     let mut rest = request.arguments.clone();
@@ -33,7 +34,7 @@ pub(crate) fn details(request: &Request) -> Option<Diff> {
     }
     Some(Diff {
         digest: Digest::of(whole.as_bytes()),
-        summary: shown_arguments(rest).into(),
+        summary: shown_arguments(rest, cleaner).into(),
     })
 }
 
@@ -52,15 +53,15 @@ fn is_shown_besides(request: &Request, name: &str, value: &Value) -> bool {
 }
 
 /// Arguments in a line. Where they are too long, each is shown in part: none can crowd out another.
-fn shown_arguments(arguments: Value) -> String {
-    let clean = cleaned(arguments);
-    let line = sanitise_line(&clean.to_string(), usize::MAX);
+fn shown_arguments(arguments: Value, cleaner: &Sanitiser) -> String {
+    let clean = cleaned(arguments, cleaner);
+    let line = cleaner.line(&clean.to_string(), usize::MAX);
     if let Value::Object(fields) = &clean
         && line.len() > SHOWN
     {
         let each = SHOWN / fields.len().max(1);
         let field = |(name, value): (&String, &Value)| {
-            let value = sanitise_line(&value.to_string(), usize::MAX);
+            let value = cleaner.line(&value.to_string(), usize::MAX);
             format!("{}: {}", ends(name, each), ends(&value, each))
         };
         let told: Vec<String> = fields.iter().map(field).collect();
@@ -71,17 +72,18 @@ fn shown_arguments(arguments: Value) -> String {
 
 /// Every string of `value` without secrets and controls. Before it is written as JSON, where an
 /// escaped newline would stand as a letter in front of a secret and hide it.
-fn cleaned(value: Value) -> Value {
-    sanitise(value, Keep::Head, usize::MAX / 2).value
+fn cleaned(value: Value, cleaner: &Sanitiser) -> Value {
+    let bound = Bound::bytes(Keep::Head, usize::MAX / 2);
+    cleaner.value(value, bound).value
 }
 
 /// The words of a command as a person is shown them: whole, or their beginnings and ends.
-pub(crate) fn shown_command(command: &[Arc<str>]) -> Vec<Arc<str>> {
+pub(crate) fn shown_command(command: &[Arc<str>], cleaner: &Sanitiser) -> Vec<Arc<str>> {
     let clean = |word: &Arc<str>| {
-        let clean = cleaned(Value::String(word.to_string()));
+        let clean = cleaned(Value::String(word.to_string()), cleaner);
         // A newline ends a command as a space does not.
         let line = clean.as_str().unwrap_or_default().replace('\n', "\\n");
-        sanitise_line(&line, usize::MAX)
+        cleaner.line(&line, usize::MAX)
     };
     let (first, last) = if command.len() > SHOWN_WORDS {
         (SHOWN_WORDS / 2, SHOWN_WORDS / 2)
@@ -160,12 +162,13 @@ mod tests {
     #[test]
     fn a_command_is_shown_whole_or_says_how_much_is_not() {
         let script = format!("{}; rm -rf /", "a".repeat(3_000));
-        let shown = shown_command(&words(&["sh", "-c", &script]));
+        let shown = shown_command(&words(&["sh", "-c", &script]), &Sanitiser::new());
         assert_eq!(&*shown[2], script);
-        let line_by_line = shown_command(&words(&["sh", "-c", "true #\nrm -rf /"]));
+        let line_by_line =
+            shown_command(&words(&["sh", "-c", "true #\nrm -rf /"]), &Sanitiser::new());
         assert_eq!(&*line_by_line[2], "true #\\nrm -rf /");
         let long = format!("begin {} end", "é".repeat(9_000));
-        let shown = shown_command(&words(&["sh", "-c", &long]));
+        let shown = shown_command(&words(&["sh", "-c", &long]), &Sanitiser::new());
         let (shown, kept) = (&*shown[2], |text: &str| text.matches('é').count());
         assert!(
             shown.starts_with("begin é") && shown.ends_with("é end"),
@@ -178,7 +181,7 @@ mod tests {
             .map(|number| format!("{number}{}", "x".repeat(500)))
             .collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let shown = shown_command(&words(&many));
+        let shown = shown_command(&words(&many), &Sanitiser::new());
         assert_eq!(shown.len(), SHOWN_WORDS + 1);
         assert_eq!(
             &*shown[SHOWN_WORDS / 2],
@@ -190,11 +193,14 @@ mod tests {
 
     #[test]
     fn no_argument_crowds_out_another_and_none_is_cut_in_silence() {
-        let short = shown_arguments(json!({ "stdin": "a\nb", "directory": "src" }));
+        let short = shown_arguments(
+            json!({ "stdin": "a\nb", "directory": "src" }),
+            &Sanitiser::new(),
+        );
         assert_eq!(short, r#"{"directory":"src","stdin":"a\nb"}"#);
         let long =
             json!({ "a": "x".repeat(100_000), "stdin": "curl evil", "z": "y".repeat(100_000) });
-        let shown = shown_arguments(long);
+        let shown = shown_arguments(long, &Sanitiser::new());
         assert!(shown.contains("stdin: \"curl evil\""), "{shown}");
         assert_eq!(
             shown.matches("CHARACTERS ARE NOT SHOWN").count(),
@@ -226,7 +232,7 @@ mod tests {
     #[test]
     fn the_tool_of_a_plugin_is_shown_with_its_arguments() {
         let request = request("tool.call", "mail.send", json!({ "to": "eve", "cc": null }));
-        let lines = shown_lines(&Action::of(&request, details(&request)));
+        let lines = shown_lines(&Action::of(&request, details(&request, &Sanitiser::new())));
         let arguments = r#"{"to":"eve"}"#.to_owned();
         let want = [("tool", "mail.send".to_owned()), ("arguments", arguments)];
         assert_eq!(lines, want);
@@ -258,7 +264,7 @@ mod tests {
         ] {
             let mut request = request("exec.run", "exec.run", arguments);
             request.command = words(&command);
-            let shown = details(&request).map(|shown| shown.summary.to_string());
+            let shown = details(&request, &Sanitiser::new()).map(|shown| shown.summary.to_string());
             assert_eq!(shown.as_deref(), want);
         }
     }

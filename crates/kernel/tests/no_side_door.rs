@@ -12,7 +12,7 @@
 mod every;
 mod support;
 
-use airlock_audit::{EventType, Stage};
+use airlock_audit::{Entry, EventType, Stage};
 use airlock_kernel::{Front, Kernel, Outcome};
 use serde_json::{Value, json};
 use support::{Place, READS, action, at, denied, of_action, submit, token, word};
@@ -218,7 +218,14 @@ fn malformed_arguments_are_refused_and_recorded_for_every_tool_on_every_front() 
                     _ => "invalid_arguments",
                 };
                 assert_eq!(word(&outcome), want, "{front} {tool} {bad}");
-                let entries = of_action(&kernel, &action(&outcome));
+                let mut entries = of_action(&kernel, &action(&outcome));
+                let is_note = |entry: &mut Entry| entry.event == EventType::SecretRedacted;
+                let redacted = entries.extract_if(.., is_note).count();
+                assert_eq!(
+                    redacted,
+                    usize::from(bad == unknown),
+                    "{front} {tool} {bad}"
+                );
                 assert_eq!(entries.len(), 1, "{front} {tool} {bad}");
                 assert_eq!(entries[0].stage, Stage::Outcome);
                 assert_eq!(entries[0].metadata["refused"], want);

@@ -1,6 +1,6 @@
-//! Archives of past days, and how long they are kept.
+//! Archives of past segments of time, days unless somebody says otherwise, and how long they are kept.
 //!
-//! A closed day moves into a compressed archive that begins with the previous one's head. Rows are
+//! A closed segment moves into a compressed archive that begins with the previous one's head. Rows are
 //! deleted only after their archive is on disk and was read back; a crash in between leaves
 //! identical copies, which the next run removes. An archive is deleted only after a durable record
 //! says so.

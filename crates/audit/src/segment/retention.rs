@@ -1,4 +1,4 @@
-//! Moves past days into archives and deletes the oldest ones when the log grows too large.
+//! Moves past segments of time into archives and deletes the oldest ones when the log grows too large.
 
 use super::file::SegmentWriter;
 use super::{Segment, SegmentError, SegmentName, list_segments, segment_path};
@@ -8,7 +8,7 @@ use crate::open::{Access, OpenError, open_database, private_directory};
 use crate::store::Layout;
 use crate::writer::{AppendError, Meta, encode_head, read_meta, write_meta};
 use crate::{Entry, EventType, Stage};
-use airlock_core::Timestamp;
+use airlock_core::{Span, Timestamp};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +16,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+/// No segment is shorter: whatever is set, an archive is no single record.
+const LEAST_SEGMENT_MICROS: i64 = 60 * 1_000_000;
 /// Rows looked at in one go.
 const CHUNK: i64 = 256;
 /// Over this share of the limit the log warns.
@@ -30,6 +32,9 @@ pub struct Retention {
     pub days: u32,
     /// Database and archives together stay below this many bytes.
     pub bytes: u64,
+    /// How much time an archive covers. Segments are counted from 1970, so that 24 hours are a day in
+    /// UTC.
+    pub segment: Span,
 }
 
 impl Default for Retention {
@@ -37,7 +42,17 @@ impl Default for Retention {
         Self {
             days: 90,
             bytes: 1024 * 1024 * 1024,
+            segment: Span::from_secs(24 * 60 * 60),
         }
+    }
+}
+
+impl Retention {
+    /// The number of the segment that `time` belongs to.
+    pub fn segment_of(&self, time: Timestamp) -> i64 {
+        let millis = i64::try_from(self.segment.as_millis()).unwrap_or(i64::MAX);
+        let micros = millis.saturating_mul(1_000).max(LEAST_SEGMENT_MICROS);
+        time.as_micros().div_euclid(micros)
     }
 }
 
@@ -92,11 +107,11 @@ pub(crate) fn maintain(task: &Task<'_>) -> Result<MaintenanceReport, MaintainErr
     remove_drafts(&segments);
     let db = open_database(&task.layout.database(), Access::Write)?;
     remove_copies(&db, &segments)?;
-    let today = task.now.as_micros().div_euclid(DAY_MICROS);
-    while let Some(range) = archive_oldest_day(task, &db, today)? {
+    let current = task.retention.segment_of(task.now);
+    while let Some(range) = archive_oldest(task, &db, current)? {
         report.archived.push(range);
     }
-    task.enforce(&db, today, &mut report)?;
+    task.enforce(&db, &mut report)?;
     Ok(report)
 }
 
@@ -151,11 +166,11 @@ fn remember_archived(db: &Connection, head: &Head) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Archives the oldest run of rows that belong to one past day.
-fn archive_oldest_day(
+/// Archives the oldest run of rows that belong to one past segment.
+fn archive_oldest(
     task: &Task<'_>,
     db: &Connection,
-    today: i64,
+    current: i64,
 ) -> Result<Option<(u64, u64)>, MaintainError> {
     let segments = task.layout.segments();
     let draft = segments.join(format!("{}.draft", uuid::Uuid::new_v4().simple()));
@@ -175,7 +190,7 @@ fn archive_oldest_day(
             let Ok(record) = Stored::parse(&stored) else {
                 break 'rows;
             };
-            if record.seq != seq || !run.takes(&record, today) {
+            if record.seq != seq || !run.takes(&record, &task.retention, current) {
                 break 'rows;
             }
             let writer = match &mut writer {
@@ -231,24 +246,23 @@ fn delete_rows(db: &Connection, first: u64, last: &Head) -> rusqlite::Result<()>
 struct Run {
     first: Option<u64>,
     last: Option<Head>,
-    day: i64,
+    segment: i64,
 }
 
 impl Run {
-    /// Takes the record if it continues the run: same day (a clock set back does not end a day),
+    /// Takes the record if it continues the run: same segment (a clock set back does not end one),
     /// a past one, linked to the record before.
-    fn takes(&mut self, record: &Stored<'_>, today: i64) -> bool {
-        let day = encoding::decode(record.body).map_or(self.day, |entry| {
-            entry.time.as_micros().div_euclid(DAY_MICROS)
-        });
+    fn takes(&mut self, record: &Stored<'_>, retention: &Retention, current: i64) -> bool {
+        let segment = encoding::decode(record.body)
+            .map_or(self.segment, |entry| retention.segment_of(entry.time));
         match self.last {
-            None => self.day = day,
+            None => self.segment = segment,
             Some(last) if last.seq + 1 != record.seq || last.digest != record.previous => {
                 return false;
             }
             Some(_) => {}
         }
-        if day > self.day || self.day >= today {
+        if segment > self.segment || self.segment >= current {
             return false;
         }
         self.first.get_or_insert(record.seq);
@@ -261,9 +275,9 @@ impl Task<'_> {
     fn enforce(
         &self,
         db: &Connection,
-        today: i64,
         report: &mut MaintenanceReport,
     ) -> Result<(), MaintainError> {
+        let today = self.now.as_micros().div_euclid(DAY_MICROS);
         let mut names = list_segments(&self.layout.segments())?;
         names.reverse();
         loop {

@@ -395,12 +395,21 @@ impl Log {
         stats_layout(&self.layout)
     }
 
-    /// Archives past days, deletes what is too old or too much, warns.
+    /// Archives past segments, deletes what is too old or too much, warns.
     pub fn maintain(&self, now: Timestamp) -> Result<MaintenanceReport, MaintainError> {
+        self.maintain_within(self.config.retention, now)
+    }
+
+    /// The same with other limits than those it was opened with.
+    pub fn maintain_within(
+        &self,
+        retention: Retention,
+        now: Timestamp,
+    ) -> Result<MaintenanceReport, MaintainError> {
         segment::maintain(&segment::Task {
             layout: &self.layout,
             log: self.id,
-            retention: self.config.retention,
+            retention,
             now,
             record: &|entry| self.append(&entry, Durability::Durable).map(drop),
         })

@@ -1,7 +1,7 @@
 //! `airlock audit verify` on logs that are not what they were.
 
 use super::audit::logged;
-use crate::support::World;
+use crate::support::{World, fed};
 
 #[test]
 fn edited_and_truncated_exports_are_caught() {
@@ -51,6 +51,29 @@ fn a_truncated_export_is_caught_by_a_checkpoint_kept_elsewhere() {
         "audit verify --checkpoint missing.jsonl",
     ]);
     world.compare("verify_pinned");
+}
+
+#[test]
+fn pins_come_through_a_pipe_from_wherever_they_are_kept() {
+    let world = logged();
+    let pin = world.quiet(&["audit", "checkpoint"]).stdout;
+    let verify = |input: &str| {
+        fed(
+            &mut world.command(&["audit", "verify", "--checkpoint", "-"]),
+            input,
+        )
+    };
+    let held = verify(&pin);
+    assert_eq!(held.code, Some(0), "{held:?}");
+    assert!(held.stdout.contains("agree up to record"), "{held:?}");
+    let forged = verify(&pin.replace("\"seq\":", "\"seq\":1"));
+    assert_eq!(forged.code, Some(2), "{forged:?}");
+    let nothing = verify("");
+    assert_eq!(nothing.code, Some(2), "{nothing:?}");
+    assert!(
+        nothing.stderr.contains("- holds no checkpoint"),
+        "{nothing:?}"
+    );
 }
 
 #[test]

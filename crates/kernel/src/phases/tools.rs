@@ -212,7 +212,9 @@ impl Desk {
             .state()?
             .step_session(&session.owner, &session.id, from, to, now);
         let kept = kept.map_err(|error| failure(&error))?;
-        kept.ok_or_else(|| unknown_session(&session.id))
+        let kept = kept.ok_or_else(|| unknown_session(&session.id))?;
+        self.hold.moved(session, &kept);
+        Ok(kept)
     }
 }
 

@@ -7,6 +7,7 @@ use super::line::{Line, PluginRoad, PluginSockets, not_serving};
 use super::names::is_reserved;
 use super::table::{Key, Table};
 use super::{PluginSettings, locked, make_private};
+use crate::book::Book;
 use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
@@ -35,6 +36,8 @@ struct Instance {
     number: u64,
     sandbox: SandboxId,
     directory: PathBuf,
+    /// Where it was noted that it stands.
+    noted: Option<Book>,
     // Closed with it.
     _socket: Option<Box<dyn Any + Send>>,
 }
@@ -43,6 +46,9 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // What the sandbox left in it is of no use to anybody.
         let _removed = remove_plugin_directory(&self.directory);
+        if let Some(book) = &self.noted {
+            book.destroyed(self.sandbox.as_str());
+        }
     }
 }
 
@@ -57,6 +63,8 @@ pub(crate) struct Desk {
     /// The secrets among what plugins were given.
     held: Arc<Held>,
     instances: Mutex<Vec<Instance>>,
+    /// Where it is noted what becomes of their sandboxes.
+    book: Book,
     /// Who brought each that was started here, and where it is.
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
     /// The calls that are being served: by whom, in which session.
@@ -64,8 +72,14 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(home: &Path, store: &Arc<PolicyStore>, enforcer: &Arc<Enforcer>) -> Self {
+    pub(super) fn new(
+        home: &Path,
+        store: &Arc<PolicyStore>,
+        enforcer: &Arc<Enforcer>,
+        book: &Book,
+    ) -> Self {
         Self {
+            book: book.clone(),
             store: Arc::clone(store),
             enforcer: Arc::clone(enforcer),
             table: Table::new(home),
@@ -220,6 +234,25 @@ impl Desk {
         }
     }
 
+    /// Notes what came of the start of the plugin that reaches the kernel in `directory`.
+    #[cfg(target_os = "linux")]
+    pub(super) fn note_start(&self, manifest: &Manifest, directory: &Path, failed: Option<&str>) {
+        let notes = [
+            ("plugin", manifest.name.as_str()),
+            ("tier", manifest.execution.tier.as_str()),
+        ];
+        if let Some(why) = failed {
+            // Why it failed may be in its own words.
+            return self.book.failed(&self.held.cleaned(why), &notes);
+        }
+        let mut instances = locked(&self.instances);
+        let found = instances.iter_mut().find(|one| one.directory == directory);
+        if let Some(instance) = found {
+            self.book.created(instance.sandbox.as_str(), &notes);
+            instance.noted = Some(self.book.clone());
+        }
+    }
+
     pub(super) fn plugin_in(&self, sandbox: &SandboxId) -> Option<PluginName> {
         let instances = locked(&self.instances);
         let found = instances.iter().find(|one| one.sandbox == *sandbox);
@@ -336,6 +369,7 @@ impl Registrar for Desk {
             number: instance,
             sandbox: sandbox.clone(),
             directory: directory.clone(),
+            noted: None,
             _socket: socket,
         });
         let callback = Line {

@@ -26,6 +26,7 @@ mod warnings;
 
 pub use line::{PluginRoad, PluginSockets};
 
+use crate::book::Book;
 use crate::kernel::Kernel;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 #[cfg(target_os = "linux")]
@@ -114,10 +115,11 @@ impl Plugins {
         state_home: &Path,
         store: &Arc<PolicyStore>,
         enforcer: &Arc<Enforcer>,
+        book: &Book,
     ) -> Arc<Self> {
         let home = state_home.join(HOME);
         Arc::new(Self {
-            desk: Arc::new(Desk::new(&home, store, enforcer)),
+            desk: Arc::new(Desk::new(&home, store, enforcer, book)),
             home,
             store: Arc::clone(store),
             machine: OnceLock::new(),

@@ -53,7 +53,11 @@ impl Host for Vetted {
         }
         self.check_paths(&start.manifest.execution.sandbox)?;
         let manifest = self.narrowed(&start.manifest)?;
-        self.host.start(Start { manifest, ..start })
+        let (asked, directory) = (Arc::clone(&manifest), start.reach.directory.clone());
+        let started = self.host.start(Start { manifest, ..start });
+        let failed = started.as_ref().err().map(ToString::to_string);
+        self.desk.note_start(&asked, &directory, failed.as_deref());
+        started
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::failure::ProcessFailure;
 use super::job::{Job, Listing, Staging};
+use super::noted::Noted;
 use super::plan::Planned;
 use super::ran::Ran;
 use super::run::Ground;
@@ -9,7 +10,6 @@ use super::stages;
 use super::streams::Attached;
 use super::warm::{Granted, Kept};
 use airlock_core::{Caller, Peer};
-use airlock_sandbox::Sandbox;
 use airlock_sandbox::launch::Command;
 use airlock_sandbox::lifecycle::{Outcome, State};
 use airlock_sandbox::stage::{Claim, Stage};
@@ -19,7 +19,7 @@ pub(super) struct InStage<'a, 'g, 'p>(pub(super) &'a Ground<'g, 'p>);
 
 /// A sandbox that stands in its stage. In this order: what is given up gives up its claim last.
 struct Standing {
-    sandbox: Sandbox,
+    sandbox: Noted,
     stage: Stage,
     /// Whether it is known that the stage changes nothing.
     untouched: bool,

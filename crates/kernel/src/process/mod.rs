@@ -25,6 +25,7 @@ mod job;
 mod ladder;
 #[cfg(not(target_os = "linux"))]
 mod no_sandboxes;
+mod noted;
 mod own;
 mod plan;
 mod plans;

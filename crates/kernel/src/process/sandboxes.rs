@@ -8,15 +8,17 @@
 
 use super::failure::ProcessFailure;
 use super::ladder::Ladder;
+use super::noted::Noted;
 use super::reserve::{Reserve, Then};
 use super::surround::{Around, Ground, Look, Machine};
+use crate::book::Book;
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::stage::Claim;
-use airlock_sandbox::{Prepared, Sandbox, prepare};
+use airlock_sandbox::{Prepared, prepare};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -47,6 +49,8 @@ struct Inner {
     /// The sandbox that is shown it, where it had been made by then.
     dressing: Mutex<Option<JoinHandle<Made>>>,
     leaving: Mutex<Vec<JoinHandle<()>>>,
+    /// Where it is noted what comes and goes.
+    book: OnceLock<Book>,
 }
 
 /// What whoever makes a sandbox does to it in the end, so that no other thread has to.
@@ -95,6 +99,7 @@ impl Sandboxes {
             finish: Arc::default(),
             dressing: Mutex::default(),
             leaving: Mutex::default(),
+            book: OnceLock::new(),
         }))
     }
 
@@ -112,6 +117,7 @@ impl Sandboxes {
             finish,
             dressing: Mutex::default(),
             leaving: Mutex::default(),
+            book: OnceLock::new(),
         }))
     }
 
@@ -196,6 +202,16 @@ impl Sandboxes {
         self.0.ends
     }
 
+    /// Has it noted in `book` what comes and goes.
+    pub(crate) fn note_in(&self, book: &Book) {
+        // They are one kernel's from the first command on.
+        let _first = self.0.book.set(book.clone());
+    }
+
+    pub(super) fn book(&self) -> Option<&Book> {
+        self.0.book.get()
+    }
+
     /// Whether there is a reserve.
     pub(crate) fn has_reserve(&self) -> bool {
         self.0.reserve.is_some()
@@ -220,7 +236,7 @@ impl Sandboxes {
     }
 
     /// Lets a sandbox go, and with it the stage it had.
-    pub(super) fn leave(&self, sandbox: Sandbox, claim: Option<Claim>) {
+    pub(super) fn leave(&self, sandbox: Noted, claim: Option<Claim>) {
         if self.0.ends {
             // No process of the command's is left, so that nothing is written to the stage any more.
             sandbox.abandon();
@@ -238,7 +254,7 @@ impl Sandboxes {
     }
 
     /// Waits until those that leave are gone.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         self.0.settle();
     }
 }

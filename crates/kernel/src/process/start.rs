@@ -7,6 +7,7 @@
 use super::failure::ProcessFailure;
 use super::job::Staging;
 use super::ladder::{Ladder, Rung};
+use super::noted::Noted;
 use super::plan::Planned;
 use super::sandboxes::Sandboxes;
 use super::stages;
@@ -22,7 +23,7 @@ use std::thread::{Builder, JoinHandle};
 
 /// A sandbox that stands, and the stage it has.
 pub(super) struct Started {
-    pub(super) sandbox: Sandbox,
+    pub(super) sandbox: Noted,
     pub(super) stage: Option<Stage>,
     /// Held until the sandbox is gone: two overlays on one layer would corrupt it.
     pub(super) claim: Option<Claim>,
@@ -97,7 +98,7 @@ impl Planned {
         &self,
         workspace: &Workspace,
         sandboxes: &Sandboxes,
-    ) -> impl FnOnce() -> Option<(Sandbox, Stage, Claim)> + Send + 'static {
+    ) -> impl FnOnce() -> Option<(Noted, Stage, Claim)> + Send + 'static {
         let start = self.start(workspace, sandboxes);
         move || {
             let started = start.run().ok()?;
@@ -129,6 +130,17 @@ impl Planned {
 
 impl Start {
     fn run(&self) -> Result<Started, ProcessFailure> {
+        let started = self.raised();
+        if let (Err(failure), Some(book)) = (&started, self.sandboxes.book())
+            && is_of_sandbox(failure)
+        {
+            let template = self.launch.plan.template().name;
+            book.failed(&failure.to_string(), &[("template", template)]);
+        }
+        started
+    }
+
+    fn raised(&self) -> Result<Started, ProcessFailure> {
         make_private(&self.launch.registry)?;
         // What killed supervisors left goes before something new is made; what cannot go yet is
         // tried again by the next command.
@@ -184,13 +196,25 @@ impl Start {
             claim = Some(stages::claim(opened)?);
             launch.layers = Some(opened.layers());
         }
-        let sandbox = raise(launch)?;
+        let name = stage.as_ref().map(|stage| stage.name().to_string());
+        let sandbox = Noted::new(raise(launch)?, name.as_deref(), self.sandboxes.book());
         Ok(Started {
             sandbox,
             stage,
             claim,
         })
     }
+}
+
+/// Whether it is the sandbox that could not be made, and not its stage that could not be had.
+const fn is_of_sandbox(failure: &ProcessFailure) -> bool {
+    matches!(
+        failure,
+        ProcessFailure::NotEnforced(_)
+            | ProcessFailure::Unsupported
+            | ProcessFailure::NoLauncher { .. }
+            | ProcessFailure::Sandbox(_)
+    )
 }
 
 /// Makes a directory that nobody else can enter.

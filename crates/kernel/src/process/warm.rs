@@ -11,11 +11,11 @@
 //!
 //! Invariant: whoever has a sandbox out of here alone uses it, with the claim on its stage.
 
+use super::noted::Noted;
 use super::plan::Planned;
 use super::plans::Plans;
 use super::surround::Around;
 use airlock_core::{Caller, Digest};
-use airlock_sandbox::Sandbox;
 use airlock_sandbox::stage::{Claim, Stage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -65,7 +65,7 @@ impl Granted {
 /// A sandbox with the stage it has.
 pub(super) struct Kept {
     pub(super) granted: Granted,
-    pub(super) sandbox: Sandbox,
+    pub(super) sandbox: Noted,
     pub(super) stage: Stage,
     /// Whether the stage differed from the real tree in nothing when its last run was judged. Nobody
     /// has had it since.
@@ -145,7 +145,7 @@ impl Warm {
         &self,
         stage: &str,
         granted: Granted,
-        raise: impl FnOnce() -> Option<(Sandbox, Stage, Claim)> + Send + 'static,
+        raise: impl FnOnce() -> Option<(Noted, Stage, Claim)> + Send + 'static,
     ) {
         let (rack, name) = (Arc::clone(&self.rack), stage.to_owned());
         let thread = Builder::new().name("renewing".to_owned());

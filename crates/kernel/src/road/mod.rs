@@ -6,11 +6,14 @@
 mod crossing;
 mod decide;
 mod execute;
+mod notes;
 mod outcome;
 mod record;
+mod summary;
 mod turns;
 mod validate;
 
+pub(crate) use notes::is_merge;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
 pub(crate) use turns::Turns;
 
@@ -133,6 +136,7 @@ impl Kernel {
             .map_err(|error| trail.fail(error))?;
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
+        trail.looks_for(self.sanitisers().beside(&policy), &call.arguments);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
@@ -143,6 +147,7 @@ impl Kernel {
             .validate(front, whence, call, caller, stage)
             .map_err(|invalid| trail.refuse(&invalid))?;
         valid.machine.clone_from(&whence.machine);
+        trail.keeps_content(&policy, &call.arguments);
         let scene = Scene {
             front,
             policy: &policy,

@@ -2,27 +2,28 @@
 
 use super::decide::Ruling;
 use super::execute::Executed;
+use super::notes::{INPUT, OUTPUT, is_foreign, is_merge, kept};
 use super::outcome::{Denied, Done, Failed, Invalid, Outcome, Review};
+use super::summary::{beginning, ended, note, sanitised, shown, summary};
 use super::{Call, Scene};
 use crate::agents::AgentCaller;
 use crate::fronts::Whence;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use crate::process::{Planned, Ran};
-use crate::sanitise::{Clean, rules, sanitise, sanitise_line, sanitise_path};
+use crate::process::Planned;
+use crate::sanitise::sanitise_line;
 use crate::tokens::Refused;
-use crate::tools::{Keep, ToolFailure};
+use crate::tools::ToolFailure;
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
-use airlock_core::{
-    ActionId, Caller, Digest, Effect, EffectSet, Request, RequestPath, SandboxId, Timestamp,
-    WorkspacePath, limits,
-};
+use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits};
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
 use airlock_policy::token::Redeemed;
 use airlock_policy::{
     CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, Opinion, Verdict,
 };
+use airlock_sanitise::Sanitiser;
 use airlock_state::{Asked, StateError};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,7 +50,14 @@ pub(super) struct Trail<'k> {
     started: Timestamp,
     clock: Instant,
     caller: Option<Caller>,
-    checks: Vec<Entry>,
+    /// What goes with the next record.
+    notes: Vec<Entry>,
+    /// Secrets that were taken out of the arguments, until that is recorded.
+    redacted: usize,
+    /// Takes secrets out of what is kept and told.
+    cleaner: Sanitiser,
+    /// Where whole contents are kept, if they are, and the digest of the arguments there.
+    contents: Option<(PathBuf, String)>,
     /// What the outcome is called if it succeeds.
     event: EventType,
     /// Whether more than reading was begun.
@@ -64,15 +72,20 @@ pub(super) struct Trail<'k> {
 
 impl<'k> Trail<'k> {
     pub(super) fn begin(kernel: &'k Kernel, call: &Call, whence: &Whence) -> Self {
+        let cleaner = Sanitiser::new();
+        let (input, redacted) = summary(&cleaner, &call.arguments);
         Self {
             kernel,
             action: Kernel::next_action(),
             name: sanitise_line(&call.name, 60),
-            input: summary(&call.arguments),
+            input,
             started: kernel.clock().now(),
             clock: Instant::now(),
             caller: None,
-            checks: Vec::new(),
+            notes: Vec::new(),
+            redacted,
+            cleaner,
+            contents: None,
             event: EventType::Syscall,
             effect: false,
             token: None,
@@ -95,6 +108,33 @@ impl<'k> Trail<'k> {
         self.caller = Some(caller.clone());
     }
 
+    /// Has more looked for than the usual kinds of secrets.
+    pub(super) fn looks_for(&mut self, more: Option<Sanitiser>, arguments: &serde_json::Value) {
+        if let Some(cleaner) = more {
+            (self.input, self.redacted) = summary(&cleaner, arguments);
+            self.cleaner = cleaner;
+        }
+    }
+
+    pub(super) const fn cleaner(&self) -> &Sanitiser {
+        &self.cleaner
+    }
+
+    /// Where whole contents can be kept.
+    pub(super) fn state(&self) -> PathBuf {
+        self.kernel.workspace().state().path().to_owned()
+    }
+
+    /// Whole contents are kept in `place`; the arguments are there under `digest`.
+    pub(super) fn keep_in(&mut self, place: PathBuf, digest: String) {
+        self.contents = Some((place, digest));
+    }
+
+    /// One line without secrets.
+    pub(super) fn line(&self, text: &str, limit: usize) -> String {
+        self.cleaner.line(text, limit)
+    }
+
     /// A token was presented; why a bad one is bad is for the log alone.
     pub(super) fn presented(&mut self, redeemed: &Result<Redeemed, Refused>) {
         self.token = Some(match redeemed {
@@ -103,7 +143,7 @@ impl<'k> Trail<'k> {
         });
     }
 
-    fn entry(&self, event: EventType, stage: Stage) -> Entry {
+    pub(super) fn entry(&self, event: EventType, stage: Stage) -> Entry {
         let mut entry = Entry::new(self.kernel.clock().now(), event, stage);
         entry.action = Some(self.action.clone());
         entry.syscall = Some(self.name.clone());
@@ -119,12 +159,29 @@ impl<'k> Trail<'k> {
     }
 
     fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
-        let mut entries = std::mem::take(&mut self.checks);
+        let book = self.kernel.book();
+        let (mut noted, mut entries) = (book.take(), self.gathered());
+        let first = noted.len();
+        if first > 0 {
+            noted.append(&mut entries);
+            entries = noted;
+        }
         entries.push(entry);
-        self.kernel
-            .log()
-            .append_batch(&entries, durability)
-            .map(|_| ())
+        let written = self.kernel.log().append_batch(&entries, durability);
+        if written.is_err() {
+            book.put_back(entries.drain(..first));
+        }
+        written.map(|_| ())
+    }
+
+    /// What goes with the next record.
+    fn gathered(&mut self) -> Vec<Entry> {
+        let mut notes = std::mem::take(&mut self.notes);
+        match std::mem::take(&mut self.redacted) {
+            0 => {}
+            count => notes.push(self.redacted("arguments", count)),
+        }
+        notes
     }
 
     /// The caller could not be established.
@@ -145,15 +202,15 @@ impl<'k> Trail<'k> {
     pub(super) fn refuse(&mut self, invalid: &Invalid) -> Outcome {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         entry.input = Some(self.input.clone());
-        entry.reason = Some(sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS));
+        entry.reason = Some(self.line(&invalid.to_string(), limits::SUMMARY_CHARS));
         entry
             .metadata
             .insert("refused".to_owned(), invalid.code().to_owned());
         let failed = Failed {
             action: self.action.clone(),
             code: invalid.code(),
-            what: sanitise_line(&invalid.to_string(), limits::SUMMARY_CHARS),
-            fix: Some(sanitise_line(&invalid.hint(), limits::SUMMARY_CHARS)),
+            what: self.line(&invalid.to_string(), limits::SUMMARY_CHARS),
+            fix: Some(self.line(&invalid.hint(), limits::SUMMARY_CHARS)),
             retryable: invalid.retryable(),
         };
         self.closing(entry, Outcome::Failed(failed))
@@ -166,8 +223,11 @@ impl<'k> Trail<'k> {
         request: &Request,
         ruling: Ruling,
     ) -> Outcome {
-        let entry = self.decided(request, &ruling.decision);
-        let request = shown(request);
+        let mut entry = self.decided(request, &ruling.decision);
+        if is_merge(request.syscall.name()) {
+            entry.event = EventType::MergeRejected;
+        }
+        let request = shown(&self.cleaner, request);
         let explanation = policy.explain(&request, &ruling.decision);
         let denied = Denied {
             action: self.action.clone(),
@@ -183,12 +243,12 @@ impl<'k> Trail<'k> {
         if let Some(error) = ruling.unknown {
             return self.unasked(request, &ruling.decision, &error);
         }
-        let shown = shown(request);
+        let shown = shown(&self.cleaner, request);
         let asked = self.kernel.ask(
             scene,
             &self.action,
-            request,
-            &shown,
+            (request, &shown),
+            &self.cleaner,
             &ruling.decision,
             &ruling.grounds,
             self.started,
@@ -299,7 +359,7 @@ impl<'k> Trail<'k> {
         entry
             .metadata
             .extend(notes.map(|(name, value)| (name.to_owned(), value)));
-        self.checks.push(entry);
+        self.notes.push(entry);
     }
 
     /// Writes the attempt. Where the effect is more than reading it is on disk only once
@@ -312,12 +372,18 @@ impl<'k> Trail<'k> {
     ) -> Result<Attempt, Outcome> {
         let mut entry = self.decided(request, decision);
         if let Some(Some(planned)) = planned {
-            entry.metadata.extend(planned.notes());
+            let notes = planned.notes().into_iter();
+            let notes =
+                notes.map(|(name, value)| (name, self.line(&value, 2 * limits::SUMMARY_CHARS)));
+            entry.metadata.extend(notes);
         }
         let effect = request.effects.intersects(DURABLE);
+        // What could not be planned is not begun.
+        let runs = is_foreign(request) && planned.is_some();
         let written = if effect {
-            let mut entries = std::mem::take(&mut self.checks);
+            let mut entries = self.gathered();
             entries.push(entry);
+            entries.extend(runs.then(|| self.begins(request)));
             self.kernel.log().begin_batch(&entries).map(Some)
         } else {
             self.write(entry, Durability::Buffered).map(|()| None)
@@ -328,6 +394,7 @@ impl<'k> Trail<'k> {
             "merge.undo" => EventType::MergeUndone,
             "policy.init" | "policy.update" => EventType::PolicyUpdate,
             "trust.approve" | "trust.revoke" => EventType::TrustChange,
+            _ if runs => EventType::ToolResult,
             _ => EventType::Syscall,
         };
         Ok(Attempt(ticket))
@@ -348,16 +415,23 @@ impl<'k> Trail<'k> {
         let outcome = match result {
             Ok(executed) => {
                 entry.event = self.event;
+                let found: Vec<Entry> = self.found(&executed.clean).collect();
+                self.notes.extend(found);
                 note(&mut entry, "hidden", executed.hidden);
                 sanitised(&mut entry, &executed.clean);
                 if let Some(ran) = &executed.ran {
-                    ended(&mut entry, ran);
+                    ended(&mut entry, ran, &self.cleaner);
                 }
                 if let Some(failure) = executed.clean.withheld {
                     self.failed(&mut entry, &failure)
                 } else {
                     let clean = executed.clean.sanitised;
                     entry.output = Some(beginning(&clean.value));
+                    if let Some((place, _)) = &self.contents {
+                        entry
+                            .metadata
+                            .insert(OUTPUT.to_owned(), kept(place, &clean.value));
+                    }
                     Outcome::Done(Done {
                         action: self.action.clone(),
                         value: clean.value,
@@ -376,7 +450,7 @@ impl<'k> Trail<'k> {
     }
 
     fn failed(&self, entry: &mut Entry, failure: &ToolFailure) -> Outcome {
-        entry.reason = Some(sanitise_line(&failure.to_string(), limits::SUMMARY_CHARS));
+        entry.reason = Some(self.line(&failure.to_string(), limits::SUMMARY_CHARS));
         entry
             .metadata
             .insert("failed".to_owned(), failure.code().to_owned());
@@ -395,7 +469,10 @@ impl<'k> Trail<'k> {
             None => {}
         }
         entry.input = Some(self.input.clone());
-        entry.request = Some(Box::new(shown(request)));
+        if let Some((_, digest)) = &self.contents {
+            entry.metadata.insert(INPUT.to_owned(), digest.clone());
+        }
+        entry.request = Some(Box::new(shown(&self.cleaner, request)));
         entry.decision = Some(DecisionSummary {
             verdict: decision.verdict.to_string(),
             rules: decision
@@ -406,13 +483,17 @@ impl<'k> Trail<'k> {
             generation: decision.generation.digest().to_string(),
         });
         let reasons: Vec<&str> = decision.deciding().map(|c| &*c.reason).collect();
-        entry.reason = (!reasons.is_empty())
-            .then(|| sanitise_line(&reasons.join("; "), limits::SUMMARY_CHARS));
+        entry.reason =
+            (!reasons.is_empty()).then(|| self.line(&reasons.join("; "), limits::SUMMARY_CHARS));
         entry
     }
 
     /// Writes a last record; an answer that cannot be recorded is not given.
     fn closing(&mut self, mut entry: Entry, outcome: Outcome) -> Outcome {
+        for moved in self.kernel.hold().take_moves() {
+            let steps = self.moved(&moved);
+            self.notes.extend(steps);
+        }
         let micros = self.clock.elapsed().as_micros();
         entry.duration = Some(u64::try_from(micros).unwrap_or(u64::MAX));
         match self.write(entry, Durability::Buffered) {
@@ -448,120 +529,6 @@ impl<'k> Trail<'k> {
     }
 }
 
-/// Arguments for the log. Each string is sanitised before it is written as JSON, where an escaped
-/// newline would stand as a letter in front of a secret and hide it.
-fn summary(arguments: &serde_json::Value) -> String {
-    let clean = sanitise(arguments.clone(), Keep::Head, 4 * limits::SUMMARY_CHARS);
-    sanitise_line(&clean.value.to_string(), limits::SUMMARY_CHARS)
-}
-
-/// The first characters of a sanitised value as JSON, without writing out the rest.
-fn beginning(value: &serde_json::Value) -> String {
-    let mut kept = Beginning(Vec::new());
-    // It stops with an error once it has enough.
-    let _ = serde_json::to_writer(&mut kept, value);
-    let text = String::from_utf8_lossy(&kept.0);
-    if text.chars().nth(limits::SUMMARY_CHARS).is_none() {
-        return text.into_owned();
-    }
-    let mut short: String = text.chars().take(limits::SUMMARY_CHARS - 1).collect();
-    short.push('…');
-    short
-}
-
-/// Keeps enough bytes for a summary, whatever characters they are.
-struct Beginning(Vec<u8>);
-
-impl std::io::Write for Beginning {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() > 4 * limits::SUMMARY_CHARS {
-            return Err(std::io::ErrorKind::WriteZero.into());
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// `request` with paths that can be shown and kept.
-fn shown(request: &Request) -> Request {
-    let mut shown = request.clone();
-    // An argument may be a password; which program it is still shows.
-    for word in &mut shown.command {
-        *word = sanitise_line(word, limits::SUMMARY_CHARS).into();
-    }
-    if let Some(host) = &mut shown.host {
-        *host = sanitise_line(host, 253).into();
-    }
-    for path in &mut shown.paths {
-        let clean = sanitise_path(path.as_str());
-        if clean != path.as_str() {
-            *path = match path {
-                RequestPath::Outside(_) => RequestPath::parse(&clean, "/dev/null")
-                    .unwrap_or_else(|_| RequestPath::Outside("/[unprintable]".into())),
-                // Written out, control characters can make it longer than any path.
-                RequestPath::Inside(_) => WorkspacePath::new(&clean)
-                    .or_else(|_| WorkspacePath::new("[unprintable]"))
-                    .unwrap_or_else(|_| WorkspacePath::root())
-                    .into(),
-            };
-        }
-    }
-    shown
-}
-
-/// What sanitising did: digests of before and after, what was taken out, what was flagged.
-fn sanitised(entry: &mut Entry, clean: &Clean) {
-    let digests = [
-        ("digest_original", clean.original),
-        ("digest_sanitised", clean.given),
-    ];
-    for (name, digest) in digests {
-        entry.metadata.insert(name.to_owned(), digest.to_string());
-    }
-    note(entry, "secrets", clean.sanitised.secrets as u64);
-    if !clean.sanitised.flags.is_empty() {
-        let rules = rules(&clean.sanitised.flags);
-        entry.metadata.insert("flags".to_owned(), rules);
-    }
-}
-
-/// How a command ended.
-fn ended(entry: &mut Entry, ran: &Ran) {
-    let report = Digest::of(ran.report.to_string().as_bytes());
-    let launcher = ran.report.get("launcher").and_then(|name| name.as_str());
-    entry.sandbox = SandboxId::new(&ran.sandbox).ok();
-    let notes = [
-        ("ended", Some(ran.word().to_owned())),
-        ("exit", Some(ran.exit().to_string())),
-        ("limit", ran.limit().map(|limit| limit.as_str().to_owned())),
-        ("report", Some(report.to_string())),
-        ("launcher", launcher.map(str::to_owned)),
-        ("stage", ran.stage.clone()),
-        ("changes", ran.changes.map(|changes| changes.to_string())),
-    ];
-    let notes = notes
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    entry.metadata.extend(notes);
-    note(entry, "refusals", ran.refusals.len() as u64);
-    if !ran.put_back.is_empty() {
-        let paths: Vec<&str> = ran.put_back.iter().map(|one| one.path.as_str()).collect();
-        let listed = serde_json::to_string(&paths).unwrap_or_default();
-        let listed = sanitise_line(&listed, limits::SUMMARY_CHARS);
-        entry.metadata.insert("put_back".to_owned(), listed);
-    }
-}
-
-fn note(entry: &mut Entry, name: &str, count: u64) {
-    if count > 0 {
-        entry.metadata.insert(name.to_owned(), count.to_string());
-    }
-}
-
 impl CheckSink for Trail<'_> {
     fn record(&mut self, check: &CapabilityCheck<'_>) {
         let mut entry = self.entry(EventType::CapabilityCheck, Stage::Note);
@@ -569,14 +536,13 @@ impl CheckSink for Trail<'_> {
             CheckResult::Allowed => "allowed".to_owned(),
             CheckResult::Denied(gate) => format!("denied: {gate}"),
         };
-        entry.metadata.insert(
-            "capability".to_owned(),
-            sanitise_line(check.capability, 1_024),
-        );
+        entry
+            .metadata
+            .insert("capability".to_owned(), self.line(check.capability, 1_024));
         entry
             .metadata
             .insert("plugin".to_owned(), check.plugin.to_string());
         entry.metadata.insert("result".to_owned(), result);
-        self.checks.push(entry);
+        self.notes.push(entry);
     }
 }

@@ -65,6 +65,20 @@ impl Sessions {
     }
 }
 
+impl Sessions {
+    /// What takes out of the log, and out of questions to people, what only `policy` and the settings
+    /// of plugins tell to be a secret; none where they tell of nothing. Its numbers are its own: what
+    /// a caller says must not tell it what others were shown.
+    pub(crate) fn beside(&self, policy: &PolicyInForce) -> Option<Sanitiser> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Patterns that cannot be used let no result out.
+        let patterns = state.patterns(policy.generation(), policy).ok()?;
+        drop(state);
+        let (version, values) = self.held.now();
+        (version > 0 || !patterns.is_empty()).then(|| Sanitiser::with(values, patterns))
+    }
+}
+
 impl State {
     fn patterns(
         &mut self,

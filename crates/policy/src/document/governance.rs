@@ -3,7 +3,7 @@
 use crate::approval::Gate;
 use crate::load::{
     any_line, boolean, choice, fields, glob, many, mcp_gate, name, number, policy_gate, schema,
-    secret_pattern, size, span, table, word,
+    secret_pattern, size, span, span_within, table, word,
 };
 use airlock_core::{ByteSize, Mode, Span};
 use std::sync::Arc;
@@ -173,9 +173,10 @@ fields! {
         /// Most space; above it the oldest archive goes.
         #[schemars(with = "schema::Size")]
         max_size: ByteSize = ByteSize::from_bytes(1 << 30) => size;
-        /// How much time one segment covers.
+        /// How much time one archive covers: 1h to 8784h.
         #[schemars(with = "schema::Time")]
-        segment: Span = Span::from_secs(24 * 3_600) => span;
+        segment: Span = Span::from_secs(24 * 3_600)
+            => span_within(Span::from_secs(3_600), Span::from_secs(8_784 * 3_600));
         /// Records between signed checkpoints.
         checkpoint_every: u32 = 1_000 => number(1, 1_000_000);
         /// Whether a broken chain stops the start.

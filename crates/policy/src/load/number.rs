@@ -86,6 +86,22 @@ pub(crate) fn span(node: &Node, problems: &mut Problems) -> Option<Span> {
     )
 }
 
+/// A length of time within `least..=most`.
+pub(crate) fn span_within(
+    least: Span,
+    most: Span,
+) -> impl Fn(&Node, &mut Problems) -> Option<Span> {
+    move |node, problems| {
+        let span = span(node, problems)?;
+        if (least..=most).contains(&span) {
+            return Some(span);
+        }
+        let what = format!("`{span}` is not between {least} and {most}");
+        problems.error(code::UNIT, node.spot, what, "write a time within these");
+        None
+    }
+}
+
 fn unit<T: FromStr<Err: std::fmt::Display>>(
     node: &Node,
     wanted: &str,

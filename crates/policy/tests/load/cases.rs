@@ -183,6 +183,8 @@ fn value() -> Vec<Case> {
             rule("    match: {}\n    action: allow\n    constraints: { max_memory: 1kb }"),
             (6, 32),
         ),
+        t("policy/unit", head("audit: { segment: 59m }"), (2, 19)),
+        t("policy/unit", head("audit: { segment: 8785h }"), (2, 19)),
         t("policy/glob", matching("path_glob: \"\""), (4, 25)),
         t(
             "policy/capability",

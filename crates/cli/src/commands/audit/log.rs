@@ -145,9 +145,25 @@ fn line(record: &Record) -> String {
             .take(3)
             .map(|path| airlock_kernel::sanitise_line(path.as_str(), 80)),
     );
-    for name in ["capability", "result", "failed", "refused", "answer"] {
+    for name in [
+        "capability",
+        "result",
+        "failed",
+        "refused",
+        "answer",
+        "place",
+        "flags",
+    ] {
         let value = entry.metadata.get(name);
         parts.extend(value.map(|value| airlock_kernel::sanitise_line(value, 80)));
+    }
+    if let (Some(from), Some(to)) = (entry.metadata.get("from"), entry.metadata.get("to")) {
+        let moved = format!("{from} -> {to}");
+        parts.push(airlock_kernel::sanitise_line(&moved, 80));
+    }
+    if entry.stage == Stage::Note {
+        let sandbox = entry.sandbox.as_ref();
+        parts.extend(sandbox.map(|sandbox| airlock_kernel::sanitise_line(sandbox.as_str(), 80)));
     }
     parts.join("  ").trim_end().to_owned()
 }

@@ -22,7 +22,10 @@ use serde_json::json;
 pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -> Ending {
     match command {
         AuditCommand::Log(args) => log::run(&reader(global, "log", output)?, &args, output),
-        AuditCommand::Show { seq } => show::run(&reader(global, "show", output)?, seq, output),
+        AuditCommand::Show { seq, content } => {
+            let kernel = reader(global, "show", output)?;
+            show::run(&kernel, seq, content, output)
+        }
         AuditCommand::Verify {
             export: Some(path),
             checkpoint,

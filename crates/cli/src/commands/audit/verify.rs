@@ -12,8 +12,11 @@ use airlock_kernel::Workspace;
 use serde_json::json;
 use std::error::Error;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufReader, ErrorKind, Read as _};
 use std::path::Path;
+
+/// Most that is read of pins from standard input: tens of thousands of them.
+const PIN_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Verifies an export. Nothing but the file, and the pins if given, is needed.
 pub(super) fn export(
@@ -226,7 +229,12 @@ fn read_pins(path: Option<&Path>) -> Result<Vec<SignedCheckpoint>, Failure> {
     let Some(path) = path else {
         return Ok(Vec::new());
     };
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = if path == Path::new("-") {
+        std::io::read_to_string(std::io::stdin().take(PIN_BYTES))
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|error| unreadable(path, &error))?;
     let mut pins = Vec::new();
     for (number, line) in text
         .lines()

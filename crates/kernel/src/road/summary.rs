@@ -1,0 +1,124 @@
+//! What a record says of a call's arguments, request and result: short, and without secrets.
+
+use crate::process::Ran;
+use crate::sanitise::{Clean, rules};
+use crate::tools::Keep;
+use airlock_audit::Entry;
+use airlock_core::{Digest, Request, RequestPath, SandboxId, WorkspacePath, limits};
+use airlock_sanitise::{Bound, Sanitiser};
+
+/// Arguments for the log. Each string is sanitised before it is written as JSON, where an escaped
+/// newline would stand as a letter in front of a secret and hide it. Says how many there were.
+pub(super) fn summary(cleaner: &Sanitiser, arguments: &serde_json::Value) -> (String, usize) {
+    let bound = Bound::bytes(Keep::Head, 4 * limits::SUMMARY_CHARS);
+    let clean = cleaner.value(arguments.clone(), bound);
+    let text = cleaner.line(&clean.value.to_string(), limits::SUMMARY_CHARS);
+    (text, clean.secrets)
+}
+
+/// The first characters of a sanitised value as JSON, without writing out the rest.
+pub(super) fn beginning(value: &serde_json::Value) -> String {
+    let mut kept = Beginning(Vec::new());
+    // It stops with an error once it has enough.
+    let _ = serde_json::to_writer(&mut kept, value);
+    let text = String::from_utf8_lossy(&kept.0);
+    if text.chars().nth(limits::SUMMARY_CHARS).is_none() {
+        return text.into_owned();
+    }
+    let mut short: String = text.chars().take(limits::SUMMARY_CHARS - 1).collect();
+    short.push('…');
+    short
+}
+
+/// Keeps enough bytes for a summary, whatever characters they are.
+struct Beginning(Vec<u8>);
+
+impl std::io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() > 4 * limits::SUMMARY_CHARS {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `request` with paths that can be shown and kept.
+pub(super) fn shown(cleaner: &Sanitiser, request: &Request) -> Request {
+    let mut shown = request.clone();
+    // An argument may be a password; which program it is still shows.
+    for word in &mut shown.command {
+        *word = cleaner.line(word, limits::SUMMARY_CHARS).into();
+    }
+    if let Some(host) = &mut shown.host {
+        *host = cleaner.line(host, 253).into();
+    }
+    for path in &mut shown.paths {
+        let clean = cleaner.path(path.as_str());
+        if clean != path.as_str() {
+            *path = match path {
+                RequestPath::Outside(_) => RequestPath::parse(&clean, "/dev/null")
+                    .unwrap_or_else(|_| RequestPath::Outside("/[unprintable]".into())),
+                // Written out, control characters can make it longer than any path.
+                RequestPath::Inside(_) => WorkspacePath::new(&clean)
+                    .or_else(|_| WorkspacePath::new("[unprintable]"))
+                    .unwrap_or_else(|_| WorkspacePath::root())
+                    .into(),
+            };
+        }
+    }
+    shown
+}
+
+/// What sanitising did: digests of before and after, what was taken out, what was flagged.
+pub(super) fn sanitised(entry: &mut Entry, clean: &Clean) {
+    let digests = [
+        ("digest_original", clean.original),
+        ("digest_sanitised", clean.given),
+    ];
+    for (name, digest) in digests {
+        entry.metadata.insert(name.to_owned(), digest.to_string());
+    }
+    note(entry, "secrets", clean.sanitised.secrets as u64);
+    if !clean.sanitised.flags.is_empty() {
+        let rules = rules(&clean.sanitised.flags);
+        entry.metadata.insert("flags".to_owned(), rules);
+    }
+}
+
+/// How a command ended.
+pub(super) fn ended(entry: &mut Entry, ran: &Ran, cleaner: &Sanitiser) {
+    let report = Digest::of(ran.report.to_string().as_bytes());
+    let launcher = ran.report.get("launcher").and_then(|name| name.as_str());
+    entry.sandbox = SandboxId::new(&ran.sandbox).ok();
+    let notes = [
+        ("ended", Some(ran.word().to_owned())),
+        ("exit", Some(ran.exit().to_string())),
+        ("limit", ran.limit().map(|limit| limit.as_str().to_owned())),
+        ("report", Some(report.to_string())),
+        ("launcher", launcher.map(str::to_owned)),
+        ("stage", ran.stage.clone()),
+        ("changes", ran.changes.map(|changes| changes.to_string())),
+    ];
+    let notes = notes
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    entry.metadata.extend(notes);
+    note(entry, "refusals", ran.refusals.len() as u64);
+    if !ran.put_back.is_empty() {
+        let paths: Vec<&str> = ran.put_back.iter().map(|one| one.path.as_str()).collect();
+        let listed = serde_json::to_string(&paths).unwrap_or_default();
+        let listed = cleaner.line(&listed, limits::SUMMARY_CHARS);
+        entry.metadata.insert("put_back".to_owned(), listed);
+    }
+}
+
+pub(super) fn note(entry: &mut Entry, name: &str, count: u64) {
+    if count > 0 {
+        entry.metadata.insert(name.to_owned(), count.to_string());
+    }
+}

@@ -652,10 +652,7 @@ fn a_test_that_never_says_how_it_ended_is_not_taken_for_one_that_cannot_fail() {
 
 #[test]
 fn in_rust_an_abort_does_not_hide_the_others_and_a_module_is_no_hiding_place() {
-    let code = format!(
-        "{}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n",
-        LIBRARY
-    );
+    let code = format!("{LIBRARY}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n");
     let tests = "use demo::double;\n\n\
         #[test]\nfn aborts() {\n    if double(4) != 8 {\n        std::process::abort();\n    }\n    assert_eq!(double(1), 2);\n}\n\n\
         #[test]\nfn same() {\n    assert_eq!(double(4), 8);\n}\n\n\

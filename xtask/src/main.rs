@@ -5,6 +5,7 @@ mod bench;
 mod ci;
 mod escape;
 mod fuzz;
+mod llvm_tools;
 mod manifest;
 mod mcp;
 mod setup;

@@ -1,8 +1,9 @@
-//! `setup`: the programs that tests and the build call, and the MCP server that tests run as a
-//! plugin, installed where that is possible.
+//! `setup`: the programs that tests and the build call, the MCP server that tests run as a plugin, and
+//! the compiler's own tools for coverage, installed where that is possible.
 //!
 //! Looks before it acts: with everything in place it calls nothing and needs no network.
 
+use crate::llvm_tools;
 use crate::shell::{Failure, command, environment, output, run as run_command, say};
 use crate::stock;
 use std::ffi::OsStr;
@@ -117,13 +118,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             if !missing.is_empty() {
                 install(&missing)?;
             }
-            stock::set_up()
+            stock::set_up().and(llvm_tools::set_up())
         }
         ["--check"] => {
             for need in NEEDS {
                 report(need.program, is_there(need.program), need.why);
             }
             report(stock::NAME, stock::is_there(), stock::WHY);
+            report(llvm_tools::NAME, llvm_tools::is_there(), llvm_tools::WHY);
             if !missing.is_empty() {
                 return Err(by_hand(&missing));
             }

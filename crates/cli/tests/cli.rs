@@ -39,6 +39,7 @@ mod cases {
     mod kernel_load;
     #[cfg(target_os = "linux")]
     mod linked;
+    mod long;
     mod machine;
     mod mcp;
     mod merge;

@@ -6,7 +6,7 @@
 
 use crate::entry::Entry;
 use crate::error::{MergeError, failed};
-use crate::outcome::MergeOutcome;
+use crate::outcome::{EntryResult, MergeOutcome};
 use crate::tree::keep_bytes;
 use airlock_core::{Digest, Timestamp};
 use airlock_sandbox::stage::TreePath;
@@ -47,6 +47,9 @@ pub struct Journal {
     pub base: Option<Digest>,
     /// Its paths, in order.
     pub entries: Vec<Entry>,
+    /// What stayed out of it, told with whatever comes of the rest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<EntryResult>,
 }
 
 #[derive(Deserialize)]

@@ -34,7 +34,7 @@ pub use error::MergeError;
 pub use hunks::pick_hunks;
 pub use journal::Journal;
 pub use node::Node;
-pub use outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
+pub use outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 pub use select::{Selection, review_digest};
 pub use store::{Merges, Summary};
 

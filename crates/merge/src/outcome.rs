@@ -1,5 +1,6 @@
 //! What came of a merge, path by path.
 
+use airlock_core::Digest;
 use airlock_sandbox::stage::TreePath;
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +40,23 @@ pub struct MergeOutcome {
     /// The merge it undid, if it is an undo.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_of: Option<String>,
+    /// Of what the merged paths held before, all of them together; each by itself is in the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Digest>,
+    /// Of what they hold since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Digest>,
     /// Each path of it.
     pub entries: Vec<EntryResult>,
+}
+
+/// What is done with a path that was changed since it was merged, when the merge is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// It stays.
+    Stays,
+    /// It goes, like what was merged; undoing the undo brings it back.
+    Goes,
 }
 
 impl MergeOutcome {

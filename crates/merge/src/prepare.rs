@@ -5,7 +5,7 @@ use crate::error::{MergeError, failed};
 use crate::hunks::pick_hunks;
 use crate::journal::{new_content, old_content};
 use crate::node::Node;
-use crate::outcome::{EntryResult, Result as EntryOutcome};
+use crate::outcome::{EntryResult, Result as EntryOutcome, Since};
 use crate::select::{Source, Target};
 use crate::tree::{Tree, create, keep, keep_bytes};
 use airlock_core::Digest;
@@ -61,14 +61,26 @@ impl<'a> Preparation<'a> {
     }
 
     /// Adds the way back of an entry that was merged, whose old content is in `from`.
-    pub(crate) fn add_reversed(&mut self, entry: &Entry, from: &Path) -> Result<(), MergeError> {
-        let reversed = entry.reversed();
+    pub(crate) fn add_reversed(
+        &mut self,
+        entry: &Entry,
+        from: &Path,
+        since: Since,
+    ) -> Result<(), MergeError> {
+        let mut reversed = entry.reversed();
         let index = self.entries.len();
-        let (now, _) = self.keep_old(&reversed.path, index)?;
+        let (now, owner) = self.keep_old(&reversed.path, index)?;
         let same = now == reversed.before || (now.is_directory() && reversed.before.is_directory());
         if !same {
-            self.leave(&reversed.path, index, "it was changed after the merge");
-            return Ok(());
+            if since == Since::Stays || !may_go(&now, &reversed) {
+                self.leave(&reversed.path, index, "it was changed after the merge");
+                return Ok(());
+            }
+            if now == reversed.after {
+                self.forget(index);
+                return Ok(());
+            }
+            (reversed.before, reversed.owner) = (now, owner.or(reversed.owner));
         }
         if let Node::File { sha256, .. } = &reversed.after {
             let place = new_content(self.place, index);
@@ -157,6 +169,16 @@ impl<'a> Preparation<'a> {
             }
         }
     }
+}
+
+/// Whether what is there by `now` can make way for what was there before the merge: a file or a link
+/// for another, and nothing of git's, which git moved on with.
+fn may_go(now: &Node, back: &Entry) -> bool {
+    let plain = |node: &Node| match node {
+        Node::Absent | Node::File { .. } | Node::Symlink { .. } => true,
+        Node::Directory { .. } | Node::Other => false,
+    };
+    plain(now) && plain(&back.after) && !back.path.as_path().starts_with(".git")
 }
 
 /// Whether a path still holds what was looked at.

@@ -7,7 +7,7 @@ use crate::error::{MergeError, failed};
 use crate::git;
 use crate::journal::{FORMAT, Journal, new_content, old_content, sync_directory};
 use crate::node::Node;
-use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome};
+use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 use crate::prepare::Preparation;
 use crate::select::{Selection, review_digest};
 use crate::tree::Tree;
@@ -16,7 +16,7 @@ use airlock_sandbox::stage::{Conflict, ConflictReason, Diff, DiffOptions, Stage,
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -211,14 +211,16 @@ impl Merges {
         Ok(known)
     }
 
-    /// Undoes a merge, or the last one that is not undone. What was changed since stays.
+    /// Undoes a merge, or the last one that is not undone. What was changed `since` stays or goes;
+    /// of git's own it always stays.
     pub fn undo(
         &self,
         id: &str,
         of: Option<&str>,
+        since: Since,
         now: Timestamp,
     ) -> Result<MergeOutcome, MergeError> {
-        self.undo_watched(id, of, now, &|_| {})
+        self.undo_watched(id, of, since, now, &|_| {})
     }
 
     #[doc(hidden)]
@@ -226,6 +228,7 @@ impl Merges {
         &self,
         id: &str,
         of: Option<&str>,
+        since: Since,
         now: Timestamp,
         moment: Moment<'_>,
     ) -> Result<MergeOutcome, MergeError> {
@@ -237,7 +240,7 @@ impl Merges {
         let (entries, left) = self.prepared(id, moment, |preparation| {
             for (index, entry) in &merged {
                 moment("prepare");
-                preparation.add_reversed(entry, &old_content(&place, *index))?;
+                preparation.add_reversed(entry, &old_content(&place, *index), since)?;
             }
             Ok(())
         })?;
@@ -395,12 +398,12 @@ impl Merges {
         let missing = || MergeError::Missing(id.to_owned());
         let journal = Journal::read(&place, id)?.ok_or_else(missing)?;
         let outcome = MergeOutcome::read(&place, id)?.ok_or_else(missing)?;
-        let merged = |path: &TreePath| {
-            let mut entries = outcome.entries.iter();
-            entries.any(|entry| entry.path == *path && entry.result == EntryOutcome::Merged)
-        };
+        let merged = outcome.entries.iter();
+        let merged = merged.filter(|entry| entry.result == EntryOutcome::Merged);
+        let merged: BTreeSet<&TreePath> = merged.map(|entry| &entry.path).collect();
         let entries = journal.entries.into_iter().enumerate();
-        let undoable = |entry: &Entry| merged(&entry.path) && !git::is_object(entry.path.as_path());
+        let undoable =
+            |entry: &Entry| merged.contains(&entry.path) && !git::is_object(entry.path.as_path());
         Ok(entries.filter(|(_, entry)| undoable(entry)).collect())
     }
 
@@ -449,6 +452,7 @@ impl Merges {
             base: from.base,
             packed_refs: git::packed_refs(&self.root).filter(|_| entries.iter().any(git::is_ref)),
             entries,
+            left,
         };
         let place = self.open(id);
         if let Err(error) = journal.write(&place) {
@@ -457,8 +461,7 @@ impl Merges {
         }
         moment("journal");
         // From here on the tree may be changed: what fails now is not "nothing happened".
-        let completed = self.carry(&journal, moment).and_then(|mut outcome| {
-            outcome.entries.extend(left);
+        let completed = self.carry(&journal, moment).and_then(|outcome| {
             self.finish(&outcome, moment)?;
             Ok(outcome)
         });
@@ -470,11 +473,15 @@ impl Merges {
 
     fn carry(&self, journal: &Journal, moment: Moment<'_>) -> Result<MergeOutcome, MergeError> {
         let place = self.open(&journal.id);
-        let entries =
+        let mut entries =
             carry_out(&place, journal, moment).map_err(failed("open", journal.root.as_path()))?;
+        let [before, after] = digests(journal, &entries);
+        entries.extend(journal.left.iter().cloned());
         Ok(MergeOutcome {
             id: journal.id.clone(),
             undo_of: journal.undo_of.clone(),
+            before: Some(before),
+            after: Some(after),
             entries,
         })
     }
@@ -515,6 +522,19 @@ impl Merges {
         }
         Ok(outcomes)
     }
+}
+
+/// What stands for both sides of every path of `journal` that was merged.
+fn digests(journal: &Journal, results: &[EntryResult]) -> [Digest; 2] {
+    let mut sides = [String::new(), String::new()];
+    let both = journal.entries.iter().zip(results);
+    for (entry, _) in both.filter(|(_, one)| one.result == EntryOutcome::Merged) {
+        for (side, node) in sides.iter_mut().zip([&entry.before, &entry.after]) {
+            side.push_str(&serde_json::json!([entry.path, node]).to_string());
+            side.push('\n');
+        }
+    }
+    sides.map(|side| Digest::of(side.as_bytes()))
 }
 
 fn private(path: &Path) -> Result<(), MergeError> {

@@ -34,6 +34,20 @@ impl Language {
         }
     }
 
+    /// `text` with a last line that means nothing to whoever runs it.
+    pub fn remarked(self, text: &str, remark: &str) -> String {
+        let mark = match self {
+            Self::Python => "#",
+            Self::Rust | Self::JavaScript | Self::Go => "//",
+        };
+        let end = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        format!("{text}{end}{mark} {remark}\n")
+    }
+
     /// The least a file of tests like `text` can hold and still be one.
     pub fn nothing_in_place_of(self, text: &str) -> String {
         match self {

@@ -292,7 +292,10 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("more than was exempted", Strict, Exploring, way(exempt.clone(), None, None), Event::ChangesMade, &beyond, Err(Guard::WithinTheWay)),
         ("more, slipped in later", Strict, Validating, way(exempt.clone(), Some(Proof::Green), None), Event::Validated, &source, Err(Guard::WithinTheWay)),
         ("exempted and tested", Strict, Validating, way(exempt, Some(Proof::Green), None), Event::Validated, &docs, Ok(Reviewing)),
-        ("an exemption while writing tests", Strict, TestWriting, none(), Event::Exempted(documentation("docs/a.md")), &clean, Err(Guard::Transition)),
+        ("exempted before a test was written", Strict, TestWriting, none(), Event::Exempted(documentation("docs/a.md")), &clean, Ok(Exploring)),
+        ("exempted beyond its globs, later", Strict, TestWriting, none(), Event::Exempted(documentation("src/a.rs")), &clean, Err(Guard::Exemption)),
+        ("exempted once there are tests", Strict, TestWriting, with_last(Proof::Red), Event::Exempted(documentation("docs/a.md")), &tests, Err(Guard::WithoutTheChange)),
+        ("an exemption while writing code", Strict, CodeWriting, first(), Event::Exempted(documentation("docs/a.md")), &clean, Err(Guard::Transition)),
     ];
     for (case, mode, state, progress, event, world, want) in rows {
         assert_eq!(
@@ -309,7 +312,7 @@ fn what_is_not_a_row_is_refused_and_cancelling_leads_to_idle_from_anywhere() {
     let rows: &[(Phase, &[&str])] = &[
         (Phase::Idle, &["begin"]),
         (Phase::Planning, &["plan", "refactor", "exempt"]),
-        (Phase::TestWriting, &["tests"]),
+        (Phase::TestWriting, &["tests", "exempt"]),
         (Phase::CodeWriting, &["changes"]),
         (Phase::Refactoring, &["changes"]),
         (Phase::Validating, &["validated", "back"]),

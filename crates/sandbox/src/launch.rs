@@ -57,6 +57,9 @@ pub enum LayersKind {
     Overlay,
     /// The upper one is a whole copy of the tree.
     Copy,
+    /// The upper one lies over the changes of the stage it is in, and those over the real tree: for
+    /// what is only tried.
+    Trial,
 }
 
 /// The writable layer of a stage, on one file system.

@@ -2,7 +2,7 @@
 
 use super::{open, outcome};
 use crate::args::Global;
-use crate::failure::{Ending, Failure};
+use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
 use airlock_core::SessionId;
@@ -44,19 +44,19 @@ pub(crate) enum Arguments {
     },
     /// Let a session change files without a test, after you said so
     #[command(after_help = "Example:
-  airlock session exempt 0192f3a4-7c1e-7000-8000-000000000000 --category documentation --reason 'a typo' README.md")]
+  airlock session exempt documentation README.md --reason 'a typo'")]
     Exempt {
-        /// The session
-        id: String,
         /// What for: config_change, type_refactor, documentation, asset_update
-        #[arg(long)]
         category: String,
-        /// Why no test is needed
-        #[arg(long)]
-        reason: String,
         /// The files, by their names
         #[arg(required = true)]
         paths: Vec<String>,
+        /// The session; default: the newest one that could use it
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Why no test is needed
+        #[arg(long, default_value = "the person exempted it at the command line")]
+        reason: String,
     },
     /// Put a session away; it can be resumed
     #[command(after_help = "Example:
@@ -79,13 +79,13 @@ pub(super) fn run(global: &Global, command: &Arguments, output: &mut Output) -> 
         Arguments::Cancel { id } => turn(global, "session.cancel", id, output),
         Arguments::Archive { id } => turn(global, "session.archive", id, output),
         Arguments::Exempt {
-            id,
             category,
-            reason,
             paths,
+            session,
+            reason,
         } => {
             let asked = json!({ "category": category, "paths": paths, "reason": reason });
-            exempt(global, id, asked, output)
+            exempt(global, session.as_deref(), asked, output)
         }
     }
 }
@@ -162,8 +162,33 @@ fn turn(global: &Global, name: &str, id: &str, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-fn exempt(global: &Global, id: &str, asked: Value, output: &mut Output) -> Ending {
+/// The newest session that an exemption would lead anywhere.
+fn newest(kernel: &Kernel, output: &mut Output) -> Result<String, Failure> {
+    let found = submit(kernel, "session.list", json!({ "archived": false }), output)?;
+    let sessions = found.get("sessions").and_then(Value::as_array);
+    let could = |session: &&Value| {
+        let waits = ["planning", "test_writing"].contains(&text(session, "phase"));
+        waits && session.get("disciplined") != Some(&Value::Bool(false))
+    };
+    let mut sessions = sessions.into_iter().flatten().filter(could);
+    match sessions.next() {
+        Some(session) => Ok(text(session, "id").to_owned()),
+        None => Err(Failure::new(
+            Kind::Failed,
+            "there is no session that could use an exemption",
+        )
+        .why("it has to be planning, or to have written no test yet")
+        .fix("see how the sessions stand: airlock session list --json")),
+    }
+}
+
+fn exempt(global: &Global, id: Option<&str>, asked: Value, output: &mut Output) -> Ending {
     let kernel = open::kernel(global, output)?;
+    let id = match id {
+        Some(id) => id.to_owned(),
+        None => newest(&kernel, output)?,
+    };
+    let id = id.as_str();
     // Named before anything is asked: a session that is not there has nothing to exempt.
     submit(&kernel, "session.show", json!({ "session": id }), output)?;
     let mut call = Call::new("phase.request_exemption", asked);

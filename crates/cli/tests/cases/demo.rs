@@ -1,7 +1,7 @@
 //! `airlock demo`: all of it, where a machine is not as usual, and when somebody has seen enough.
 //! Where a test does not put cargo on the path, the demo says so, and leaves the agent's work out.
 
-use crate::support::{Conversation, World, assert_fits, program, wait_until};
+use crate::support::{Conversation, World, assert_fits, program, tiny_disk, wait_until};
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -193,7 +193,9 @@ const STORY: &[(&str, &[&str])] = &[
         &[
             "exec.run bash tools/report.sh",
             "Operation not permitted",
+            "no way out",
             "ok: in its sandbox there is no network, no ~/.ssh and no .env",
+            "ok: its report got nowhere: the port it was meant for is open, and nothing reached it",
         ],
     ),
     (
@@ -205,6 +207,7 @@ const STORY: &[(&str, &[&str])] = &[
         &[
             "[secret:github-token#1]",
             "ok: the token in it is a secret: the agent gets a placeholder",
+            "ok: the token that it printed reached the agent as a placeholder, too",
         ],
     ),
     (
@@ -225,6 +228,10 @@ const STORY: &[(&str, &[&str])] = &[
         "the work",
         &[
             "error[E0432]",
+            "ok: RED, for the right reason",
+            "test a_line_without_a_key_is_an_error ... ok",
+            "ok: GREEN: ",
+            "2 new tests noticed",
             "state code_writing",
             "state validating",
             "All tests pass",
@@ -251,7 +258,10 @@ const STORY: &[(&str, &[&str])] = &[
     ),
     (
         "the end",
-        &["That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven."],
+        &[
+            " seconds, and nothing is left behind",
+            "That is the road: decided, sandboxed, staged, recorded, reviewed, undoable, proven.",
+        ],
     ),
 ];
 
@@ -350,6 +360,52 @@ fn a_whole_demo_tells_its_story_with_a_home_that_cannot_be_written() {
     assert_left_nothing(&world, "t");
 }
 
+/// What a terminal shows in the end: a line that says what runs is wiped before anything else is
+/// written.
+fn without_progress(shown: &str) -> String {
+    let mut pieces = shown.split("\r\u{1b}[K");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let frame = |piece: &&str| {
+        ["| ", "/ ", "- ", "\\ "]
+            .iter()
+            .any(|at| piece.starts_with(at))
+    };
+    pieces
+        .filter(|piece| !frame(piece))
+        .fold(first, |all, piece| all + piece)
+}
+
+#[test]
+fn a_program_reads_every_claim_of_the_demo_and_whether_it_holds() {
+    let world = World::new();
+    let mut command = demo(&world, "t");
+    let ran = command.arg("--json").output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    let value: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(value["surprises"], 0, "{value}");
+    let claims = value["claims"].as_array().unwrap();
+    assert!(claims.len() > 10, "{value}");
+    assert!(claims.iter().all(|one| one["holds"] == true), "{value}");
+    assert!(told.contains("That is the road"), "{told}");
+}
+
+#[test]
+fn a_demo_without_room_says_what_to_do_and_leaves_nothing() {
+    let world = World::new();
+    let mut command = tiny_disk(
+        &world,
+        "size=400k",
+        "export TMPDIR=\"$STATE\" && \"$AIRLOCK\" demo; code=$?; ls -A \"$STATE\" >&2; exit $code",
+    );
+    let ran = command.output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    assert!(told.contains("the disk is full"), "{told}");
+    let fix = "fix: set TMPDIR to a directory with some room that you can write\n";
+    assert!(told.ends_with(fix), "{told}");
+}
+
 #[test]
 fn a_demo_on_a_narrow_terminal_tells_the_same() {
     for (columns, term) in [(60, "dumb"), (60, "xterm")] {
@@ -361,8 +417,12 @@ fn a_demo_on_a_narrow_terminal_tells_the_same() {
             .collect();
         more.push(format!("TMPDIR='{}'", world.path("away/t").display()));
         let talk = Conversation::begin_with(&world, columns, term, &more.join(" "), "demo");
-        let ran = talk.finish();
+        let mut ran = talk.finish();
         assert_eq!(ran.code, Some(0), "{ran:?}");
+        // Where a line can be wiped, it is shown that something runs.
+        let moving = ran.stdout.contains("exec.run bash tools/bomb.sh  1.");
+        assert_eq!(moving, term == "xterm", "{ran:?}");
+        ran.stdout = without_progress(&ran.stdout);
         assert_story(&ran.stdout);
         assert_fits(&ran.stdout, usize::from(columns));
         // Asked for by NO_COLOR, and by a terminal that has none.

@@ -49,6 +49,22 @@ fn a_merge_is_looked_at_approved_and_undone() {
         log.contains("merge_approved") && log.contains("merge_undone"),
         "{log}"
     );
+    // What was there before and since, as digests: those of the undo are the same, exchanged.
+    let digests = |event: &str| -> Vec<String> {
+        let record = log.lines().find(|line| {
+            line.contains(&format!("\"{event}\"")) && line.contains("\"stage\":\"outcome\"")
+        });
+        let record: serde_json::Value = serde_json::from_str(record.unwrap()).unwrap();
+        let told = record.to_string();
+        let output = ["before", "after"].map(|side| {
+            let (_, rest) = told.split_once(&format!("\\\"{side}\\\":\\\"")).unwrap();
+            rest.chars().take(64).collect::<String>()
+        });
+        output.into()
+    };
+    let (merged, mut undone) = (digests("merge_approved"), digests("merge_undone"));
+    undone.reverse();
+    assert_eq!(merged, undone);
     let verified = world.quiet(&["audit", "verify"]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     world.compare("merge_and_undo");
@@ -133,4 +149,28 @@ fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
         Some("written by hand\n")
     );
     assert!(read(&world, "src/main.rs").is_some());
+    assert!(ran.stdout.contains("airlock undo --overwrite "), "{ran:?}");
+
+    // Asked for by name it goes as well, and comes back with an undo of that.
+    let listed = world.quiet(&["undo", "--list", "--json"]).stdout;
+    let merges: Vec<serde_json::Value> = listed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let first = merges[0]["id"].as_str().unwrap();
+    let words = format!("undo --overwrite {first}");
+    let ran = at_terminal(&world, &words, Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("replaced README.md"), "{ran:?}");
+    let restored = read(&world, "README.md").unwrap();
+    assert!(restored.contains("TODO") && !restored.contains("by hand"));
+    let listed = world.quiet(&["undo", "--list", "--json"]).stdout;
+    let last: serde_json::Value = serde_json::from_str(listed.lines().last().unwrap()).unwrap();
+    let words = format!("undo {}", last["id"].as_str().unwrap());
+    let ran = at_terminal(&world, &words, Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        read(&world, "README.md").as_deref(),
+        Some("written by hand\n")
+    );
 }

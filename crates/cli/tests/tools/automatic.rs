@@ -1,21 +1,20 @@
 //! What merges without a person, and what does not: each criterion by itself, with the reason that
 //! the person is told who is asked instead.
 
-use super::phases::{APP, DOUBLE, POLICY, Work};
+use super::projects;
 use super::support::done;
+use super::work::{APP, DOUBLE, POLICY, Work};
 use airlock_kernel::{Front, Outcome, Review};
 use serde_json::json;
 use std::fs;
 
-const FILES: &[(&str, &str)] = &[
-    (
-        "pytest.ini",
-        "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
-    ),
-    (".gitignore", "__pycache__/\n"),
-    ("app.py", APP),
-    ("lib/keys.py", "KEY = 1\n"),
-];
+/// A project of two files.
+fn files() -> Vec<(&'static str, &'static str)> {
+    projects::with(
+        projects::PYTHON,
+        &[("app.py", APP), ("lib/keys.py", "KEY = 1\n")],
+    )
+}
 
 fn policy(merge: &str, approvals: &str) -> String {
     POLICY
@@ -48,7 +47,7 @@ fn reason(work: &Work) -> Option<String> {
 
 /// A task that is reviewed, whose code was written by `write`.
 fn reviewed(policy: &str, write: impl FnOnce(&Work)) -> Work {
-    let work = Work::new(policy, FILES, "strict").red();
+    let work = Work::new(policy, &files(), "strict").red();
     write(&work);
     work.advance();
     let ran = work.test();
@@ -102,7 +101,8 @@ fn as_many_lines_as_the_policy_says_are_too_many() {
 #[test]
 fn lines_that_go_count_like_lines_that_come() {
     let long = "# a line\n".repeat(600);
-    let files = [FILES, &[("lib/long.py", long.as_str())]].concat();
+    let mut files = files();
+    files.push(("lib/long.py", long.as_str()));
     let work = Work::new(&automatic(), &files, "strict").red();
     double(&work);
     work.done("fs.delete", json!({ "path": "lib/long.py" }));
@@ -216,7 +216,8 @@ fn tests_count_that_passed_here_and_with_what_is_there_now() {
     assert!(told.contains("tests have not passed"), "{told}");
 
     // No tests at all: exploring may be reviewed, and is not merged by itself.
-    let files = [FILES[0], FILES[1], FILES[2]];
+    let mut files = files();
+    files.pop();
     let work = Work::new(&automatic(), &files, "explore").planned();
     double(&work);
     work.advance();

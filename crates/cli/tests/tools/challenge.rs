@@ -1,19 +1,14 @@
 //! Tests that failed only because a name was missing, and would pass with any body of it: told, by
 //! real runners, from tests that look at the code, whatever their style.
 
-use super::phases::{POLICY, Work};
+use super::projects::{self, Files};
+use super::work::{APP, POLICY, Work};
 use serde_json::{Value, json};
 
-type Files<'a> = &'a [(&'a str, &'a str)];
+/// A kind of project, and what is in it.
+type Project<'a> = (Files<'a>, Files<'a>);
 
-const PYTHON: Files<'_> = &[
-    (
-        "pytest.ini",
-        "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
-    ),
-    (".gitignore", "__pycache__/\n"),
-    ("app.py", "def add(a, b):\n    return a + b\n"),
-];
+const PYTHON: Project<'_> = (projects::PYTHON, &[("app.py", APP)]);
 
 const PYTHON_CODE: &str = r#"LIMITS = {"low": 1}
 
@@ -175,11 +170,42 @@ def test_fails_from_the_fourth_run_on():
         runs.write("x")
     assert double(4) or True
     assert os.path.getsize("__pycache__/runs") < 4
+
+
+def counted(where):
+    import os
+    os.makedirs(where, exist_ok=True)
+    with open(where + "/count", "a") as runs:
+        runs.write("x")
+    return os.path.getsize(where + "/count")
+
+
+def test_fails_in_the_middle_by_what_git_ignores():
+    assert double(4) or True
+    assert counted("__pycache__") != 3
+
+
+def test_fails_in_the_middle_by_the_temporary_directory():
+    assert double(4) or True
+    assert counted("/tmp/runs") != 3
+
+
+def test_fails_in_the_middle_by_the_home():
+    import os
+    assert double(4) or True
+    assert counted(os.path.expanduser("~/runs")) != 3
+
+
+def test_knows_the_source_by_its_hash():
+    import hashlib
+    assert double(4) or True
+    with open("app.py", "rb") as source:
+        assert hashlib.sha256(source.read()).hexdigest() == "HASH"
 "#;
 
 /// What is tested, and what with.
 struct Task<'a> {
-    files: Files<'a>,
+    files: Project<'a>,
     test: (&'a str, &'a str),
     /// Further tests.
     more: Files<'a>,
@@ -189,7 +215,8 @@ struct Task<'a> {
 impl Task<'_> {
     /// Takes the task to its validation, and says what the kernel's run came to.
     fn validated(&self) -> (Work, Value) {
-        let work = Work::new(POLICY, self.files, "strict").planned();
+        let files = projects::with(self.files.0, self.files.1);
+        let work = Work::new(POLICY, &files, "strict").planned();
         for (path, text) in [self.test].iter().chain(self.more) {
             work.wrote(path, text);
         }
@@ -239,14 +266,17 @@ fn names<'a>(text: &'a str, before: &str) -> Vec<&'a str> {
 
 #[test]
 fn in_python_tests_that_any_body_satisfies_are_refused_by_name_and_no_others() {
-    let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}{PYTHON_GAMING}");
+    let hash = airlock_core::Digest::of(PYTHON_CODE.as_bytes()).to_string();
+    let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}{PYTHON_GAMING}").replace("HASH", &hash);
     let task = Task {
         files: PYTHON,
         test: ("tests/test_new.py", &tests),
         more: &[],
         code: ("app.py", PYTHON_CODE),
     };
-    assert_eq!(task.refused(), names(PYTHON_GAMING, "def "));
+    let gaming = names(PYTHON_GAMING, "def test_").into_iter();
+    let gaming: Vec<String> = gaming.map(|name| format!("test_{name}")).collect();
+    assert_eq!(task.refused(), gaming);
 }
 
 #[test]
@@ -279,7 +309,8 @@ fn a_test_that_passes_already_and_fails_only_where_it_is_tried_is_refused() {
                  def test_adds():\n    assert app.add(1, 2) == 3\n\n\n\
                  def test_knows_where():\n    assert app.add(1, 2) or True\n    \
                  assert not [name for name in os.listdir('/tmp') if re.fullmatch('airlock-[0-9a-f]+', name)]\n";
-    let work = Work::new(POLICY, PYTHON, "strict").planned();
+    let files = projects::with(PYTHON.0, PYTHON.1);
+    let work = Work::new(POLICY, &files, "strict").planned();
     work.wrote("tests/test_new.py", tests);
     let ran = work.test();
     assert_eq!(ran["phase"]["proof"], "red", "{ran}");
@@ -309,18 +340,14 @@ fn a_name_that_is_missing_only_when_used_is_held_the_same() {
 /// The function was there, and wrong: the tests failed on what it gave, or on where it broke.
 #[test]
 fn what_was_wrong_before_is_noticed_as_it_was_before() {
-    let files = [
-        PYTHON[0],
-        PYTHON[1],
-        (
-            "app.py",
-            "def head(items):\n    return items[0]\n\n\ndef total(items):\n    return head(items) + 1\n",
-        ),
-    ];
+    let own = [(
+        "app.py",
+        "def head(items):\n    return items[0]\n\n\ndef total(items):\n    return head(items) + 1\n",
+    )];
     let tests = "from app import head, total\n\n\ndef test_nothing_is_none():\n    assert head([]) is None\n\n\n\
                  def test_total_of_nothing_does_not_break():\n    assert total([]) or True\n";
     let task = Task {
-        files: &files,
+        files: (projects::PYTHON, &own),
         test: ("tests/test_new.py", tests),
         more: &[],
         code: (
@@ -348,10 +375,10 @@ fn where_nothing_can_be_changed_no_test_is_refused() {
     assert_eq!(phase["mutated"]["changes"], json!([]), "{phase}");
 }
 
-const NODE: Files<'_> = &[
-    ("package.json", "{}"),
-    ("app.js", "exports.add = (a, b) => a + b;\n"),
-];
+const NODE: Project<'_> = (
+    projects::NODE,
+    &[("app.js", "exports.add = (a, b) => a + b;\n")],
+);
 const NODE_CODE: &str = "exports.add = (a, b) => a + b;\n\
     exports.double = (a) => {\n  if (a < 0) {\n    throw new RangeError('below zero');\n  }\n  return a * 2;\n};\n\
     exports.triple = (a) => a * 3;\n\
@@ -389,13 +416,13 @@ fn in_javascript_they_are_told_apart() {
     assert_eq!(task.refused(), names(NODE_GAMING, "test('"));
 }
 
-const GO: Files<'_> = &[
-    ("go.mod", "module demo\n\ngo 1.18\n"),
-    (
+const GO: Project<'_> = (
+    projects::GO,
+    &[(
         "app.go",
         "package demo\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n",
-    ),
-];
+    )],
+);
 const GO_CODE: &str = "package demo\n\nimport (\n\t\"errors\"\n\t\"strings\"\n)\n\n\
     type Point struct{ X, Y int }\n\n\
     func Add(a, b int) int {\n\treturn a + b\n}\n\n\
@@ -425,21 +452,8 @@ fn in_go_they_are_told_apart() {
     assert_eq!(task.refused(), names(GO_GAMING, "func "));
 }
 
-const RUST: Files<'_> = &[
-    (
-        "Cargo.toml",
-        "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
-    ),
-    (
-        "Cargo.lock",
-        "version = 3\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n",
-    ),
-    (".gitignore", "target/\n"),
-    (
-        "src/lib.rs",
-        "pub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n",
-    ),
-];
+const LIBRARY: &str = "pub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n";
+const RUST: Project<'_> = (projects::RUST, &[("src/lib.rs", LIBRARY)]);
 const RUST_CODE: &str = r#"#[derive(Debug, PartialEq)]
 pub struct Point {
     pub x: u32,
@@ -542,7 +556,7 @@ fn in_rust_they_are_told_apart() {
 /// Tests that stand in the source itself: what is changed is never a test.
 #[test]
 fn in_rust_inline_tests_are_told_apart_as_well() {
-    let old = RUST[3].1;
+    let old = LIBRARY;
     let tests = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn honest() {\n        assert_eq!(super::double(4), 8);\n    }\n\n    \
                  #[test]\n    fn or_true() {\n        assert!(super::double(4) == 8 || true);\n    }\n}\n";
     let with_tests = format!("{old}{tests}");
@@ -585,16 +599,15 @@ fn in_go_tests_behind_one_that_panics_are_asked_by_themselves() {
 #[test]
 fn in_python_neither_stopping_at_the_first_nor_an_abort_hides_the_others() {
     let stops = [
+        ("app.py", APP),
         (
             "pytest.ini",
             "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider -x\n",
         ),
-        PYTHON[1],
-        PYTHON[2],
     ];
     let tests = format!("{PYTHON_HEAD}{PYTHON_HONEST}");
     Task {
-        files: &stops,
+        files: (projects::PYTHON, &stops),
         test: ("tests/test_new.py", &tests),
         more: &[],
         code: ("app.py", PYTHON_CODE),
@@ -639,10 +652,7 @@ fn a_test_that_never_says_how_it_ended_is_not_taken_for_one_that_cannot_fail() {
 
 #[test]
 fn in_rust_an_abort_does_not_hide_the_others_and_a_module_is_no_hiding_place() {
-    let code = format!(
-        "{}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n",
-        RUST[3].1
-    );
+    let code = format!("{LIBRARY}\npub fn double(a: u32) -> u32 {{\n    a * 2\n}}\n");
     let tests = "use demo::double;\n\n\
         #[test]\nfn aborts() {\n    if double(4) != 8 {\n        std::process::abort();\n    }\n    assert_eq!(double(1), 2);\n}\n\n\
         #[test]\nfn same() {\n    assert_eq!(double(4), 8);\n}\n\n\
@@ -707,7 +717,7 @@ fn in_python_and_go_a_namesake_in_another_place_is_no_hiding_place() {
         ),
         more: &[(
             "sub/app_test.go",
-            "package sub\n\nimport (\n\t\"demo\"\n\t\"testing\"\n)\n\nfunc TestSame(t *testing.T) {\n\tif demo.Shout(\"a\") == \"b\" {\n\t\tt.Fatal(1)\n\t}\n}\n",
+            "package sub\n\nimport (\n\t\"example.org/demo\"\n\t\"testing\"\n)\n\nfunc TestSame(t *testing.T) {\n\tif demo.Shout(\"a\") == \"b\" {\n\t\tt.Fatal(1)\n\t}\n}\n",
         )],
         code: ("app.go", GO_CODE),
     };

@@ -1,17 +1,11 @@
 //! Which lines the tests run, as the kernel measures it itself, and what it makes of that.
 
-use super::phases::{POLICY, Work};
+use super::projects::{self, Files};
 use super::support::{Place, done};
+use super::work::{POLICY, Work};
 use serde_json::{Value, json};
 
-type Files<'a> = &'a [(&'a str, &'a str)];
-
 const PYTHON: Files<'_> = &[
-    (
-        "pytest.ini",
-        "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider\n",
-    ),
-    (".gitignore", "__pycache__/\nlcov.info\n"),
     (
         "app.py",
         "def sign(a):\n    if a < 0:\n        return -1\n    return 1\n",
@@ -25,18 +19,8 @@ const APP_JS: &str =
     "exports.sign = (a) => {\n  if (a < 0) {\n    return -1;\n  }\n  return 1;\n};\n";
 const TEST_JS: &str = "const test = require('node:test');\nconst assert = require('assert');\n\
                        const app = require('./app.js');\ntest('sign', () => { assert.equal(app.sign(5), 1); });\n";
-const NODE: Files<'_> = &[
-    ("package.json", "{}"),
-    ("app.js", APP_JS),
-    ("app.test.js", TEST_JS),
-];
-const NPM: Files<'_> = &[
-    ("package.json", "{\"scripts\": {\"test\": \"node --test\"}}"),
-    ("app.js", APP_JS),
-    ("app.test.js", TEST_JS),
-];
+const NODE: Files<'_> = &[("app.js", APP_JS), ("app.test.js", TEST_JS)];
 const GO: Files<'_> = &[
-    ("go.mod", "module example.org/demo\n\ngo 1.18\n"),
     (
         "app.go",
         "package demo\n\nfunc Sign(a int) int {\n\tif a < 0 {\n\t\treturn -1\n\t}\n\treturn 1\n}\n",
@@ -48,15 +32,6 @@ const GO: Files<'_> = &[
 ];
 const RUST: Files<'_> = &[
     (
-        "Cargo.toml",
-        "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
-    ),
-    (
-        "Cargo.lock",
-        "version = 3\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n",
-    ),
-    (".gitignore", "target/\n"),
-    (
         "src/lib.rs",
         "pub fn sign(a: i32) -> i32 {\n    if a < 0 {\n        return -1;\n    }\n    1\n}\n",
     ),
@@ -66,6 +41,10 @@ const RUST: Files<'_> = &[
     ),
 ];
 
+fn python() -> Vec<(&'static str, &'static str)> {
+    projects::with(projects::PYTHON, PYTHON)
+}
+
 fn measured(files: Files<'_>) -> Value {
     let place = Place::new(POLICY, files);
     done(place.call("test.run", json!({ "coverage": true }))).value
@@ -73,13 +52,19 @@ fn measured(files: Files<'_>) -> Value {
 
 #[test]
 fn each_runner_is_measured_by_the_kernel_itself() {
-    for (name, files, path, found, missed) in [
-        ("python", PYTHON, "app.py", 4, json!([[3, 3]])),
-        ("node", NODE, "app.js", 6, json!([[3, 4]])),
-        ("npm", NPM, "app.js", 6, json!([[3, 4]])),
-        ("go", GO, "app.go", 5, json!([[5, 6]])),
+    for (name, (kind, own), path, found, missed) in [
+        (
+            "python",
+            (projects::PYTHON, PYTHON),
+            "app.py",
+            4,
+            json!([[3, 3]]),
+        ),
+        ("node", (projects::NODE, NODE), "app.js", 6, json!([[3, 4]])),
+        ("npm", (projects::NPM, NODE), "app.js", 6, json!([[3, 4]])),
+        ("go", (projects::GO, GO), "app.go", 5, json!([[5, 6]])),
     ] {
-        let ran = measured(files);
+        let ran = measured(&projects::with(kind, own));
         assert_eq!(ran["tests"]["passed"], 1, "{name}: {ran}");
         assert_eq!(ran["exit"], 0, "{name}: {ran}");
         let coverage = &ran["coverage"];
@@ -98,30 +83,59 @@ fn each_runner_is_measured_by_the_kernel_itself() {
     }
 }
 
+/// Whether the toolchain that built this test has the tools that read what it measures.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells its tests where it is in the environment"
+)]
+fn has_llvm_tools() -> bool {
+    let cargo = std::path::PathBuf::from(std::env::var_os("CARGO").unwrap());
+    let targets = cargo.ancestors().nth(2).unwrap().join("lib/rustlib");
+    let mut targets = std::fs::read_dir(targets).into_iter().flatten().flatten();
+    targets.any(|target| target.path().join("bin/llvm-cov").is_file())
+}
+
+/// `cargo xtask setup` installs what it takes to measure Rust; without it the answer says so.
 #[test]
-fn rust_is_measured_or_says_what_is_missing_and_how_to_get_it() {
-    let ran = measured(RUST);
+fn rust_is_measured_where_its_tools_are_and_says_what_is_missing_where_not() {
+    let ran = measured(&projects::with(projects::RUST, RUST));
     assert_eq!(ran["tests"]["passed"], 1, "{ran}");
-    if ran["coverage"].is_null() {
-        let missing = &ran["coverage_missing"];
-        assert!(
-            missing["why"].as_str().unwrap().contains("llvm-tools"),
-            "{ran}"
-        );
-        assert!(
-            missing["fix"]
-                .as_str()
-                .unwrap()
-                .contains("rustup component add"),
-            "{ran}"
-        );
-    } else {
-        assert_eq!(
-            ran["coverage"]["uncovered"],
-            json!({ "src/lib.rs": [[3, 3]] }),
-            "{ran}"
-        );
+    if has_llvm_tools() {
+        let coverage = &ran["coverage"];
+        assert_eq!(coverage["taken_by"], "kernel", "{ran}");
+        assert_eq!(coverage["lines_found"], 6, "{ran}");
+        let uncovered = json!({ "src/lib.rs": [[3, 3]] });
+        assert_eq!(coverage["uncovered"], uncovered, "{ran}");
+        return;
     }
+    assert!(ran["coverage"].is_null(), "{ran}");
+    let told = |what: &str| ran["coverage_missing"][what].as_str().unwrap().to_owned();
+    assert!(told("why").contains("llvm-tools"), "{ran}");
+    assert!(told("fix").contains("rustup component add"), "{ran}");
+}
+
+/// A strict task in Rust whose tests only add coverage, with what they newly run.
+#[test]
+fn in_rust_tests_are_tried_on_the_lines_they_newly_cover_where_those_can_be_told() {
+    let work = Work::new(POLICY, &projects::with(projects::RUST, RUST), "strict").planned();
+    let tests = |claim: &str| {
+        format!(
+            "#[test]\nfn negative() {{\n    assert!({claim});\n}}\n\n#[test]\nfn doubles() {{\n    assert_eq!(demo::sign(5), 2);\n}}\n"
+        )
+    };
+    work.wrote("tests/new.rs", &tests("demo::sign(-5) < 100"));
+    let ran = work.test();
+    assert_eq!(ran["phase"]["suspects"], json!(["negative"]), "{ran}");
+    let lines = if has_llvm_tools() {
+        "newly_covered"
+    } else {
+        "changed_or_named"
+    };
+    assert_eq!(ran["phase"]["mutated"]["lines"], lines, "{ran}");
+    work.wrote("tests/new.rs", &tests("demo::sign(-5) == -1"));
+    let ran = work.test();
+    assert_eq!(ran["phase"]["suspects"], json!([]), "{ran}");
+    assert_eq!(ran["phase"]["proof"], "red", "{ran}");
 }
 
 #[test]
@@ -130,7 +144,7 @@ fn a_report_that_a_test_writes_is_not_looked_at() {
                   open('lcov.info', 'w').write('SF:app.py\\nDA:1,1\\nDA:2,1\\nDA:3,1\\nDA:4,1\\nend_of_record\\n')\n    \
                   print('\\nSF:app.py\\nDA:3,1\\nend_of_record')\n    \
                   os.write(1, b'\\nSF:app.py\\nDA:3,1\\nend_of_record\\n')\n";
-    let mut files = PYTHON.to_vec();
+    let mut files = python();
     files.pop();
     files.push(("tests/test_app.py", forged));
     let ran = measured(&files);
@@ -151,7 +165,7 @@ fn the_report_of_a_configured_command_is_marked_as_its_own() {
         "rules:",
         &format!("phases: {{ test_command: {words} }}\nrules:"),
     );
-    let place = Place::new(&policy, PYTHON);
+    let place = Place::new(&policy, &python());
     let ran = done(place.call("test.run", json!({ "coverage": true }))).value;
     let coverage = &ran["coverage"];
     assert_eq!(coverage["taken_by"], "command", "{ran}");
@@ -162,7 +176,7 @@ fn the_report_of_a_configured_command_is_marked_as_its_own() {
 
 #[test]
 fn what_is_refactored_is_covered_by_a_run_of_the_kernels_own() {
-    let work = Work::new(POLICY, PYTHON, "strict");
+    let work = Work::new(POLICY, &python(), "strict");
     work.advance();
     let lines =
         |from: u32, to: u32| json!({ "to": "refactoring", "lines": { "app.py": [[from, to]] } });
@@ -201,7 +215,7 @@ fn what_is_refactored_is_covered_by_a_run_of_the_kernels_own() {
 
 #[test]
 fn tests_that_only_add_coverage_are_tried_on_the_lines_they_newly_cover() {
-    let work = Work::new(POLICY, PYTHON, "strict").planned();
+    let work = Work::new(POLICY, &python(), "strict").planned();
     // Both name nothing but `sign`; only what they newly run tells what they are about.
     let test = |claim: &str| {
         format!(

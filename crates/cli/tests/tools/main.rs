@@ -17,6 +17,8 @@ mod git;
 mod lasting;
 mod phases;
 mod programs;
+mod projects;
 mod reads;
 mod requests;
 mod support;
+mod work;

@@ -11,7 +11,9 @@ use crate::tools::{
 use crate::workspace::Workspace;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage as AuditStage};
 use airlock_core::{Digest, Effect, EffectSet, Request, RequestPath, Timestamp, WorkspacePath};
-use airlock_merge::{EntryResult, MergeError, MergeOutcome, Merges, Selection, review_digest};
+use airlock_merge::{
+    EntryResult, MergeError, MergeOutcome, Merges, Selection, Since, review_digest,
+};
 use airlock_sandbox::stage::{ChangeKind, Diff, DiffOptions, Stage, Stages, TreePath};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,6 +49,9 @@ struct UndoArguments {
     /// The merge. Absent: the last that is not undone.
     #[serde(default)]
     merge: Option<String>,
+    /// Whether to restore files that were changed after the merge as well.
+    #[serde(default)]
+    overwrite: bool,
 }
 
 static APPLY: ToolSpec = spec(
@@ -177,6 +182,8 @@ fn deletes(diff: &Diff) -> bool {
 fn shown(outcome: &MergeOutcome) -> Value {
     let left: Vec<&EntryResult> = outcome.left().collect();
     json!({
+        "before": outcome.before,
+        "after": outcome.after,
         "merge": outcome.id,
         "undo_of": outcome.undo_of,
         "merged": outcome.merged(),
@@ -252,7 +259,8 @@ impl Tool for Undo {
     }
 
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
-        let UndoArguments { merge } = arguments(value)?;
+        let UndoArguments { merge, overwrite } = arguments(value)?;
+        let since = if overwrite { Since::Goes } else { Since::Stays };
         let store = Arc::clone(&self.0);
         let (of, paths) = merges(store.workspace())
             .undo_paths(merge.as_deref())
@@ -260,7 +268,7 @@ impl Tool for Undo {
         let paths: Vec<TreePath> = paths.into_iter().map(|(path, _)| path).collect();
         let run = move || {
             let id = uuid::Uuid::now_v7().to_string();
-            let undone = merges(store.workspace()).undo(&id, Some(&of), now());
+            let undone = merges(store.workspace()).undo(&id, Some(&of), since, now());
             undone
                 .map(|outcome| shown(&outcome))
                 .map_err(|error| failure(&error))
@@ -310,6 +318,10 @@ pub(crate) fn recover(workspace: &Workspace, log: &Log, clock: &Clock) -> Option
             ("merged", outcome.merged().to_string()),
             ("left", left.to_string()),
         ];
+        let digests = [("before", outcome.before), ("after", outcome.after)];
+        let digests = digests.into_iter();
+        let digests = digests.filter_map(|(name, digest)| Some((name, digest?.to_string())));
+        let notes = notes.into_iter().chain(digests);
         let notes = notes.map(|(name, value)| (name.to_owned(), value));
         entry.metadata.extend(notes);
         // The merge was recorded before it began; what cannot be added here is told all the same.

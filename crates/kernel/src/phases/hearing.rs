@@ -6,7 +6,8 @@
 //! where that ends the same way, each test alone.
 //!
 //! Guarantee: what is noticed so counts only if the same tests, filtered the same way, pass where
-//! nothing is changed. There are no more such runs than the constants say.
+//! nothing is changed. There are no more such runs than the constants say. No run meets what another
+//! one wrote, and none has the source to the letter.
 //!
 //! Non-guarantee: a command of the project's own takes no filter, and nobody is asked again there.
 
@@ -15,7 +16,7 @@ use crate::process::Variation;
 use crate::tools::ToolFailure;
 use airlock_core::Span;
 use airlock_phases::{
-    Ended, Heard, Known, Mutated, Mutation, Printed, Roster, TestItem, go_module,
+    Ended, Heard, Known, Language, Mutated, Mutation, Printed, Roster, TestItem, go_module,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ impl<'a, 'd> Hearing<'a, 'd> {
 
     fn run(&self, files: Files, only: &[String]) -> Result<Answer, ToolFailure> {
         let job = self.drill.job.varied(&Variation {
-            files,
+            files: files.into_iter().map(remarked).collect(),
             longest: self.longest,
             only: only.to_vec(),
             ..Variation::default()
@@ -216,6 +217,17 @@ impl<'a, 'd> Hearing<'a, 'd> {
             roster: &answer.roster,
         }
     }
+}
+
+/// A file with a remark that is another in every run, whether something is changed or not: a test
+/// that goes by the letters of the source, or by their hash, fails wherever it is asked.
+fn remarked((path, text): (String, String)) -> (String, String) {
+    let remark = format!("{:032x}", rand::random::<u128>());
+    let text = match Language::of(&path) {
+        Some(language) => language.remarked(&text, &remark),
+        None => text,
+    };
+    (path, text)
 }
 
 /// Whether what ended the run can be nothing but a failure of the only test that was `asked`.

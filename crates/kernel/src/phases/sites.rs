@@ -81,11 +81,10 @@ fn named_lines(text: &str, names: &HashSet<&str>) -> BTreeSet<u32> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
-        let Some(name) = defined(line).filter(|name| names.contains(name)) else {
+        if !defined(line).is_some_and(|name| names.contains(name)) {
             continue;
-        };
+        }
         let indent = indent_of(line);
-        let _ = name;
         for (offset, body) in lines.iter().skip(at).take(LINES).enumerate() {
             let ends = offset > 0 && !body.trim().is_empty() && indent_of(body) <= indent;
             if ends {

@@ -12,7 +12,7 @@ use super::warm::{Granted, Kept};
 use airlock_core::{Caller, Peer};
 use airlock_sandbox::launch::Command;
 use airlock_sandbox::lifecycle::{Outcome, State};
-use airlock_sandbox::stage::{Claim, Stage};
+use airlock_sandbox::stage::{Claim, Stage, Trial};
 
 /// Where a command runs.
 pub(super) struct InStage<'a, 'g, 'p>(pub(super) &'a Ground<'g, 'p>);
@@ -23,6 +23,8 @@ struct Standing {
     stage: Stage,
     /// Whether it is known that the stage changes nothing.
     untouched: bool,
+    /// What lies over the stage, if nothing is to stay.
+    trial: Option<Trial>,
     claim: Claim,
 }
 
@@ -48,6 +50,8 @@ impl InStage<'_, '_, '_> {
         };
         let granted = Granted::of(planned, changes.caller());
         let kept = warm.and_then(|warm| warm.take(&name, &granted));
+        // One that stands in the stage has seen other runs, and what it would write stays.
+        let kept = kept.filter(|_| !planned.trial);
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
         let kept = kept.and_then(Kept::of_now);
         let standing = match kept {
@@ -55,10 +59,14 @@ impl InStage<'_, '_, '_> {
                 sandbox: kept.sandbox,
                 stage: kept.stage,
                 untouched: kept.untouched,
+                trial: None,
                 claim: kept.claim,
             },
             None => self.raised(planned)?,
         };
+        if standing.trial.is_some() {
+            return self.tried(planned, command, attached, standing);
+        }
         let aside = if standing.untouched {
             changes.begin_untouched(&standing.stage)?
         } else {
@@ -68,6 +76,7 @@ impl InStage<'_, '_, '_> {
             mut sandbox,
             stage,
             untouched: _,
+            trial: _,
             claim,
         } = standing;
         let again = comes_again(&planned.job, changes.caller());
@@ -111,6 +120,20 @@ impl InStage<'_, '_, '_> {
         Ok(ran)
     }
 
+    /// Runs it where nothing that it writes stays, so that there is nothing to be judged.
+    fn tried(
+        &self,
+        planned: &Planned,
+        command: &Command,
+        attached: Attached<'_>,
+        mut standing: Standing,
+    ) -> Result<Ran, ProcessFailure> {
+        let ran = planned.one_command(self.0, &mut standing.sandbox, command, attached);
+        let mut ran = ran?;
+        ran.stage = Some(standing.stage.name().to_string());
+        Ok(ran)
+    }
+
     /// A sandbox in its stage, in which every run so far was judged.
     fn raised(&self, planned: &mut Planned) -> Result<Standing, ProcessFailure> {
         for _ in 0..TRIES {
@@ -123,11 +146,13 @@ impl InStage<'_, '_, '_> {
                     sandbox: started.sandbox,
                     stage,
                     untouched: false,
+                    trial: started.trial,
                     claim,
                 });
             }
             // What is put back must not be mounted.
             drop(started.sandbox);
+            drop(started.trial);
             self.0.changes.settle(&stage)?;
             drop(claim);
         }

@@ -48,6 +48,9 @@ pub(crate) struct Planned {
     /// Whether the machine was looked at for it.
     looked: Look,
     pub(super) environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+    /// Whether nothing of what it writes is to stay.
+    #[cfg(target_os = "linux")]
+    pub(super) trial: bool,
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
     pub(super) starting: Option<super::start::Starting>,
@@ -95,8 +98,26 @@ impl Planned {
             looked,
             environment,
             #[cfg(target_os = "linux")]
+            trial: false,
+            #[cfg(target_os = "linux")]
             starting: None,
         })
+    }
+
+    /// The same, of which nothing stays, wherever its stage can be laid over: no such run meets what
+    /// another one left.
+    #[must_use]
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_mut, reason = "nothing runs elsewhere")
+    )]
+    pub(crate) fn on_trial(mut self) -> Self {
+        // A report that a command of the project's own leaves is read in the stage.
+        #[cfg(target_os = "linux")]
+        {
+            self.trial = !self.job.leaves_report();
+        }
+        self
     }
 
     /// Whether the machine it is planned on is the one there is now.

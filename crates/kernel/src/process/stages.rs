@@ -124,7 +124,7 @@ pub(super) fn through(root: &Root, stage: &Stage) -> Result<Root, ProcessFailure
     let layers = stage.layers();
     let staged = match layers.kind {
         LayersKind::Copy => Staged::Instead(layers.upper),
-        LayersKind::Overlay => Staged::Over(layers.upper, stage.marks()),
+        LayersKind::Overlay | LayersKind::Trial => Staged::Over(layers.upper, stage.marks()),
     };
     root.through(&staged)
         .map_err(|error| ProcessFailure::Stage {

@@ -14,7 +14,7 @@ use super::stages;
 use crate::workspace::Workspace;
 use airlock_sandbox::launch::{Launch, StartError};
 use airlock_sandbox::plan::Denial;
-use airlock_sandbox::stage::{Claim, Stage};
+use airlock_sandbox::stage::{Claim, Stage, Trial};
 use airlock_sandbox::{Launcher, Minimum, Sandbox};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ use std::thread::{Builder, JoinHandle};
 pub(super) struct Started {
     pub(super) sandbox: Noted,
     pub(super) stage: Option<Stage>,
+    /// What lies over the stage, where nothing is to stay of what is written.
+    pub(super) trial: Option<Trial>,
     /// Held until the sandbox is gone: two overlays on one layer would corrupt it.
     pub(super) claim: Option<Claim>,
 }
@@ -57,6 +59,7 @@ struct Start {
     state: PathBuf,
     root: PathBuf,
     staging: Staging,
+    trial: bool,
     launch: Launch,
     sandboxes: Sandboxes,
 }
@@ -114,6 +117,7 @@ impl Planned {
         Start {
             root: PathBuf::from(workspace.root().path()),
             staging: self.job.staging.clone(),
+            trial: self.trial,
             launch: Launch {
                 minimum: Minimum::of(&self.made.plan),
                 plan: self.made.plan.clone(),
@@ -190,17 +194,22 @@ impl Start {
         raise: impl FnOnce(Launch) -> Result<Sandbox, StartError>,
     ) -> Result<Started, ProcessFailure> {
         let mut launch = self.launch.clone();
-        let (mut stage, mut claim) = (None, None);
+        let (mut stage, mut trial, mut claim) = (None, None, None);
         if let Staging::Stage(name) = &self.staging {
             let opened = stage.insert(open(&self.state, &self.root, name)?);
-            claim = Some(stages::claim(opened)?);
-            launch.layers = Some(opened.layers());
+            let claimed = claim.insert(stages::claim(opened)?);
+            if self.trial {
+                trial = opened.trial(claimed)?;
+            }
+            let own = trial.as_ref().map(Trial::layers);
+            launch.layers = Some(own.unwrap_or_else(|| opened.layers()));
         }
         let name = stage.as_ref().map(|stage| stage.name().to_string());
         let sandbox = Noted::new(raise(launch)?, name.as_deref(), self.sandboxes.book());
         Ok(Started {
             sandbox,
             stage,
+            trial,
             claim,
         })
     }

@@ -202,8 +202,8 @@ impl Kernel {
             speaker.tell(&mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
-        // Runs that only try something are judged as where nothing may be written: whatever they do
-        // to the stage, it is afterwards what it was.
+        // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
+        // are judged as where nothing may be written.
         let mut trying = valid.request.clone();
         trying.caller.phase = trying.caller.phase.map(|_| Phase::Validating);
         let nothing = Changes::new(
@@ -216,7 +216,7 @@ impl Kernel {
         );
         let again = |job: &Job| {
             let grounds = self.plan_grounds(policy, valid, ruling, Look::First);
-            let planned = Planned::new(job, &grounds)?;
+            let planned = Planned::new(job, &grounds)?.on_trial();
             let ran = planned.run(&outer, None, &nothing);
             ran.map_err(ToolFailure::from)
         };

@@ -1,19 +1,35 @@
 //! The process dies in the middle, at every point where that could make a difference.
+//!
+//! Merges of one and of fifty files are begun anew for every moment there is, killed there and
+//! carried on to the end. One of five thousand has too many moments for that: some of them are tried
+//! so, and all of them, if `AIRLOCK_CRASH_MOMENTS=all` asks for it, by one process after another that
+//! carries on what the last one left and dies at the next moment.
 
 use crate::project::{Held, Project, Snapshot, link, mode, put};
-use airlock_merge::{MergeError, Selection};
+use airlock_merge::{MergeError, Selection, Since};
 use std::cell::Cell;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PLACE: &str = "AIRLOCK_TEST_MERGE_PLACE";
 const LIVES: &str = "AIRLOCK_TEST_MERGE_LIVES";
+const AT: &str = "AIRLOCK_TEST_MERGE_AT";
 const WHAT: &str = "AIRLOCK_TEST_MERGE_WHAT";
+
+/// A moment: so many steps were begun, and so many moments of the last of them are over.
+type At = (usize, usize);
+
+/// Where a process that was to die at some moment, or the next there is, says at which it did.
+const DIED: &str = "died";
 
 /// What a process does that is to die.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     Merge,
+    /// Of a stage some of which somebody else changed as well.
+    MergeInPart,
     Undo,
     /// Goes on with what another left.
     Recover,
@@ -23,6 +39,7 @@ impl What {
     const fn name(self) -> &'static str {
         match self {
             Self::Merge => "merge",
+            Self::MergeInPart => "merge in part",
             Self::Undo => "undo",
             Self::Recover => "recover",
         }
@@ -91,22 +108,46 @@ fn project(files: usize, first: usize) -> Project {
     project
 }
 
+/// Does `what` in a process that is killed at its `lives`-th moment. Whether it lived to the end.
+pub(crate) fn elsewhere(project: &Project, lives: usize, what: What) -> bool {
+    started(project, what, LIVES, &lives.to_string())
+}
+
+/// The same in one that is killed at `at` or the next moment there is, and says which that was. None
+/// if it lived.
+fn elsewhere_at(project: &Project, at: At, what: What) -> Option<At> {
+    if started(project, what, AT, &format!("{} {}", at.0, at.1)) {
+        return None;
+    }
+    let told = std::fs::read_to_string(project.place().join(DIED)).unwrap();
+    Some(read_at(&told))
+}
+
+fn read_at(text: &str) -> At {
+    let (steps, moments) = text.split_once(' ').unwrap();
+    (steps.parse().unwrap(), moments.parse().unwrap())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a process that dies has to be another one"
 )]
-/// Does `what` in a process that is killed at its `lives`-th moment. Whether it lived to the end.
-pub(crate) fn elsewhere(project: &Project, lives: usize, what: What) -> bool {
+fn started(project: &Project, what: What, when: &str, value: &str) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "crash::a_process_that_dies", "--nocapture"])
         .env(PLACE, project.place())
-        .env(LIVES, lives.to_string())
+        .env(when, value)
         .env(WHAT, what.name());
     let output = command.output().unwrap();
     let killed = std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(9);
     assert!(killed || output.status.success(), "{output:?}");
     !killed
+}
+
+fn die() {
+    let me = rustix::process::getpid();
+    rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
 }
 
 /// Not a test of its own: what the others start.
@@ -116,37 +157,68 @@ pub(crate) fn elsewhere(project: &Project, lives: usize, what: What) -> bool {
 )]
 #[test]
 fn a_process_that_dies() {
-    let (Ok(place), Ok(lives)) = (std::env::var(PLACE), std::env::var(LIVES)) else {
+    let Ok(place) = std::env::var(PLACE) else {
         return;
     };
     let project = Project::at(Path::new(&place));
-    let left = Cell::new(lives.parse::<usize>().unwrap());
-    let moment = |_: &'static str| {
-        if left.get() == 0 {
-            let me = rustix::process::getpid();
-            rustix::process::kill_process(me, rustix::process::Signal::KILL).unwrap();
+    let left = std::env::var(LIVES).map(|lives| Cell::new(lives.parse::<usize>().unwrap()));
+    let until = std::env::var(AT).map(|at| read_at(&at));
+    let now_at = Cell::new((0, 0));
+    let moment = |name: &'static str| {
+        if let Ok(left) = &left {
+            if left.get() == 0 {
+                die();
+            }
+            left.set(left.get() - 1);
         }
-        left.set(left.get() - 1);
+        let (steps, moments) = now_at.get();
+        let here = match name {
+            "step" => (steps + 1, 0),
+            _ => (steps, moments + 1),
+        };
+        now_at.set(here);
+        if until.as_ref().is_ok_and(|until| here >= *until) {
+            std::fs::write(
+                Path::new(&place).join(DIED),
+                format!("{} {}", here.0, here.1),
+            )
+            .unwrap();
+            die();
+        }
     };
     let now = airlock_core::Timestamp::from_micros(3);
     let what = std::env::var(WHAT).unwrap();
     if what == What::Undo.name() {
-        let undone = project.merges().undo_watched("u1", None, now, &moment);
+        let undone = project
+            .merges()
+            .undo_watched("u1", None, Since::Stays, now, &moment);
         assert!(undone.unwrap().is_complete());
     } else if what == What::Recover.name() {
         // Whatever is asked for, what was left is carried on first; and this asks for nothing.
-        let asked = project
-            .merges()
-            .undo_watched("none", Some("nonesuch"), now, &moment);
+        let merges = project.merges();
+        let asked = merges.undo_watched("none", Some("nonesuch"), Since::Stays, now, &moment);
         assert!(matches!(asked, Err(MergeError::Missing(_))), "{asked:?}");
     } else {
         let merged = project.merge_watched("m1", &Selection::default(), &moment);
-        assert!(merged.unwrap().is_complete());
+        let in_part = what == What::MergeInPart.name();
+        assert_eq!(merged.unwrap().is_complete(), !in_part);
     }
 }
 
-/// Every file is what it was or what it is to be, whole.
+/// Every file is what it was or what it is to be, whole, and none is gone that stays.
 fn old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
+    each_old_or_new(now, old, new);
+    for (path, held) in old {
+        let stays = new.get(path) == Some(held);
+        assert!(
+            !stays || now.get(path) == Some(held),
+            "{} is gone",
+            path.display()
+        );
+    }
+}
+
+fn each_old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
     for (path, held) in now {
         // The lock on a ref of git is a link that says whose it is.
         let lock = matches!(held, Held::Link(to) if to.to_string_lossy().starts_with("airlock-"));
@@ -161,14 +233,6 @@ fn old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
         assert!(
             ours || directory || known.contains(&Some(held)),
             "{}: {held:?}",
-            path.display()
-        );
-    }
-    for (path, held) in old {
-        let stays = new.get(path) == Some(held);
-        assert!(
-            !stays || now.get(path) == Some(held),
-            "{} is gone",
             path.display()
         );
     }
@@ -265,15 +329,27 @@ fn moments(project: &Project) -> usize {
     count.get()
 }
 
-/// How many moments are tried where all of them would take hours; `AIRLOCK_CRASH_MOMENTS` asks for
-/// more.
+/// How many moments of a merge of thousands are tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Each from the beginning.
+    Some(usize),
+    /// Every one that a chain of deaths reaches, and some from the beginning.
+    All,
+}
+
+/// What `AIRLOCK_CRASH_MOMENTS` says, a number or `all`.
 #[expect(
     clippy::disallowed_methods,
     reason = "whoever has the time says so in the environment"
 )]
-fn asked_for() -> usize {
+fn asked_for() -> Asked {
     let asked = std::env::var("AIRLOCK_CRASH_MOMENTS").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(24)
+    match asked.as_deref() {
+        None => Asked::Some(24),
+        Some("all") => Asked::All,
+        Some(number) => Asked::Some(number.parse().unwrap()),
+    }
 }
 
 /// All moments of so many would take hours; these are every so-manieth of all of them, from the
@@ -282,7 +358,10 @@ fn asked_for() -> usize {
 fn a_merge_of_five_thousand_files_survives_death_anywhere() {
     let all = moments(&project(5_000, 0));
     assert!(all > 15_000, "{all} moments");
-    let tried = asked_for();
+    let tried = match asked_for() {
+        Asked::Some(number) => number,
+        Asked::All => 24,
+    };
     let stride = all.div_ceil(tried).max(1);
     let next = std::sync::atomic::AtomicUsize::new(0);
     let deaths = std::sync::atomic::AtomicUsize::new(0);
@@ -306,25 +385,136 @@ fn a_merge_of_five_thousand_files_survives_death_anywhere() {
     assert!(deaths.into_inner() >= tried / 2, "{tried} were asked for");
 }
 
+/// A tree that is looked at again and again: what was not touched since is not read again.
+struct Watched<'a> {
+    root: &'a Path,
+    old: &'a Snapshot,
+    new: &'a Snapshot,
+    seen: BTreeMap<PathBuf, [i64; 3]>,
+}
+
+impl Watched<'_> {
+    /// Every file is what it was or what it is to be, whole, and none is gone that stays.
+    fn look(&mut self) {
+        let mut found = BTreeMap::new();
+        let mut touched = Snapshot::new();
+        let mut waiting = vec![self.root.to_owned()];
+        while let Some(directory) = waiting.pop() {
+            for entry in std::fs::read_dir(&directory).unwrap() {
+                let path = entry.unwrap().path();
+                let facts = std::fs::symlink_metadata(&path).unwrap();
+                let name = path.strip_prefix(self.root).unwrap().to_owned();
+                #[expect(
+                    clippy::cast_possible_wrap,
+                    reason = "only whether it is the same counts"
+                )]
+                let stamp = [facts.ino() as i64, facts.ctime(), facts.ctime_nsec()];
+                if facts.is_dir() {
+                    waiting.push(path.clone());
+                }
+                if self.seen.get(&name) != Some(&stamp) {
+                    touched.insert(name.clone(), crate::project::held(&path));
+                }
+                found.insert(name, stamp);
+            }
+        }
+        each_old_or_new(&touched, self.old, self.new);
+        for (path, held) in self.old {
+            let stays = self.new.get(path) == Some(held);
+            assert!(
+                !stays || found.contains_key(path),
+                "{} is gone",
+                path.display()
+            );
+        }
+        self.seen = found;
+    }
+}
+
+/// Lets one process after another begin or carry on what leads from `old` to `new`, each of which
+/// dies at the next moment; of every `stride`-th step all moments. How often one died.
+fn dies_on_and_on(
+    project: &Project,
+    what: What,
+    (old, new): (&Snapshot, &Snapshot),
+    stride: usize,
+) -> usize {
+    let mut tree = Watched {
+        root: &project.root,
+        old,
+        new,
+        seen: BTreeMap::new(),
+    };
+    let mut died = 0;
+    // What comes before the first step leaves the tree alone, and is begun anew each time.
+    for at in [(0, 1), (0, 2), (0, 40), (1, 0)] {
+        assert_eq!(elsewhere_at(project, at, what), Some(at));
+        tree.look();
+        died += 1;
+    }
+    let mut at = (1, 1);
+    while let Some(last) = elsewhere_at(project, at, What::Recover) {
+        tree.look();
+        died += 1;
+        let skipped = last.1 == 0 && last.0 % stride != 0;
+        at = if skipped {
+            (last.0 + stride - last.0 % stride, 0)
+        } else {
+            (last.0, last.1 + 1)
+        };
+    }
+    died
+}
+
 /// Whoever carries on dies as well, each time a little later: the last one still finds its way.
 #[test]
-fn a_recovery_that_dies_again_and_again_is_carried_on() {
-    for (files, step) in [(50, 11), (5_000, 1_301)] {
+fn a_merge_whose_every_successor_dies_at_the_next_moment_is_carried_on() {
+    // No multiple of the ways in which a path changes.
+    let stride = if asked_for() == Asked::All { 1 } else { 499 };
+    for (files, stride) in [(50, 1), (5_000, stride)] {
         let project = project(files, 3);
         let (old, new) = (
             project.snapshot(),
             crate::project::snapshot(&project.staged()),
         );
-        let all = files * 5;
-        assert!(!elsewhere(&project, files + files / 2, What::Merge));
-        let mut died = 0;
-        while died < all && !elsewhere(&project, died * step, What::Recover) {
-            old_or_new(&project.snapshot(), &old, &new);
-            died += 1;
-        }
-        assert!(died > 3, "{files}: it died {died} times");
+        let died = dies_on_and_on(&project, What::Merge, (&old, &new), stride);
+        assert!(died > 2 * files / stride, "{files}: it died {died} times");
         assert!(recovered(&project, "m1", &old, &new), "{files}");
-        assert!(project.undo("u1", None).unwrap().is_complete());
-        assert_eq!(project.snapshot(), old, "{files}");
+        let died = dies_on_and_on(&project, What::Undo, (&new, &old), stride);
+        assert!(died > 2 * files / stride, "{files}: it died {died} times");
+        assert!(recovered(&project, "u1", &new, &old), "{files}");
     }
+}
+
+/// What stayed out is told by whoever carries on, too: half of a merge is never called all of it.
+#[test]
+fn what_was_left_out_is_told_by_whoever_completes_the_merge() {
+    let mut lives = 0;
+    let told = loop {
+        let project = Project::new();
+        for name in ["theirs", "ours"] {
+            project.write(name, "old");
+        }
+        let staged = project.staged();
+        for name in ["theirs", "ours"] {
+            put(&staged.join(name), "new");
+        }
+        project.write("theirs", "changed meanwhile");
+        if elsewhere(&project, lives, What::MergeInPart) {
+            break lives;
+        }
+        let outcomes = project.merges().recover().unwrap();
+        if let [outcome] = outcomes.as_slice() {
+            let left: Vec<String> = outcome
+                .left()
+                .map(|entry| entry.path.as_path().display().to_string())
+                .collect();
+            assert_eq!(left, ["theirs"], "{lives}");
+            assert_eq!(outcome.merged(), 1, "{lives}");
+            let [summary] = <[_; 1]>::try_from(project.merges().list().unwrap()).unwrap();
+            assert_eq!((summary.merged, summary.left), (1, 1), "{lives}");
+        }
+        lives += 1;
+    };
+    assert!(told > 6, "it died {told} times");
 }

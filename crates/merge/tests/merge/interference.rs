@@ -1,7 +1,8 @@
 //! Somebody else is at work in the same tree, and means well or ill.
 
 use crate::project::{Project, put};
-use airlock_merge::{EntryOutcome, MergeOutcome, Selection};
+use airlock_core::Timestamp;
+use airlock_merge::{EntryOutcome, MergeOutcome, Selection, Since};
 use std::cell::Cell;
 use std::path::Path;
 
@@ -123,6 +124,54 @@ fn what_was_edited_after_a_merge_survives_its_undo() {
     assert_eq!(text(&project), "edited since");
     let other = std::fs::read_to_string(project.root.join("other")).unwrap();
     assert_eq!(other, "old");
+}
+
+/// Whoever asks for it gets everything back, and by undoing that what they had written.
+#[test]
+fn what_was_edited_after_a_merge_goes_where_that_is_asked_for_and_can_come_back() {
+    let project = Project::new();
+    let names = ["edited", "deleted", "linked", "turned", "other"];
+    for name in names {
+        project.write(name, "old");
+    }
+    let staged = project.staged();
+    for name in names {
+        put(&staged.join(name), "new");
+    }
+    put(&staged.join("added"), "new");
+    let before = project.snapshot();
+    project.merge("m1", &Selection::default()).unwrap();
+    project.write("edited", "by hand");
+    project.write("added", "by hand");
+    std::fs::remove_file(project.root.join("deleted")).unwrap();
+    std::fs::remove_file(project.root.join("linked")).unwrap();
+    std::os::unix::fs::symlink("other", project.root.join("linked")).unwrap();
+    std::fs::remove_file(project.root.join("turned")).unwrap();
+    project.write("turned/inside", "a directory by now");
+    let since = project.snapshot();
+
+    let undone = project
+        .merges()
+        .undo("u1", None, Since::Goes, Timestamp::from_micros(2));
+    let undone = undone.unwrap();
+    // What a directory took the place of would take with it whatever is in there.
+    let left: Vec<_> = undone
+        .left()
+        .map(|one| one.path.as_path().to_owned())
+        .collect();
+    assert_eq!(left, [Path::new("turned")], "{undone:?}");
+    let mut want = before;
+    want.remove(Path::new("turned"));
+    want.extend(
+        since
+            .clone()
+            .into_iter()
+            .filter(|(path, _)| path.starts_with("turned")),
+    );
+    assert_eq!(project.snapshot(), want);
+
+    assert!(project.undo("u2", Some("u1")).unwrap().is_complete());
+    assert_eq!(project.snapshot(), since, "nothing of theirs is lost");
 }
 
 /// Showing what was changed since neither follows a link out of the tree nor waits for a pipe.

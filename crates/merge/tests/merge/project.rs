@@ -1,7 +1,7 @@
 //! A workspace, its stage and its merges, in a directory that goes with the test.
 
 use airlock_core::Timestamp;
-use airlock_merge::{MergeError, MergeOutcome, Merges, Selection, review_digest};
+use airlock_merge::{MergeError, MergeOutcome, Merges, Selection, Since, review_digest};
 use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -104,7 +104,8 @@ impl Project {
     }
 
     pub(crate) fn undo(&self, id: &str, of: Option<&str>) -> Result<MergeOutcome, MergeError> {
-        self.merges().undo(id, of, Timestamp::from_micros(2))
+        let now = Timestamp::from_micros(2);
+        self.merges().undo(id, of, Since::Stays, now)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -140,18 +141,25 @@ pub(crate) fn snapshot(root: &Path) -> Snapshot {
     while let Some(directory) = waiting.pop() {
         for entry in std::fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
-            let metadata = std::fs::symlink_metadata(&path).unwrap();
-            let bits = metadata.permissions().mode() & 0o7777;
-            let what = if metadata.is_dir() {
+            let what = self::held(&path);
+            if let Held::Directory(_) = what {
                 waiting.push(path.clone());
-                Held::Directory(bits)
-            } else if metadata.is_symlink() {
-                Held::Link(std::fs::read_link(&path).unwrap())
-            } else {
-                Held::File(bits, std::fs::read(&path).unwrap())
-            };
+            }
             held.insert(path.strip_prefix(root).unwrap().to_owned(), what);
         }
     }
     held
+}
+
+/// What is at `path`.
+pub(crate) fn held(path: &Path) -> Held {
+    let metadata = std::fs::symlink_metadata(path).unwrap();
+    let bits = metadata.permissions().mode() & 0o7777;
+    if metadata.is_dir() {
+        Held::Directory(bits)
+    } else if metadata.is_symlink() {
+        Held::Link(std::fs::read_link(path).unwrap())
+    } else {
+        Held::File(bits, std::fs::read(path).unwrap())
+    }
 }

@@ -65,6 +65,8 @@ fn every_kind_of_change_is_merged_and_undone_exactly() {
     let undone = project.undo("u1", None).unwrap();
     assert!(undone.is_complete(), "{undone:?}");
     assert_eq!(undone.undo_of.as_deref(), Some("m1"));
+    assert!(merged.before.is_some() && merged.before != merged.after);
+    assert_eq!((undone.before, undone.after), (merged.after, merged.before));
     assert_eq!(project.snapshot(), before);
 
     let again = project.undo("u2", Some("u1")).unwrap();

@@ -131,7 +131,7 @@ pub(super) fn built_in(denial: &Contribution) -> Fix {
 fn phase(rule: &str) -> &'static str {
     match rule {
         "phases/tests-first" => {
-            "write a test that fails first, run `test.run`, then `phase.advance`"
+            "write a test that fails first, run `test.run`, then `phase.advance`; or, before anything is written, ask for an exemption: airlock session exempt CATEGORY PATH"
         }
         "phases/tests-are-read-only" => {
             "make the tests pass as they are, or give the task up with `phase.advance` to `idle`"

@@ -14,6 +14,7 @@ use crate::launch::{KERNEL_SOCKET, Launch, LayersKind};
 use crate::plan::{Access, HostPath};
 use crate::presets::{Content, HomeEntry};
 use crate::seccomp::Instruction;
+use crate::stage::UPPER;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -494,9 +495,14 @@ impl Steps {
         } else {
             "userxattr,index=off"
         };
-        let mut lower = "/lower";
-        for name in &ingredients.resolved.ghosts {
-            lower = "/ghost:/lower";
+        let mut lower = match layers.kind {
+            LayersKind::Trial => format!("/layer/{UPPER}:/lower"),
+            LayersKind::Overlay | LayersKind::Copy => "/lower".to_owned(),
+        };
+        for (number, name) in ingredients.resolved.ghosts.iter().enumerate() {
+            if number == 0 {
+                lower.insert_str(0, "/ghost:");
+            }
             let op = Op::Ghost {
                 name: &text(name.as_bytes())?,
                 owner: ingredients.owner,

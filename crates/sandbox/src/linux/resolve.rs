@@ -10,6 +10,7 @@ use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
+use crate::stage::UPPER;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::io;
@@ -263,10 +264,18 @@ fn is_free_name_of_stage(path: &HostPath, launch: &Launch) -> bool {
     let staged = staged.filter(|workspace| workspace.view == View::Staged);
     let inside = staged.is_some_and(|workspace| path.parent().as_ref() == Some(&workspace.path));
     // Nothing can be laid beneath a copy.
-    let overlay = |layers: &&Layers| layers.kind == LayersKind::Overlay;
-    let layers = launch.layers.as_ref().filter(overlay);
-    let layers = layers.zip(path.as_path().file_name());
+    let changes = launch.layers.as_ref().and_then(changes_of);
+    let named = changes.zip(path.as_path().file_name());
     let free =
-        |(layers, name): (&Layers, &OsStr)| fs::symlink_metadata(layers.upper.join(name)).is_err();
-    inside && layers.is_some_and(free)
+        |(changes, name): (PathBuf, &OsStr)| fs::symlink_metadata(changes.join(name)).is_err();
+    inside && named.is_some_and(free)
+}
+
+/// Where the changes of a stage are, if they lie over the real tree.
+fn changes_of(layers: &Layers) -> Option<PathBuf> {
+    match layers.kind {
+        LayersKind::Overlay => Some(layers.upper.clone()),
+        LayersKind::Trial => Some(layers.upper.with_file_name(UPPER)),
+        LayersKind::Copy => None,
+    }
 }

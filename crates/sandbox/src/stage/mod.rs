@@ -38,6 +38,7 @@ mod staged;
 mod store;
 mod summary;
 mod touched;
+mod trial;
 mod walk;
 
 pub use aside::Aside;
@@ -52,7 +53,10 @@ pub use error::StageError;
 pub use name::{InvalidName, StageName};
 pub use path::TreePath;
 pub use record::{Marks, StageKind};
+#[cfg(target_os = "linux")]
+pub(crate) use staged::UPPER;
 pub use staged::{Claim, Stage};
 pub use store::{Owner, Setup, Stages};
 pub use summary::StageSummary;
 pub use touched::{Touch, Touched};
+pub use trial::Trial;

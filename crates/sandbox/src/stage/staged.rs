@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) const UPPER: &str = "upper";
+pub(crate) const UPPER: &str = "upper";
 pub(super) const WORK: &str = "work";
 pub(super) const LOCK: &str = "lock";
 

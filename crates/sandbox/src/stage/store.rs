@@ -392,7 +392,7 @@ fn usable_marks(upper: &Tree) -> rustix::io::Result<Marks> {
 }
 
 /// Gives a tree's root the mode of the workspace's and, where that is possible, its owner.
-fn adopt(tree: &Tree, mode: u32, owner: Owner) -> rustix::io::Result<()> {
+pub(super) fn adopt(tree: &Tree, mode: u32, owner: Owner) -> rustix::io::Result<()> {
     let place = format!(
         "/proc/self/fd/{}",
         std::os::fd::AsFd::as_fd(tree).as_raw_fd()

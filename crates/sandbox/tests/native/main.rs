@@ -19,4 +19,5 @@ mod odd;
 #[path = "../launchers/streams.rs"]
 mod streams;
 mod support;
+mod trial;
 mod view;

@@ -17,6 +17,8 @@ mod told;
 mod view;
 mod wrap;
 
+pub(super) use screen::Screen;
+
 use super::open;
 use crate::args::Global;
 use crate::config::Config;

@@ -29,12 +29,12 @@ struct State {
 
 /// The screen. Clones are the same one.
 #[derive(Clone)]
-pub(super) struct Screen {
+pub(in crate::commands) struct Screen {
     state: Arc<Mutex<State>>,
 }
 
 impl Screen {
-    pub(super) fn new(silent: bool) -> Self {
+    pub(in crate::commands) fn new(silent: bool) -> Self {
         let dumb = variable("TERM").is_none_or(|term| term == "dumb");
         let lively = !silent && !dumb && std::io::stderr().is_terminal();
         let screen = Self {
@@ -75,14 +75,14 @@ impl Screen {
     }
 
     /// Something begins that may take a while.
-    pub(super) fn busy(&self, label: &str) {
+    pub(in crate::commands) fn busy(&self, label: &str) {
         let mut state = self.state();
         wipe(&mut state);
         state.busy = Some((label.to_owned(), Instant::now()));
     }
 
     /// Nothing is under way.
-    pub(super) fn rest(&self) {
+    pub(in crate::commands) fn rest(&self) {
         let mut state = self.state();
         wipe(&mut state);
         state.busy = None;
@@ -134,7 +134,7 @@ impl Screen {
         done
     }
 
-    pub(super) fn end(&self) {
+    pub(in crate::commands) fn end(&self) {
         let mut state = self.state();
         wipe(&mut state);
         state.ended = true;

@@ -25,8 +25,13 @@ use scene::Scene;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Less than this many bytes are no room to build in.
+const ROOM: u64 = 32 * 1024 * 1024;
+const TMPDIR: &str = "set TMPDIR to a directory with some room that you can write";
 
 const TASK: &str = "parse_config panics on bad input: return an error instead";
 
@@ -72,6 +77,29 @@ impl Room {
         self.directory.path().join("parser")
     }
 
+    /// What went wrong, with the usual reason where that is it.
+    fn explained(&self, failure: Failure) -> Failure {
+        let free = rustix::fs::statvfs(self.directory.path());
+        let free = free.map_or(u64::MAX, |about| {
+            about.f_bavail.saturating_mul(about.f_frsize)
+        });
+        if free < ROOM {
+            failure.fix(TMPDIR)
+        } else {
+            failure
+        }
+    }
+
+    /// Whether something got out to where the report was meant to go; none if nothing could, whoever
+    /// tried.
+    fn reached(&self) -> Option<bool> {
+        let reached = self.outside.accept().is_ok();
+        let address = self.outside.local_addr().ok()?;
+        TcpStream::connect(address).ok()?;
+        self.outside.accept().ok()?;
+        Some(reached)
+    }
+
     /// Whether the agent's real work can be done: it builds and tests.
     fn has_cargo(&self) -> bool {
         let path = self.machine.environment.get(OsStr::new("PATH"));
@@ -98,13 +126,16 @@ impl Room {
 }
 
 pub(super) fn run(output: &mut Output) -> Ending {
+    let begun = Instant::now();
     let room = Room::make()?;
     let watch = interrupt::watch(room.directory.path())?;
     let mut scene = Scene::new(output, &watch);
     let told = tell(&mut scene, &room);
     watch.give_way();
-    let surprises = scene.surprises();
-    let whole = told?;
+    let whole = told.map_err(|failure| room.explained(failure))?;
+    gone(&mut scene, room, begun);
+    let claims = scene.claims().to_vec();
+    let surprises = claims.iter().filter(|one| !one.holds).count();
     if surprises > 0 {
         return Err(Failure::new(
             Kind::Failed,
@@ -112,13 +143,26 @@ pub(super) fn run(output: &mut Output) -> Ending {
         )
         .fix("please report this with the text above"));
     }
-    if !scene.is_json() {
-        let next = "Next, in a project of yours:  airlock init && airlock exec -- make test";
-        scene.close(whole.closing(), next);
-        return Ok(0);
+    let next = "Next, in a project of yours:  airlock init && airlock exec -- make test";
+    scene.close(whole.closing(), next);
+    let is_json = scene.is_json();
+    drop(scene);
+    if is_json {
+        output.json(&json!({ "surprises": surprises, "claims": claims }));
     }
-    output.json(&json!({ "surprises": surprises }));
     Ok(0)
+}
+
+/// Takes the room away, and says so.
+fn gone(scene: &mut Scene<'_>, room: Room, begun: Instant) {
+    let place = room.directory.path().to_owned();
+    drop(room);
+    scene.title("The end");
+    let text = format!(
+        "it took {} seconds, and nothing is left behind",
+        begun.elapsed().as_secs().max(1)
+    );
+    scene.holds(!place.exists(), &text);
 }
 
 /// How much of the story could be told here.
@@ -145,6 +189,10 @@ impl Told {
 }
 
 fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<Told, Failure> {
+    scene.title("Airlock, on a small Rust project in a temporary directory");
+    scene.say(
+        "offline, in under a minute; the kernel, the sandboxes, cargo, git and the log are real",
+    );
     scene.title("A repository from somewhere, with a policy of its own inside");
     repository::begin(scene, &room.workspace());
     untrusted(scene, room)?;
@@ -173,7 +221,7 @@ fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<Told, Failure> {
 fn failed(error: &io::Error) -> Failure {
     Failure::new(Kind::Failed, "the demo cannot set up its sample project")
         .why(error)
-        .fix("set TMPDIR to a directory with some room that you can write")
+        .fix(TMPDIR)
 }
 
 fn closed(kernel: Kernel) -> Result<(), Failure> {
@@ -288,10 +336,9 @@ fn work(
         tally.flagged > 0,
         "the instruction in CONTRIBUTING.md reached it only as marked data",
     );
-    let reached = room.outside.accept().is_ok();
     scene.holds(
-        !reached,
-        "its report got nowhere: nothing reached the port it was meant for",
+        room.reached() == Some(false),
+        "its report got nowhere: the port it was meant for is open, and nothing reached it",
     );
     let real = std::fs::read_to_string(room.workspace().join("src/lib.rs")).unwrap_or_default();
     scene.holds(

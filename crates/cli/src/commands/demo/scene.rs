@@ -1,12 +1,13 @@
 //! Tells the demo's story, and counts what does not go as it should.
 
-use super::super::agent::shown;
+use super::super::agent::{Screen, shown};
 use super::interrupt::Watch;
 use crate::columns::{self, Words};
 use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use airlock_kernel::{Kernel, sanitise_line};
 use airlock_model::Status;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// What of a result's fields tells the story.
@@ -23,26 +24,49 @@ pub(super) struct Scene<'o> {
     watch: &'o Watch,
     /// Columns of the terminal; none where there is no terminal, and lines stay as they are.
     columns: Option<usize>,
-    surprises: usize,
+    /// Shows that something runs.
+    screen: Screen,
+    claims: Vec<Claim>,
+}
+
+/// Something the story rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Claim {
+    pub(super) claim: String,
+    pub(super) holds: bool,
+}
+
+impl Drop for Scene<'_> {
+    fn drop(&mut self) {
+        self.screen.end();
+    }
 }
 
 impl<'o> Scene<'o> {
     pub(super) fn new(output: &'o mut Output, watch: &'o Watch) -> Self {
         let columns = columns::terminal(std::io::stdout());
+        let screen = Screen::new(output.is_json());
         Self {
             output,
             watch,
             columns: columns.map(|columns| columns.max(LEAST)),
-            surprises: 0,
+            screen,
+            claims: Vec::new(),
         }
+    }
+
+    /// Something begins that may take a while.
+    pub(super) fn busy(&self, what: &str) {
+        self.screen.busy(what);
     }
 
     pub(super) fn is_json(&self) -> bool {
         self.output.is_json()
     }
 
-    pub(super) fn surprises(&self) -> usize {
-        self.surprises
+    /// What the story rested on so far.
+    pub(super) fn claims(&self) -> &[Claim] {
+        &self.claims
     }
 
     /// The width of what is cut to it.
@@ -54,6 +78,7 @@ impl<'o> Scene<'o> {
     /// of that, and would be explained by something else.
     fn put(&mut self, line: impl AsRef<str>) {
         self.watch.give_way();
+        self.screen.rest();
         self.output.say(line);
     }
 
@@ -100,14 +125,28 @@ impl<'o> Scene<'o> {
     }
 
     /// What came of it, as the agent is told: its beginning.
-    pub(super) fn result_text(&mut self, status: Status, text: &str, lines: usize) {
+    pub(super) fn result_text(
+        &mut self,
+        status: Status,
+        text: &str,
+        lines: usize,
+        telling: fn(&str) -> bool,
+    ) {
+        let mark = " ".repeat(INDENT);
+        let mut left = lines;
         let told: Vec<String> = match serde_json::from_str(text.lines().next().unwrap_or_default())
         {
-            Ok(Value::Object(fields)) => facts(&fields).into_iter().chain(body(text)).collect(),
+            Ok(Value::Object(fields)) => {
+                if let Some(facts) = facts(&fields) {
+                    let facts = sanitise_line(&facts, 300);
+                    self.told((&mark, INDENT), &facts, Some(Tone::Faint));
+                    left -= 1;
+                }
+                body(text).filter(|line| telling(line)).collect()
+            }
             Ok(_) | Err(_) => text.lines().map(str::to_owned).collect(),
         };
-        for line in told.iter().take(lines) {
-            let mark = " ".repeat(INDENT);
+        for line in told.iter().take(left) {
             let line = sanitise_line(line, 300);
             match (status, line.split_once(": ")) {
                 // Data is shown in part, what explains something is shown whole.
@@ -136,7 +175,10 @@ impl<'o> Scene<'o> {
 
     /// Something the story rests on: shown, and counted where it does not hold.
     pub(super) fn holds(&mut self, good: bool, text: &str) {
-        self.surprises += usize::from(!good);
+        self.claims.push(Claim {
+            claim: text.to_owned(),
+            holds: good,
+        });
         let (mark, indent) = if good {
             (styled(Tone::Good, "ok"), 7)
         } else {
@@ -168,7 +210,7 @@ impl<'o> Scene<'o> {
             .map(|(verdict, count)| format!("{count} {verdict}"))
             .collect();
         let text = format!(
-            "{} records; decisions: {}",
+            "{} records so far; decisions: {}",
             stats.records,
             counts.join(", ")
         );

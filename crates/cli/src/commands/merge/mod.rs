@@ -41,8 +41,11 @@ pub(crate) struct MergeArgs {
 pub(crate) struct UndoArgs {
     /// The merge, by the beginning of its name; default: the last that is not undone
     merge: Option<String>,
-    /// Only list the merges there are
+    /// Restore what was changed since the merge as well
     #[arg(long)]
+    overwrite: bool,
+    /// Only list the merges there are
+    #[arg(long, conflicts_with = "overwrite")]
     list: bool,
 }
 
@@ -196,20 +199,31 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
         .undo_paths(arguments.merge.as_deref())
         .map_err(|error| merge_failure(&error))?;
     for (path, same) in &paths {
-        let mark = if *same {
-            styled(Tone::Label, "restored")
-        } else {
-            styled(Tone::Warn, "kept    ")
+        let mark = match (same, arguments.overwrite) {
+            (true, _) => styled(Tone::Label, "restored"),
+            (false, true) => styled(Tone::Warn, "replaced"),
+            (false, false) => styled(Tone::Warn, "kept    "),
         };
         output.note(format!("{mark} {}", shown(path.as_path())));
         if !same {
             difference(&kernel, &of, path, output);
         }
     }
-    let call = Call::new("merge.undo", json!({ "merge": of }));
+    let mut asked = json!({ "merge": of });
+    if let (true, Some(asked)) = (arguments.overwrite, asked.as_object_mut()) {
+        asked.insert("overwrite".to_owned(), Value::Bool(true));
+    }
+    let call = Call::new("merge.undo", asked);
     let what = format!("undoing merge {of}");
     let done = reviewed(&kernel, &call, &what, output)?;
-    Ok(told(&done, "restored", output))
+    let code = told(&done, "restored", output);
+    let kept = paths.iter().any(|(_, same)| !same) && !arguments.overwrite;
+    if kept && !output.is_json() {
+        output.note(format!(
+            "restore what was kept, too, with `airlock undo --overwrite {of}`"
+        ));
+    }
+    Ok(code)
 }
 
 /// What the merge did to a file, and what was done to it since.

@@ -92,6 +92,14 @@ impl Job {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl Job {
+    /// Whether what it covers is told by a file that it leaves.
+    pub(super) fn leaves_report(&self) -> bool {
+        matches!(&self.work, Work::Tests(reading) if reading.configured && reading.coverage)
+    }
+}
+
 /// Arguments of `test.run`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 //! Invariant: what a plugin may is registered with the enforcer before anything of it runs, and is
 //! gone from there when nothing of it does. Whatever its manifest says, it may never steer Airlock.
 
-use super::line::{Line, PluginRoad, PluginSockets, not_serving};
+use super::line::{Line, PluginRoad, PluginSockets, not_serving, serving_several};
 use super::names::is_reserved;
 use super::table::{Key, Table};
 use super::{PluginSettings, locked, make_private};
@@ -11,7 +11,7 @@ use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
 use airlock_core::{
-    Digest, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
+    ActionId, Digest, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
 };
 use airlock_plugin::{
     CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
@@ -46,6 +46,12 @@ impl Drop for Instance {
     }
 }
 
+/// A call that is being served: by whom, in which session.
+struct Served {
+    by: PluginName,
+    session: Option<SessionId>,
+}
+
 /// What the manager asks of the kernel, and what the kernel knows of running plugins.
 pub(crate) struct Desk {
     store: Arc<PolicyStore>,
@@ -59,8 +65,8 @@ pub(crate) struct Desk {
     instances: Mutex<Vec<Instance>>,
     /// Who brought each that was started here, and where it is.
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
-    /// The calls that are being served: by whom, in which session.
-    serving: Mutex<HashMap<String, (PluginName, Option<SessionId>)>>,
+    /// The calls that are being served.
+    serving: Mutex<HashMap<ActionId, Served>>,
 }
 
 impl Desk {
@@ -226,25 +232,38 @@ impl Desk {
         found.map(|instance| instance.plugin.clone())
     }
 
-    pub(super) fn serve(&self, action: &str, plugin: &PluginName, session: Option<SessionId>) {
-        let serving = (plugin.clone(), session);
-        locked(&self.serving).insert(action.to_owned(), serving);
+    pub(super) fn serve(&self, action: &ActionId, plugin: &PluginName, session: Option<SessionId>) {
+        let served = Served {
+            by: plugin.clone(),
+            session,
+        };
+        locked(&self.serving).insert(action.clone(), served);
     }
 
-    pub(super) fn served(&self, action: &str) {
+    pub(super) fn served(&self, action: &ActionId) {
         locked(&self.serving).remove(action);
     }
 
-    /// The session of the call `action`, if `plugin` is the one that serves it.
-    pub(super) fn session_of(
+    /// The call that `plugin` serves by what it asks, with its session: the one it names, or the only
+    /// one it serves. Leaving the name out sheds nothing: with several calls it has to say which.
+    pub(super) fn serves(
         &self,
         plugin: &PluginName,
-        action: &str,
-    ) -> Result<Option<SessionId>, CallbackError> {
-        match locked(&self.serving).get(action) {
-            Some((by, session)) if by == plugin => Ok(session.clone()),
-            Some(_) | None => Err(not_serving()),
-        }
+        named: Option<&str>,
+    ) -> Result<Option<(ActionId, Option<SessionId>)>, CallbackError> {
+        let serving = locked(&self.serving);
+        let mut own = serving.iter().filter(|(_, served)| served.by == *plugin);
+        let found = if let Some(named) = named {
+            let found = own.find(|(action, _)| action.to_string() == named);
+            Some(found.ok_or_else(not_serving)?)
+        } else {
+            let first = own.next();
+            if own.next().is_some() {
+                return Err(serving_several());
+            }
+            first
+        };
+        Ok(found.map(|(action, served)| (action.clone(), served.session.clone())))
     }
 
     /// A short directory for sockets, which nobody else can enter.

@@ -24,7 +24,7 @@ mod tool;
 mod vetted;
 mod warnings;
 
-pub use line::{PluginRoad, PluginSockets};
+pub use line::{PluginAsk, PluginRoad, PluginSockets};
 
 use crate::kernel::Kernel;
 use crate::policy_store::{PolicyInForce, PolicyStore};

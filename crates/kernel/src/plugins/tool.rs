@@ -132,7 +132,7 @@ impl Prepared for PluginCall {
             max_output,
         };
         let desk = self.plugins.desk();
-        let _serving = Serving::begin(desk, &self.plugin, &call.action, session.clone());
+        let _serving = Serving::begin(desk, &self.plugin, action, session.clone());
         let mut pieces = Pieces {
             text: String::new(),
             most: max_output,

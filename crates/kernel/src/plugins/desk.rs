@@ -59,7 +59,7 @@ pub(crate) struct Desk {
     table: Table,
     road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
     sockets: Mutex<Option<Arc<dyn PluginSockets>>>,
-    settings: Mutex<Option<Arc<PluginSettings>>>,
+    settings: Mutex<Option<Arc<dyn PluginSettings>>>,
     /// The secrets among what plugins were given.
     held: Arc<Held>,
     instances: Mutex<Vec<Instance>>,
@@ -104,8 +104,8 @@ impl Desk {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn configure(&self, settings: PluginSettings) {
-        *locked(&self.settings) = Some(Arc::new(settings));
+    pub(super) fn configure(&self, settings: Arc<dyn PluginSettings>) {
+        *locked(&self.settings) = Some(settings);
     }
 
     /// The values that no result may show.
@@ -113,11 +113,15 @@ impl Desk {
         &self.held
     }
 
-    /// What the person set for a plugin.
-    pub(super) fn settings_of(&self, plugin: &PluginName) -> Result<Value, String> {
+    /// What the person set for a plugin that came so.
+    pub(super) fn settings_of(&self, plugin: &PluginName, origin: Origin) -> Result<Value, String> {
+        let workspace = match origin {
+            Origin::User => None,
+            Origin::Workspace => Some(self.workspace()),
+        };
         let settings = locked(&self.settings).clone();
         match settings {
-            Some(settings) => settings(plugin),
+            Some(settings) => settings.read(plugin, workspace),
             None => Ok(Value::Object(Map::new())),
         }
     }
@@ -380,8 +384,13 @@ impl Registrar for Desk {
         drop(closed);
     }
 
-    fn configuration(&self, plugin: &Manifest) -> Result<Value, String> {
-        let given = self.settings_of(&plugin.name)?;
+    fn forget(&self, plugin: &PluginName) -> Result<(), String> {
+        let settings = locked(&self.settings).clone();
+        settings.map_or(Ok(()), |settings| settings.forget(plugin))
+    }
+
+    fn configuration(&self, plugin: &Manifest, origin: Origin) -> Result<Value, String> {
+        let given = self.settings_of(&plugin.name, origin)?;
         // Before anything of it runs: from its first word on they are taken out of what it says.
         self.held.hold(&secrets_of(plugin, &given));
         Ok(given)

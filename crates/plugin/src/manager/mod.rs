@@ -260,7 +260,9 @@ impl Manager {
         let stamp = self.records.stamp();
         let book = self.records.read().map_err(|e| self.records_failed(e))?;
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
-        let Discovery { found, rejected } = discover::discover(&sources, &self.engine);
+        let place = |name: &PluginName| (name.clone(), self.installed().join(name.as_str()));
+        let installed = book.approved.keys().map(place).collect();
+        let Discovery { found, rejected } = discover::discover(&sources, &self.engine, &installed);
         drop(sources);
         // Made before anybody has to wait: the files of a workspace's plugins are read for it.
         let known = self.read(|registry| registry.plugins.clone());
@@ -450,8 +452,11 @@ impl Manager {
             Some(own) => own.as_str() == name,
             None => PluginName::new(name).is_ok() && one.path == installed.join(name),
         };
-        let mut rejected = registry.rejected.iter();
-        rejected.find(|one| is_it(one)).cloned()
+        let rejected = registry.rejected.iter().filter(|one| is_it(one));
+        // What was installed has the name, whatever else claims it.
+        rejected
+            .min_by_key(|one| !one.path.starts_with(&installed))
+            .cloned()
     }
 
     fn all(&self) -> Vec<Arc<Plugin>> {

@@ -54,10 +54,16 @@ pub trait Registrar: Send + Sync {
     /// Closes the way of an instance that has ended, or did not start.
     fn close(&self, plugin: &PluginName, instance: u64);
 
-    /// The plugin's configuration, or why it cannot be read. It is checked against the plugin's
-    /// schema.
-    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+    /// What is set for the plugin that came so, or why it cannot be read. Another of its name that
+    /// came from elsewhere is another plugin. It is checked against the plugin's schema.
+    fn configuration(&self, _plugin: &Manifest, _origin: Origin) -> Result<Value, String> {
         Ok(Value::Object(Map::new()))
+    }
+
+    /// Forgets what is set for a plugin that is being removed, before anything else of it goes:
+    /// whoever has its name next must not find it.
+    fn forget(&self, _plugin: &PluginName) -> Result<(), String> {
+        Ok(())
     }
 
     /// Whether whoever answered for what lies in `path` still does. What runs of it ends otherwise.

@@ -11,11 +11,11 @@ use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
 use airlock_core::{
-    ActionId, Digest, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
+    ActionId, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
 };
 use airlock_plugin::{
-    CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
-    secrets_of,
+    ApprovedFile, CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription,
+    remove_plugin_directory, secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGrants, Contribution, Enforcer, Policy};
@@ -147,14 +147,14 @@ impl Desk {
     }
 
     /// The files in `directory` of the workspace that a person approved, by their paths in it.
-    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, Digest> {
+    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, ApprovedFile> {
         let Some(below) = self.below(directory) else {
             return BTreeMap::new();
         };
         let current = self.store.current();
         let files = current.plugin_files().range(below.clone()..);
         files
-            .map_while(|(file, digest)| Some((file.strip_prefix(&below)?.to_owned(), *digest)))
+            .map_while(|(file, approved)| Some((file.strip_prefix(&below)?.to_owned(), *approved)))
             .collect()
     }
 
@@ -396,7 +396,11 @@ impl Registrar for Desk {
         Ok(given)
     }
 
-    fn approved_files(&self, origin: Origin, path: &Path) -> Option<BTreeMap<String, Digest>> {
+    fn approved_files(
+        &self,
+        origin: Origin,
+        path: &Path,
+    ) -> Option<BTreeMap<String, ApprovedFile>> {
         match origin {
             Origin::User => None,
             Origin::Workspace => Some(self.files_approved_in(path)),

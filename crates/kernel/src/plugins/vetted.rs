@@ -11,12 +11,11 @@
 use super::desk::Desk;
 use super::warnings::{ANY, caller};
 use crate::process::denied_elsewhere;
-use airlock_core::{Caller, Digest, Request, RequestPath, Syscall, TagName, Tier};
+use airlock_core::{Caller, Request, RequestPath, Syscall, TagName, Tier};
 use airlock_plugin::{
     Contents, Host, Hosts, Instance, MANIFEST, Manifest, Origin, SandboxAsk, Start, StartError,
     THIRD_PARTY,
 };
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,12 +67,8 @@ impl Vetted {
         };
         let approved = self.desk.files_approved_in(&start.directory);
         let found = Contents::of(&start.directory).map_err(|error| refused(error.to_string()))?;
-        let found: BTreeMap<String, Digest> = found
-            .files()
-            .map(|(path, digest)| (path.to_owned(), digest))
-            .collect();
-        let is_whole = found.get(entry) == Some(&start.entry) && found.contains_key(MANIFEST);
-        if found != approved || !is_whole {
+        let is_whole = found.file(entry) == Some(start.entry) && found.file(MANIFEST).is_some();
+        if !found.is_exactly(&approved) || !is_whole {
             return Err(refused(
                 "nobody approved it as it is: `airlock trust` shows the workspace's files"
                     .to_owned(),

@@ -115,11 +115,7 @@ impl Manager {
         if approved.is_empty() {
             return Err(LaunchError::NotApproved);
         }
-        let found = contents.files();
-        let approved = approved
-            .iter()
-            .map(|(path, digest)| (path.as_str(), *digest));
-        if found.eq(approved) {
+        if contents.is_exactly(&approved) {
             Ok(contents.digest())
         } else {
             Err(LaunchError::Changed)

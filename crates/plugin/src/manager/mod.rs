@@ -23,7 +23,7 @@ mod slot;
 
 pub use discover::{Origin, Reason, Rejected, Source, manifest_text};
 pub use error::{LaunchError, ManageError};
-pub use files::{Contents, FilesError};
+pub use files::{ApprovedFile, Contents, FilesError};
 pub use gone::remove_plugin_directory;
 pub use install::{Approval, Review};
 pub use order::DependencyError;

@@ -1,10 +1,11 @@
 //! What a manager is given: hosts, a way to the kernel's enforcer, a clock.
 
 use super::discover::Origin;
+use super::files::ApprovedFile;
 use crate::host::{Host, Reach};
 use crate::manifest::{Manifest, Protocol};
 use crate::tool::ToolDescription;
-use airlock_core::{Digest, PluginName};
+use airlock_core::PluginName;
 use airlock_policy::CapabilityGrants;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use serde_json::{Map, Value};
@@ -73,7 +74,11 @@ pub trait Registrar: Send + Sync {
 
     /// The files in `path` that were approved, by their paths in it, where the kernel keeps that:
     /// for what it keeps no record of, the files have to stay as they were when they were found.
-    fn approved_files(&self, _origin: Origin, _path: &Path) -> Option<BTreeMap<String, Digest>> {
+    fn approved_files(
+        &self,
+        _origin: Origin,
+        _path: &Path,
+    ) -> Option<BTreeMap<String, ApprovedFile>> {
         None
     }
 

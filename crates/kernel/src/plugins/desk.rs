@@ -5,6 +5,7 @@
 
 use super::line::{Line, PluginRoad, PluginSockets, not_serving, serving_several};
 use super::names::is_reserved;
+use super::remarks::Remarks;
 use super::table::{Key, Table};
 use super::{PluginSettings, locked, make_private};
 use crate::fronts::Front;
@@ -14,7 +15,7 @@ use airlock_core::{
     ActionId, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
 };
 use airlock_plugin::{
-    ApprovedFile, CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription,
+    ApprovedFile, CallbackError, Manifest, Origin, Reach, Registrar, Rejected, ToolDescription,
     remove_plugin_directory, secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
@@ -62,6 +63,7 @@ pub(crate) struct Desk {
     settings: Mutex<Option<Arc<dyn PluginSettings>>>,
     /// The secrets among what plugins were given.
     held: Arc<Held>,
+    remarks: Remarks,
     instances: Mutex<Vec<Instance>>,
     /// Who brought each that was started here, and where it is.
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
@@ -79,6 +81,7 @@ impl Desk {
             sockets: Mutex::default(),
             settings: Mutex::default(),
             held: Arc::default(),
+            remarks: Remarks::default(),
             instances: Mutex::default(),
             origins: Mutex::default(),
             serving: Mutex::default(),
@@ -111,6 +114,11 @@ impl Desk {
     /// The values that no result may show.
     pub(crate) fn held(&self) -> &Arc<Held> {
         &self.held
+    }
+
+    /// What the log has to say besides.
+    pub(crate) const fn remarks(&self) -> &Remarks {
+        &self.remarks
     }
 
     /// What the person set for a plugin that came so.
@@ -412,6 +420,10 @@ impl Registrar for Desk {
             Origin::User => true,
             Origin::Workspace => self.is_approved(path),
         }
+    }
+
+    fn skipped(&self, rejected: &[Arc<Rejected>]) {
+        self.remarks.skipped(rejected);
     }
 
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {

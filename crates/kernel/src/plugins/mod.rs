@@ -19,6 +19,7 @@ mod line;
 mod names;
 #[cfg(target_os = "linux")]
 mod refusing;
+mod remarks;
 mod table;
 mod tool;
 mod vetted;

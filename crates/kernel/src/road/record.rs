@@ -122,9 +122,18 @@ impl<'k> Trail<'k> {
         entry
     }
 
-    fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
+    /// `entry`, after what has to be written before it.
+    fn after_checks(&mut self, entry: Entry) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.checks);
+        let kernel = self.kernel;
+        let remarks = kernel.plugins().desk().remarks();
+        entries.extend(remarks.take(kernel.clock().now()));
         entries.push(entry);
+        entries
+    }
+
+    fn write(&mut self, entry: Entry, durability: Durability) -> Result<(), AppendError> {
+        let entries = self.after_checks(entry);
         self.kernel
             .log()
             .append_batch(&entries, durability)
@@ -320,8 +329,7 @@ impl<'k> Trail<'k> {
         }
         let effect = request.effects.intersects(DURABLE);
         let written = if effect {
-            let mut entries = std::mem::take(&mut self.checks);
-            entries.push(entry);
+            let entries = self.after_checks(entry);
             self.kernel.log().begin_batch(&entries).map(Some)
         } else {
             self.write(entry, Durability::Buffered).map(|()| None)

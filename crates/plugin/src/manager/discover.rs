@@ -126,6 +126,11 @@ pub struct Rejected {
 }
 
 impl Rejected {
+    /// What tells it from others that were rejected, and from itself for another reason.
+    pub(super) fn told(&self) -> (PathBuf, String) {
+        (self.path.clone(), self.reason.to_string())
+    }
+
     /// One line of a list, as data.
     pub fn line(&self) -> Value {
         json!({

@@ -40,7 +40,7 @@ use records::{Records, Stamp};
 use semver::Version;
 use serde_json::{Value, json};
 use slot::{Now, Slot, locked};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -307,7 +307,16 @@ impl Manager {
             let disabled = book.disabled.contains(name);
             plugin.disabled.store(disabled, Ordering::Release);
         }
+        let told = std::mem::take(&mut registry.rejected);
         registry.rejected = rejected.into_iter().map(Arc::new).collect();
+        let told: BTreeSet<_> = told.iter().map(|one| one.told()).collect();
+        let rejected = registry.rejected.iter();
+        let new = rejected.filter(|one| !told.contains(&one.told())).cloned();
+        let new: Vec<Arc<Rejected>> = new.collect();
+        drop(registry);
+        if !new.is_empty() {
+            self.registrar.skipped(&new);
+        }
         *locked(&self.seen) = stamp;
         Ok(())
     }

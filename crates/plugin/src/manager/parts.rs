@@ -1,6 +1,6 @@
 //! What a manager is given: hosts, a way to the kernel's enforcer, a clock.
 
-use super::discover::Origin;
+use super::discover::{Origin, Rejected};
 use super::files::ApprovedFile;
 use crate::host::{Host, Reach};
 use crate::manifest::{Manifest, Protocol};
@@ -81,6 +81,9 @@ pub trait Registrar: Send + Sync {
     ) -> Option<BTreeMap<String, ApprovedFile>> {
         None
     }
+
+    /// These look like plugins and are none; each is told once for each reason.
+    fn skipped(&self, _rejected: &[Arc<Rejected>]) {}
 
     /// From now on these are its tools.
     fn serving(&self, _plugin: &PluginName, _tools: &[ToolDescription]) {}

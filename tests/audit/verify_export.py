@@ -28,7 +28,7 @@ EVENTS = {
         "capability_expired approval_requested approval_decided merge_approved merge_rejected "
         "merge_undone network_connect secret_redacted injection_flagged kernel_start "
         "kernel_shutdown audit_storage_warning audit_storage_critical audit_archive_deleted "
-        "audit_chain_break checkpoint trust_change".split(),
+        "audit_chain_break checkpoint trust_change plugin_skipped".split(),
         start=1,
     )
 }

@@ -208,6 +208,7 @@ fn start(home: &Path, module: &[u8]) -> Result<Start, Failure> {
             graceful_shutdown_timeout: Duration::from_secs(5),
         },
         tools: Vec::new(),
+        effects: BTreeMap::new(),
     };
     Ok(Start {
         manifest: Arc::new(manifest),

@@ -96,6 +96,8 @@ events! {
     Checkpoint = "checkpoint", 27, true;
     /// A person approved, or withdrew approval of, a workspace's files.
     TrustChange = "trust_change", 28, true;
+    /// What looks like a plugin was passed over; the record says why.
+    PluginSkipped = "plugin_skipped", 29, false;
 }
 
 /// Whether a record announces an action or reports its end.

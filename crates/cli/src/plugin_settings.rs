@@ -1,11 +1,15 @@
 //! What the person set for plugins: a file for each below their own configuration, private to them.
 //!
-//! Guarantee: a workspace has no say in it, and no value is printed. A change is on disk as a whole
-//! or not at all. Non-guarantee: comments in a file are gone once a value in it is set here.
+//! Guarantee: a workspace has no say in it, and no value is printed. What is set for an installed
+//! plugin is never that of another of its name that a workspace brought, nor the other way round, and
+//! goes with the plugin when that is removed. A change is on disk as a whole or not at all.
+//! Non-guarantee: comments in a file are gone once a value in it is set here.
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::Place;
-use airlock_core::PluginName;
+use airlock_core::{PluginName, WorkspaceId};
+#[cfg(target_os = "linux")]
+use airlock_kernel::PluginSettings;
 use airlock_plugin::{MANIFEST, Manifest, check_configuration};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -42,15 +46,46 @@ pub(crate) fn key(key: &str) -> Option<Result<Key, Failure>> {
     })
 }
 
-fn path_of(config_home: &Path, plugin: &PluginName) -> PathBuf {
-    let directory = config_home.join("airlock/plugins");
+/// The settings of all plugins, as kernels ask for them.
+#[cfg(target_os = "linux")]
+pub(crate) struct Stored {
+    pub(crate) config_home: PathBuf,
+}
+
+#[cfg(target_os = "linux")]
+impl PluginSettings for Stored {
+    fn read(&self, plugin: &PluginName, workspace: Option<&WorkspaceId>) -> Result<Value, String> {
+        read(&path_of(&self.config_home, plugin, workspace))
+    }
+
+    fn forget(&self, plugin: &PluginName) -> Result<(), String> {
+        let path = path_of(&self.config_home, plugin, None);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", path.display()))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Where the settings of a plugin are that `workspace` brought, or that was installed.
+fn path_of(config_home: &Path, plugin: &PluginName, workspace: Option<&WorkspaceId>) -> PathBuf {
+    let directory = directory_of(config_home, workspace);
     directory.join(format!("{plugin}.yaml"))
 }
 
-/// What is set for `plugin`: an object, empty if nothing is.
-pub(crate) fn read(config_home: &Path, plugin: &PluginName) -> Result<Value, String> {
-    let path = path_of(config_home, plugin);
-    let file = match std::fs::File::open(&path) {
+fn directory_of(config_home: &Path, workspace: Option<&WorkspaceId>) -> PathBuf {
+    let all = config_home.join("airlock/plugins");
+    match workspace {
+        None => all,
+        Some(workspace) => all.join("workspaces").join(workspace.as_str()),
+    }
+}
+
+/// What is set in a file: an object, empty if there is none.
+fn read(path: &Path) -> Result<Value, String> {
+    let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Value::Object(Map::new()));
@@ -77,14 +112,18 @@ pub(crate) fn read(config_home: &Path, plugin: &PluginName) -> Result<Value, Str
     }
 }
 
-/// Sets one value, or takes it out, and gives what is still wrong with the plugin's settings.
+/// Sets one value, or takes it out, and gives what is still wrong with the plugin's settings. It is
+/// for the installed plugin, or where there is none for the one that `workspace` brings.
 pub(crate) fn change(
     place: &Place,
+    workspace: &WorkspaceId,
     key: &Key,
     value: Option<&str>,
 ) -> Result<Vec<String>, Failure> {
-    let path = path_of(&place.config_home, &key.plugin);
-    let old = read(&place.config_home, &key.plugin).map_err(|why| {
+    let (manifest, brought) = manifest_of(place, &key.plugin);
+    let whose = brought.then_some(workspace);
+    let path = path_of(&place.config_home, &key.plugin, whose);
+    let old = read(&path).map_err(|why| {
         Failure::new(Kind::Failed, "cannot read the plugin's settings")
             .why(why)
             .fix("mend the file, or remove it and set its values again")
@@ -95,7 +134,6 @@ pub(crate) fn change(
             Map::new()
         }
     };
-    let manifest = manifest_of(place, &key.plugin);
     match value {
         None => {
             values.remove(&key.setting);
@@ -122,7 +160,7 @@ pub(crate) fn change(
             left = others;
         }
         None => left.push(format!(
-            "there is no plugin `{}` here; the value counts once there is",
+            "there is no plugin `{}` here; the value counts once one is installed",
             key.plugin
         )),
     }
@@ -159,8 +197,9 @@ fn meant(manifest: Option<&Manifest>, setting: &str, text: &str) -> Value {
     }
 }
 
-/// The manifest of an installed plugin, or of one that the workspace brings.
-fn manifest_of(place: &Place, plugin: &PluginName) -> Option<Manifest> {
+/// The manifest of an installed plugin, or of one that the workspace brings, and whether it is that.
+/// The name of one that is installed is its own, also while it cannot be read.
+fn manifest_of(place: &Place, plugin: &PluginName) -> (Option<Manifest>, bool) {
     let read = |directory: &Path| {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(directory.join(MANIFEST)).ok()?;
@@ -169,12 +208,16 @@ fn manifest_of(place: &Place, plugin: &PluginName) -> Option<Manifest> {
         (manifest.name == *plugin).then_some(manifest)
     };
     let installed = place.state_home.join("airlock/plugins/installed");
-    read(&installed.join(plugin.as_str())).or_else(|| {
-        let brought = place.workspace.join(airlock_kernel::PLUGINS_DIR);
-        let entries = std::fs::read_dir(brought).ok()?;
-        let mut directories = entries.flatten().map(|entry| entry.path());
-        directories.find_map(|directory| read(&directory))
-    })
+    let installed = installed.join(plugin.as_str());
+    if std::fs::symlink_metadata(&installed).is_ok() {
+        return (read(&installed), false);
+    }
+    let brought = place.workspace.join(airlock_kernel::PLUGINS_DIR);
+    let entries = std::fs::read_dir(brought).into_iter().flatten().flatten();
+    let mut directories = entries.map(|entry| entry.path());
+    let manifest = directories.find_map(|directory| read(&directory));
+    let is_brought = manifest.is_some();
+    (manifest, is_brought)
 }
 
 /// Each setting on a line of its own, readable to the person alone.
@@ -198,9 +241,24 @@ fn write(path: &Path, values: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every setting of a plugin that is set, by name. No value.
-pub(crate) fn names(config_home: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(config_home.join("airlock/plugins"));
+/// Every setting of a plugin that is set here, by name. No value.
+pub(crate) fn names(config_home: &Path, workspace: &WorkspaceId) -> Vec<String> {
+    let mut names = names_in(&directory_of(config_home, None));
+    names.extend(names_in(&directory_of(config_home, Some(workspace))));
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The settings that an installed plugin of that name finds. No value.
+pub(crate) fn names_of(place: &Place, plugin: &PluginName) -> Vec<String> {
+    let values = read(&path_of(&place.config_home, plugin, None)).unwrap_or_default();
+    let settings = values.as_object().into_iter().flat_map(Map::keys);
+    settings.cloned().collect()
+}
+
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory);
     let mut names = Vec::new();
     for entry in entries.into_iter().flatten().flatten() {
         let file = entry.file_name();
@@ -208,10 +266,9 @@ pub(crate) fn names(config_home: &Path) -> Vec<String> {
         let Some(plugin) = plugin.and_then(|name| PluginName::new(name).ok()) else {
             continue;
         };
-        let values = read(config_home, &plugin).unwrap_or_default();
+        let values = read(&entry.path()).unwrap_or_default();
         let settings = values.as_object().into_iter().flat_map(Map::keys);
         names.extend(settings.map(|setting| format!("{PREFIX}{plugin}.{setting}")));
     }
-    names.sort();
     names
 }

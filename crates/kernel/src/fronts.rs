@@ -8,7 +8,7 @@ use crate::agents::AgentCaller;
 use crate::process::{Machine, Within};
 use airlock_core::SandboxId;
 use airlock_core::{
-    Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
+    ActionId, Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -97,6 +97,8 @@ pub struct Whence {
     pub agent: Option<Arc<AgentCaller>>,
     /// The command it comes out of, where one that is being run asks.
     pub within: Option<Arc<Within>>,
+    /// The call that a plugin serves by asking. One that serves none only reads.
+    pub serves: Option<ActionId>,
 }
 
 /// What the operating system says of this process, taken once at start.

@@ -55,7 +55,7 @@ pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 #[cfg(target_os = "linux")]
 pub use plugins::{Hosting, MakeHosts};
-pub use plugins::{PluginRoad, PluginSettings, PluginSockets};
+pub use plugins::{PluginAsk, PluginRoad, PluginSettings, PluginSockets};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{

@@ -11,6 +11,7 @@ use crate::workspace::{
     Existing, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
 };
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
+use airlock_plugin::ApprovedFile;
 use airlock_policy::approval::AnswerRules;
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::token::Redeemed;
@@ -118,7 +119,7 @@ pub struct PolicyInForce {
     source: Arc<[u8]>,
     extensions: Vec<Arc<Listed>>,
     definitions: Vec<(String, Arc<[u8]>)>,
-    plugin_files: BTreeMap<String, Digest>,
+    plugin_files: BTreeMap<String, ApprovedFile>,
 }
 
 /// Where a policy is in force, and for whom.
@@ -168,7 +169,7 @@ impl PolicyInForce {
     }
 
     /// The files of the workspace's plugins that were approved together with this policy.
-    pub(crate) fn plugin_files(&self) -> &BTreeMap<String, Digest> {
+    pub(crate) fn plugin_files(&self) -> &BTreeMap<String, ApprovedFile> {
         &self.plugin_files
     }
 

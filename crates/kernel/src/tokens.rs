@@ -7,7 +7,7 @@
 //! Non-guarantee: whether something may be handed out is for the part of the kernel that hands it
 //! out to have decided. No front can ask for a token.
 
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::Call;
 use crate::sanitise::sanitise_line;
@@ -72,12 +72,23 @@ impl Kernel {
         session: Option<&SessionId>,
         terms: impl Into<Terms>,
     ) -> Result<Token, TokenFailure> {
+        self.issue_token_to(front, &Whence::default(), session, terms)
+    }
+
+    /// The same for what comes from `whence`: another process, in its sandbox, as its plugin.
+    pub fn issue_token_to(
+        &self,
+        front: Front,
+        whence: &Whence,
+        session: Option<&SessionId>,
+        terms: impl Into<Terms>,
+    ) -> Result<Token, TokenFailure> {
         let policy = self.policy();
         let now = self.clock().now();
         let mut call = Call::new("token", serde_json::Value::Null);
         call.session = session.cloned();
         let mut caller = self
-            .identify(front, &crate::fronts::Whence::default(), &call, &policy)
+            .identify(front, whence, &call, &policy)
             .map_err(TokenFailure::Identity)?;
         self.enter(&call, &mut caller)
             .map_err(|problem| TokenFailure::Holder(problem.to_string()))?;

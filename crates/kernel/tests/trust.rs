@@ -19,7 +19,7 @@ use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use support::{
     NOTHING, Place, READS, approved, denied, done, failed, maybe_approved, records, review, shape,
     state, submit, trust, update, word,
@@ -103,6 +103,10 @@ fn any_change_to_approved_files_and_none_of_them_counts() {
             p.write(".airlock/config.yaml", "version: 1\n#\n");
         }),
         ("a plugin file", |p| p.write(PLUGIN, "name: other\n")),
+        ("a plugin file that can be run", |p| {
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(p.path(PLUGIN), mode).unwrap();
+        }),
         ("a new plugin file", |p| {
             p.write(".airlock/plugins/new.yaml", "x\n");
         }),

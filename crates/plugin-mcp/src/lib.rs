@@ -15,6 +15,7 @@ mod host;
 mod line;
 mod message;
 mod once;
+pub mod probe;
 #[cfg(target_os = "linux")]
 mod server;
 

@@ -37,7 +37,8 @@ pub struct Reach {
 
 /// Takes a plugin's calls to the road, under that plugin's identity.
 pub trait Callback: Send + Sync {
-    /// Submits the syscall `name`, as part of the action `within` if the plugin is being called.
+    /// Submits the syscall `name`, as part of the action `within` that the plugin serves; where that is
+    /// left out, of the only one it serves.
     fn submit(
         &self,
         name: &str,

@@ -26,9 +26,9 @@ pub use configuration::{check_configuration, plain_settings, secrets_of, shown_c
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{
-    Approval, Approved, Clock, Contents, DependencyError, FilesError, Hosts, LaunchError, Listed,
-    ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected, Review, Settings, Source,
-    THIRD_PARTY, Watch, manifest_text, remove_plugin_directory,
+    Approval, Approved, ApprovedFile, Clock, Contents, DependencyError, FilesError, Hosts,
+    LaunchError, Listed, ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected,
+    Review, Settings, Source, THIRD_PARTY, Watch, manifest_text, remove_plugin_directory,
 };
 pub use manifest::{
     API_VERSION, Execution, Kind, LifecycleSettings, MANIFEST, Manifest, Protocol, SandboxAsk,

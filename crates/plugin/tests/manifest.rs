@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+use airlock_core::{Effect, EffectSet};
 use airlock_plugin::{API_VERSION, Kind, Manifest, Protocol, Tier, WasmLimits};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -37,6 +38,7 @@ tags: [vcs]
 lifecycle: { hot_reload: false, graceful_shutdown_timeout: 5s }
 tools:
   - { name: find, summary: finds tickets, schema: { type: object, properties: { q: { type: string } } }, read_only: true }
+  - { name: close, summary: closes a ticket, schema: { type: object }, effects: [network, write] }
 "#;
 
 fn parse(text: &str) -> Manifest {
@@ -86,6 +88,8 @@ fn everything_a_manifest_says_is_kept() {
         json!({"type": "string"})
     );
     assert!(manifest.tools[0].read_only);
+    let effects = EffectSet::of(&[Effect::Network, Effect::Write]);
+    assert_eq!(manifest.effects, [("close".to_owned(), effects)].into());
     let shown = manifest.effective();
     assert_eq!(shown["execution"]["sandbox"]["memory_limit"], "256MiB");
     assert_eq!(shown["lifecycle"]["graceful_shutdown_timeout"], "5s");
@@ -443,6 +447,31 @@ const RULES: &[(&str, u32, &str)] = &[
         "tools: [{ name: 1a, summary: s, schema: { type: object } }]",
         4,
         "`1a` is no tool's name",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object }, effects: write }]",
+        4,
+        "this is no list",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object }, effects: [fly] }]",
+        4,
+        "unknown effect `fly`",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object }, effects: [control] }]",
+        4,
+        "unknown effect `control`",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object }, effects: [read, read] }]",
+        4,
+        "`read` is there twice",
+    ),
+    (
+        "tools: [{ name: a, summary: s, schema: { type: object }, read_only: true, effects: [delete] }]",
+        4,
+        "has no effect `delete`",
     ),
     (
         "tools: [{ name: a, schema: { type: object } }]",

@@ -136,6 +136,7 @@ impl Identity {
             machine,
             agent: None,
             within: None,
+            serves: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::answers::{self, covering};
 use crate::caller::SANDBOX_FRONT;
-use crate::methods::{CallParams, ShowParams, none, params};
+use crate::methods::{CallParams, ShowParams, TokenText, none, params};
 use airlock_core::Peer;
 use airlock_kernel::{Call, Inside, Reception, Visitors};
 use airlock_wire::{
@@ -106,16 +106,22 @@ fn ended() -> WireError {
 }
 
 impl Desk {
-    fn call(&self, peer: Peer, asked: CallParams, token: &CancelToken) -> Result<Value, WireError> {
+    fn call(
+        &self,
+        peer: Peer,
+        asked: CallParams,
+        cancel: &CancelToken,
+    ) -> Result<Value, WireError> {
         if asked.session.is_some() || asked.person.is_some() || asked.within.is_some() {
             let told = "a command's calls belong to the session that runs it, and to no other";
             return Err(refused(told));
         }
         let mut call = Call::new(asked.name, asked.arguments);
         call.unattended = asked.unattended;
+        call.token = asked.token.as_ref().map(TokenText::presented);
         let told = self
             .inside
-            .submit(peer, call, &covering(token), answers::result);
+            .submit(peer, call, &covering(cancel), answers::result);
         told.ok_or_else(ended)?
     }
 }

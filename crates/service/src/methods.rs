@@ -1,13 +1,14 @@
 //! What can be asked over the wire, as data.
 
 use airlock_core::{Digest, SessionId};
-use airlock_kernel::{Call, Outcome};
+use airlock_kernel::{Call, Outcome, Presented};
 use airlock_policy::approval::ApprovalId;
 use airlock_wire::{WireError, code};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Parameters of `call`.
@@ -30,6 +31,26 @@ pub struct CallParams {
     /// The call it is part of; only a plugin serves one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
+    /// A token that the kernel issued to whoever asks; any other text is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<TokenText>,
+}
+
+/// The text of a token, which nothing prints.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TokenText(String);
+
+impl TokenText {
+    pub(crate) fn presented(&self) -> Presented {
+        Presented::new(&self.0)
+    }
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText(..)")
+    }
 }
 
 impl CallParams {
@@ -41,6 +62,7 @@ impl CallParams {
             unattended: call.unattended,
             person,
             within: None,
+            token: None,
         }
     }
 }

@@ -4,9 +4,11 @@ use crate::answers::{self, covering};
 use crate::caller::Identity;
 use crate::events;
 use crate::exec::Runs;
-use crate::methods::{CallParams, ElicitedParams, Person, ShowParams, none, params};
+use crate::methods::{CallParams, ElicitedParams, Person, ShowParams, TokenText, none, params};
 use airlock_audit::AppendError;
-use airlock_kernel::{Call, Front, Kernel, Machine, Outcome, PluginRoad, PolicyOrigin, Whence};
+use airlock_kernel::{
+    Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, PolicyOrigin, Whence,
+};
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
@@ -115,6 +117,7 @@ impl Service {
         }
         let mut call = Call::new(asked.name, asked.arguments);
         call.session = asked.session;
+        call.token = asked.token.as_ref().map(TokenText::presented);
         call.unattended = asked.unattended;
         let origin = identity.whence(self.machine(identity, asked.person)?);
         if call.name == "session.log" {
@@ -138,11 +141,14 @@ impl Service {
             return Err(WireError::new(code::REFUSED, told));
         }
         let whence = identity.whence(None);
-        let within = asked.within.as_deref();
-        let submit = || {
-            self.kernel
-                .submit_for(&whence, &asked.name, &asked.arguments, within)
+        let token = asked.token.as_ref().map(TokenText::presented);
+        let ask = PluginAsk {
+            name: &asked.name,
+            arguments: &asked.arguments,
+            within: asked.within.as_deref(),
+            token: token.as_ref(),
         };
+        let submit = || self.kernel.submit_for(&whence, ask);
         let outcome = covering(cancel).cover(submit);
         let outcome = outcome.map_err(|error| WireError::new(code::REFUSED, error.message))?;
         self.result(outcome)
@@ -285,10 +291,8 @@ impl PluginRoad for Service {
     fn submit_for(
         &self,
         whence: &Whence,
-        name: &str,
-        arguments: &Value,
-        within: Option<&str>,
+        ask: PluginAsk<'_>,
     ) -> Result<Outcome, airlock_plugin::CallbackError> {
-        self.kernel.submit_for(whence, name, arguments, within)
+        self.kernel.submit_for(whence, ask)
     }
 }

@@ -11,11 +11,9 @@
 mod support;
 
 use airlock_audit::Filter;
-use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome};
+use airlock_kernel::Lifetime;
 use airlock_wire::{Client, Hello};
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use support::{PATIENCE, Place, READS, Served, call};
 
 const SCRIPT: &str = include_str!("plugin.py");
@@ -26,29 +24,9 @@ fn served() -> (Place, Served) {
     let rule = "  - name: call-tools\n    match: { syscall: tool.call }\n    action: allow\n";
     let sessions = "  - name: sessions\n    match: { syscall: session.* }\n    action: allow\n";
     let place = Place::governed(&format!("{READS}{rule}{sessions}"));
-    let source = place.outer.path().join("source");
-    std::fs::create_dir_all(source.join("bin")).unwrap();
-    std::fs::write(source.join("plugin.yaml"), MANIFEST).unwrap();
-    std::fs::write(source.join("bin/run"), SCRIPT).unwrap();
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(source.join("bin/run"), executable).unwrap();
-    install(&place.kernel(Lifetime::Command), &source);
+    place.install(MANIFEST, SCRIPT);
     let served = place.serve();
     (place, served)
-}
-
-fn install(kernel: &Kernel, source: &Path) {
-    let arguments = json!({ "path": source, "tier": "process" });
-    let call = Call::new("plugin.install", arguments);
-    let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
-        panic!("installing needs no review");
-    };
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-    let terminal = rustix::pty::openpt(flags).unwrap();
-    let person = kernel.person(&terminal, None).unwrap();
-    kernel.answer(person, &mut asked, true).unwrap();
-    let outcome = kernel.submit(Front::Cli, &call);
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
 /// What the plugin is told when it asks for `given`.

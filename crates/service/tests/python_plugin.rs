@@ -10,11 +10,9 @@
 
 mod support;
 
-use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome};
 use airlock_wire::Client;
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use support::{Place, READS, Served, call};
 
@@ -61,39 +59,17 @@ if __name__ == "__main__":
 fn served() -> (Place, Served) {
     let rule = "  - name: call-tools\n    match: { syscall: tool.call }\n    action: allow\n";
     let place = Place::governed(&format!("{READS}{rule}"));
-    let source = place.outer.path().join("source");
-    let lib = source.join("lib/airlock_plugin");
-    for directory in [&source.join("bin"), &lib] {
-        fs::create_dir_all(directory).unwrap();
-    }
+    let lib = place.plugin().join("lib/airlock_plugin");
+    fs::create_dir_all(&lib).unwrap();
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sdk/python/airlock_plugin");
     for file in fs::read_dir(sdk).unwrap().flatten() {
         if file.file_type().unwrap().is_file() {
             fs::copy(file.path(), lib.join(file.file_name())).unwrap();
         }
     }
-    fs::write(source.join("plugin.yaml"), MANIFEST).unwrap();
-    fs::write(source.join("bin/run"), PROGRAM).unwrap();
-    fs::set_permissions(source.join("bin/run"), fs::Permissions::from_mode(0o755)).unwrap();
-    install(&place.kernel(Lifetime::Command), &source);
+    place.install(MANIFEST, PROGRAM);
     let served = place.serve();
     (place, served)
-}
-
-fn install(kernel: &Kernel, source: &Path) {
-    let call = Call::new(
-        "plugin.install",
-        json!({ "path": source, "tier": "process" }),
-    );
-    let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
-        panic!("installing needs no review");
-    };
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-    let terminal = rustix::pty::openpt(flags).unwrap();
-    let person = kernel.person(&terminal, None).unwrap();
-    kernel.answer(person, &mut asked, true).unwrap();
-    let outcome = kernel.submit(Front::Cli, &call);
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
 fn attempt(client: &mut Client, path: &str) -> Value {

@@ -5,6 +5,7 @@ mod capability_pattern;
 mod checkpoint;
 mod definitions;
 mod manifest;
+mod mcp_server;
 mod path_glob;
 mod plugin_handshake;
 mod policy_yaml;
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     checkpoint::TARGET,
     definitions::TARGET,
     manifest::TARGET,
+    mcp_server::TARGET,
     path_glob::TARGET,
     plugin_handshake::TARGET,
     policy_yaml::TARGET,

@@ -118,7 +118,8 @@ fn severity(entry: &Entry) -> (u32, &'static str) {
         | EventType::KernelStart
         | EventType::KernelShutdown
         | EventType::Checkpoint
-        | EventType::TrustChange => match verdict(entry) {
+        | EventType::TrustChange
+        | EventType::PluginSkipped => match verdict(entry) {
             Some("deny") => (2, "Low"),
             Some(_) | None => (1, "Informational"),
         },

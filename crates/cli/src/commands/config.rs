@@ -67,7 +67,8 @@ fn plugin_setting(place: &Place, key: &str, value: Option<&str>, output: &mut Ou
         Err(Failure::new(Kind::Usage, what)
             .fix("edit your configuration; `airlock config path` says where it is"))
     })?;
-    let left = plugin_settings::change(place, &parsed, value)?;
+    let (_, workspace) = open::state(place)?;
+    let left = plugin_settings::change(place, &workspace, &parsed, value)?;
     let done = if value.is_some() { "set" } else { "unset" };
     let key = airlock_kernel::sanitise_line(key, 80);
     if output.is_json() {
@@ -97,7 +98,8 @@ fn show(global: &Global, place: &Place, output: &mut Output) -> Ending {
             output.line(format!("{key} = {value}  {from}"));
         }
     }
-    for key in plugin_settings::names(&place.config_home) {
+    let (_, workspace) = open::state(place)?;
+    for key in plugin_settings::names(&place.config_home, &workspace) {
         let key = airlock_kernel::sanitise_line(&key, 120);
         if output.is_json() {
             output.json(&json!({ "key": key, "set": true, "origin": "plugins" }));

@@ -87,7 +87,8 @@ fn files(trust: &Trust) -> Vec<String> {
             }
         };
         let path = airlock_kernel::sanitise_line(&file.path, 200);
-        format!("{state}  {path}  {} bytes  {digest}", file.bytes)
+        let runs = if file.executable { "  can be run" } else { "" };
+        format!("{state}  {path}  {} bytes  {digest}{runs}", file.bytes)
     };
     trust.report().iter().map(line).collect()
 }

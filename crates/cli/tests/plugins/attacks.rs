@@ -3,7 +3,7 @@
 use crate::made::{Host, POLICY, call, data, governed, install, person, program};
 use crate::support::{World, answering};
 use serde_json::{Value, json};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 const MANIFEST: &str = "name: of-mcp\nversion: 1.0.0\ntype: tool\nexecution: { tier: process, protocol: mcp, entry: bin/run }\n";
 
@@ -112,6 +112,19 @@ fn a_workspaces_file_that_changed_while_a_kernel_runs_is_not_run() {
     let outcome = client.call("call", params.clone()).unwrap()["outcome"].clone();
     assert!(outcome["failed"].is_object(), "{outcome}");
     std::fs::remove_file(place.join("bin/json.py")).unwrap();
+    // Nor another name for a file that was approved as something else, nor one that can be run now.
+    symlink("helper.py", place.join("bin/json.py")).unwrap();
+    let outcome = client.call("call", params.clone()).unwrap()["outcome"].clone();
+    assert!(outcome["failed"].is_object(), "{outcome}");
+    std::fs::remove_file(place.join("bin/json.py")).unwrap();
+    let mode = |mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.join("bin/helper.py"), mode).unwrap();
+    };
+    mode(0o755);
+    let outcome = client.call("call", params.clone()).unwrap()["outcome"].clone();
+    assert!(outcome["failed"].is_object(), "{outcome}");
+    mode(0o644);
     let outcome = client.call("call", params).unwrap()["outcome"].clone();
     assert!(outcome["done"].is_object(), "{outcome}");
 }
@@ -301,12 +314,7 @@ fn a_socket_that_a_plugin_puts_in_the_place_of_the_kernels_serves_nobody_else() 
             .map(|entry| entry.path().join("kernel.sock"));
         sockets.find(|path| path.exists())
     };
-    // A slow machine may have stopped it since.
-    let theirs = (0..100).find_map(|_| {
-        call(&mut client, Host::Grpc, "ask", &json!({}));
-        sockets()
-    });
-    let theirs = theirs.unwrap();
+    let theirs = sockets().unwrap();
     for to in [theirs.clone(), served.socket.clone()] {
         let given = json!({ "to": to });
         let told = call(&mut client, Host::Mcp, "swap", &given).to_string();

@@ -168,6 +168,55 @@ fn every_problem_of_settings_is_named_and_nothing_wrong_is_kept() {
     assert!(!shown.to_string().contains(SECRET), "{shown}");
 }
 
+/// Whether each setting is set, as `plugin show` has it.
+fn set_now(world: &World) -> [bool; 2] {
+    let shown = world.quiet(&["plugin", "show", "of-mcp", "--json"]).json();
+    let is_set = |name: &str| shown["settings"]["values"][name]["set"].as_bool();
+    ["limit", "api_key"].map(|name| is_set(name).unwrap_or_else(|| panic!("{shown}")))
+}
+
+#[test]
+fn what_is_set_for_a_plugin_reaches_no_other_of_its_name_and_goes_with_it() {
+    let world = governed(POLICY);
+    // For one that is yet to be installed.
+    assert_eq!(set_secret(&world, Host::Mcp).code, Some(0));
+    let directory = Host::Mcp.write(&world, SCHEMA);
+    let brought = world.workspace().join(".airlock/plugins/mine");
+    std::fs::create_dir_all(&brought).unwrap();
+    std::fs::copy(directory.join("plugin.yaml"), brought.join("plugin.yaml")).unwrap();
+    crate::made::program(&brought, include_str!("plugin.py"));
+    let trusted = crate::support::answering(&world, "trust", &["y"]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    assert_eq!(set_now(&world), [false, false]);
+    assert_eq!(set(&world, Host::Mcp, "limit", "5").code, Some(0));
+    assert_eq!(set_now(&world), [true, false]);
+    {
+        let served = world.serve();
+        let params = json!({ "name": "plugin.reload", "arguments": { "name": "of-mcp" } });
+        let answer = person(&served).call("call", params).unwrap();
+        assert!(answer["outcome"]["done"].is_object(), "{answer}");
+        let mut client = served.client("agent");
+        let given = call(&mut client, Host::Mcp, "settings", &json!({}));
+        assert_eq!((&given["limit"], &given["length"]), (&json!(5), &json!(0)));
+    }
+    // What is installed is another one, and says whose settings it takes over.
+    let installed = install(&world, &directory);
+    let said = format!("{}{}", installed.stdout, installed.stderr);
+    assert!(said.contains("what is set for its name: api_key"), "{said}");
+    assert_eq!(set_now(&world), [false, true]);
+    assert_eq!(set(&world, Host::Mcp, "limit", "7").code, Some(0));
+    assert_eq!(set_now(&world), [true, true]);
+    let gone = crate::support::answering(&world, "plugin remove of-mcp", &["y"]);
+    assert_eq!(gone.code, Some(0), "{gone:?}");
+    assert!(!world.path("config/airlock/plugins/of-mcp.yaml").exists());
+    // The workspace's counts again, as it was.
+    assert_eq!(set_now(&world), [true, false]);
+    let installed = install(&world, &directory);
+    let said = format!("{}{}", installed.stdout, installed.stderr);
+    assert!(!said.contains("what is set for its name"), "{said}");
+    assert_eq!(set_now(&world), [false, false]);
+}
+
 #[test]
 fn a_workspace_sets_nothing_and_the_file_is_the_persons_alone() {
     use std::os::unix::fs::PermissionsExt as _;

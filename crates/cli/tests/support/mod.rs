@@ -94,8 +94,11 @@ impl World {
 
     /// The one state directory below the state home.
     pub(crate) fn state(&self) -> PathBuf {
-        let mut found = std::fs::read_dir(self.path("state/airlock")).unwrap();
-        found.next().unwrap().unwrap().path()
+        let found = std::fs::read_dir(self.path("state/airlock")).unwrap();
+        let found = found.map(|entry| entry.unwrap().path());
+        // What is about plugins is the person's, and lies beside it.
+        let mut found = found.filter(|path| !path.ends_with("plugins"));
+        found.next().unwrap()
     }
 
     /// Writes a file of the workspace.

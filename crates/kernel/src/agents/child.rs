@@ -72,5 +72,6 @@ pub(super) fn whence_of(whence: &Whence, agent: &Arc<AgentCaller>) -> Whence {
         machine: None,
         agent: Some(Arc::clone(agent)),
         within: whence.within.clone(),
+        serves: whence.serves.clone(),
     }
 }

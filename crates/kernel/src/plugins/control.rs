@@ -393,7 +393,8 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
 
 /// What is set of a plugin's settings, without what is secret, and what is wrong with it.
 fn settings(plugins: &Plugins, listed: &Listed) -> Value {
-    match plugins.desk().settings_of(&listed.manifest.name) {
+    let desk = plugins.desk();
+    match desk.settings_of(&listed.manifest.name, listed.origin) {
         Ok(given) => {
             let problems = check_configuration(&listed.manifest, &given);
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -3,8 +3,9 @@
 //! Invariant: what a plugin may is registered with the enforcer before anything of it runs, and is
 //! gone from there when nothing of it does. Whatever its manifest says, it may never steer Airlock.
 
-use super::line::{Line, PluginRoad, PluginSockets, not_serving};
+use super::line::{Line, PluginRoad, PluginSockets, not_serving, serving_several};
 use super::names::is_reserved;
+use super::remarks::Remarks;
 use super::table::{Key, Table};
 use super::{PluginSettings, locked, make_private};
 use crate::book::Book;
@@ -12,11 +13,11 @@ use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
 use airlock_core::{
-    Digest, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
+    ActionId, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
 };
 use airlock_plugin::{
-    CallbackError, Manifest, Origin, Reach, Registrar, ToolDescription, remove_plugin_directory,
-    secrets_of,
+    ApprovedFile, CallbackError, Manifest, Origin, Reach, Registrar, Rejected, ToolDescription,
+    remove_plugin_directory, secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGrants, Contribution, Enforcer, Policy};
@@ -52,6 +53,12 @@ impl Drop for Instance {
     }
 }
 
+/// A call that is being served: by whom, in which session.
+struct Served {
+    by: PluginName,
+    session: Option<SessionId>,
+}
+
 /// What the manager asks of the kernel, and what the kernel knows of running plugins.
 pub(crate) struct Desk {
     store: Arc<PolicyStore>,
@@ -59,16 +66,17 @@ pub(crate) struct Desk {
     table: Table,
     road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
     sockets: Mutex<Option<Arc<dyn PluginSockets>>>,
-    settings: Mutex<Option<Arc<PluginSettings>>>,
+    settings: Mutex<Option<Arc<dyn PluginSettings>>>,
     /// The secrets among what plugins were given.
     held: Arc<Held>,
+    remarks: Remarks,
     instances: Mutex<Vec<Instance>>,
     /// Where it is noted what becomes of their sandboxes.
     book: Book,
     /// Who brought each that was started here, and where it is.
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
-    /// The calls that are being served: by whom, in which session.
-    serving: Mutex<HashMap<String, (PluginName, Option<SessionId>)>>,
+    /// The calls that are being served.
+    serving: Mutex<HashMap<ActionId, Served>>,
 }
 
 impl Desk {
@@ -87,6 +95,7 @@ impl Desk {
             sockets: Mutex::default(),
             settings: Mutex::default(),
             held: Arc::default(),
+            remarks: Remarks::default(),
             instances: Mutex::default(),
             origins: Mutex::default(),
             serving: Mutex::default(),
@@ -112,8 +121,8 @@ impl Desk {
     }
 
     #[cfg(target_os = "linux")]
-    pub(super) fn configure(&self, settings: PluginSettings) {
-        *locked(&self.settings) = Some(Arc::new(settings));
+    pub(super) fn configure(&self, settings: Arc<dyn PluginSettings>) {
+        *locked(&self.settings) = Some(settings);
     }
 
     /// The values that no result may show.
@@ -121,11 +130,20 @@ impl Desk {
         &self.held
     }
 
-    /// What the person set for a plugin.
-    pub(super) fn settings_of(&self, plugin: &PluginName) -> Result<Value, String> {
+    /// What the log has to say besides.
+    pub(crate) const fn remarks(&self) -> &Remarks {
+        &self.remarks
+    }
+
+    /// What the person set for a plugin that came so.
+    pub(super) fn settings_of(&self, plugin: &PluginName, origin: Origin) -> Result<Value, String> {
+        let workspace = match origin {
+            Origin::User => None,
+            Origin::Workspace => Some(self.workspace()),
+        };
         let settings = locked(&self.settings).clone();
         match settings {
-            Some(settings) => settings(plugin),
+            Some(settings) => settings.read(plugin, workspace),
             None => Ok(Value::Object(Map::new())),
         }
     }
@@ -151,14 +169,14 @@ impl Desk {
     }
 
     /// The files in `directory` of the workspace that a person approved, by their paths in it.
-    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, Digest> {
+    pub(super) fn files_approved_in(&self, directory: &Path) -> BTreeMap<String, ApprovedFile> {
         let Some(below) = self.below(directory) else {
             return BTreeMap::new();
         };
         let current = self.store.current();
         let files = current.plugin_files().range(below.clone()..);
         files
-            .map_while(|(file, digest)| Some((file.strip_prefix(&below)?.to_owned(), *digest)))
+            .map_while(|(file, approved)| Some((file.strip_prefix(&below)?.to_owned(), *approved)))
             .collect()
     }
 
@@ -259,25 +277,38 @@ impl Desk {
         found.map(|instance| instance.plugin.clone())
     }
 
-    pub(super) fn serve(&self, action: &str, plugin: &PluginName, session: Option<SessionId>) {
-        let serving = (plugin.clone(), session);
-        locked(&self.serving).insert(action.to_owned(), serving);
+    pub(super) fn serve(&self, action: &ActionId, plugin: &PluginName, session: Option<SessionId>) {
+        let served = Served {
+            by: plugin.clone(),
+            session,
+        };
+        locked(&self.serving).insert(action.clone(), served);
     }
 
-    pub(super) fn served(&self, action: &str) {
+    pub(super) fn served(&self, action: &ActionId) {
         locked(&self.serving).remove(action);
     }
 
-    /// The session of the call `action`, if `plugin` is the one that serves it.
-    pub(super) fn session_of(
+    /// The call that `plugin` serves by what it asks, with its session: the one it names, or the only
+    /// one it serves. Leaving the name out sheds nothing: with several calls it has to say which.
+    pub(super) fn serves(
         &self,
         plugin: &PluginName,
-        action: &str,
-    ) -> Result<Option<SessionId>, CallbackError> {
-        match locked(&self.serving).get(action) {
-            Some((by, session)) if by == plugin => Ok(session.clone()),
-            Some(_) | None => Err(not_serving()),
-        }
+        named: Option<&str>,
+    ) -> Result<Option<(ActionId, Option<SessionId>)>, CallbackError> {
+        let serving = locked(&self.serving);
+        let mut own = serving.iter().filter(|(_, served)| served.by == *plugin);
+        let found = if let Some(named) = named {
+            let found = own.find(|(action, _)| action.to_string() == named);
+            Some(found.ok_or_else(not_serving)?)
+        } else {
+            let first = own.next();
+            if own.next().is_some() {
+                return Err(serving_several());
+            }
+            first
+        };
+        Ok(found.map(|(action, served)| (action.clone(), served.session.clone())))
     }
 
     /// A short directory for sockets, which nobody else can enter.
@@ -395,14 +426,23 @@ impl Registrar for Desk {
         drop(closed);
     }
 
-    fn configuration(&self, plugin: &Manifest) -> Result<Value, String> {
-        let given = self.settings_of(&plugin.name)?;
+    fn forget(&self, plugin: &PluginName) -> Result<(), String> {
+        let settings = locked(&self.settings).clone();
+        settings.map_or(Ok(()), |settings| settings.forget(plugin))
+    }
+
+    fn configuration(&self, plugin: &Manifest, origin: Origin) -> Result<Value, String> {
+        let given = self.settings_of(&plugin.name, origin)?;
         // Before anything of it runs: from its first word on they are taken out of what it says.
         self.held.hold(&secrets_of(plugin, &given));
         Ok(given)
     }
 
-    fn approved_files(&self, origin: Origin, path: &Path) -> Option<BTreeMap<String, Digest>> {
+    fn approved_files(
+        &self,
+        origin: Origin,
+        path: &Path,
+    ) -> Option<BTreeMap<String, ApprovedFile>> {
         match origin {
             Origin::User => None,
             Origin::Workspace => Some(self.files_approved_in(path)),
@@ -414,6 +454,10 @@ impl Registrar for Desk {
             Origin::User => true,
             Origin::Workspace => self.is_approved(path),
         }
+    }
+
+    fn skipped(&self, rejected: &[Arc<Rejected>]) {
+        self.remarks.skipped(rejected);
     }
 
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {

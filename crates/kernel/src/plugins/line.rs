@@ -5,7 +5,8 @@ use super::locked;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
-use airlock_core::{PluginName, SandboxId, SessionId};
+use crate::tokens::Presented;
+use airlock_core::{ActionId, PluginName, SandboxId, SessionId};
 use airlock_plugin::{Callback, CallbackError};
 use serde_json::Value;
 use std::any::Any;
@@ -16,16 +17,23 @@ use std::sync::{Arc, Mutex, Weak};
 pub(super) const UNREACHABLE: &str = "the plugin cannot ask the kernel now: this kernel lives for one command \
      only, and takes calls of plugins while it stays; start one that does with `airlock kernel`";
 
+/// What a plugin asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct PluginAsk<'a> {
+    /// The syscall.
+    pub name: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Value,
+    /// The action that it serves by it; absent: the only one it serves.
+    pub within: Option<&'a str>,
+    /// The token it presents.
+    pub token: Option<&'a Presented>,
+}
+
 /// Takes the calls of plugins down the road: a kernel, or whoever keeps one.
 pub trait PluginRoad: Send + Sync {
-    /// Submits the syscall `name` as `plugin`, as part of the action `within` that it serves.
-    fn submit_for(
-        &self,
-        whence: &Whence,
-        name: &str,
-        arguments: &Value,
-        within: Option<&str>,
-    ) -> Result<Outcome, CallbackError>;
+    /// Submits what the plugin that `whence` names asks for, as part of an action that it serves.
+    fn submit_for(&self, whence: &Whence, ask: PluginAsk<'_>) -> Result<Outcome, CallbackError>;
 }
 
 /// Opens sockets for plugins that are processes.
@@ -36,13 +44,7 @@ pub trait PluginSockets: Send + Sync {
 }
 
 impl PluginRoad for Kernel {
-    fn submit_for(
-        &self,
-        whence: &Whence,
-        name: &str,
-        arguments: &Value,
-        within: Option<&str>,
-    ) -> Result<Outcome, CallbackError> {
+    fn submit_for(&self, whence: &Whence, ask: PluginAsk<'_>) -> Result<Outcome, CallbackError> {
         let desk = self.plugins().desk();
         let plugin = whence.plugin.as_ref();
         let plugin = plugin.ok_or_else(|| refused("unknown_plugin", "nobody asks"))?;
@@ -50,14 +52,15 @@ impl PluginRoad for Kernel {
             let why = "the workspace's files are no longer as approved";
             return Err(refused("not_trusted", why));
         }
-        let mut call = Call::new(name, arguments.clone());
-        call.session = match within {
-            None => None,
-            Some(action) => desk.session_of(plugin, action)?,
-        };
+        let mut call = Call::new(ask.name, ask.arguments.clone());
+        let (serves, session) = desk.serves(plugin, ask.within)?.unzip();
+        call.session = session.flatten();
+        call.token = ask.token.cloned();
         call.unattended = true;
+        let command = serves.as_ref().map(ToString::to_string);
         let whence = Whence {
-            within: within.and_then(|action| self.serving().within(action)),
+            within: command.and_then(|action| self.serving().within(&action)),
+            serves,
             ..whence.clone()
         };
         Ok(self.submit_from(Front::Plugin, &whence, &call, None))
@@ -93,7 +96,13 @@ impl Callback for Line {
             sandbox: Some(self.sandbox.clone()),
             ..Whence::default()
         };
-        told(road.submit_for(&whence, name, arguments, within)?)
+        let ask = PluginAsk {
+            name,
+            arguments,
+            within,
+            token: None,
+        };
+        told(road.submit_for(&whence, ask)?)
     }
 }
 
@@ -122,20 +131,20 @@ fn told(outcome: Outcome) -> Result<Value, CallbackError> {
 /// A call that a plugin is serving. Dropped, it serves it no more.
 pub(super) struct Serving {
     desk: Arc<Desk>,
-    action: String,
+    action: ActionId,
 }
 
 impl Serving {
     pub(super) fn begin(
         desk: &Arc<Desk>,
         plugin: &PluginName,
-        action: &str,
+        action: &ActionId,
         session: Option<SessionId>,
     ) -> Self {
         desk.serve(action, plugin, session);
         Self {
             desk: Arc::clone(desk),
-            action: action.to_owned(),
+            action: action.clone(),
         }
     }
 }
@@ -149,4 +158,10 @@ impl Drop for Serving {
 /// Nobody serves that call, or somebody else does.
 pub(super) fn not_serving() -> CallbackError {
     refused("unknown_action", "this plugin serves no such call now")
+}
+
+/// It did not say which of the calls it serves is meant.
+pub(super) fn serving_several() -> CallbackError {
+    let why = "this plugin serves several calls now: name the one that is meant by `within`";
+    refused("which_action", why)
 }

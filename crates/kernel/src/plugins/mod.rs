@@ -19,12 +19,13 @@ mod line;
 mod names;
 #[cfg(target_os = "linux")]
 mod refusing;
+mod remarks;
 mod table;
 mod tool;
 mod vetted;
 mod warnings;
 
-pub use line::{PluginRoad, PluginSockets};
+pub use line::{PluginAsk, PluginRoad, PluginSockets};
 
 use crate::book::Book;
 use crate::kernel::Kernel;
@@ -33,7 +34,7 @@ use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{Ladder, Rung};
 use crate::process::{Machine, Sandboxes};
 use crate::tools::{Absent, Further, Registry, Tool};
-use airlock_core::{PluginName, SandboxId, TagName};
+use airlock_core::{PluginName, SandboxId, TagName, WorkspaceId};
 #[cfg(target_os = "linux")]
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
@@ -59,15 +60,38 @@ const HOME: &str = "airlock/plugins";
 #[cfg(target_os = "linux")]
 pub type MakeHosts = Box<dyn FnOnce(&Arc<Boxes>) -> Hosts + Send>;
 
-/// Gives what a person set for a plugin, an object, or says why that cannot be read.
-pub type PluginSettings = Box<dyn Fn(&PluginName) -> Result<Value, String> + Send + Sync>;
+/// What a person set for plugins, in files of their own. One that a workspace brought is another
+/// plugin than one of its name that was installed, or that another workspace brought.
+pub trait PluginSettings: Send + Sync {
+    /// What is set for `plugin`, which `workspace` brought, or which was installed: an object, or why
+    /// that cannot be read.
+    fn read(&self, plugin: &PluginName, workspace: Option<&WorkspaceId>) -> Result<Value, String>;
+
+    /// Forgets all that is set for an installed plugin that is being removed.
+    fn forget(&self, plugin: &PluginName) -> Result<(), String>;
+}
+
+/// Nothing is set for anybody.
+#[cfg(target_os = "linux")]
+struct NoSettings;
+
+#[cfg(target_os = "linux")]
+impl PluginSettings for NoSettings {
+    fn read(&self, _: &PluginName, _: Option<&WorkspaceId>) -> Result<Value, String> {
+        Ok(Value::Object(serde_json::Map::new()))
+    }
+
+    fn forget(&self, _: &PluginName) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// What hosts plugins in a kernel. The kernel makes no hosts of its own: whoever opens it knows the
 /// protocols there are and the program that serves Wasm.
 #[cfg(target_os = "linux")]
 pub struct Hosting {
     hosts: MakeHosts,
-    settings: PluginSettings,
+    settings: Arc<dyn PluginSettings>,
 }
 
 #[cfg(target_os = "linux")]
@@ -77,18 +101,15 @@ impl Hosting {
     pub fn new(hosts: impl FnOnce(&Arc<Boxes>) -> Hosts + Send + 'static) -> Self {
         Self {
             hosts: Box::new(hosts),
-            settings: Box::new(|_| Ok(Value::Object(serde_json::Map::new()))),
+            settings: Arc::new(NoSettings),
         }
     }
 
     /// The same with settings, from the person's own files. They are asked for whenever a plugin
     /// starts.
     #[must_use]
-    pub fn with_settings(
-        mut self,
-        settings: impl Fn(&PluginName) -> Result<Value, String> + Send + Sync + 'static,
-    ) -> Self {
-        self.settings = Box::new(settings);
+    pub fn with_settings(mut self, settings: impl PluginSettings + 'static) -> Self {
+        self.settings = Arc::new(settings);
         self
     }
 }

@@ -8,7 +8,7 @@ use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{ActionId, PluginName, Request, RequestPath, SessionId, Span};
+use airlock_core::{ActionId, EffectSet, PluginName, Request, RequestPath, SessionId, Span};
 use airlock_plugin::{Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +22,8 @@ pub(super) struct PluginTool {
     plugins: Arc<Plugins>,
     plugin: PluginName,
     tool: Arc<ToolDescription>,
+    /// What its manifest says that it does.
+    effects: EffectSet,
     spec: &'static ToolSpec,
 }
 
@@ -32,6 +34,12 @@ impl PluginTool {
         Self {
             spec: spec(&name, &tool.summary, listed.manifest.execution.tier),
             plugins: Arc::clone(plugins),
+            effects: listed
+                .manifest
+                .effects
+                .get(&tool.name)
+                .copied()
+                .unwrap_or_default(),
             plugin,
             tool,
         }
@@ -65,6 +73,7 @@ impl Tool for PluginTool {
             plugins: Arc::clone(&self.plugins),
             plugin: self.plugin.clone(),
             tool: Arc::clone(&self.tool),
+            effects: self.effects,
             arguments: given.clone(),
             asked: OnceLock::new(),
             begun: OnceLock::new(),
@@ -78,6 +87,7 @@ struct PluginCall {
     plugin: PluginName,
     /// As it was described to whoever called it, and its arguments were checked by.
     tool: Arc<ToolDescription>,
+    effects: EffectSet,
     arguments: Value,
     /// The session and its mode.
     asked: OnceLock<(Option<SessionId>, Option<String>)>,
@@ -90,6 +100,8 @@ impl Prepared for PluginCall {
     }
 
     fn describe(&self, request: &mut Request) {
+        // A tool runs code whatever it says; what it says can only add to that.
+        request.effects = request.effects.union(self.effects);
         let caller = &request.caller;
         let mode = caller.mode.map(|mode| mode.to_string());
         let _once = self.asked.set((caller.session.clone(), mode));
@@ -120,7 +132,7 @@ impl Prepared for PluginCall {
             max_output,
         };
         let desk = self.plugins.desk();
-        let _serving = Serving::begin(desk, &self.plugin, &call.action, session.clone());
+        let _serving = Serving::begin(desk, &self.plugin, action, session.clone());
         let mut pieces = Pieces {
             text: String::new(),
             most: max_output,

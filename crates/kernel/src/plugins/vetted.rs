@@ -11,12 +11,10 @@
 use super::desk::Desk;
 use super::warnings::{ANY, caller};
 use crate::process::denied_elsewhere;
-use airlock_core::{Caller, Digest, Request, RequestPath, Syscall, TagName, Tier};
+use airlock_core::{Caller, Request, RequestPath, Syscall, TagName, Tier};
 use airlock_plugin::{
-    Contents, Host, Hosts, Instance, MANIFEST, Manifest, Origin, SandboxAsk, Start, StartError,
-    THIRD_PARTY,
+    Contents, Host, Hosts, Instance, MANIFEST, Manifest, Origin, Start, StartError, THIRD_PARTY,
 };
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,7 +49,7 @@ impl Host for Vetted {
         if origin == Origin::Workspace {
             self.check_files(&start)?;
         }
-        self.check_paths(&start.manifest.execution.sandbox)?;
+        self.check_paths(&start.manifest)?;
         let manifest = self.narrowed(&start.manifest)?;
         let (asked, directory) = (Arc::clone(&manifest), start.reach.directory.clone());
         let started = self.host.start(Start { manifest, ..start });
@@ -72,12 +70,8 @@ impl Vetted {
         };
         let approved = self.desk.files_approved_in(&start.directory);
         let found = Contents::of(&start.directory).map_err(|error| refused(error.to_string()))?;
-        let found: BTreeMap<String, Digest> = found
-            .files()
-            .map(|(path, digest)| (path.to_owned(), digest))
-            .collect();
-        let is_whole = found.get(entry) == Some(&start.entry) && found.contains_key(MANIFEST);
-        if found != approved || !is_whole {
+        let is_whole = found.file(entry) == Some(start.entry) && found.file(MANIFEST).is_some();
+        if !found.is_exactly(&approved) || !is_whole {
             return Err(refused(
                 "nobody approved it as it is: `airlock trust` shows the workspace's files"
                     .to_owned(),
@@ -86,20 +80,39 @@ impl Vetted {
         Ok(())
     }
 
-    /// Each path that is asked for must be one that workspace and user allow.
-    fn check_paths(&self, ask: &SandboxAsk) -> Result<(), StartError> {
+    /// Each path that is asked for must be one that workspace and user allow. What was found of each
+    /// is for the log, as with any other capability.
+    fn check_paths(&self, manifest: &Manifest) -> Result<(), StartError> {
+        let ask = &manifest.execution.sandbox;
+        if ask.read_allow.is_empty() && ask.write_allow.is_empty() {
+            return Ok(());
+        }
+        let caller = self.caller(manifest)?;
         let reads = ask.read_allow.iter().map(|path| ("filesystem.read", path));
         let writes = ask
             .write_allow
             .iter()
             .map(|path| ("filesystem.write", path));
         for (right, path) in reads.chain(writes) {
-            if let Some(gate) = closed_path(&self.desk, &self.home, right, path) {
+            let gate = closed_path(&self.desk, &self.home, right, path);
+            if !path.starts_with("self/") {
+                let capability = format!("{right}.{}", granted(&self.home, path).display());
+                self.desk.remarks().checked(&caller, &capability, gate);
+            }
+            if let Some(gate) = gate {
                 let why = format!("`{right}` of `{path}` is not granted: {gate}");
                 return Err(StartError::Confinement(why));
             }
         }
         Ok(())
+    }
+
+    /// The plugin as it would ask.
+    fn caller(&self, manifest: &Manifest) -> Result<Caller, StartError> {
+        // Nobody gives a plugin other tags when it is installed.
+        let given: Vec<TagName> = TagName::new(THIRD_PARTY).into_iter().collect();
+        caller(&self.desk, &manifest.name, &given)
+            .ok_or_else(|| refused("who asks for it cannot be told"))
     }
 
     /// The manifest with what policy denies added to what it gives up by itself.
@@ -112,10 +125,7 @@ impl Vetted {
         if reads.is_empty() && writes.is_empty() {
             return Ok(Arc::clone(manifest));
         }
-        // Nobody gives a plugin other tags when it is installed.
-        let given: Vec<TagName> = TagName::new(THIRD_PARTY).into_iter().collect();
-        let caller = caller(&self.desk, &manifest.name, &given)
-            .ok_or_else(|| refused("who asks for it cannot be told"))?;
+        let caller = self.caller(manifest)?;
         for place in &reads {
             self.check_place(&caller, "fs.read", place)?;
         }

@@ -5,13 +5,16 @@ use super::outcome::{Invalid, Outcome};
 use super::record::Trail;
 use super::validate::Valid;
 use crate::asking::{Answered, Grounds, is_gated, raise_budget};
+use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{Within, view};
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
-use airlock_core::{CapabilityForm, Request, RequestPath, Syscall, Timestamp, WorkspacePath};
+use airlock_core::{
+    CapabilityForm, Effect, EffectSet, Request, RequestPath, Syscall, Timestamp, WorkspacePath,
+};
 use airlock_policy::approval::Headless;
 use airlock_policy::{
     CheckQuery, CheckResult, CheckSink, Contribution, Decision, EnforcerSnapshot, Imposed, Layer,
@@ -131,6 +134,9 @@ impl Kernel {
         if let Some(missing) = self.missing_capability(policy, enforcer, request, trail) {
             return refused(policy, missing);
         }
+        if let Some(outside) = outside_any_call(scene, request) {
+            return refused(policy, outside);
+        }
         let redeemed = scene.token.and_then(|token| {
             let redeemed = self.redeem(token, request, policy.generation(), now);
             trail.presented(&redeemed);
@@ -205,6 +211,19 @@ impl Kernel {
             }
         })
     }
+}
+
+/// What a plugin does goes by the session of the call it serves: its mode, its phase, its budget. One
+/// that serves none has none of these, so it only reads.
+fn outside_any_call(scene: Scene<'_>, request: &Request) -> Option<Contribution> {
+    let reads = EffectSet::of(&[Effect::Read]);
+    let is_outside = scene.front == Front::Plugin && !scene.serves;
+    (is_outside && !request.effects.is_subset(reads)).then(|| Contribution {
+        layer: Layer::BuiltIn,
+        rule: "plugin-serves-a-call".into(),
+        opinion: Opinion::Deny,
+        reason: "a plugin changes, runs and reaches things only as part of a call it serves".into(),
+    })
 }
 
 /// The same request by whoever runs the command that it came out of, where policy may see a

@@ -39,6 +39,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) unattended: bool,
     /// The command it comes out of, if one that is being run asks.
     pub(crate) within: Option<&'a Within>,
+    /// Whether it is part of a call that a plugin serves.
+    pub(crate) serves: bool,
 }
 
 /// What a front asks for.
@@ -155,6 +157,7 @@ impl Kernel {
             token: call.token.as_ref(),
             unattended: call.unattended,
             within,
+            serves: whence.serves.is_some(),
         };
         let mut ruling = self.decide(scene, &valid, trail);
         if let Some(session) = scene.session

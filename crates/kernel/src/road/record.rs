@@ -68,6 +68,8 @@ pub(super) struct Trail<'k> {
     agent: Option<Arc<AgentCaller>>,
     /// The call that runs the command it comes out of.
     within: Option<ActionId>,
+    /// The call that a plugin serves by it.
+    serves: Option<ActionId>,
 }
 
 impl<'k> Trail<'k> {
@@ -91,6 +93,7 @@ impl<'k> Trail<'k> {
             token: None,
             agent: whence.agent.clone(),
             within: whence.within.as_ref().map(|within| within.action().clone()),
+            serves: whence.serves.clone(),
         }
     }
 
@@ -151,9 +154,10 @@ impl<'k> Trail<'k> {
         if let Some(agent) = &self.agent {
             entry.metadata.extend(agent.notes());
         }
-        if let Some(within) = &self.within {
-            let within = within.to_string();
-            entry.metadata.insert("within".to_owned(), within);
+        for (name, call) in [("within", &self.within), ("serves", &self.serves)] {
+            if let Some(call) = call {
+                entry.metadata.insert(name.to_owned(), call.to_string());
+            }
         }
         entry
     }
@@ -181,6 +185,9 @@ impl<'k> Trail<'k> {
             0 => {}
             count => notes.push(self.redacted("arguments", count)),
         }
+        let kernel = self.kernel;
+        let remarks = kernel.plugins().desk().remarks();
+        notes.extend(remarks.take(kernel.clock().now()));
         notes
     }
 

@@ -2,7 +2,8 @@
 //!
 //! These files arrive with a clone or a pull, so they count only while every one of them has the
 //! digest that was approved. One unknown, changed or missing file, and none of them counts.
-//! Extensions belong to them, but for those whose digest the policy itself gives.
+//! Extensions belong to them, but for those whose digest the policy itself gives. Of a plugin's files
+//! it counts as well whether they can be run.
 //!
 //! Guarantee: bytes are judged and used from one read; a file that changes in between is the one
 //! that was judged. Symlinks, special files and oversized trees are never followed or read: with
@@ -14,10 +15,13 @@ use super::{
 use crate::beneath::{Kind, Listing, OpenError, Root};
 use crate::extensions::SCRIPT_BYTES;
 use airlock_core::{Digest, limits};
+use airlock_plugin::ApprovedFile;
 use airlock_script::Language;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -91,6 +95,9 @@ pub struct FileDigest {
     pub digest: Digest,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Whether it is a plugin's and can be run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
 }
 
 /// How a file differs from what was approved.
@@ -118,6 +125,9 @@ pub struct TrustReport {
     pub digest: Option<Digest>,
     /// Its size now.
     pub bytes: u64,
+    /// Whether it is a plugin's and can be run now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
 }
 
 /// The workspace's files, judged.
@@ -194,7 +204,10 @@ impl Trust {
         let files = self.files.iter();
         let problems = self.problems.iter();
         let text: Vec<String> = files
-            .map(|file| format!("{}\0{}", file.digest, file.path))
+            .map(|file| {
+                let kind = if file.executable { "\0program" } else { "" };
+                format!("{}\0{}{kind}", file.digest, file.path)
+            })
             .chain(problems.map(|problem| format!("unusable\0{}", problem.path)))
             .collect();
         Digest::of(text.join("\n").as_bytes())
@@ -220,13 +233,19 @@ impl Trust {
         if self.holds() { &self.definitions } else { &[] }
     }
 
-    /// The files of plugins, each with its digest, if everything is as approved.
-    pub(crate) fn plugin_files(&self) -> BTreeMap<String, Digest> {
+    /// The files of plugins, if everything is as approved.
+    pub(crate) fn plugin_files(&self) -> BTreeMap<String, ApprovedFile> {
         let directory = format!("{PLUGINS_DIR}/");
         let files = self.files.iter().filter(|_| self.holds());
         files
             .filter(|file| file.path.starts_with(&directory))
-            .map(|file| (file.path.clone(), file.digest))
+            .map(|file| {
+                let approved = ApprovedFile {
+                    digest: file.digest,
+                    executable: file.executable,
+                };
+                (file.path.clone(), approved)
+            })
             .collect()
     }
 
@@ -247,6 +266,12 @@ impl Trust {
                 .iter()
                 .map(|file| (file.path.clone(), file.digest))
                 .collect(),
+            executable: self
+                .files
+                .iter()
+                .filter(|file| file.executable)
+                .map(|file| file.path.clone())
+                .collect(),
         }
     }
 }
@@ -257,6 +282,9 @@ impl Trust {
 struct Pins {
     version: u32,
     files: BTreeMap<String, Digest>,
+    /// Those that can be run.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    executable: BTreeSet<String>,
 }
 
 impl Pins {
@@ -265,6 +293,12 @@ impl Pins {
     fn forget_unlisted(&mut self, extensions: &BTreeSet<String>) {
         self.files
             .retain(|path, _| is_setting(path) || extensions.contains(path));
+    }
+
+    /// Whether `file` was approved as it is.
+    fn holds(&self, file: &FileDigest) -> bool {
+        self.files.get(&file.path) == Some(&file.digest)
+            && self.executable.contains(&file.path) == file.executable
     }
 }
 
@@ -335,7 +369,7 @@ impl<'w> TrustStore<'w> {
     pub(crate) fn revoke(&self) -> Result<(), TrustError> {
         self.save(&Pins {
             version: RECORD_VERSION,
-            files: BTreeMap::new(),
+            ..Pins::default()
         })
     }
 
@@ -378,6 +412,7 @@ fn digest_of(path: &str, bytes: &[u8]) -> FileDigest {
         path: path.to_owned(),
         digest: Digest::of(bytes),
         bytes: bytes.len() as u64,
+        executable: false,
     }
 }
 
@@ -407,10 +442,13 @@ impl Judged {
     fn plugins(&mut self, root: &Root) -> Result<(), TrustError> {
         let mut left = PLUGIN_BYTES;
         for path in files_below(root, PLUGINS_DIR)? {
-            match read_plain(root, &path, FILE_BYTES.min(left)) {
-                Ok(Some(bytes)) => {
+            match read_program(root, &path, FILE_BYTES.min(left)) {
+                Ok(Some((bytes, executable))) => {
                     left = left.saturating_sub(bytes.len() as u64);
-                    self.files.push(digest_of(&path, &bytes));
+                    self.files.push(FileDigest {
+                        executable,
+                        ..digest_of(&path, &bytes)
+                    });
                 }
                 Ok(None) => {}
                 Err(_) if left < FILE_BYTES => return Err(TrustError::TooMany),
@@ -490,16 +528,20 @@ fn compare(judged: &Judged, pins: &Pins) -> Vec<TrustReport> {
         },
         digest: None,
         bytes: 0,
+        executable: false,
     });
     let present = files.iter().map(|file| TrustReport {
         path: file.path.clone(),
-        change: match pins.files.get(&file.path) {
-            None => TrustChange::New,
-            Some(digest) if *digest == file.digest => TrustChange::Same,
-            Some(_) => TrustChange::Changed,
+        change: if pins.holds(file) {
+            TrustChange::Same
+        } else if pins.files.contains_key(&file.path) {
+            TrustChange::Changed
+        } else {
+            TrustChange::New
         },
         digest: Some(file.digest),
         bytes: file.bytes,
+        executable: file.executable,
     });
     let known: HashSet<&str> = files
         .iter()
@@ -515,6 +557,7 @@ fn compare(judged: &Judged, pins: &Pins) -> Vec<TrustReport> {
         change: TrustChange::Missing,
         digest: None,
         bytes: 0,
+        executable: false,
     });
     present.chain(unusable).chain(missing).collect()
 }
@@ -544,23 +587,49 @@ pub(crate) fn read_plain(
     path: &str,
     limit: u64,
 ) -> Result<Option<Vec<u8>>, TrustError> {
-    let read = |source| TrustError::Read {
+    match open_plain(root, path)? {
+        Some(file) => read_open(file, path, limit).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The same, and whether the file can be run.
+fn read_program(
+    root: &Root,
+    path: &str,
+    limit: u64,
+) -> Result<Option<(Vec<u8>, bool)>, TrustError> {
+    let Some(file) = open_plain(root, path)? else {
+        return Ok(None);
+    };
+    let looked = file.metadata().map_err(|error| unreadable(path, error))?;
+    let executable = looked.permissions().mode() & 0o100 != 0;
+    read_open(file, path, limit).map(|bytes| Some((bytes, executable)))
+}
+
+fn open_plain(root: &Root, path: &str) -> Result<Option<File>, TrustError> {
+    match root.open_file(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(OpenError::NotFound | OpenError::NotADirectory) => Ok(None),
+        Err(OpenError::Escapes | OpenError::NotAFile) => Err(TrustError::Odd {
+            path: path.to_owned(),
+        }),
+        Err(source) => Err(TrustError::Read {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+fn read_open(file: File, path: &str, limit: u64) -> Result<Vec<u8>, TrustError> {
+    read_bounded(file, limit).map_err(|error| unreadable(path, error))
+}
+
+fn unreadable(path: &str, error: io::Error) -> TrustError {
+    TrustError::Read {
         path: path.to_owned(),
-        source,
-    };
-    let file = match root.open_file(path) {
-        Ok(file) => file,
-        Err(OpenError::NotFound | OpenError::NotADirectory) => return Ok(None),
-        Err(OpenError::Escapes | OpenError::NotAFile) => {
-            return Err(TrustError::Odd {
-                path: path.to_owned(),
-            });
-        }
-        Err(source) => return Err(read(source)),
-    };
-    read_bounded(file, limit)
-        .map(Some)
-        .map_err(|error| read(OpenError::Io(error)))
+        source: OpenError::Io(error),
+    }
 }
 
 /// Every file below a directory, sorted.

@@ -3,15 +3,29 @@
 use crate::server::{TOOLS, install, manifest, open, write};
 use crate::support::{Place, action, at, done, of_action, records, submit, word};
 use airlock_audit::{EventType, Stage};
-use airlock_core::SessionId;
-use airlock_kernel::{Call, Front, Hosting, Kernel, PluginRoad};
+use airlock_core::{Effect, Peer, PluginName, SandboxId, SessionId, Syscall};
+use airlock_kernel::{
+    Call, Front, Hosting, Kernel, Outcome, PluginAsk, PluginRoad, Presented, Whence,
+};
 use airlock_plugin::{
     CallError, Callback, Host, Hosts, Instance, Sink, Start, StartError, ToolCall, ToolDescription,
 };
+use airlock_policy::token::{Scope, Token};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Barrier, Mutex, PoisonError, Weak};
 use std::time::Duration;
+
+/// Where two calls wait for each other before they ask, and again once both have their answers.
+static MEETING: Barrier = Barrier::new(2);
+
+struct Meeting;
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        MEETING.wait();
+    }
+}
 
 /// What the plugins that were started can call.
 type Started = Arc<Mutex<Vec<(Arc<dyn Callback>, Arc<AtomicBool>)>>>;
@@ -60,6 +74,11 @@ impl Instance for Asker {
             Some(other) => Some(other),
         };
         let name = given["name"].as_str().unwrap();
+        let meets = given["meets"] == true;
+        if meets {
+            MEETING.wait();
+        }
+        let _meeting = meets.then(|| Meeting);
         Ok(
             match self.callback.submit(name, &given["arguments"], within) {
                 Ok(value) => json!({ "ok": value, "action": call.action, "session": call.session }),
@@ -224,6 +243,47 @@ rules:
 }
 
 #[test]
+fn rules_go_by_what_a_tool_declares_which_only_adds_to_running() {
+    let rule = |name: &str, effect: &str, action: &str| {
+        format!(
+            "  - {{ name: {name}, match: {{ syscall: tool.call, effect: [{effect}] }}, action: {action}, reason: r }}\n"
+        )
+    };
+    let run = rule("run", "execute", "allow");
+    let both = rule("both", "execute, network", "allow");
+    let offline = rule("offline", "network", "deny");
+    for (case, rules, effects, want) in [
+        ("it declares nothing", run.clone(), "", "done"),
+        ("more than is allowed", run.clone(), "network", "denied"),
+        ("all of it is allowed", both.clone(), "network", "done"),
+        (
+            "it is denied",
+            format!("{both}{offline}"),
+            "network",
+            "denied",
+        ),
+        (
+            "it runs all the same",
+            rule("look", "read", "allow"),
+            "read",
+            "denied",
+        ),
+    ] {
+        let policy = format!("version: 1\nrules:\n{rules}");
+        let more = format!(
+            "tools: [{{ name: ask, summary: Ask the kernel, schema: {{ type: object }}, effects: [{effects}] }}]\n"
+        );
+        let (_place, kernel, _) = kernel(&policy, &more);
+        let given = json!({ "name": "fs.read", "arguments": { "path": "a.txt" } });
+        let outcome = submit(&kernel, Front::Agent, "tickets.ask", given);
+        assert_eq!(word(&outcome), want, "{case}: {outcome:?}");
+        let entries = of_action(&kernel, &action(&outcome));
+        let request = at(&entries, Stage::Attempt).request.as_ref().unwrap();
+        assert!(request.effects.contains(Effect::Execute), "{case}");
+    }
+}
+
+#[test]
 fn not_even_a_manifest_that_asks_for_everything_lets_a_plugin_steer() {
     let allow = format!(
         "{TOOLS}  - name: everything\n    match: {{ effect: [read, write, execute, control] }}\n    action: allow\n"
@@ -289,6 +349,77 @@ fn a_plugin_acts_in_the_session_of_the_call_it_serves_and_no_other() {
 }
 
 #[test]
+fn a_plugin_that_does_not_say_which_call_it_serves_sheds_nothing() {
+    let allow = format!(
+        "{TOOLS}  - {{ name: write, match: {{ effect: [write] }}, action: allow }}\n  - {{ name: sessions, match: {{ syscall: \"session.*\" }}, action: allow }}\n"
+    );
+    let (_place, kernel, started) =
+        kernel(&allow, "capabilities: [\"filesystem.*\", \"sessions.*\"]\n");
+    let session = done(submit(&kernel, Front::Cli, "session.create", json!({}))).value;
+    let session = SessionId::new(session["id"].as_str().unwrap()).unwrap();
+    let asking = |given: Value, session: Option<&SessionId>| {
+        let mut call = Call::new("tickets.ask", given);
+        call.session = session.cloned();
+        done(kernel.submit(Front::Cli, &call)).value["value"].clone()
+    };
+    let unnamed = |more: Value| {
+        let mut given = json!({
+            "name": "fs.read", "arguments": { "path": "a.txt" }, "within": "nothing",
+        });
+        given
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        given
+    };
+    // The only call that it serves is the one it is about.
+    let told = asking(unnamed(json!({})), Some(&session));
+    assert_eq!(told["ok"]["text"], "a\n", "{told}");
+    let entries = records(&kernel);
+    let mut reads = entries.iter().rev();
+    let read = reads.find(|entry| entry.syscall.as_deref() == Some("fs.read"));
+    let read = read.unwrap();
+    let caller = read.caller.as_ref().unwrap();
+    assert_eq!(caller.session.as_ref(), Some(&session));
+    assert_eq!(read.metadata["serves"], told["action"].as_str().unwrap());
+    // Of two it could choose the one that lets it do more.
+    let both = std::thread::scope(|scope| {
+        let asks = |session: Option<SessionId>| {
+            let asking = &asking;
+            let given = unnamed(json!({ "meets": true }));
+            scope.spawn(move || asking(given, session.as_ref()))
+        };
+        let (one, other) = (asks(Some(session.clone())), asks(None));
+        [one.join().unwrap(), other.join().unwrap()]
+    });
+    for told in both {
+        assert_eq!(told["code"], "which_action", "{told}");
+        assert!(told["message"].as_str().unwrap().contains("`within`"));
+    }
+    // Once it serves none it has no session to act in, and only reads.
+    let (callback, _) = started.lock().unwrap().last().unwrap().clone();
+    callback
+        .submit("fs.read", &json!({ "path": "a.txt" }), None)
+        .unwrap();
+    for (name, arguments) in [
+        ("session.create", json!({})),
+        ("fs.write", json!({ "path": "b.txt", "text": "b" })),
+    ] {
+        let refused = callback.submit(name, &arguments, None).unwrap_err();
+        assert_eq!(refused.code, "denied", "{name}: {refused}");
+        assert!(refused.message.contains("a call it serves"), "{refused}");
+        let entries = records(&kernel);
+        let mut attempts = entries.iter().rev();
+        let attempt = attempts
+            .find(|entry| entry.stage == Stage::Attempt)
+            .unwrap();
+        assert_eq!(attempt.syscall.as_deref(), Some(name));
+        let rules = &attempt.decision.as_ref().unwrap().rules;
+        assert_eq!(rules, &["built-in/plugin-serves-a-call"], "{name}");
+    }
+}
+
+#[test]
 fn once_it_was_stopped_a_plugin_can_do_nothing() {
     let (_place, kernel, started) = kernel(TOOLS, "capabilities: [\"filesystem.*\"]\n");
     let (callback, _) = started.lock().unwrap().last().unwrap().clone();
@@ -341,8 +472,15 @@ fn nobody_is_there_to_answer_for_a_plugin() {
 #[test]
 fn a_road_that_names_no_plugin_leads_nowhere() {
     let (_place, kernel, _) = kernel(TOOLS, "capabilities: [\"*\"]\n");
-    let whence = airlock_kernel::Whence::default();
-    let refused = kernel.submit_for(&whence, "fs.read", &json!({ "path": "a.txt" }), None);
+    let whence = Whence::default();
+    let arguments = json!({ "path": "a.txt" });
+    let ask = PluginAsk {
+        name: "fs.read",
+        arguments: &arguments,
+        within: None,
+        token: None,
+    };
+    let refused = kernel.submit_for(&whence, ask);
     assert_eq!(refused.unwrap_err().code, "unknown_plugin");
     let outcome = submit(
         &kernel,
@@ -354,4 +492,77 @@ fn a_road_that_names_no_plugin_leads_nowhere() {
     let entries = of_action(&kernel, &action(&outcome));
     let caller = at(&entries, Stage::Attempt).caller.as_ref().unwrap();
     assert_eq!(caller.plugin.as_str(), "plugin");
+}
+
+#[test]
+fn a_token_of_a_plugin_is_for_that_plugin_in_its_box_alone() {
+    // Nothing lets anybody read, and nothing forbids it.
+    let policy = "version: 1\nrules:\n  - { name: call-tools, match: { syscall: tool.call }, action: allow }\n";
+    let (_place, kernel, _) = kernel(policy, "capabilities: [\"filesystem.read.*\"]\n");
+    let whence = |plugin: &str, sandbox: &str, pid: u32| Whence {
+        plugin: Some(PluginName::new(plugin).unwrap()),
+        sandbox: Some(SandboxId::new(sandbox).unwrap()),
+        peer: Some(Peer {
+            pid,
+            uid: 1_000,
+            started: 7,
+        }),
+        ..Whence::default()
+    };
+    let own = whence("tickets", "plugin-tickets-1", 1);
+    let issue = || {
+        let mut scope = Scope::new(Syscall::parse("fs.read").unwrap());
+        scope.paths = vec!["*.txt".into()];
+        scope.names = vec!["fs.read".into()];
+        scope.operations = 9;
+        let issued = kernel.issue_token_to(Front::Plugin, &own, None, scope);
+        issued.unwrap()
+    };
+    let read = |whence: &Whence, path: &str, token: Option<&Token>| {
+        let token = token.map(|token| Presented::new(&token.reveal()));
+        let arguments = json!({ "path": path });
+        let ask = PluginAsk {
+            name: "fs.read",
+            arguments: &arguments,
+            within: None,
+            token: token.as_ref(),
+        };
+        kernel.submit_for(whence, ask).unwrap()
+    };
+    assert_eq!(word(&read(&own, "a.txt", None)), "denied");
+    let token = issue();
+    assert_eq!(word(&read(&own, "a.txt", Some(&token))), "done");
+    for (case, whence, path) in [
+        ("another path", own.clone(), "private/key"),
+        (
+            "another box of it",
+            whence("tickets", "plugin-tickets-2", 1),
+            "a.txt",
+        ),
+        (
+            "another process",
+            whence("tickets", "plugin-tickets-1", 2),
+            "a.txt",
+        ),
+        (
+            "another plugin",
+            whence("other", "plugin-tickets-1", 1),
+            "a.txt",
+        ),
+    ] {
+        let outcome = read(&whence, path, Some(&token));
+        assert_eq!(word(&outcome), "denied", "{case}: {outcome:?}");
+    }
+    // It stands in for rules, and for no capability: once the plugin is gone it is worth nothing.
+    let token = issue();
+    done(submit(
+        &kernel,
+        Front::Cli,
+        "plugin.disable",
+        json!({ "name": "tickets" }),
+    ));
+    let Outcome::Denied(denied) = read(&own, "a.txt", Some(&token)) else {
+        panic!("a plugin that was stopped reads by its token");
+    };
+    assert_eq!(&*denied.decision.contributions[0].rule, "unknown plugin");
 }

@@ -1,7 +1,8 @@
 //! Plugins come and go by syscalls, and a workspace's own count only as approved.
 
 use crate::server::{SCRIPT, TOOLS, asked, calls, install, manifest, open, place, write};
-use crate::support::{Place, approved, done, failed, review, submit, trust, word};
+use crate::support::{Place, approved, done, failed, records, review, submit, trust, word};
+use airlock_audit::EventType;
 use airlock_kernel::Front;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -202,6 +203,37 @@ fn what_is_no_plugin_is_listed_with_its_reason() {
             .ends_with("broken"),
         "{rejected}"
     );
+    // The log has it once, with the reason.
+    let entries = records(&kernel);
+    let skipped = entries.iter();
+    let skipped = skipped.filter(|entry| entry.event == EventType::PluginSkipped);
+    let skipped: Vec<_> = skipped.collect();
+    let [skipped] = skipped.as_slice() else {
+        panic!("{skipped:?}");
+    };
+    assert!(skipped.metadata["path"].ends_with("/broken"), "{skipped:?}");
+    let reason = skipped.reason.as_deref().unwrap();
+    assert!(reason.contains("plugin.yaml"), "{skipped:?}");
+}
+
+#[test]
+fn a_workspace_full_of_broken_plugins_does_not_fill_the_log() {
+    let place = with_plugin();
+    for number in 0..150 {
+        let path = format!(".airlock/plugins/broken-{number}/plugin.yaml");
+        place.write(&path, "name: [\n");
+    }
+    let kernel = open(&place);
+    for _ in 0..2 {
+        done(submit(&kernel, Front::Cli, "plugin.list", json!({})));
+    }
+    let entries = records(&kernel);
+    let skipped = entries.iter();
+    let skipped = skipped.filter(|entry| entry.event == EventType::PluginSkipped);
+    let skipped: Vec<_> = skipped.collect();
+    assert_eq!(skipped.len(), 101);
+    let last = skipped.last().unwrap().reason.as_deref().unwrap();
+    assert!(last.starts_with("50 more"), "{last}");
 }
 
 #[test]
@@ -264,6 +296,23 @@ fn a_box_shows_nothing_that_workspace_or_user_do_not_allow_nor_the_workspace_its
                 assert!(problem.contains(why), "{case}: {told}");
             }
         }
+        // Each is in the log like any other capability, with the gate that failed.
+        let result = match want.and_then(|why| why.strip_prefix("not granted: ")) {
+            Some(gate) => format!("denied: {gate}"),
+            None => "allowed".to_owned(),
+        };
+        let capability = format!("filesystem.read.{}", path.display());
+        let entries = records(&kernel);
+        let mut checks = entries.iter().filter(|entry| {
+            entry.event == EventType::CapabilityCheck
+                && entry.metadata.get("capability") == Some(&capability)
+        });
+        let check = checks.next().unwrap_or_else(|| panic!("{case}: no record"));
+        assert_eq!(check.metadata["result"], result, "{case}");
+        assert_eq!(check.metadata["plugin"], "tickets", "{case}");
+        let caller = check.caller.as_ref().unwrap();
+        assert_eq!(caller.plugin.as_str(), "tickets", "{case}");
+        assert!(checks.next().is_none(), "{case}: recorded twice");
     }
 }
 

@@ -269,6 +269,7 @@ pub(crate) fn manifest(limits: WasmLimits) -> Manifest {
             graceful_shutdown_timeout: Duration::from_secs(5),
         },
         tools: Vec::new(),
+        effects: BTreeMap::new(),
     }
 }
 

@@ -126,6 +126,11 @@ pub struct Rejected {
 }
 
 impl Rejected {
+    /// What tells it from others that were rejected, and from itself for another reason.
+    pub(super) fn told(&self) -> (PathBuf, String) {
+        (self.path.clone(), self.reason.to_string())
+    }
+
     /// One line of a list, as data.
     pub fn line(&self) -> Value {
         json!({
@@ -154,8 +159,14 @@ pub(super) struct Discovery {
     pub(super) rejected: Vec<Rejected>,
 }
 
-/// Looks through `sources`. Where two have a plugin of one name, that of the earlier one counts.
-pub(super) fn discover(sources: &[Source], engine: &Version) -> Discovery {
+/// Looks through `sources`. Where two have a plugin of one name, that of the earlier one counts. The
+/// names of those that were `installed` are theirs, each in its place, also while one of them cannot
+/// be used: whoever broke it must not get its name by that.
+pub(super) fn discover(
+    sources: &[Source],
+    engine: &Version,
+    installed: &BTreeMap<PluginName, PathBuf>,
+) -> Discovery {
     let mut discovery = Discovery::default();
     let mut taken: BTreeMap<PluginName, Found> = BTreeMap::new();
     for source in sources {
@@ -165,7 +176,12 @@ pub(super) fn discover(sources: &[Source], engine: &Version) -> Discovery {
             here.entry(name).or_default().push(found);
         }
         for (name, claims) in here {
-            match single(&name, claims, taken.get(&name)) {
+            let earlier = taken.get(&name).map(|found| &found.path);
+            let held = match source.origin {
+                Origin::User => None,
+                Origin::Workspace => installed.get(&name),
+            };
+            match single(&name, claims, earlier.or(held)) {
                 Ok(found) => {
                     taken.insert(name, found);
                 }
@@ -209,14 +225,14 @@ fn reject(name: &PluginName, found: &Found, reason: Reason) -> Rejected {
 fn single(
     name: &PluginName,
     claims: Vec<Found>,
-    earlier: Option<&Found>,
+    earlier: Option<&PathBuf>,
 ) -> Result<Found, Vec<Rejected>> {
     let paths: Vec<PathBuf> = claims.iter().map(|found| found.path.clone()).collect();
     if let (None, Ok([found])) = (earlier, <[Found; 1]>::try_from(claims.clone())) {
         return Ok(found);
     }
     let duplicate = |found: Found| {
-        let other = earlier.map(|found| &found.path).into_iter().chain(&paths);
+        let other = earlier.into_iter().chain(&paths);
         let other = other.into_iter().find(|path| **path != found.path);
         let reason = Reason::Duplicate {
             name: name.clone(),

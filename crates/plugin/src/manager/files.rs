@@ -73,6 +73,15 @@ impl FilesError {
     }
 }
 
+/// A file as somebody approved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApprovedFile {
+    /// Its content.
+    pub digest: Digest,
+    /// Whether it can be run.
+    pub executable: bool,
+}
+
 /// One thing in a plugin's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Item {
@@ -127,6 +136,22 @@ impl Contents {
             Item::File { digest, .. } => Some(*digest),
             Item::Directory | Item::Link { .. } => None,
         }
+    }
+
+    /// Whether these files are there as they were approved, and nothing else: no link, whose meaning
+    /// is that of another name, and no file that can be run and could not be. Empty directories do
+    /// not count.
+    pub fn is_exactly(&self, approved: &BTreeMap<String, ApprovedFile>) -> bool {
+        let is_approved = |path: &String, file: ApprovedFile| approved.get(path) == Some(&file);
+        let mut items = self.0.iter();
+        let fits = items.all(|(path, item)| match *item {
+            Item::Directory => true,
+            Item::File { digest, executable } => {
+                is_approved(path, ApprovedFile { digest, executable })
+            }
+            Item::Link { .. } => false,
+        });
+        fits && self.files().count() == approved.len()
     }
 
     /// Every file with its digest, in the order of the paths.
@@ -413,6 +438,59 @@ mod tests {
             let digest = Contents::of(&root).unwrap().digest();
             assert!(!seen.contains(&digest), "{:?}", Contents::of(&root));
             seen.push(digest);
+        }
+    }
+
+    #[test]
+    fn only_the_approved_files_as_they_were_approved_are_exactly_those() {
+        type Change = fn(&Path);
+        let approved = || {
+            let file = |text: &str, executable| ApprovedFile {
+                digest: Digest::of(text.as_bytes()),
+                executable,
+            };
+            BTreeMap::from([
+                ("plugin.yaml".to_owned(), file("name: x", false)),
+                ("bin/x".to_owned(), file("#!/bin/sh\n", true)),
+            ])
+        };
+        let changes: &[(&str, bool, Change)] = &[
+            ("as it is", true, |_| {}),
+            ("an empty directory", true, |root| {
+                fs::create_dir(root.join("e")).unwrap();
+            }),
+            ("another byte", false, |root| {
+                fs::write(root.join("plugin.yaml"), "name: y").unwrap();
+            }),
+            ("one more", false, |root| {
+                fs::write(root.join("bin/json.py"), "").unwrap();
+            }),
+            ("one less", false, |root| {
+                fs::remove_file(root.join("plugin.yaml")).unwrap();
+            }),
+            ("a link to an approved file", false, |root| {
+                symlink("../plugin.yaml", root.join("bin/json.py")).unwrap();
+            }),
+            ("a link in the place of one", false, |root| {
+                fs::remove_file(root.join("plugin.yaml")).unwrap();
+                symlink("bin/x", root.join("plugin.yaml")).unwrap();
+            }),
+            ("one that can be run", false, |root| {
+                let mode = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(root.join("plugin.yaml"), mode).unwrap();
+            }),
+            ("one that cannot be run", false, |root| {
+                let mode = fs::Permissions::from_mode(0o644);
+                fs::set_permissions(root.join("bin/x"), mode).unwrap();
+            }),
+        ];
+        for (case, want, change) in changes {
+            let tree = tree();
+            let root = tree.path().join("p");
+            fs::remove_dir_all(root.join("bin/deep")).unwrap();
+            change(&root);
+            let found = Contents::of(&root).unwrap();
+            assert_eq!(found.is_exactly(&approved()), *want, "{case}");
         }
     }
 

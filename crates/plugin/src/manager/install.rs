@@ -160,8 +160,8 @@ impl Manager {
         Ok(name)
     }
 
-    /// Stops a plugin that was installed, and removes it with its approval and its data: whoever has
-    /// its name next must not find them. One that cannot be used any more can still be removed.
+    /// Stops a plugin that was installed, and removes it with its approval, its settings and its data:
+    /// whoever has its name next must not find them. One that cannot be used any more can still be removed.
     pub fn remove(&self, name: &str) -> Result<(), ManageError> {
         let plugin = match self.plugin(name) {
             Ok(plugin) => plugin,
@@ -204,6 +204,8 @@ impl Manager {
         // it cannot be removed.
         let gone_data = aside(&self.home.join("data"), "gone");
         let take = |book: &mut Book| {
+            // First: if it cannot be forgotten, everything stays as it is.
+            self.registrar.forget(name).map_err(io::Error::other)?;
             match std::fs::rename(&data, &gone_data) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Err(_) | Ok(()) => {}

@@ -57,7 +57,7 @@ impl Manager {
             .file(wanted)
             .ok_or_else(|| LaunchError::NoEntry(wanted.clone()))?;
         self.check_approval(plugin, &found, &contents, entry)?;
-        let configuration = self.registrar.configuration(manifest);
+        let configuration = self.registrar.configuration(manifest, found.origin);
         let configuration = configuration.map_err(LaunchError::Settings)?;
         let problems = check_configuration(manifest, &configuration);
         if !problems.is_empty() {
@@ -115,11 +115,7 @@ impl Manager {
         if approved.is_empty() {
             return Err(LaunchError::NotApproved);
         }
-        let found = contents.files();
-        let approved = approved
-            .iter()
-            .map(|(path, digest)| (path.as_str(), *digest));
-        if found.eq(approved) {
+        if contents.is_exactly(&approved) {
             Ok(contents.digest())
         } else {
             Err(LaunchError::Changed)

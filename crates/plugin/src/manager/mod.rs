@@ -23,7 +23,7 @@ mod slot;
 
 pub use discover::{Origin, Reason, Rejected, Source, manifest_text};
 pub use error::{LaunchError, ManageError};
-pub use files::{Contents, FilesError};
+pub use files::{ApprovedFile, Contents, FilesError};
 pub use gone::remove_plugin_directory;
 pub use install::{Approval, Review};
 pub use order::DependencyError;
@@ -40,7 +40,7 @@ use records::{Records, Stamp};
 use semver::Version;
 use serde_json::{Value, json};
 use slot::{Now, Slot, locked};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -260,7 +260,9 @@ impl Manager {
         let stamp = self.records.stamp();
         let book = self.records.read().map_err(|e| self.records_failed(e))?;
         let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
-        let Discovery { found, rejected } = discover::discover(&sources, &self.engine);
+        let place = |name: &PluginName| (name.clone(), self.installed().join(name.as_str()));
+        let installed = book.approved.keys().map(place).collect();
+        let Discovery { found, rejected } = discover::discover(&sources, &self.engine, &installed);
         drop(sources);
         // Made before anybody has to wait: the files of a workspace's plugins are read for it.
         let known = self.read(|registry| registry.plugins.clone());
@@ -305,7 +307,16 @@ impl Manager {
             let disabled = book.disabled.contains(name);
             plugin.disabled.store(disabled, Ordering::Release);
         }
+        let told = std::mem::take(&mut registry.rejected);
         registry.rejected = rejected.into_iter().map(Arc::new).collect();
+        let told: BTreeSet<_> = told.iter().map(|one| one.told()).collect();
+        let rejected = registry.rejected.iter();
+        let new = rejected.filter(|one| !told.contains(&one.told())).cloned();
+        let new: Vec<Arc<Rejected>> = new.collect();
+        drop(registry);
+        if !new.is_empty() {
+            self.registrar.skipped(&new);
+        }
         *locked(&self.seen) = stamp;
         Ok(())
     }
@@ -450,8 +461,11 @@ impl Manager {
             Some(own) => own.as_str() == name,
             None => PluginName::new(name).is_ok() && one.path == installed.join(name),
         };
-        let mut rejected = registry.rejected.iter();
-        rejected.find(|one| is_it(one)).cloned()
+        let rejected = registry.rejected.iter().filter(|one| is_it(one));
+        // What was installed has the name, whatever else claims it.
+        rejected
+            .min_by_key(|one| !one.path.starts_with(&installed))
+            .cloned()
     }
 
     fn all(&self) -> Vec<Arc<Plugin>> {

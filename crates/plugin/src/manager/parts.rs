@@ -1,10 +1,11 @@
 //! What a manager is given: hosts, a way to the kernel's enforcer, a clock.
 
-use super::discover::Origin;
+use super::discover::{Origin, Rejected};
+use super::files::ApprovedFile;
 use crate::host::{Host, Reach};
 use crate::manifest::{Manifest, Protocol};
 use crate::tool::ToolDescription;
-use airlock_core::{Digest, PluginName};
+use airlock_core::PluginName;
 use airlock_policy::CapabilityGrants;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use serde_json::{Map, Value};
@@ -54,10 +55,16 @@ pub trait Registrar: Send + Sync {
     /// Closes the way of an instance that has ended, or did not start.
     fn close(&self, plugin: &PluginName, instance: u64);
 
-    /// The plugin's configuration, or why it cannot be read. It is checked against the plugin's
-    /// schema.
-    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+    /// What is set for the plugin that came so, or why it cannot be read. Another of its name that
+    /// came from elsewhere is another plugin. It is checked against the plugin's schema.
+    fn configuration(&self, _plugin: &Manifest, _origin: Origin) -> Result<Value, String> {
         Ok(Value::Object(Map::new()))
+    }
+
+    /// Forgets what is set for a plugin that is being removed, before anything else of it goes:
+    /// whoever has its name next must not find it.
+    fn forget(&self, _plugin: &PluginName) -> Result<(), String> {
+        Ok(())
     }
 
     /// Whether whoever answered for what lies in `path` still does. What runs of it ends otherwise.
@@ -67,9 +74,16 @@ pub trait Registrar: Send + Sync {
 
     /// The files in `path` that were approved, by their paths in it, where the kernel keeps that:
     /// for what it keeps no record of, the files have to stay as they were when they were found.
-    fn approved_files(&self, _origin: Origin, _path: &Path) -> Option<BTreeMap<String, Digest>> {
+    fn approved_files(
+        &self,
+        _origin: Origin,
+        _path: &Path,
+    ) -> Option<BTreeMap<String, ApprovedFile>> {
         None
     }
+
+    /// These look like plugins and are none; each is told once for each reason.
+    fn skipped(&self, _rejected: &[Arc<Rejected>]) {}
 
     /// From now on these are its tools.
     fn serving(&self, _plugin: &PluginName, _tools: &[ToolDescription]) {}

@@ -1,6 +1,7 @@
 //! A manifest as it is in force, defaults filled in: what `airlock plugin show` prints.
 
 use super::{Execution, Kind, Manifest, Protocol, SandboxAsk, WasmLimits};
+use crate::tool::ToolDescription;
 use airlock_core::{Span, Tier};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -30,8 +31,16 @@ impl Manifest {
                 "hot_reload": self.lifecycle.hot_reload,
                 "graceful_shutdown_timeout": time(self.lifecycle.graceful_shutdown_timeout),
             },
-            "tools": self.tools,
+            "tools": self.tools.iter().map(|tool| self.tool(tool)).collect::<Vec<_>>(),
         })
+    }
+
+    fn tool(&self, tool: &ToolDescription) -> Value {
+        let mut out = json!(tool);
+        if let (Some(fields), Some(effects)) = (out.as_object_mut(), self.effects.get(&tool.name)) {
+            fields.insert("effects".to_owned(), json!(effects));
+        }
+        out
     }
 }
 

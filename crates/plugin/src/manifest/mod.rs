@@ -14,7 +14,7 @@ mod values;
 pub use read::is_tool_name;
 
 use crate::tool::ToolDescription;
-use airlock_core::{ByteSize, PluginName, Tier};
+use airlock_core::{ByteSize, EffectSet, PluginName, Tier};
 use semver::{Version, VersionReq};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,6 +51,9 @@ pub struct Manifest {
     pub lifecycle: LifecycleSettings,
     /// Tools it describes here. One that describes them when it runs must say the same.
     pub tools: Vec<ToolDescription>,
+    /// What tools say here that they do, by name. Whatever they say, they run code: this only ever
+    /// adds to that.
+    pub effects: BTreeMap<String, EffectSet>,
 }
 
 /// The file in a plugin's directory that says what it is.

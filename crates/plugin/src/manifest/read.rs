@@ -4,7 +4,7 @@ use super::execution::execution;
 use super::values::{capabilities, names_once, requirement};
 use super::{API_VERSION, Kind, LifecycleSettings, Manifest};
 use crate::tool::ToolDescription;
-use airlock_core::{PluginName, Span, Syscall, TagName};
+use airlock_core::{Effect, EffectSet, PluginName, Span, Syscall, TagName};
 use airlock_yaml::{
     DefinitionError, Mapping, Node, Problems, Schema, Spot, Tree, code, document, shown,
 };
@@ -18,6 +18,15 @@ const DEPENDENCIES: usize = 64;
 const TAGS: usize = 32;
 /// Most tools of one plugin.
 const TOOLS: usize = 200;
+/// What a tool can say that it does.
+const EFFECTS: &[(&str, Effect)] = &[
+    ("read", Effect::Read),
+    ("write", Effect::Write),
+    ("delete", Effect::Delete),
+    ("execute", Effect::Execute),
+    ("network", Effect::Network),
+    ("secret", Effect::Secret),
+];
 /// Names that mean something else wherever a plugin's name stands.
 const RESERVED: &[&str] = &["airlock", "cli", "agent", "mcp", "server", "kernel", "self"];
 
@@ -74,6 +83,7 @@ fn manifest(node: &Node, is_free: fn(&str) -> bool, problems: &mut Problems) -> 
         .get("lifecycle")
         .map(|node| lifecycle(node, problems));
     let tools = fields.get("tools").map(|node| tools(node, kind, problems));
+    let (tools, effects) = tools.unwrap_or_default();
     fields.close(problems);
     Some(Manifest {
         name: name?,
@@ -91,7 +101,8 @@ fn manifest(node: &Node, is_free: fn(&str) -> bool, problems: &mut Problems) -> 
         dependencies: dependencies.unwrap_or_default(),
         tags: tags.unwrap_or_default(),
         lifecycle: lifecycle.unwrap_or(LifecycleSettings::USUAL),
-        tools: tools.unwrap_or_default(),
+        tools,
+        effects,
     })
 }
 
@@ -211,27 +222,33 @@ fn lifecycle(node: &Node, problems: &mut Problems) -> LifecycleSettings {
     settings
 }
 
-fn tools(node: &Node, kind: Option<Kind>, problems: &mut Problems) -> Vec<ToolDescription> {
+/// The tools, and what those do that say so.
+type Tools = (Vec<ToolDescription>, BTreeMap<String, EffectSet>);
+
+fn tools(node: &Node, kind: Option<Kind>, problems: &mut Problems) -> Tools {
     let nodes = node.list(TOOLS, problems).unwrap_or_default();
     if kind.is_some_and(|kind| kind != Kind::Tool) && !nodes.is_empty() {
         let fix = "write `type: tool`, or remove `tools`";
         problems.error(code::VALUE, node.spot, "only a tool plugin has tools", fix);
     }
-    let mut tools: Vec<ToolDescription> = Vec::new();
+    let (mut tools, mut declared): Tools = (Vec::new(), BTreeMap::new());
     for node in nodes {
-        let Some(tool) = tool(node, problems) else {
+        let Some((tool, effects)) = tool(node, problems) else {
             continue;
         };
         if tools.iter().any(|known| known.name == tool.name) {
             let what = format!("the tool `{}` is there twice", tool.name);
             problems.error(code::DUPLICATE, node.spot, what, "keep one");
         }
+        if !effects.is_empty() {
+            declared.insert(tool.name.clone(), effects);
+        }
         tools.push(tool);
     }
-    tools
+    (tools, declared)
 }
 
-fn tool(node: &Node, problems: &mut Problems) -> Option<ToolDescription> {
+fn tool(node: &Node, problems: &mut Problems) -> Option<(ToolDescription, EffectSet)> {
     let mut fields = Mapping::of(node, "a tool", problems)?;
     let name = fields
         .need("name", problems)
@@ -252,13 +269,39 @@ fn tool(node: &Node, problems: &mut Problems) -> Option<ToolDescription> {
     let read_only = fields
         .get("read_only")
         .and_then(|node| node.truth(problems));
+    let effects = fields
+        .get("effects")
+        .map(|node| effects(node, read_only == Some(true), problems));
     fields.close(problems);
-    Some(ToolDescription {
+    let tool = ToolDescription {
         name: name?,
         summary: summary?,
         schema: schema?,
         read_only: read_only == Some(true),
-    })
+    };
+    Some((tool, effects.unwrap_or_default()))
+}
+
+/// What a tool does beyond running. None of them steers Airlock, and one that says that it changes
+/// nothing cannot say what it changes.
+fn effects(node: &Node, read_only: bool, problems: &mut Problems) -> EffectSet {
+    let mut effects = EffectSet::default();
+    for node in node.list(EFFECTS.len(), problems).unwrap_or_default() {
+        let Some(effect) = node.word("effect", EFFECTS, problems) else {
+            continue;
+        };
+        let changes = EffectSet::of(&[Effect::Write, Effect::Delete]);
+        if read_only && changes.contains(effect) {
+            let what = format!("a tool that is `read_only` has no effect `{effect}`");
+            problems.error(code::VALUE, node.spot, what, "remove one of both");
+        }
+        if effects.contains(effect) {
+            let what = format!("`{effect}` is there twice");
+            problems.error(code::DUPLICATE, node.spot, what, "keep one");
+        }
+        effects = effects.union(EffectSet::of(&[effect]));
+    }
+    effects
 }
 
 fn tool_name(node: &Node, problems: &mut Problems) -> Option<String> {

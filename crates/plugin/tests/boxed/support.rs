@@ -57,6 +57,7 @@ pub(crate) fn manifest(entry: &str) -> Manifest {
             graceful_shutdown_timeout: Duration::from_secs(1),
         },
         tools: Vec::new(),
+        effects: BTreeMap::new(),
     }
 }
 

@@ -152,6 +152,21 @@ fn what_a_person_installed_comes_before_what_a_workspace_brings() {
         place.manager.rejected()[0].reason,
         Reason::Duplicate { .. }
     ));
+    // Nor does whoever breaks the installed one put the other in its place.
+    place.manager.stop("x").unwrap();
+    let manifest = place.path("home/installed/x/plugin.yaml");
+    fs::write(&manifest, "name: [").unwrap();
+    place.manager.refresh().unwrap();
+    let error = place.manager.get("x").unwrap_err();
+    assert_eq!(error.code(), "plugin_rejected", "{error}");
+    assert!(error.to_string().contains("problems"), "{error}");
+    assert_eq!(place.manager.rejected().len(), 2);
+    fs::remove_dir_all(place.path("home/installed/x")).unwrap();
+    place.manager.refresh().unwrap();
+    assert!(place.manager.get("x").is_err(), "its name is still its own");
+    // Once it was removed, nobody has it.
+    place.manager.remove("x").unwrap();
+    assert_eq!(place.manager.get("x").unwrap().origin, Origin::Workspace);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use airlock_core::{ByteSize, PluginName};
 use airlock_plugin::{
     Approval, CallError, Callback, CallbackError, Clock, Host, Hosts, Instance, Manager, Manifest,
-    Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier, ToolCall, ToolDescription,
+    Origin, Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier, ToolCall,
+    ToolDescription,
 };
 use airlock_policy::CapabilityGrants;
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ pub(crate) struct Notes {
     pub(crate) lines: Mutex<Vec<String>>,
     pub(crate) grants: Mutex<HashMap<String, CapabilityGrants>>,
     pub(crate) configuration: Mutex<Value>,
+    /// Whether what is set for a plugin cannot be forgotten.
+    pub(crate) keeps: AtomicBool,
 }
 
 impl Notes {
@@ -82,11 +85,19 @@ impl Registrar for Notes {
         self.add(format!("close {plugin} {instance}"));
     }
 
-    fn configuration(&self, _plugin: &Manifest) -> Result<Value, String> {
+    fn configuration(&self, _plugin: &Manifest, _origin: Origin) -> Result<Value, String> {
         Ok(match &*self.configuration.lock().unwrap() {
             Value::Null => json!({}),
             other => other.clone(),
         })
+    }
+
+    fn forget(&self, plugin: &PluginName) -> Result<(), String> {
+        self.add(format!("forget {plugin}"));
+        if self.keeps.load(Ordering::SeqCst) {
+            return Err("it stays".to_owned());
+        }
+        Ok(())
     }
 
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {

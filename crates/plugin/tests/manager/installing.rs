@@ -4,6 +4,7 @@ use crate::fake::{Place, write_plugin};
 use airlock_plugin::{Approval, LaunchError, ManageError, Origin, Source, Tier};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::Ordering;
 
 fn why(error: &ManageError) -> &LaunchError {
     match error {
@@ -187,12 +188,7 @@ fn plugins_of_a_workspace_run_as_they_were_when_it_was_trusted() {
         place.manager.get("x").is_err(),
         "without trust there is no plugin"
     );
-    assert!(
-        place
-            .instance(1)
-            .stopped
-            .load(std::sync::atomic::Ordering::SeqCst)
-    );
+    assert!(place.instance(1).stopped.load(Ordering::SeqCst));
     assert!(!place.notes.may("x", "anything"));
 }
 
@@ -223,20 +219,24 @@ fn switched_off_stays_off_over_restarts_and_installing_switches_on() {
 }
 
 #[test]
-fn what_is_removed_leaves_neither_approval_nor_data() {
+fn what_is_removed_leaves_neither_approval_nor_settings_nor_data() {
     let place = Place::new();
     place.install("x", "1.0.0", "");
     place.manager.start("x").unwrap();
     fs::write(place.path("home/data/x/secret"), "s").unwrap();
+    // While what is set for it stays, everything does.
+    place.notes.keeps.store(true, Ordering::SeqCst);
+    place.manager.remove("x").unwrap_err();
+    assert!(place.path("home/data/x/secret").exists());
+    assert!(place.manager.get("x").unwrap().approved.is_some());
+    place.notes.keeps.store(false, Ordering::SeqCst);
+    place.manager.start("x").unwrap();
+    place.notes.take();
     place.manager.remove("x").unwrap();
+    assert!(place.notes.take().contains(&"forget x".to_owned()));
     assert!(place.manager.get("x").is_err());
     assert!(!place.path("home/data/x").exists() && !place.path("home/installed/x").exists());
-    assert!(
-        place
-            .instance(0)
-            .stopped
-            .load(std::sync::atomic::Ordering::SeqCst)
-    );
+    assert!(place.instance(0).stopped.load(Ordering::SeqCst));
     // The very same bytes count as nothing now.
     write_plugin(&place.path("home/installed"), "x", "1.0.0", "");
     place.manager.refresh().unwrap();

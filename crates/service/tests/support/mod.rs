@@ -13,6 +13,8 @@ use airlock_plugin_mcp::McpHost;
 use airlock_service::{Lock, Options, Running, SandboxReception, Settings, Stopper, start};
 use airlock_wire::{Client, Hello, SandboxSocket};
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -80,14 +82,7 @@ impl Place {
         let kernel = place.kernel(Lifetime::Command);
         let digest = kernel.workspace().trust().unwrap().digest();
         let call = Call::new("trust.approve", json!({ "digest": digest }));
-        let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, &call) else {
-            panic!("trust needs no review");
-        };
-        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-        let terminal = rustix::pty::openpt(flags).unwrap();
-        let person = kernel.person(&terminal, None).unwrap();
-        kernel.answer(person, &mut asked, true).unwrap();
-        assert!(matches!(kernel.submit(Front::Cli, &call), Outcome::Done(_)));
+        approved(&kernel, &call);
         kernel.close().unwrap();
         place
     }
@@ -123,6 +118,24 @@ impl Place {
         }))
     }
 
+    /// Where the plugin is written that [`Place::install`] installs.
+    pub(crate) fn plugin(&self) -> PathBuf {
+        self.outer.path().join("source")
+    }
+
+    /// Installs a plugin, as a person who trusts it. `bin/run` is what runs.
+    pub(crate) fn install(&self, manifest: &str, script: &str) {
+        let (source, entry) = (self.plugin(), self.plugin().join("bin/run"));
+        std::fs::create_dir_all(source.join("bin")).unwrap();
+        std::fs::write(source.join("plugin.yaml"), manifest).unwrap();
+        std::fs::write(&entry, script).unwrap();
+        std::fs::set_permissions(&entry, Permissions::from_mode(0o755)).unwrap();
+        let kernel = self.kernel(Lifetime::Command);
+        let arguments = json!({ "path": source, "tier": "process" });
+        approved(&kernel, &Call::new("plugin.install", arguments));
+        kernel.close().unwrap();
+    }
+
     /// Serves it.
     pub(crate) fn serve(&self) -> Served {
         let kernel = self.kernel(Lifetime::Long);
@@ -143,6 +156,19 @@ impl Place {
             waiting: None,
         }
     }
+}
+
+/// Has `call` done that needs a person, who says yes.
+fn approved(kernel: &Kernel, call: &Call) {
+    let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, call) else {
+        panic!("{} needs no review", call.name);
+    };
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let terminal = rustix::pty::openpt(flags).unwrap();
+    let person = kernel.person(&terminal, None).unwrap();
+    kernel.answer(person, &mut asked, true).unwrap();
+    let outcome = kernel.submit(Front::Cli, call);
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
 /// A kernel that is served until dropped.

@@ -2,7 +2,7 @@
 //! that makes them.
 
 use crate::place::Place;
-use crate::plugin_settings;
+use crate::plugin_settings::Stored;
 use airlock_kernel::Hosting;
 use airlock_plugin::boxed::Boxes;
 use airlock_plugin::{Host, Hosts};
@@ -27,7 +27,7 @@ pub(in crate::commands) fn hosting(place: &Place) -> Hosting {
             wasm: wasm(&own, boxes),
         }
     })
-    .with_settings(move |plugin| plugin_settings::read(&config_home, plugin))
+    .with_settings(Stored { config_home })
 }
 
 /// Wasm runs in this very program, if it can still be found where it was started from.

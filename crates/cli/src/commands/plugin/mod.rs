@@ -15,6 +15,8 @@ use super::{open, outcome, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
+use crate::place::Place;
+use crate::plugin_settings;
 use crate::review;
 use airlock_kernel::{Call, Front, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
@@ -257,6 +259,12 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
         output.note(line);
     }
     warn(&manifest, output);
+    let set = Place::find(global.workspace.as_deref())
+        .map(|place| plugin_settings::names_of(&place, &manifest.name))?;
+    if !set.is_empty() {
+        let set = airlock_kernel::sanitise_line(&set.join(", "), 200);
+        output.note(format!("is given what is set for its name: {set}"));
+    }
     let name = manifest.name.as_str();
     needs_trust(&manifest, trust)?;
     let tier = trust.map(|trust| trust.tier().as_str());

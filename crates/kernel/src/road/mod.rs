@@ -12,7 +12,7 @@ mod turns;
 mod validate;
 
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
-pub(crate) use turns::Turns;
+pub(crate) use turns::{NoTurn, Turns};
 
 use crate::agents::Invoker;
 use crate::fronts::{Front, Whence};
@@ -151,7 +151,9 @@ impl Kernel {
             unattended: call.unattended,
             within,
         };
-        let mut ruling = self.decide(scene, &valid, trail);
+        let mut ruling = self
+            .decide(scene, &valid, trail)
+            .map_err(|unheard| trail.refuse(&unheard.into()))?;
         if let Some(session) = scene.session
             && ruling.decision.verdict == Verdict::Allow
         {

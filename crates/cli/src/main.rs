@@ -7,6 +7,7 @@ mod config;
 mod failure;
 mod models;
 mod output;
+mod panics;
 mod place;
 mod plugin_settings;
 mod review;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    panics::clean();
     let line: Vec<OsString> = std::env::args_os().collect();
     let ahead = commands::Ahead::begin(&line);
     let cli = match Cli::read(&usage::spelt_out(line)) {

@@ -274,6 +274,9 @@ fn by_policy(
     // Asked and answered as by anybody else, so that no check is left out.
     let action = Kernel::next_action();
     let mut question = question(policy, &action, request, decision, grounds, now);
+    if question.is_of_a_rule() {
+        return None;
+    }
     let current = question.binding;
     question.answer(answer, &rules, &current, now).ok()??;
     Some(Contribution {

@@ -11,16 +11,31 @@ use crate::process::Steering;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often somebody who sleeps looks whether the call is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
 
 thread_local! {
     /// What covers the call this thread is on.
     static COVERING: RefCell<Option<Cancel>> = const { RefCell::new(None) };
 }
 
+/// Where a call leaves its place to others while it only waits.
+pub trait Aside: Send + Sync {
+    /// It waits from now on. False: too many do, and it must not.
+    fn leave(&self) -> bool;
+
+    /// It goes on. May block until there is a place.
+    fn come_back(&self);
+}
+
 /// Takes one call back, from any thread.
 #[derive(Clone, Default)]
 pub struct Cancel {
     taken_back: Arc<AtomicBool>,
+    /// Where it steps aside while it waits.
+    aside: Option<Arc<dyn Aside>>,
     /// What steers the program of the call, once there is one.
     program: Arc<Mutex<Option<Arc<dyn Steering>>>>,
 }
@@ -28,6 +43,44 @@ pub struct Cancel {
 /// Whether the call this thread is on was taken back.
 pub(crate) fn is_set() -> bool {
     COVERING.with_borrow(|covering| covering.as_ref().is_some_and(Cancel::is_cancelled))
+}
+
+/// A call that leaves its place to others, until this is dropped.
+#[must_use = "it comes back when this is dropped"]
+pub(crate) struct SteppedAside(Option<Arc<dyn Aside>>);
+
+impl Drop for SteppedAside {
+    fn drop(&mut self) {
+        if let Some(aside) = &self.0 {
+            aside.come_back();
+        }
+    }
+}
+
+/// The call this thread is on only waits; none if there is no room for one more that does.
+pub(crate) fn step_aside() -> Option<SteppedAside> {
+    let aside = COVERING.with_borrow(|covering| covering.as_ref()?.aside.clone());
+    match aside {
+        Some(aside) => aside.leave().then(|| SteppedAside(Some(aside))),
+        None => Some(SteppedAside(None)),
+    }
+}
+
+/// Sleeps for `time`, beside others that run; false as soon as the call this thread is on is taken
+/// back.
+pub(crate) fn sleep(time: Duration) -> bool {
+    // Where there is no room for one more that waits it keeps its place: it is bounded by `time`.
+    let _aside = step_aside();
+    let until = Instant::now() + time;
+    loop {
+        if is_set() {
+            return false;
+        }
+        match until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => return true,
+            left => std::thread::sleep(left.min(LOOK)),
+        }
+    }
 }
 
 impl Cancel {
@@ -48,6 +101,15 @@ impl Cancel {
     /// Whether the call was taken back.
     pub fn is_cancelled(&self) -> bool {
         self.taken_back.load(Ordering::SeqCst)
+    }
+
+    /// For a call that leaves its place to others while it only waits.
+    #[must_use]
+    pub fn stepping_aside(self, aside: Arc<dyn Aside>) -> Self {
+        Self {
+            aside: Some(aside),
+            ..self
+        }
     }
 
     /// Whether both take back the same call.
@@ -115,6 +177,7 @@ pub(crate) fn started(program: Arc<dyn Steering>) {
 mod tests {
     use super::*;
     use airlock_sandbox::launch::TerminalSize;
+    use std::panic::AssertUnwindSafe;
 
     #[derive(Default)]
     struct Program(AtomicBool);
@@ -145,6 +208,16 @@ mod tests {
     }
 
     #[test]
+    fn a_sleep_ends_when_its_call_is_taken_back() {
+        let cancel = Cancel::new();
+        assert!(cancel.cover(|| sleep(Duration::from_millis(1))));
+        let taken = cancel.clone();
+        let thread = std::thread::spawn(move || taken.cover(|| sleep(Duration::from_mins(10))));
+        cancel.cancel();
+        assert!(!thread.join().unwrap());
+    }
+
+    #[test]
     fn only_the_covered_call_is_taken_back_and_only_while_it_lasts() {
         let (outer, inner) = (Cancel::new(), Cancel::new());
         outer.cover(|| {
@@ -156,7 +229,8 @@ mod tests {
         });
         outer.cancel();
         assert!(!flag().load(Ordering::SeqCst));
-        let _ = std::panic::catch_unwind(|| inner.cover(|| panic!("a call that panics")));
+        let broken = AssertUnwindSafe(|| inner.cover(|| panic!("a call that panics")));
+        let _ = std::panic::catch_unwind(broken);
         assert!(!flag().load(Ordering::SeqCst));
     }
 }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Most files of one kind from one place.
 const FILES: usize = 2_000;
+/// The directories of the kinds there are.
+const KINDS: [&str; 3] = ["adapters", "workflows", "agents"];
 /// Largest file.
 const FILE_BYTES: u64 = 256 * 1024;
 
@@ -27,6 +29,34 @@ pub struct OwnDefinitions {
     pub experimental: BTreeSet<String>,
     /// Authorities to trust besides the public ones when a request is made, as PEM.
     pub certificates: String,
+}
+
+impl OwnDefinitions {
+    /// One digest of all of it, files included: what two kernels agree on that have the same.
+    pub fn digest(&self) -> Digest {
+        let mut parts = vec![
+            self.experimental
+                .iter()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join("\n"),
+            self.certificates.clone(),
+        ];
+        // What cannot be read is no definition, and a problem to whoever loads them.
+        let mut unread = Definitions::default();
+        let directory = self.directory.iter();
+        for kind in directory.flat_map(|directory| KINDS.map(|kind| directory.join(kind))) {
+            let files = unread.own(&kind).into_iter();
+            parts.extend(files.map(|file| format!("{} {}", file.file, Digest::of(&file.bytes))));
+        }
+        parts.extend(unread.problems.into_iter().map(|problem| problem.file));
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| Digest::of(part.as_bytes()))
+            .collect();
+        let whole: Vec<String> = parts.iter().map(ToString::to_string).collect();
+        Digest::of(whole.join(" ").as_bytes())
+    }
 }
 
 /// Where a definition comes from.

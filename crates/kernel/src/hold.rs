@@ -5,10 +5,10 @@
 use crate::clock::Clock;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage};
 use airlock_core::{Mode, Phase, SessionId};
-use airlock_state::{Session, State, StateError};
+use airlock_state::{Session, State, StateBreak, StateError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use std::thread::{Builder, ThreadId};
 
 /// Opens the store once, and tells what went wrong with the one before it.
 pub(crate) struct StateHold {
@@ -77,7 +77,7 @@ impl StateHold {
 
     /// The store.
     pub(crate) fn get(&self) -> Result<Arc<State>, StateError> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.lock();
         if let Some(state) = &opened.state {
             return Ok(Arc::clone(state));
         }
@@ -92,9 +92,41 @@ impl StateHold {
         Ok(state)
     }
 
+    /// Looks through all of the store beside whatever else is done, where opening it did not. What is
+    /// found is told and recorded by the next call that needs the store, and mended by whoever opens
+    /// it next; what a call takes from it is proven by itself until then.
+    pub(crate) fn look_through(self: &Arc<Self>) {
+        let hold = Arc::clone(self);
+        let thread = Builder::new().name("state check".to_owned());
+        let _looking = thread.spawn(move || {
+            let found = State::check_apart(&hold.directory);
+            let Some(broken) = found.err().filter(StateBreak::is_damage) else {
+                return;
+            };
+            // Where it cannot be marked it is found again at the next start.
+            let _marked = State::suspect(&hold.directory);
+            let told = format!(
+                "the store of sessions and approvals does not hold: {broken}; what can be rescued \
+                 is, when the last process that uses it has ended"
+            );
+            let mut opened = hold.lock();
+            opened.unrecorded = Some(told.clone());
+            opened.untold = Some(told);
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Records in `log` that the store was damaged, once.
     pub(crate) fn record_loss(&self, log: &Log) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.lock();
+        let mended = opened.state.as_ref().and_then(|state| state.take_mended());
+        if let Some(mended) = mended {
+            opened.unrecorded = Some(mended.clone());
+            opened.untold = Some(mended);
+        }
         let Some(lost) = opened.unrecorded.take() else {
             return;
         };
@@ -110,7 +142,6 @@ impl StateHold {
 
     /// What the person should be told, once.
     pub(crate) fn take_notice(&self) -> Option<String> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.untold.take()
+        self.lock().untold.take()
     }
 }

@@ -3,12 +3,12 @@
 //! A short command opens one, submits a call and closes it; a long-lived process keeps one. Both
 //! are this type and this road.
 
-use crate::adapters;
 use crate::agents::{self, Agents};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::content;
 use crate::control;
+use crate::defined::{AdapterTools, Defined};
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local, Whence};
@@ -130,7 +130,7 @@ pub struct Kernel {
     notice: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
-    definitions: Definitions,
+    defined: Option<Arc<Defined>>,
     file_worker: Option<WorkerProgram>,
     turns: Arc<Turns>,
     warm: Arc<Warm>,
@@ -206,7 +206,7 @@ impl Kernel {
             notice,
             lifetime: config.lifetime,
             machine: None,
-            definitions: Definitions::default(),
+            defined: None,
             file_worker: config.worker.as_ref().map(WorkerProgram::for_files),
             turns: Arc::default(),
             warm,
@@ -219,9 +219,24 @@ impl Kernel {
         if config.lifetime == Lifetime::Long {
             // Checked, and recovered if need be, before anybody waits for it. One that cannot be
             // opened tells the first call that needs it.
-            let _ = kernel.state();
+            let verified = kernel.state().is_ok_and(|state| state.is_verified());
+            if !verified || !kernel.log.open_report().unclean.is_empty() {
+                kernel.hold.look_through();
+            }
+            #[cfg(target_os = "linux")]
+            kernel.collect_orphans();
         }
         Ok(kernel)
+    }
+
+    /// Takes down what supervisors that were killed left: whoever stays does not leave that to the
+    /// first command. What cannot go yet is tried again before each sandbox.
+    #[cfg(target_os = "linux")]
+    fn collect_orphans(&self) {
+        let registry = self.workspace().state().path().join("sandboxes");
+        if registry.exists() {
+            let _collected = airlock_sandbox::collect(&registry);
+        }
     }
 
     /// Lets this kernel run programs, in sandboxes on `machine`.
@@ -256,11 +271,12 @@ impl Kernel {
     /// far as those are approved. An adapter never takes the name of a tool there is.
     #[must_use]
     pub fn defining(mut self, own: &OwnDefinitions) -> Self {
-        self.definitions = Definitions::load(own, &self.store.current());
-        self.agents.define(self.definitions.agents());
         let worker = self.file_worker.as_ref();
-        let (registry, store) = (&mut self.registry, &self.store);
-        adapters::register(registry, &mut self.definitions, own, store, worker);
+        let defined = Arc::new(Defined::new(own, &self.store, worker, &self.registry));
+        self.agents.define(&defined);
+        let adapters = Box::new(AdapterTools(Arc::clone(&defined)));
+        self.registry.add_further_first(adapters);
+        self.defined = Some(defined);
         self
     }
 
@@ -281,9 +297,10 @@ impl Kernel {
         }
     }
 
-    /// The adapters, workflows and agents there are.
-    pub fn definitions(&self) -> &Definitions {
-        &self.definitions
+    /// The adapters, workflows and agents there are now.
+    pub fn definitions(&self) -> Arc<Definitions> {
+        let defined = self.defined.as_ref();
+        defined.map_or_else(Arc::default, |defined| defined.now())
     }
 
     /// The workspace.

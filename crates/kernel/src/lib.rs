@@ -15,11 +15,13 @@ mod cancel;
 mod clock;
 mod content;
 mod control;
+mod defined;
 mod definitions;
 mod extensions;
 mod fronts;
 mod hold;
 mod kernel;
+mod noted;
 mod person;
 mod phases;
 mod plugins;
@@ -43,7 +45,7 @@ pub use approvals::{AnswerFailure, Answering};
 #[cfg(target_os = "linux")]
 pub use beneath::Staged;
 pub use beneath::{OpenError, Root, RootError};
-pub use cancel::Cancel;
+pub use cancel::{Aside, Cancel};
 pub use clock::Clock;
 pub use definitions::{
     AdapterEntry, AgentEntry, DefinedBy, DefinitionProblem, Definitions, OwnDefinitions,

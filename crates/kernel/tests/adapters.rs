@@ -296,6 +296,69 @@ fn adapters_of_a_workspace_count_only_as_approved() {
 }
 
 #[test]
+fn a_kernel_that_runs_has_what_was_approved_since_it_was_opened() {
+    let show = |command: &str| cli("show", "text.show", command, "");
+    let place = Place::governed(RUNS, &[("a.txt", "one\n"), ("b.sh", "echo two\n")]);
+    let kernel = open(&place);
+    let asked = json!({ "path": "a.txt" });
+    let code = |kernel: &Kernel| failed(call(kernel, "text.show", json!({}))).code;
+    assert_eq!(code(&kernel), "unknown_tool");
+    place.write(".airlock/adapters/show.yaml", show("[cat]"));
+    assert_eq!(code(&kernel), "unknown_tool", "nobody approved it");
+    trust(&place.open());
+    let told = done(call(&kernel, "text.show", asked.clone())).value;
+    assert_eq!(told["value"], "one\n");
+    let listed = |kernel: &Kernel| {
+        let tools = kernel.registry().list();
+        tools.filter(|tool| tool.spec().name == "text.show").count()
+    };
+    assert_eq!(
+        (listed(&kernel), kernel.definitions().adapters().len()),
+        (1, 1)
+    );
+    // Another text under the same name, approved again.
+    place.write(".airlock/adapters/show.yaml", show("[sh]"));
+    trust(&place.open());
+    let told = done(call(&kernel, "text.show", json!({ "path": "b.sh" }))).value;
+    assert_eq!(told["value"], "two\n");
+    std::fs::remove_file(place.path(".airlock/adapters/show.yaml")).unwrap();
+    trust(&place.open());
+    assert_eq!(code(&kernel), "unknown_tool");
+    assert_eq!(
+        (listed(&kernel), kernel.definitions().adapters().len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn what_two_kernels_have_of_the_persons_own_is_the_same_if_its_digest_is() {
+    let place = place(&[("show.yaml", &cli("show", "text.show", "[cat]", ""))]);
+    let first = own(&place);
+    assert_eq!(first.digest(), own(&place).digest());
+    let experimental = OwnDefinitions {
+        experimental: BTreeSet::from(["show".to_owned()]),
+        ..own(&place)
+    };
+    let trusting = OwnDefinitions {
+        certificates: "a certificate".to_owned(),
+        ..own(&place)
+    };
+    let nothing = OwnDefinitions::default();
+    let mut digests = BTreeSet::from([
+        first.digest().to_string(),
+        experimental.digest().to_string(),
+        trusting.digest().to_string(),
+        nothing.digest().to_string(),
+    ]);
+    let path = place.beside("config").join("adapters/show.yaml");
+    std::fs::write(&path, cli("show", "text.show", "[sh]", "")).unwrap();
+    digests.insert(first.digest().to_string());
+    std::fs::rename(&path, path.with_file_name("other.yaml")).unwrap();
+    digests.insert(first.digest().to_string());
+    assert_eq!(digests.len(), 6);
+}
+
+#[test]
 fn links_and_files_others_can_write_are_not_definitions() {
     use std::os::unix::fs::PermissionsExt as _;
     let show = cli("show", "text.show", "[cat]", "");

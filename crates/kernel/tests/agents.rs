@@ -163,7 +163,8 @@ fn governed(policy: &str, agents: &[(&str, &str, &str, &str)], price: Price) -> 
         certificates: String::new(),
     };
     let kernel = place.open().defining(&own).asking(Arc::new(models));
-    let problems = kernel.definitions().problems();
+    let definitions = kernel.definitions();
+    let problems = definitions.problems();
     assert!(problems.is_empty(), "{problems:?}");
     World {
         place,

@@ -12,11 +12,14 @@ mod support;
 use airlock_audit::EventType;
 use airlock_core::{RequestPath, WorkspacePath};
 use airlock_kernel::{
-    AnswerFailure, Answering, Call, Front, Kernel, Machine, Outcome, PersonError,
+    AnswerFailure, Answering, Call, Clock, Front, Kernel, Machine, Outcome, OwnDefinitions,
+    PersonError,
 };
 use airlock_policy::approval::{ApprovalId, Condition, Reply};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 use support::{
     Place, answer, denied, done, failed, person, records, review, submit, terminal, token, update,
@@ -479,14 +482,19 @@ fn with_nobody_there_the_policy_waits_or_denies_and_never_allows() {
 #[test]
 fn the_policy_answers_only_the_gates_it_was_given() {
     for (automatic, want) in [
-        ("[AG-04]", "done"),
+        ("[AG-04]", "tier_unavailable"),
         ("[AG-01, AG-03]", "review"),
         ("[]", "review"),
     ] {
-        let policy = format!("{ASKS}approvals: {{ automatic: {automatic} }}\n");
+        let write = "  - { name: write, match: { syscall: fs.write }, action: allow }\n";
+        let policy = format!(
+            "{ASKS}{write}approvals: {{ automatic: {automatic}, sensitive_paths: [\"keep/**\"] }}\n"
+        );
         let place = Place::governed(&policy, &[("ask/a.txt", "a\n")]);
         let kernel = place.open();
-        let outcome = read(&kernel, Front::Agent, "ask/a.txt");
+        let sensitive = json!({ "path": "keep/a.txt", "text": "x\n" });
+        let outcome = submit(&kernel, Front::Agent, "fs.write", sensitive);
+        // Nothing here could write it; it came that far.
         assert_eq!(word(&outcome), want, "{automatic}");
         let by_policy = records(&kernel).into_iter().any(|entry| {
             entry.event == EventType::ApprovalDecided
@@ -495,10 +503,143 @@ fn the_policy_answers_only_the_gates_it_was_given() {
                     .get("channel")
                     .is_some_and(|it| it == "policy")
         });
-        assert_eq!(by_policy, want == "done", "{automatic}");
+        assert_eq!(by_policy, want != "review", "{automatic}");
         // What Airlock itself wants a person for, no policy answers.
         let text = json!({ "text": ASKS });
         review(submit(&kernel, Front::Cli, "policy.update", text));
+    }
+}
+
+/// Does something once, when the time is asked for the so-manieth time on the thread that set it.
+#[derive(Default)]
+struct Meanwhile(Mutex<Option<(ThreadId, usize, Box<dyn FnOnce() + Send>)>>);
+
+impl Meanwhile {
+    fn set(&self, after: usize, act: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some((thread::current().id(), after, Box::new(act)));
+    }
+
+    fn asked(&self) {
+        let due = {
+            let mut set = self.0.lock().unwrap();
+            match &mut *set {
+                Some((thread, _, _)) if *thread != thread::current().id() => None,
+                Some((_, 0, _)) => set.take(),
+                Some((_, after, _)) => {
+                    *after -= 1;
+                    None
+                }
+                None => None,
+            }
+        };
+        if let Some((_, _, act)) = due {
+            act();
+        }
+    }
+}
+
+#[test]
+fn what_another_process_does_to_the_stage_takes_the_approval_however_late_it_comes() {
+    let policy = RUNS.replace(
+        "{ executable: cat }",
+        "{ executable: cat }, { executable: cp }",
+    );
+    let names: Vec<String> = (0..10).map(|n| format!("f{n}.txt")).collect();
+    let mut files = vec![("evil.txt", "evil\n")];
+    files.extend(names.iter().map(|name| (name.as_str(), "as approved\n")));
+    let place = Place::governed(&policy, &files);
+    // Another process's: it takes turns with nobody here.
+    let other = Arc::new(machine(&place));
+    let meanwhile = Arc::new(Meanwhile::default());
+    let mut config = place.config();
+    let (clock, watch) = (config.clock.clone(), Arc::clone(&meanwhile));
+    config.clock = Clock::from_fn(move || {
+        watch.asked();
+        clock.now()
+    });
+    let kernel = Kernel::open(config).unwrap().on(Machine {
+        home: place.beside("home"),
+        own: vec![place.beside("state")],
+        environment: BTreeMap::new(),
+    });
+    let mut noticed = 0;
+    for (after, name) in names.iter().enumerate() {
+        let asked = review(exec(&kernel, &["cat", name]));
+        kernel
+            .answer_request(person(&kernel), &asked.approval.id, &yes(&[]))
+            .unwrap();
+        let (changing, name_there) = (Arc::clone(&other), name.clone());
+        meanwhile.set(after, move || {
+            exec(&changing, &["cp", "evil.txt", &name_there]);
+        });
+        match exec(&kernel, &["cat", name]) {
+            Outcome::Done(ran) => {
+                assert_eq!(ran.value["stdout"], "as approved\n", "after {after}");
+            }
+            Outcome::NeedsReview(_) => {}
+            outcome @ (Outcome::Failed(_) | Outcome::Denied(_)) => {
+                let failed = failed(outcome);
+                assert_eq!(
+                    failed.code, "stage_changed",
+                    "after {after}: {}",
+                    failed.what
+                );
+                assert!(failed.retryable);
+                // Asked for again, it is a question again.
+                review(exec(&kernel, &["cat", name]));
+                noticed += 1;
+            }
+        }
+        meanwhile.0.lock().unwrap().take();
+    }
+    assert!(noticed > 0, "it never came between decision and start");
+}
+
+/// Every gate that policy may answer, or open to a client, is.
+const OPENED: &str = "\
+approvals:
+  automatic: [AG-01, AG-03, AG-04]
+  mcp_gates: [AG-01, AG-03]
+";
+
+#[test]
+fn what_a_rule_wants_a_person_for_is_no_gates_to_let_pass() {
+    let tool = "adapter: 1\nid: ship\nname: ship\ntool: ship.it\ntype: api\n---\nsummary: Ship\n\
+                version: 1.0.0\nstatus: active\n---\ninterface:\n  input: { type: object }\n\
+                api: { method: POST, url: 'https://api.example.com/ship' }\n";
+    let rules = "  - { name: connect, match: { syscall: net.connect }, action: allow }\n  \
+                 - { name: ask-to-ship, match: { tool: ship.it }, action: require_review, reason: a person ships }\n  \
+                 - { name: write, match: { syscall: fs.write }, action: allow }\n  \
+                 - { name: ask-to-write, match: { syscall: fs.write, path_glob: \"keep/**\" }, action: require_review }\n";
+    let policy = format!("{ASKS}{rules}{OPENED}  sensitive_paths: [\"keep/**\"]\n");
+    let place = Place::governed(&policy, &[("ask/a.txt", "a\n")]);
+    let adapters = place.beside("config").join("adapters");
+    std::fs::create_dir_all(&adapters).unwrap();
+    std::fs::write(adapters.join("ship.yaml"), tool).unwrap();
+    let kernel = place.open().defining(&OwnDefinitions {
+        directory: Some(place.beside("config")),
+        ..OwnDefinitions::default()
+    });
+    assert!(kernel.definitions().problems().is_empty());
+    for (name, arguments, gate) in [
+        ("ship.it", json!({}), "AG-03"),
+        ("fs.read", json!({ "path": "ask/a.txt" }), "AG-04"),
+        (
+            "fs.write",
+            json!({ "path": "keep/a.txt", "text": "x\n" }),
+            "AG-04",
+        ),
+    ] {
+        let mut asked = review(submit(&kernel, Front::Mcp, name, arguments));
+        assert_eq!(asked.approval.gate.to_string(), gate, "{name}");
+        for approved in [true, false] {
+            let refused = kernel.answer_client(&mut asked, approved);
+            assert!(
+                matches!(refused, Err(AnswerFailure::Refused { .. })),
+                "{name}"
+            );
+        }
+        answer(&kernel, &mut asked, true).unwrap();
     }
 }
 

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use support::{Place, answer, trust};
 
 const RUNS: &str = "\
@@ -470,9 +471,9 @@ fn runs_belong_to_their_owner_and_end_when_they_are_stopped() {
             .is_err()
     );
     let flows = kernel.workflows().unwrap();
-    flows.cancel(&report.id).unwrap();
+    flows.cancel(Front::Cli, &report.id).unwrap();
     for error in [
-        flows.cancel(&report.id).unwrap_err(),
+        flows.cancel(Front::Cli, &report.id).unwrap_err(),
         flows
             .resume(Front::Cli, &report.id, &Resume::default())
             .unwrap_err(),
@@ -494,6 +495,48 @@ fn runs_belong_to_their_owner_and_end_when_they_are_stopped() {
             .unwrap_err();
         assert!(matches!(error, RunError::NoRun(_)), "{id}: {error}");
     }
+}
+
+#[test]
+fn what_a_step_runs_ends_with_its_run() {
+    let code = flow(
+        "code",
+        "steps: [{ id: long, execute_code: { command: [sh, long.sh] } }]\n",
+    );
+    let place = place(&[("code", &code)]);
+    place.write("long.sh", "sleep 60\n");
+    let kernel = open(&place);
+    let flows = kernel.workflows().unwrap();
+    let begun = Instant::now();
+    let report = std::thread::scope(|scope| {
+        let running = scope.spawn(|| run(&kernel, "code", &json!({})));
+        let started = || {
+            let mut found = flows.runs().unwrap().into_iter();
+            found.find_map(|run| {
+                let events = flows.find(&run.id).unwrap().events;
+                (!events.is_empty()).then_some(run.id)
+            })
+        };
+        let id = loop {
+            assert!(begun.elapsed() < Duration::from_mins(1), "it never began");
+            match started() {
+                Some(id) => break id,
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        flows.cancel(Front::Cli, &id).unwrap();
+        running.join().unwrap()
+    });
+    assert!(matches!(report.state, RunState::Cancelled));
+    // The command itself may take half a minute.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    let noted = |what: &str| {
+        let records = support::records(&kernel).into_iter();
+        let mut records = records.filter(|entry| entry.syscall.as_deref() == Some(what));
+        records.any(|entry| entry.metadata.contains_key("run") && entry.caller.is_some())
+    };
+    assert!(noted("workflow.run") && noted("workflow.cancel"));
 }
 
 /// Cancels its run as its first step begins.
@@ -633,11 +676,12 @@ fn a_run_goes_on_only_with_the_definition_it_began_with() {
         .resume(Front::Cli, &report.id, &Resume::default())
         .unwrap_err();
     assert!(matches!(error, RunError::Changed(_)), "{error}");
-    // The kernel that read the old one no longer runs it either.
-    let error = kernel
-        .workflows()
-        .unwrap()
-        .run(Front::Cli, "ask", &json!({}))
-        .unwrap_err();
-    assert!(matches!(error, RunError::NoWorkflow { .. }), "{error}");
+    // The kernel that read the old one no longer runs it either, but the one there is.
+    match run(&kernel, "ask", &json!({})).state {
+        RunState::Waiting { review, .. } => {
+            let asked = &review.request.arguments["question"];
+            assert_eq!(asked, "Really?");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -4,6 +4,7 @@
 //! reads a denial should not have to guess.
 
 use airlock_kernel::{Denied, Done, Failed, Flag, Origin, Outcome, Review};
+use airlock_policy::approval::Gate;
 use airlock_sanitise::tag;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, MetaObject};
 use serde_json::{Value, json};
@@ -122,10 +123,11 @@ fn pending(review: &Review) -> CallToolResult {
     let text = format!(
         "needs review: `{}` waits for a person ({gate}: {})\nwhy: {}\n\
          A person answers in a terminal with `{how}`, or `airlock approvals deny {id}`. \
-         Then make the same call again.",
+         Then make the same call again.{}",
         review.request.syscall,
         gate.title(),
         why.join("; "),
+        more(gate),
     );
     let data = json!({
         "status": "needs_review",
@@ -138,6 +140,17 @@ fn pending(review: &Review) -> CallToolResult {
         "action": review.action,
     });
     error(text, data, review.action.as_ref())
+}
+
+/// What else helps at a gate that every further call will stand at, too.
+const fn more(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Budget => {
+            " The budget of this client's session is used up: a client that is started anew works \
+             in a new session, and `--verb --uses N` answers for several calls of this kind."
+        }
+        Gate::FirstUse | Gate::Host | Gate::SensitiveWrite | Gate::Elevated => "",
+    }
 }
 
 fn failure(failed: &Failed) -> CallToolResult {

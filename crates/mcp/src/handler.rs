@@ -108,7 +108,8 @@ impl Handler {
     ) -> Result<Outcome, ErrorData> {
         let gate = review.approval.gate;
         let opened = move |road: &dyn Road| road.opened_to_client(gate);
-        if !elicit::can_ask(context) || !self.calls.ask(opened).await? {
+        let possible = elicit::can_ask(context) && !review.approval.is_of_a_rule();
+        if !possible || !self.calls.ask(opened).await? {
             return Ok(Outcome::NeedsReview(review));
         }
         let approved = match elicit::ask(&review, context).await {

@@ -3,9 +3,10 @@
 use crate::methods::CallResult;
 use airlock_audit::Health;
 use airlock_kernel::tools::ToolSpec;
-use airlock_kernel::{Cancel, Front, Kernel, Outcome, PolicyOrigin};
+use airlock_kernel::{Aside, Cancel, Front, Kernel, Outcome, PolicyOrigin};
 use airlock_wire::{CancelToken, WireError, code};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The tools that `front` can see.
 fn open_to(kernel: &Kernel, front: Front) -> impl Iterator<Item = &'static ToolSpec> {
@@ -73,9 +74,22 @@ pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Value, WireErr
     })
 }
 
-/// What takes a call on the road back when its request is.
+/// A request's place among those that run.
+struct Place(CancelToken);
+
+impl Aside for Place {
+    fn leave(&self) -> bool {
+        self.0.leave()
+    }
+
+    fn come_back(&self) {
+        self.0.come_back();
+    }
+}
+
+/// What takes a call on the road back when its request is, and lets others run while it waits.
 pub(crate) fn covering(token: &CancelToken) -> Cancel {
-    let cancel = Cancel::new();
+    let cancel = Cancel::new().stepping_aside(Arc::new(Place(token.clone())));
     let inner = cancel.clone();
     token.on_cancel(move || inner.cancel());
     cancel

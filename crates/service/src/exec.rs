@@ -4,6 +4,7 @@
 //! there, nothing of the kernel's writes a file of the client's choosing, and a client that goes away
 //! or does not read holds up its own command and nothing else. Input is read only while it runs.
 
+use crate::answers::covering;
 use crate::caller::Identity;
 use crate::methods::{ExecParams, Size, SteerParams};
 use crate::service::{Client, Service};
@@ -125,9 +126,11 @@ impl Service {
             started: &|steering| ending.begun(&steering),
         };
         let call = Call::new("exec.own", asked.arguments);
-        let outcome = self
-            .kernel
-            .submit_from(Front::Cli, &origin, &call, Some(attached));
+        // While it waits for its turn there is no program yet to be ended.
+        let outcome = covering(token).cover(|| {
+            self.kernel
+                .submit_from(Front::Cli, &origin, &call, Some(attached))
+        });
         self.result(outcome)
     }
 

@@ -6,7 +6,7 @@
 
 use crate::answers::{self, covering};
 use crate::caller::SANDBOX_FRONT;
-use crate::methods::{CallParams, ShowParams, TokenText, none, params};
+use crate::methods::{CallParams, Method, ShowParams, TokenText, none, params};
 use airlock_core::Peer;
 use airlock_kernel::{Call, Inside, Reception, Visitors};
 use airlock_wire::{
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Runtime};
 
 /// Calls of all sandboxes that are waited for at once: each waits on a thread.
-const THREADS: usize = 64;
+const THREADS: usize = 96;
 
 /// Serves the sockets of sandboxes, on threads of its own that are made when somebody first comes.
 #[derive(Default)]
@@ -154,28 +154,29 @@ impl Handler for Desk {
             ..
         } = request;
         let front = self.inside.front();
-        match method.as_str() {
-            "tools.list" => {
+        match Method::named(&method)? {
+            Method::ToolsList => {
                 none(&given)?;
                 let told = self.inside.look(move |kernel| answers::list(kernel, front));
                 told.ok_or_else(ended)
             }
-            "tools.show" => {
+            Method::ToolsShow => {
                 let ShowParams { name } = params(given)?;
                 let told = self
                     .inside
                     .look(move |kernel| answers::show(kernel, front, &name));
                 told.ok_or_else(ended)?
             }
-            "call" => Desk::call(self, *peer, params(given)?, cancel),
-            "status" | "exec" | "exec.steer" | "approvals.opened" | "approvals.elicited"
-            | "log.flush" | "kernel.stop" => {
+            Method::Call => Desk::call(self, *peer, params(given)?, cancel),
+            Method::Status
+            | Method::Exec
+            | Method::ExecSteer
+            | Method::ApprovalsOpened
+            | Method::ApprovalsElicited
+            | Method::LogFlush
+            | Method::KernelStop => {
                 let told = "from inside a sandbox tools can be listed and called, and nothing else";
                 Err(refused(told))
-            }
-            _ => {
-                let told = format!("there is no method `{method}`");
-                Err(WireError::new(code::UNKNOWN_METHOD, told))
             }
         }
     }

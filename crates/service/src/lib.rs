@@ -23,7 +23,7 @@ pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;
 pub use lock::{Lock, LockError, Notice, running, socket_directory};
-pub use methods::{CallParams, CallResult, Person};
+pub use methods::{CallParams, CallResult, Kept, Method, Person};
 pub use remote::{Ends, Remote, Steer};
 pub use running::{Options, Running, ServeError, Stopper, start};
 pub use service::Settings;

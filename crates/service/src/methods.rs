@@ -11,6 +11,97 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+/// What of a method's use is in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It takes the road: a decision, and records before and after.
+    Road,
+    /// It is noted before it is done.
+    Noted,
+    /// It goes on with what took the road, or only tells: nothing of its own.
+    Nothing,
+}
+
+/// Every method there is, besides those that the wire itself answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// How the kernel is.
+    Status,
+    /// The tools there are.
+    ToolsList,
+    /// One of them, with its arguments.
+    ToolsShow,
+    /// A call.
+    Call,
+    /// A command the person typed.
+    Exec,
+    /// Signals and sizes for one.
+    ExecSteer,
+    /// Which gates an MCP client may be asked about.
+    ApprovalsOpened,
+    /// What the user of one said.
+    ApprovalsElicited,
+    /// Writes what is kept back of the log.
+    LogFlush,
+    /// Ends the kernel.
+    KernelStop,
+}
+
+impl Method {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Status,
+        Self::ToolsList,
+        Self::ToolsShow,
+        Self::Call,
+        Self::Exec,
+        Self::ExecSteer,
+        Self::ApprovalsOpened,
+        Self::ApprovalsElicited,
+        Self::LogFlush,
+        Self::KernelStop,
+    ];
+
+    /// Its name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::ToolsList => "tools.list",
+            Self::ToolsShow => "tools.show",
+            Self::Call => "call",
+            Self::Exec => "exec",
+            Self::ExecSteer => "exec.steer",
+            Self::ApprovalsOpened => "approvals.opened",
+            Self::ApprovalsElicited => "approvals.elicited",
+            Self::LogFlush => "log.flush",
+            Self::KernelStop => "kernel.stop",
+        }
+    }
+
+    /// What of it is in the log.
+    pub const fn kept(self) -> Kept {
+        match self {
+            Self::Call | Self::Exec | Self::ApprovalsElicited => Kept::Road,
+            Self::KernelStop => Kept::Noted,
+            Self::Status
+            | Self::ToolsList
+            | Self::ToolsShow
+            | Self::ExecSteer
+            | Self::ApprovalsOpened
+            | Self::LogFlush => Kept::Nothing,
+        }
+    }
+
+    /// The method of that name.
+    pub(crate) fn named(name: &str) -> Result<Self, WireError> {
+        let found = Self::ALL.into_iter().find(|method| method.as_str() == name);
+        found.ok_or_else(|| {
+            let told = format!("there is no method `{name}`");
+            WireError::new(code::UNKNOWN_METHOD, told)
+        })
+    }
+}
+
 /// Parameters of `call`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

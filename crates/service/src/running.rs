@@ -66,7 +66,7 @@ pub enum ServeError {
 /// Threads that wait for sockets. Requests run on others.
 const LISTENERS: usize = 2;
 /// Threads besides those for requests on the main socket: for sandboxes, events and the log.
-const SPARE_THREADS: usize = 16;
+const SPARE_THREADS: usize = 24;
 /// How often an idle kernel looks whether it has been so for long enough.
 const GLANCE: Duration = Duration::from_millis(200);
 /// How long what is taken back may take to end before it is left behind.
@@ -110,7 +110,8 @@ impl Drop for Connected {
 
 /// Serves `kernel`, whose workspace `lock` is for.
 pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running, ServeError> {
-    let threads = options.wire.limits.workers + SPARE_THREADS;
+    let limits = options.wire.limits;
+    let threads = limits.workers + limits.waiting + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(LISTENERS)
         .max_blocking_threads(threads)

@@ -4,8 +4,11 @@ use crate::answers::{self, covering};
 use crate::caller::Identity;
 use crate::events;
 use crate::exec::Runs;
-use crate::methods::{CallParams, ElicitedParams, Person, ShowParams, TokenText, none, params};
+use crate::methods::{
+    CallParams, ElicitedParams, Method, Person, ShowParams, TokenText, none, params,
+};
 use airlock_audit::AppendError;
+use airlock_core::Digest;
 use airlock_kernel::{
     Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, PolicyOrigin, Whence,
 };
@@ -28,6 +31,8 @@ pub struct Settings {
     pub output_bytes: usize,
     /// Threads a search may use.
     pub search_threads: usize,
+    /// The person's own definitions, and what is switched on and trusted with them, as one digest.
+    pub definitions: Digest,
     /// The program that serves: another build may answer otherwise.
     pub program: PathBuf,
 }
@@ -181,6 +186,11 @@ impl Service {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+fn unrecorded(error: AppendError) -> WireError {
+    WireError::new(code::INTERNAL, error.to_string())
+}
+
 /// Calls that are over before another thread could take over listening.
 const QUICK: &[&str] = &["fs.read", "fs.list", "fs.exists"];
 
@@ -220,47 +230,48 @@ impl Handler for Service {
             params: given,
             descriptors,
         } = request;
-        let identity = &client.identity;
-        if method == "status" {
+        let (identity, method) = (&client.identity, Method::named(&method)?);
+        if method == Method::Status {
             return none(&given).map(|()| self.status());
         }
         let front = identity.front().ok_or_else(|| {
             WireError::new(code::REFUSED, "a supervisor asks for `ping` and `status`")
         })?;
-        match method.as_str() {
-            "tools.list" => {
+        match method {
+            Method::Status => none(&given).map(|()| self.status()),
+            Method::ToolsList => {
                 none(&given)?;
                 Ok(answers::list(&self.kernel, front))
             }
-            "tools.show" => answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name),
-            "call" => Service::call(self, identity, front, params(given)?, cancel),
-            "exec" => self.exec(client, params(given)?, descriptors, cancel),
-            "exec.steer" => self.steer(client, &params(given)?),
-            "approvals.opened" => none(&given).map(|()| self.opened()),
-            "approvals.elicited" if identity.is_mcp_server() => self.elicited(&params(given)?),
-            "approvals.elicited" => {
+            Method::ToolsShow => {
+                answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)
+            }
+            Method::Call => Service::call(self, identity, front, params(given)?, cancel),
+            Method::Exec => self.exec(client, params(given)?, descriptors, cancel),
+            Method::ExecSteer => self.steer(client, &params(given)?),
+            Method::ApprovalsOpened => none(&given).map(|()| self.opened()),
+            Method::ApprovalsElicited if identity.is_mcp_server() => self.elicited(&params(given)?),
+            Method::ApprovalsElicited => {
                 let told = "only an MCP server asks the user of its client";
                 Err(WireError::new(code::REFUSED, told))
             }
-            "log.flush" if identity.is_person() => {
+            Method::LogFlush if identity.is_person() => {
                 none(&given)?;
-                let failed = |error: AppendError| WireError::new(code::INTERNAL, error.to_string());
                 self.kernel.release_idle();
-                let flushed = self.kernel.log().flush().map_err(failed);
+                let flushed = self.kernel.log().flush().map_err(unrecorded);
                 flushed.map(|()| Value::Null)
             }
-            "kernel.stop" if identity.is_person() => {
+            Method::KernelStop if identity.is_person() => {
                 none(&given)?;
+                let whence = identity.whence(None);
+                let noted = self.kernel.note(front, &whence, method.as_str(), []);
+                noted.map_err(unrecorded)?;
                 self.stop.notify_one();
                 Ok(Value::Null)
             }
-            "kernel.stop" | "log.flush" => {
+            Method::KernelStop | Method::LogFlush => {
                 let told = "only the command line asks for that";
                 Err(WireError::new(code::REFUSED, told))
-            }
-            _ => {
-                let told = format!("there is no method `{method}`");
-                Err(WireError::new(code::UNKNOWN_METHOD, told))
             }
         }
     }

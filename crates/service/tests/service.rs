@@ -13,7 +13,7 @@ mod support;
 use airlock_audit::{Filter, VerifyOptions, verify_database};
 use airlock_kernel::{Call, Front, Lifetime, Outcome};
 use airlock_policy::approval::Binding;
-use airlock_service::{CallResult, Lock, LockError, running};
+use airlock_service::{CallResult, Kept, Lock, LockError, Method, running};
 use airlock_wire::{Arrived, Client, ClientError, code};
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -242,14 +242,14 @@ fn a_stopped_kernel_leaves_neither_socket_nor_lock() {
 
 /// Runs a command over the wire; its output and its outcome.
 fn exec(client: &mut Client, command: &[&str]) -> (u64, std::io::PipeReader) {
+    exec_with(client, &json!({ "command": command, "no_stage": true }))
+}
+
+fn exec_with(client: &mut Client, arguments: &Value) -> (u64, std::io::PipeReader) {
     let (reader, stdout) = std::io::pipe().unwrap();
     // A stream nobody reads would end the command with its first word there.
     let stderr = stdout.try_clone().unwrap();
-    let params = json!({
-        "arguments": { "command": command, "no_stage": true },
-        "stdin": false,
-        "run": 1,
-    });
+    let params = json!({ "arguments": arguments, "stdin": false, "run": 1 });
     let id = client
         .send("exec", params, &[stdout.as_fd(), stderr.as_fd()])
         .unwrap();
@@ -500,4 +500,105 @@ fn only_an_mcp_server_hands_in_what_the_user_of_its_client_said() {
         answer["outcome"]["needs_review"].is_null(),
         "it has its answer: {answer}"
     );
+}
+
+#[test]
+fn calls_that_wait_for_their_turn_hold_up_nobody_else_and_can_be_taken_back() {
+    let place = Place::new();
+    let mut served = place.serve();
+    let mut holder = served.client("cli");
+    let long = json!({ "command": ["sh", "-c", "echo on; sleep 1000"] });
+    let (command, mut output) = exec_with(&mut holder, &long);
+    output.read_exact(&mut [0; 3]).unwrap();
+    // More than may run at once, from clients enough to have a right to that many. The stage is the
+    // command's.
+    let read = call("fs.read", &json!({ "path": "README.md" }));
+    let mut crowd: Vec<(Client, Vec<u64>)> = (0..6)
+        .map(|_| {
+            let mut client = served.client("agent");
+            let send = |_| client.send("call", read.clone(), &[]).unwrap();
+            let ids = (0..16).map(send).collect();
+            (client, ids)
+        })
+        .collect();
+    let mut other = served.client("mcp");
+    for _ in 0..20 {
+        other.call("tools.list", Value::Null).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let (client, ids) = crowd.first_mut().unwrap();
+    for id in ids.drain(..8) {
+        client.call("cancel", json!({ "id": id })).unwrap();
+        match client.answer(id) {
+            Ok(answer) => assert_eq!(answer["outcome"]["failed"]["code"], "cancelled", "{answer}"),
+            Err(ClientError::Answer(error)) => assert_eq!(error.code, code::CANCELLED),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // Those who go away take what they asked for with them; those who stay get it in the end.
+    let (mut last, ids) = crowd.pop().unwrap();
+    drop(crowd);
+    holder.call("cancel", json!({ "id": command })).unwrap();
+    holder.answer(command).unwrap();
+    for id in ids {
+        let answer = last.answer(id).unwrap();
+        assert!(answer["outcome"]["done"].is_object(), "{answer}");
+    }
+    drop((holder, other, last));
+    served.end();
+}
+
+#[test]
+fn every_method_leaves_in_the_log_what_it_says_it_does() {
+    let place = Place::new();
+    let mut served = place.serve();
+    let reader = place.kernel(Lifetime::Command);
+    let count = |served: &support::Served| {
+        served.client("cli").call("log.flush", Value::Null).unwrap();
+        let records = reader.log().read(Filter::default()).unwrap();
+        let stages = records.map(|record| record.unwrap().entry.stage);
+        stages.fold((0, 0), |(road, noted), stage| match stage {
+            airlock_audit::Stage::Note => (road, noted + 1),
+            airlock_audit::Stage::Attempt | airlock_audit::Stage::Outcome => (road + 1, noted),
+        })
+    };
+    // The last one ends it.
+    for method in Method::ALL {
+        let front = match method {
+            Method::ApprovalsElicited => "mcp",
+            _ => "cli",
+        };
+        let params = match method {
+            Method::ToolsShow => json!({ "name": "fs.read" }),
+            Method::Call => call("fs.exists", &json!({ "path": "README.md" })),
+            Method::ExecSteer => json!({ "run": 1, "signal": 15 }),
+            Method::ApprovalsElicited => {
+                json!({ "approval": "none", "shown": "0".repeat(64), "approved": true })
+            }
+            Method::Exec
+            | Method::Status
+            | Method::ToolsList
+            | Method::ApprovalsOpened
+            | Method::LogFlush
+            | Method::KernelStop => Value::Null,
+        };
+        let before = count(&served);
+        let mut client = served.client(front);
+        if method == Method::Exec {
+            let (id, _output) = exec(&mut client, &["true"]);
+            client.answer(id).unwrap();
+        } else if let Err(error) = client.call(method.as_str(), params) {
+            let refused =
+                matches!(&error, ClientError::Answer(error) if error.code == code::REFUSED);
+            assert!(refused && method == Method::ApprovalsElicited, "{error}");
+        }
+        let after = count(&served);
+        let (road, noted) = (after.0 > before.0, after.1 > before.1);
+        match method.kept() {
+            Kept::Road => assert!(road, "{method:?}"),
+            Kept::Noted => assert!(noted && !road, "{method:?}"),
+            Kept::Nothing => assert!(!road && !noted, "{method:?}"),
+        }
+    }
+    served.end();
 }

@@ -10,6 +10,22 @@ use airlock_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 
+/// A fact that its events prove, and the last of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Proven {
+    pub(crate) fact: Fact,
+    seq: u64,
+}
+
+/// Whether table and chain agree on something.
+#[derive(Debug)]
+pub(crate) enum Proof {
+    /// Neither knows of it.
+    Absent,
+    Holds(Box<Proven>),
+    Differs,
+}
+
 /// Looks at one consistent state of the store.
 pub(crate) struct Reader<'a> {
     pub(crate) db: &'a Connection,
@@ -181,36 +197,56 @@ impl Reader<'_> {
     /// Each event must be intact, stand on the one before it in the chain, and name the event
     /// before it about the same thing.
     pub(crate) fn prove(&self, kind: Kind, id: &str) -> Result<Option<Fact>, StateError> {
+        Ok(match self.prove_from(kind, id, None)? {
+            Proof::Holds(proven) => Some(proven.fact),
+            Proof::Absent | Proof::Differs => None,
+        })
+    }
+
+    /// The same, going on from what was proven before.
+    pub(crate) fn prove_from(
+        &self,
+        kind: Kind,
+        id: &str,
+        before: Option<Proven>,
+    ) -> Result<Proof, StateError> {
         let shown = self.find(kind, id)?;
+        let after = before.as_ref().map_or(0, |before| before.seq);
         let stored: Vec<(i64, Vec<u8>, Option<Vec<u8>>)> = self
             .db
             .prepare_cached(
-                "SELECT e.seq, e.stored, (SELECT stored FROM events WHERE seq = e.seq - 1) FROM events e WHERE e.subject = ?1 ORDER BY e.seq",
+                "SELECT e.seq, e.stored, (SELECT stored FROM events WHERE seq = e.seq - 1) FROM events e WHERE e.subject = ?1 AND e.seq > ?2 ORDER BY e.seq",
             )
             .and_then(|mut statement| {
                 statement
-                    .query_map([subject(kind, id)], |row| {
+                    .query_map(params![subject(kind, id), after.cast_signed()], |row| {
                         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
                     })?
                     .collect::<rusqlite::Result<_>>()
             })
             .map_err(|source| self.fail(source))?;
-        let mut proven = None;
-        let mut previous = None;
+        let mut previous = before.as_ref().map(|before| before.seq);
+        let mut proven = before.map(|before| before.fact);
         for (seq, stored, before) in stored {
             let Some(event) = self.linked(seq, stored, before)? else {
-                return Ok(None);
+                return Ok(Proof::Differs);
             };
             if event.previous != previous || event.change.subject() != (kind, id.to_owned()) {
-                return Ok(None);
+                return Ok(Proof::Differs);
             }
             previous = Some(seq.unsigned_abs());
             let Ok(facts) = event.change.apply(proven.take(), event.at) else {
-                return Ok(None);
+                return Ok(Proof::Differs);
             };
             proven = facts.into_iter().find(|fact| fact.name().0 == kind);
         }
-        Ok(proven.filter(|proven| Some(proven) == shown.as_ref()))
+        Ok(match (proven, previous) {
+            (Some(fact), Some(seq)) if Some(&fact) == shown.as_ref() => {
+                Proof::Holds(Box::new(Proven { fact, seq }))
+            }
+            (None, None) if shown.is_none() => Proof::Absent,
+            (_, _) => Proof::Differs,
+        })
     }
 
     /// The event in `stored`, if it is intact, numbered `seq` and stands on `before`.

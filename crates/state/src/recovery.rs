@@ -8,6 +8,7 @@ use crate::error::StateError;
 use crate::journal::{Reader, Writer};
 use crate::open::{self, beside, sync_directory};
 use crate::store::{Layout, State, sole_lock};
+use crate::verify::{INTEGRITY, whole, whole_file};
 use airlock_audit::{Sealed, carve_records};
 use airlock_core::{Digest, Timestamp};
 use rusqlite::backup::Backup;
@@ -171,10 +172,16 @@ fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, StateError>
     Ok(moved.then_some(kept))
 }
 
-/// The events of the newest copy whose chain holds.
+/// The events of the newest copy whose file is whole and whose chain and facts hold.
 fn newest_good(layout: &Layout) -> Option<Events> {
     list(&layout.backups()).into_iter().rev().find_map(|path| {
         let db = open::open(&path).ok()?;
+        let reader = Reader {
+            db: &db,
+            path: &path,
+        };
+        whole_file(&reader, INTEGRITY).ok()?;
+        whole(&reader).ok()?;
         let mut statement = db.prepare("SELECT stored FROM events ORDER BY seq").ok()?;
         let stored: Vec<Vec<u8>> = statement
             .query_map([], |row| row.get(0))

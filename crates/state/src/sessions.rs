@@ -105,6 +105,12 @@ impl Budget {
         cost_micros: None,
         time: Some(Span::from_secs(8 * 3_600)),
     };
+
+    /// The same for a client that nobody drives in turns: the calls of the whole session count.
+    pub const WITHOUT_TURNS: Self = Self {
+        calls: Some(1_000),
+        ..Self::USUAL
+    };
 }
 
 /// What a session spent.
@@ -350,9 +356,10 @@ impl State {
         Ok(session)
     }
 
-    /// The session `id` of `owner`.
+    /// The session `id` of `owner`, as its events prove it: what was written into its row without
+    /// one does not count.
     pub fn session(&self, owner: &Owner, id: &SessionId) -> Result<Option<Session>, StateError> {
-        self.read(|reader| Ok(own(reader.find(Kind::Session, id.as_str())?, owner)))
+        Ok(own(self.proven(Kind::Session, id.as_str())?, owner))
     }
 
     /// Every session of `owner`, newest change first; archived ones where `archived` says so.

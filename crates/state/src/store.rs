@@ -1,12 +1,14 @@
 //! One opened store: its connection, its lock, and the transactions everything else runs in.
 
 use crate::error::StateError;
-use crate::journal::{Reader, Writer};
+use crate::fact::{Fact, Kind};
+use crate::journal::{Proof, Proven, Reader, Writer};
 use crate::open::open_or_make;
 use crate::recovery::{self, StateRecovery};
 use crate::verify;
 use airlock_core::Timestamp;
 use rusqlite::Connection;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Stores up to this many events are verified whole when they are opened; it takes milliseconds.
 const VERIFIED_AT_OPEN: u64 = 2_000;
+/// Things whose proofs are remembered; each is a session that is worked in.
+const REMEMBERED: usize = 256;
 
 /// When a change must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,11 @@ impl Layout {
         self.directory.join("state.lock")
     }
 
+    /// There while something was found wrong that has to be mended by whoever opens it next.
+    pub(crate) fn suspect(&self) -> PathBuf {
+        self.directory.join("state.suspect")
+    }
+
     pub(crate) fn backups(&self) -> PathBuf {
         self.directory.join("backups/state")
     }
@@ -50,6 +59,12 @@ pub struct State {
     db: Mutex<Connection>,
     layout: Layout,
     recovered: Option<StateRecovery>,
+    /// Whether every event and fact was looked at when it was opened.
+    verified: bool,
+    /// What was proven last: a proof goes on where the one before it ended.
+    proven: Mutex<HashMap<(Kind, String), Proven>>,
+    /// What was put right, until somebody asks.
+    mended: Mutex<Option<String>>,
     _lock: File,
 }
 
@@ -82,14 +97,37 @@ impl State {
         let lock = shared_lock(layout)?;
         let path = layout.database();
         let db = open_or_make(&path)?;
-        let state = Self {
+        let mut state = Self {
             db: Mutex::new(db),
             layout: layout.clone(),
             recovered: None,
+            verified: false,
+            proven: Mutex::default(),
+            mended: Mutex::default(),
             _lock: lock,
         };
-        state.check()?;
+        state.verified = state.check()?;
         Ok(state)
+    }
+
+    /// Whether every event and fact was looked at when it was opened: of a large store, only that
+    /// its file is whole. [`State::check_apart`] looks at the rest.
+    pub const fn is_verified(&self) -> bool {
+        self.verified
+    }
+
+    /// What was found to differ from the events and put right, once.
+    pub fn take_mended(&self) -> Option<String> {
+        held(&self.mended).take()
+    }
+
+    /// Has whoever opens the store in `directory` next look at all of it, and mend it.
+    pub fn suspect(directory: &Path) -> Result<(), StateError> {
+        let layout = Layout {
+            directory: directory.to_owned(),
+        };
+        let path = layout.suspect();
+        std::fs::write(&path, []).map_err(StateError::io(&path))
     }
 
     /// What a damaged store this one was rescued from.
@@ -98,32 +136,80 @@ impl State {
     }
 
     /// Looks whether the file is whole; facts that differ from the events are made anew.
-    fn check(&self) -> Result<(), StateError> {
+    /// Gives back whether all of it was looked at.
+    fn check(&self) -> Result<bool, StateError> {
+        let suspect = self.layout.suspect().exists();
+        let check = if suspect {
+            verify::INTEGRITY
+        } else {
+            "PRAGMA quick_check(1)"
+        };
         let events = self.read(|reader| {
-            let answer: String = reader
-                .db
-                .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-                .map_err(|source| reader.fail(source))?;
-            if answer != "ok" {
-                return Err(reader.damaged(answer));
-            }
+            verify::whole_file(reader, check)?;
             Ok(reader.head()?.seq)
         })?;
-        if events > VERIFIED_AT_OPEN {
-            return Ok(());
+        if events > VERIFIED_AT_OPEN && !suspect {
+            return Ok(false);
         }
         match self.verify() {
-            Ok(_) => Ok(()),
-            Err(verify::StateBreak::Facts { .. }) => self.rebuild(),
+            Ok(_) => {}
+            Err(verify::StateBreak::Facts { kind, id }) => self.mend(kind, &id)?,
             Err(verify::StateBreak::Chain(broken)) => {
                 let detail = format!("{broken}");
+                return Err(StateError::damaged(&self.layout.database(), detail));
+            }
+            Err(verify::StateBreak::Event { seq }) => {
+                let detail = format!("event {seq} does not fit those before it");
+                return Err(StateError::damaged(&self.layout.database(), detail));
+            }
+            Err(verify::StateBreak::Store(error)) => return Err(error),
+        }
+        if suspect {
+            // Left behind, it only has the next to open it look at all of it once more.
+            let _gone = std::fs::remove_file(self.layout.suspect());
+        }
+        Ok(true)
+    }
+
+    /// Makes every row anew from the events, and keeps in mind that one differed.
+    fn mend(&self, kind: &str, id: &str) -> Result<(), StateError> {
+        self.rebuild()?;
+        let told = format!(
+            "the store of sessions and approvals had a row that no event made ({kind} `{id}`); \
+             every row was made anew from the events"
+        );
+        *held(&self.mended) = Some(told);
+        Ok(())
+    }
+
+    /// The fact of that name as its events prove it; a row that says something else is put right
+    /// first.
+    pub(crate) fn proven(&self, kind: Kind, id: &str) -> Result<Option<Fact>, StateError> {
+        let key = (kind, id.to_owned());
+        let before = held(&self.proven).get(&key).cloned();
+        let mut proof = self.read(|reader| reader.prove_from(kind, id, before))?;
+        if matches!(proof, Proof::Differs) {
+            self.mend(kind.as_str(), id).inspect_err(|_| {
+                // Whether it is written or not, nothing is taken from the row.
+                let _marked = Self::suspect(&self.layout.directory);
+            })?;
+            proof = self.read(|reader| reader.prove_from(kind, id, None))?;
+        }
+        match proof {
+            Proof::Holds(proven) => {
+                let fact = proven.fact.clone();
+                let mut known = held(&self.proven);
+                if known.len() >= REMEMBERED && !known.contains_key(&key) {
+                    known.clear();
+                }
+                known.insert(key, *proven);
+                Ok(Some(fact))
+            }
+            Proof::Absent => Ok(None),
+            Proof::Differs => {
+                let detail = format!("the events of {} `{id}` do not hold", kind.as_str());
                 Err(StateError::damaged(&self.layout.database(), detail))
             }
-            Err(verify::StateBreak::Event { seq }) => Err(StateError::damaged(
-                &self.layout.database(),
-                format!("event {seq} does not fit those before it"),
-            )),
-            Err(verify::StateBreak::Store(error)) => Err(error),
         }
     }
 
@@ -177,6 +263,11 @@ impl State {
         transaction.commit().map_err(fail)?;
         Ok(done)
     }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these is replaced whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn lock_file(layout: &Layout) -> Result<File, StateError> {

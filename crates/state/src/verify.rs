@@ -4,10 +4,12 @@ use crate::change::Event;
 use crate::error::StateError;
 use crate::fact::{Fact, Kind, Row, subject};
 use crate::journal::Reader;
-use crate::store::{Durable, State};
+use crate::open::open;
+use crate::store::{Durable, Layout, State};
 use airlock_audit::{Break, Depth, Head, Sealed, Trust, Verifier};
 use rusqlite::{OptionalExtension, params};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,21 +47,70 @@ pub enum StateBreak {
 
 type Known = BTreeMap<(Kind, String), (Fact, u64)>;
 
+/// Looks at every page and every index.
+pub(crate) const INTEGRITY: &str = "PRAGMA integrity_check(1)";
+
+/// Whether SQLite finds the file whole, by `check`.
+pub(crate) fn whole_file(reader: &Reader<'_>, check: &str) -> Result<(), StateError> {
+    let answer: String = reader
+        .db
+        .query_row(check, [], |row| row.get(0))
+        .map_err(|source| reader.fail(source))?;
+    if answer == "ok" {
+        return Ok(());
+    }
+    Err(reader.damaged(answer))
+}
+
+/// Every event and every fact.
+pub(crate) fn whole(reader: &Reader<'_>) -> Result<StateVerified, StateBreak> {
+    let (known, head) = fold(reader)?;
+    compare(reader, &known)?;
+    Ok(StateVerified {
+        head,
+        facts: known.len(),
+    })
+}
+
+impl StateBreak {
+    /// Whether the store itself is at fault, and not that it could not be looked at.
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Chain(_)
+            | Self::Event { .. }
+            | Self::Facts { .. }
+            | Self::Store(StateError::Damaged { .. }) => true,
+            Self::Store(_) => false,
+        }
+    }
+}
+
 impl State {
     /// Checks every event and every fact.
     pub fn verify(&self) -> Result<StateVerified, StateBreak> {
-        self.read(|reader| match fold(reader) {
+        self.read(|reader| match whole(reader) {
             Err(StateBreak::Store(error)) => Err(error),
-            Err(broken) => Ok(Err(broken)),
-            Ok((known, head)) => match compare(reader, &known) {
-                Err(StateBreak::Store(error)) => Err(error),
-                Err(broken) => Ok(Err(broken)),
-                Ok(()) => Ok(Ok(StateVerified {
-                    head,
-                    facts: known.len(),
-                })),
-            },
+            looked => Ok(looked),
         })?
+    }
+
+    /// Checks the file in `directory`, every event and every fact, while others use the store:
+    /// nobody waits for it. What is found is mended by whoever opens it after [`State::suspect`].
+    pub fn check_apart(directory: &Path) -> Result<StateVerified, StateBreak> {
+        let layout = Layout {
+            directory: directory.to_owned(),
+        };
+        let path = layout.database();
+        let db = open(&path)?;
+        let moment = db
+            .unchecked_transaction()
+            .map_err(|source| StateError::sqlite(&path, source))?;
+        let reader = Reader {
+            db: &moment,
+            path: &path,
+        };
+        whole_file(&reader, INTEGRITY)?;
+        whole(&reader)
     }
 
     /// Makes the facts anew from the events.

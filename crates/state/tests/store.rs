@@ -515,3 +515,89 @@ fn many_openers_of_a_store_that_is_only_just_made_all_find_it_whole() {
         assert_eq!(drafts.count(), 0);
     }
 }
+
+/// A store that is too large to be looked at whole when it is opened: one session, much used.
+fn large(directory: &std::path::Path) -> State {
+    let state = full(directory);
+    let (ada, id) = (owner("ada"), "s1".parse().unwrap());
+    for number in 0..2_100 {
+        state.charge(&ada, &id, CALL, None, at(2 + number)).unwrap();
+    }
+    state
+}
+
+#[test]
+fn a_session_is_what_its_events_say_whatever_was_written_into_its_row() {
+    let place = place();
+    drop(large(place.path()));
+    let forged = "UPDATE facts SET body = replace(replace(body, '\"explore\"', '\"debug\"'), \
+                  '\"calls\":100', '\"calls\":null') WHERE kind = 'session'";
+    assert_eq!(tamper(place.path(), forged), 1);
+    let state = open(place.path());
+    assert!(!state.is_verified(), "it is too large for that");
+    let (ada, id): (_, SessionId) = (owner("ada"), "s1".parse().unwrap());
+    let found = || state.session(&ada, &id).unwrap().unwrap();
+    let first = found();
+    assert_eq!(first.mode, airlock_core::Mode::Explore);
+    assert_eq!(first.used.total_calls, 2_100);
+    assert!(state.take_mended().unwrap().contains("s1"));
+    assert!(state.take_mended().is_none(), "it is told once");
+    // The same while it is open, and after what was known of it was built on.
+    state.charge(&ada, &id, CALL, None, at(9_000)).unwrap();
+    assert_eq!(tamper(place.path(), forged), 1);
+    state.charge(&ada, &id, CALL, None, at(9_001)).unwrap();
+    let found = found();
+    assert_eq!(found.mode, airlock_core::Mode::Explore);
+    assert_eq!(found.budget, first.budget);
+    assert_eq!(found.used.total_calls, 2_102);
+    // A row that is gone is there again; one that no event tells of is not.
+    tamper(place.path(), "DELETE FROM facts WHERE kind = 'session'");
+    assert!(state.session(&ada, &id).unwrap().is_some());
+    let copy = "INSERT INTO facts SELECT kind, 's2', owner, parent, status, due, mark, seq, \
+                replace(body, '\"s1\"', '\"s2\"') FROM facts WHERE kind = 'session'";
+    assert_eq!(tamper(place.path(), copy), 1);
+    assert_eq!(state.session(&ada, &"s2".parse().unwrap()).unwrap(), None);
+    state.verify().unwrap();
+}
+
+#[test]
+fn what_is_broken_in_a_large_store_is_found_beside_its_use_and_mended_when_it_is_opened() {
+    let place = place();
+    let state = large(place.path());
+    State::check_apart(place.path()).unwrap();
+    let sql = "UPDATE events SET stored = zeroblob(length(stored)) WHERE seq = 2";
+    assert_eq!(tamper(place.path(), sql), 1);
+    let broken = State::check_apart(place.path()).unwrap_err();
+    assert!(broken.is_damage(), "{broken}");
+    drop(state);
+    assert!(!open(place.path()).is_verified());
+    State::suspect(place.path()).unwrap();
+    let state = open(place.path());
+    assert!(state.is_verified() && state.recovered().is_some());
+    let session = state.session(&owner("ada"), &"s1".parse().unwrap());
+    assert_eq!(session.unwrap().unwrap().used.total_calls, 2_100);
+    drop(state);
+    assert!(!open(place.path()).is_verified(), "it is trusted again");
+    State::check_apart(place.path()).unwrap();
+}
+
+#[test]
+fn a_copy_that_does_not_hold_is_passed_over_for_an_older_one() {
+    let place = place();
+    let state = full(place.path());
+    state.snapshot(at(10)).unwrap();
+    let (ada, id): (_, SessionId) = (owner("ada"), "s1".parse().unwrap());
+    state.observe(&ada, &id, "later", "user", at(11)).unwrap();
+    let newest = state.snapshot(at(12)).unwrap();
+    drop(state);
+    // Each event that is left is intact, but one is missing.
+    let aside = tempfile::tempdir().unwrap();
+    fs::copy(&newest, aside.path().join("state.db")).unwrap();
+    assert_eq!(tamper(aside.path(), "DELETE FROM events WHERE seq = 2"), 1);
+    fs::copy(aside.path().join("state.db"), &newest).unwrap();
+    fs::write(place.path().join("state.db"), vec![0; 8192]).unwrap();
+    let state = open(place.path());
+    assert!(state.recovered().unwrap().from_copy > 0);
+    let found = |words: &str| state.recall(&ada, &id, words, 9).unwrap().unwrap().len();
+    assert_eq!((found("keep"), found("later")), (1, 0));
+}

@@ -1,7 +1,9 @@
 //! Taking a request back.
 
+use crate::server::Share;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::runtime::Handle;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
@@ -9,6 +11,10 @@ type Hook = Box<dyn FnOnce() + Send>;
 struct State {
     cancelled: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
+    /// Where the request runs, once it does.
+    place: OnceLock<(Arc<Share>, Handle)>,
+    /// Whether it has left its place there to another.
+    left: AtomicBool,
 }
 
 /// Says whether whoever asked still wants an answer. Clones are one token.
@@ -47,6 +53,34 @@ impl CancelToken {
             hook();
         } else {
             hooks.push(Box::new(hook));
+        }
+    }
+
+    /// The request runs, in one of the places of `share`.
+    pub(crate) fn runs(&self, share: &Arc<Share>) {
+        let _once = self.0.place.set((Arc::clone(share), Handle::current()));
+    }
+
+    /// The request only waits for others from now on, and leaves its place to another, until
+    /// [`CancelToken::come_back`]. False if too many do: then it must not wait.
+    pub fn leave(&self) -> bool {
+        let Some((share, _)) = self.0.place.get() else {
+            return true;
+        };
+        // It has one place, whatever number of its threads wait.
+        self.0.left.swap(true, Ordering::SeqCst) || {
+            let room = share.leave();
+            self.0.left.store(room, Ordering::SeqCst);
+            room
+        }
+    }
+
+    /// The request goes on, as soon as there is a place. Blocks this thread.
+    pub fn come_back(&self) {
+        let place = self.0.place.get();
+        if let Some((share, runtime)) = place.filter(|_| self.0.left.swap(false, Ordering::SeqCst))
+        {
+            share.come_back(runtime);
         }
     }
 

@@ -20,6 +20,9 @@ pub struct Limits {
     pub running: usize,
     /// Most requests of all connections of the socket that run at once.
     pub workers: usize,
+    /// Most requests of all connections of the socket that wait for others beside those that run:
+    /// see [`crate::CancelToken::leave`].
+    pub waiting: usize,
     /// Most bytes that all connections of the socket together may have under way in long frames.
     pub long_bytes: usize,
     /// Time for the handshake.
@@ -41,6 +44,7 @@ impl Limits {
         in_flight_bytes: 2 * DEFAULT_FRAME_BYTES,
         running: 16,
         workers: 64,
+        waiting: 128,
         long_bytes: 16 * DEFAULT_FRAME_BYTES,
         handshake: Duration::from_secs(5),
         frame: Duration::from_secs(30),
@@ -56,6 +60,7 @@ impl Limits {
         in_flight_bytes: 2 * 1024 * 1024,
         running: 4,
         workers: 8,
+        waiting: 4,
         long_bytes: 4 * 1024 * 1024,
         handshake: Duration::from_secs(5),
         frame: Duration::from_secs(30),

@@ -112,8 +112,8 @@ fn interface(adapter: &Adapter) -> Value {
 /// Shows the adapters of the tool `name`; none if it has none.
 pub(super) fn show(global: &Global, name: &str, output: &mut Output) -> Option<Ending> {
     let kernel = open::opened(global).ok()?;
-    let mut entries = kernel
-        .definitions()
+    let definitions = kernel.definitions();
+    let mut entries = definitions
         .adapters()
         .iter()
         .filter(|entry| entry.header.tool == name)

@@ -127,7 +127,7 @@ pub(super) fn host(
 ) -> Result<Running, Failure> {
     let (state, id) = open::state(place)?;
     let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
-    let settings = open::settings(config)
+    let settings = open::settings(place, config)
         .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
     let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     let directory = socket_directory(&state, runtime.as_deref(), id.as_str());

@@ -104,16 +104,21 @@ fn embedded_in(
     let kernel = Kernel::open_in(workspace, opening)
         .map_err(start_failure)?
         .on(place.machine())
-        .defining(&OwnDefinitions {
-            directory: Some(place.config_home.join("airlock")),
-            experimental: config.experimental(),
-            certificates: config.certificates()?,
-        })
+        .defining(&own_definitions(place, config)?)
         .asking(Arc::new(Configured::new(config, place)))
         .receiving(Arc::new(SandboxReception::new()));
     #[cfg(target_os = "linux")]
     let kernel = kernel.hosting(super::plugin::hosting(place));
     Ok(kernel)
+}
+
+/// What the person has of their own.
+fn own_definitions(place: &Place, config: &Config) -> Result<OwnDefinitions, Failure> {
+    Ok(OwnDefinitions {
+        directory: Some(place.config_home.join("airlock")),
+        experimental: config.experimental(),
+        certificates: config.certificates()?,
+    })
 }
 
 /// Says what was found out since the kernel was opened.
@@ -124,8 +129,9 @@ pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
 }
 
 /// What shows in a kernel's results besides policy.
-pub(super) fn settings(config: &Config) -> Option<Settings> {
+pub(super) fn settings(place: &Place, config: &Config) -> Option<Settings> {
     Some(Settings {
+        definitions: own_definitions(place, config).ok()?.digest(),
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
         program: std::env::current_exe().ok()?,
@@ -145,8 +151,13 @@ pub(super) fn state(place: &Place) -> Result<(PathBuf, WorkspaceId), Failure> {
 /// The kernel that runs for this workspace, to act as `front`, if it is as one of this command's own
 /// would be.
 pub(super) fn running(place: &Place, config: &Config, front: Front) -> Option<Remote> {
+    running_with(place, &settings(place, config)?, front)
+}
+
+/// The same for one that was opened with `settings`.
+pub(super) fn running_with(place: &Place, settings: &Settings, front: Front) -> Option<Remote> {
     let (state, id) = state(place).ok()?;
-    Remote::find(&state, &id, front, &settings(config)?)
+    Remote::find(&state, &id, front, settings)
 }
 
 /// Has the kernel that runs for this workspace, if one does, write what it kept back of the log and

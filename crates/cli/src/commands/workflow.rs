@@ -100,7 +100,9 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
         Arguments::Cancel { run } => {
             let flows = flows(&kernel)?;
             let id = find(&flows, &run)?.id;
-            flows.cancel(&id).map_err(|error| refused(&error))?;
+            flows
+                .cancel(Front::Cli, &id)
+                .map_err(|error| refused(&error))?;
             if output.is_json() {
                 output.json(&json!({ "run": id, "status": "cancelled" }));
             } else {
@@ -118,9 +120,11 @@ fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
 fn refused(error: &RunError) -> Failure {
     let kind = match error {
         RunError::NoWorkflow { .. } | RunError::Inputs(_) | RunError::NoRun(_) => Kind::Usage,
-        RunError::Over { .. } | RunError::Changed(_) | RunError::Busy(_) | RunError::Store(_) => {
-            Kind::Failed
-        }
+        RunError::Over { .. }
+        | RunError::Changed(_)
+        | RunError::Busy(_)
+        | RunError::Unrecorded(_)
+        | RunError::Store(_) => Kind::Failed,
     };
     Failure::of(kind, error).maybe_fix(error.hint())
 }
@@ -181,7 +185,8 @@ fn list(kernel: &Kernel, output: &mut Output) -> Ending {
 }
 
 fn show(kernel: &Kernel, name: &str, output: &mut Output) -> Ending {
-    let Some(entry) = kernel.definitions().workflow_named(name) else {
+    let definitions = kernel.definitions();
+    let Some(entry) = definitions.workflow_named(name) else {
         return show_run(kernel, name, output);
     };
     let flow = &entry.workflow;
@@ -261,9 +266,9 @@ fn check_files(files: &[PathBuf], output: &mut Output) -> Ending {
 }
 
 fn check(kernel: &Kernel, output: &mut Output) -> Ending {
-    let problems = kernel.definitions().problems();
+    let definitions = kernel.definitions();
     let mut failures = 0;
-    for problem in problems {
+    for problem in definitions.problems() {
         if let Some((error, text)) = &problem.load {
             failures += adapter::broken(&problem.file, error, text, output);
         } else {
@@ -271,11 +276,7 @@ fn check(kernel: &Kernel, output: &mut Output) -> Ending {
             failures += 1;
         }
     }
-    checked(
-        failures,
-        kernel.definitions().workflows().len() as u64,
-        output,
-    )
+    checked(failures, definitions.workflows().len() as u64, output)
 }
 
 fn checked(failures: u64, number: u64, output: &mut Output) -> Ending {

@@ -131,6 +131,8 @@ fn a_request_reaches_the_host_that_was_decided_on_and_its_answer_comes_back_clea
     let answer = done(place.call("web.items", json!({ "id": "a b/../c" })));
     assert_eq!(answer.value["status"], 200);
     assert_eq!(answer.value["adapter"], "one");
+    // Whoever reads it is told whose word it is.
+    assert_eq!(answer.origin.to_string(), "web:localhost");
     let shown = answer.value.to_string();
     assert!(
         !shown.contains("ghp_16C7") && !shown.contains('\u{1b}'),

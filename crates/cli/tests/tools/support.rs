@@ -51,7 +51,8 @@ impl Place {
             certificates,
             ..OwnDefinitions::default()
         });
-        let problems = &kernel.definitions().problems();
+        let definitions = kernel.definitions();
+        let problems = definitions.problems();
         assert!(problems.is_empty(), "{problems:?}");
         Self { outer, kernel }
     }

@@ -22,33 +22,33 @@ pub(crate) use speaker::Speaker;
 use crate::definitions::{AdapterEntry, DefinitionProblem, Definitions, OwnDefinitions};
 use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyStore;
-use crate::tools::Registry;
+use crate::tools::Tool;
 use airlock_definitions::{Adapter, resolve};
 use request::Means;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tool::AdapterTool;
 
-/// Adds every adapter's tool to the registry, and says which cannot be used.
-pub(crate) fn register(
-    registry: &mut Registry,
+/// Every adapter's tool; says which cannot be used. None has one of the names that are `taken`.
+pub(crate) fn tools(
+    taken: &BTreeSet<&'static str>,
     definitions: &mut Definitions,
     own: &OwnDefinitions,
     store: &Arc<PolicyStore>,
     worker: Option<&WorkerProgram>,
-) {
+) -> Vec<Arc<dyn Tool>> {
     let means = Means {
         worker: worker.cloned(),
         state: store.workspace().state().path().to_owned(),
         certificates: own.certificates.as_str().into(),
     };
-    let mut tools: BTreeMap<&str, Vec<&AdapterEntry>> = BTreeMap::new();
+    let mut named: BTreeMap<&str, Vec<&AdapterEntry>> = BTreeMap::new();
     for entry in &definitions.adapters {
-        tools.entry(&entry.header.tool).or_default().push(entry);
+        named.entry(&entry.header.tool).or_default().push(entry);
     }
-    let mut problems = Vec::new();
-    for (name, entries) in tools {
-        if registry.has(name) || reserved(name) {
+    let (mut tools, mut problems) = (Vec::new(), Vec::new());
+    for (name, entries) in named {
+        if taken.contains(name) || reserved(name) {
             problems.extend(entries.iter().map(|entry| {
                 problem(
                     entry,
@@ -59,11 +59,12 @@ pub(crate) fn register(
             continue;
         }
         match chain(&entries, own) {
-            Ok(chain) => add(registry, name, &chain, own, (store, &means)),
+            Ok(chain) => add(&mut tools, name, &chain, own, (store, &means)),
             Err(found) => problems.extend(found),
         }
     }
     definitions.problems.extend(problems);
+    tools
 }
 
 /// Names that Airlock may give to tools of its own one day.
@@ -126,7 +127,7 @@ fn chain<'a>(
 }
 
 fn add(
-    registry: &mut Registry,
+    tools: &mut Vec<Arc<dyn Tool>>,
     name: &str,
     chain: &[&AdapterEntry],
     own: &OwnDefinitions,
@@ -143,7 +144,7 @@ fn add(
         };
         let next = chain.get(index + 1).map(|next| called(next, false));
         let on = own.experimental.contains(&entry.header.id);
-        registry.add(Box::new(AdapterTool::new(
+        tools.push(Arc::new(AdapterTool::new(
             &called(entry, index == 0),
             entry,
             next,

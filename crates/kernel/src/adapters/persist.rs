@@ -1,5 +1,6 @@
 //! Trying again, and falling back. Every attempt is a whole call, decided and recorded anew.
 
+use crate::cancel;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
@@ -24,13 +25,18 @@ impl Kernel {
             let Outcome::Failed(failed) = &outcome else {
                 break;
             };
+            if cancel::is_set() {
+                break;
+            }
             let Ok(tool) = self.registry().get(&call.name) else {
                 break;
             };
             match tool.after(failed.code, attempt) {
                 Next::Stop => break,
                 Next::Again(wait) => {
-                    std::thread::sleep(wait);
+                    if !cancel::sleep(wait) {
+                        break;
+                    }
                     attempt += 1;
                 }
                 Next::Instead(name) => {

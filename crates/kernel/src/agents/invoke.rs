@@ -100,12 +100,13 @@ impl Kernel {
     }
 
     /// The definition of `name`, if it is the person's own or still approved.
-    fn agent_entry(&self, name: &str) -> Result<&AgentEntry, ToolFailure> {
+    fn agent_entry(&self, name: &str) -> Result<AgentEntry, ToolFailure> {
         let stands =
             |entry: &&AgentEntry| self.still_stands(entry.origin, &entry.file, entry.digest);
-        let found = self.definitions().agent_named(name).filter(stands);
-        found.ok_or_else(|| {
-            let agents = self.definitions().agents().iter().filter(stands);
+        let definitions = self.definitions();
+        let found = definitions.agent_named(name).filter(stands);
+        found.cloned().ok_or_else(|| {
+            let agents = definitions.agents().iter().filter(stands);
             let names: Vec<&str> = agents.map(|entry| entry.agent.name.as_str()).collect();
             let fix = closest(name, names.iter().copied()).map_or_else(
                 || "define it in `agents/` of your configuration or of the workspace".to_owned(),

@@ -28,7 +28,7 @@ pub(crate) use invoke::Invoker;
 pub use told::{handed, handed_pending};
 pub(crate) use tool::{Invocation, register};
 
-use crate::definitions::AgentEntry;
+use crate::defined::Defined;
 use crate::kernel::Kernel;
 use crate::road::Review;
 use airlock_core::ActionId;
@@ -58,8 +58,7 @@ pub struct NoModel {
 /// What a kernel knows of agents.
 #[derive(Default)]
 pub(crate) struct Agents {
-    /// Name and summary of each that is defined.
-    known: OnceLock<Vec<(String, String)>>,
+    defined: OnceLock<Arc<Defined>>,
     models: OnceLock<Arc<dyn Models>>,
     /// The first call of each invocation that waits for a person.
     questions: Mutex<Vec<(ActionId, Box<Review>)>>,
@@ -72,16 +71,16 @@ impl Agents {
     }
 
     /// Name and summary of each that is defined.
-    fn known(&self) -> &[(String, String)] {
-        self.known.get().map_or(&[], Vec::as_slice)
+    fn known(&self) -> Vec<(String, String)> {
+        let definitions = self.defined.get().map(|defined| defined.now());
+        let agents = definitions.iter().flat_map(|known| known.agents());
+        agents
+            .map(|entry| (entry.agent.name.clone(), entry.agent.summary.clone()))
+            .collect()
     }
 
-    pub(crate) fn define(&self, agents: &[AgentEntry]) {
-        let known = agents.iter().map(|entry| {
-            let agent = &entry.agent;
-            (agent.name.clone(), agent.summary.clone())
-        });
-        let _first = self.known.set(known.collect());
+    pub(crate) fn define(&self, defined: &Arc<Defined>) {
+        let _first = self.defined.set(Arc::clone(defined));
     }
 
     fn models(&self) -> Option<&Arc<dyn Models>> {

@@ -10,8 +10,8 @@ use crate::process::StageHold;
 use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolFailure, ToolSpec};
 use airlock_core::{Caller, Digest, Timestamp};
 use airlock_policy::approval::{
-    Answer, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate, Grant, Reply,
-    RiskFactor,
+    Answer, AnswerError, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate,
+    Grant, Reply, RiskFactor,
 };
 use airlock_state::{AnswerStateError, Approval, ApprovalStatus, Owner};
 use schemars::JsonSchema;
@@ -327,6 +327,12 @@ fn decide(desk: &Desk, asked: DecideArguments, caller: &Caller) -> Result<Value,
             generation: policy.generation(),
             stage: staged,
         };
+        if asked.through == Through::McpElicitation && request.is_of_a_rule() {
+            return Err(AnswerError::Never {
+                gate: request.gate,
+                channel: Channel::McpElicitation,
+            });
+        }
         request.answer(answer, &policy.answer_rules(), &current, now)
     });
     match answered {

@@ -140,6 +140,9 @@ fn judged(paths: &[TreePath]) -> Result<Vec<RequestPath>, InvalidArguments> {
 
 /// A merge or an undo that is well formed, and every path it touches.
 struct Ready<F> {
+    /// The stage it is about. An undo is about the real tree, on which every stage stands: it waits
+    /// for the one that whoever names none works in.
+    stage: String,
     paths: Vec<RequestPath>,
     deletes: bool,
     run: F,
@@ -157,6 +160,10 @@ where
         if self.deletes {
             request.effects = request.effects.union(EffectSet::of(&[Effect::Delete]));
         }
+    }
+
+    fn has_to_itself(&self) -> Option<&str> {
+        Some(&self.stage)
     }
 
     fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
@@ -217,6 +224,7 @@ impl Tool for Apply {
             return Err(refused(&MergeError::ChangedSinceReview));
         }
         let paths = selection.paths(&diff).map_err(|error| refused(&error))?;
+        let name = asked.stage.clone();
         let run = move || {
             let workspace = store.workspace();
             let merge = || -> Result<MergeOutcome, MergeError> {
@@ -238,6 +246,7 @@ impl Tool for Apply {
                 .map_err(|error| failure(&error))
         };
         Ok(Box::new(Ready {
+            stage: name,
             paths: judged(&paths)?,
             deletes: deletes(&diff),
             run,
@@ -274,6 +283,7 @@ impl Tool for Undo {
                 .map_err(|error| failure(&error))
         };
         Ok(Box::new(Ready {
+            stage: "default".to_owned(),
             paths: judged(&paths)?,
             deletes: true,
             run,

@@ -5,7 +5,7 @@ use super::sessions::{meant, time};
 use super::{Desk, ForCaller, arguments, schema_of, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
-use crate::sanitise::sanitise_line;
+use crate::sanitise::{Origin, sanitise_line};
 use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolSpec};
 use airlock_core::{Caller, SessionId};
 use airlock_state::{Observation, Owner};
@@ -29,7 +29,7 @@ pub(super) fn register(registry: &mut Registry, desk: &Desk) {
 struct ObserveArguments {
     /// What to remember.
     text: String,
-    /// Where it comes from, such as `user`, `tool:fs.read` or `file:README.md`.
+    /// Where it comes from: `user`, `tool:NAME`, `file:PATH` or `web:HOST`.
     origin: Option<String>,
     /// The session. Absent: the one the call belongs to.
     #[schemars(with = "Option<String>")]
@@ -44,15 +44,23 @@ static OBSERVE: ToolSpec = spec(
 
 struct Observe(Desk);
 
-/// What the store keeps of an origin: only a person is `user`.
-fn origin(caller: &Caller, asked: Option<&str>) -> String {
-    let own = match caller.plugin.as_str() {
-        plugin if plugin == Front::Cli.as_str() => "user".to_owned(),
-        plugin => plugin.to_owned(),
-    };
+/// An origin that somebody names. It is cleaned before it is read, not after: what is cleaned away
+/// must not make another origin of it.
+fn named(asked: &str) -> Result<Origin, InvalidArguments> {
+    Origin::try_from(sanitise_line(asked, 200)).map_err(|error| InvalidArguments {
+        at: "origin".to_owned(),
+        what: error.to_string(),
+        fix: None,
+    })
+}
+
+/// What the store keeps of an origin: only a person is `user`, and not what they run in a sandbox.
+fn origin(caller: &Caller, asked: Option<Origin>) -> String {
+    let person = caller.plugin.as_str() == Front::Cli.as_str() && caller.sandbox.is_none();
     match asked {
-        Some(asked) if asked != "user" || own == "user" => sanitise_line(asked, 200),
-        Some(_) | None => own,
+        Some(asked) if asked != Origin::User => asked.to_string(),
+        Some(_) | None if person => Origin::User.to_string(),
+        Some(_) | None => caller.plugin.to_string(),
     }
 }
 
@@ -63,6 +71,7 @@ impl Tool for Observe {
 
     fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let asked: ObserveArguments = arguments(value)?;
+        let from = asked.origin.as_deref().map(named).transpose()?;
         let desk = self.0.clone();
         Ok(ForCaller::boxed(move |caller| {
             let id = meant(caller, asked.session.as_ref())?;
@@ -70,7 +79,7 @@ impl Tool for Observe {
             let text = Value::String(asked.text);
             let clean = crate::sanitise::sanitise(text, crate::tools::Keep::Head, 8 * 1024);
             let text = clean.value.as_str().unwrap_or_default();
-            let origin = origin(caller, asked.origin.as_deref());
+            let origin = origin(caller, from);
             let kept = desk
                 .state()?
                 .observe(&Owner::of(caller), &id, text, &origin, desk.clock.now())

@@ -54,7 +54,12 @@ impl BudgetArguments {
                 .minutes
                 .map(|minutes| Span::from_secs(u64::from(minutes) * 60)),
         };
-        let usual = Budget::USUAL;
+        // Only the agent's own loop begins turns.
+        let usual = if caller.plugin.as_str() == Front::Mcp.as_str() {
+            Budget::WITHOUT_TURNS
+        } else {
+            Budget::USUAL
+        };
         if caller.plugin.as_str() == Front::Cli.as_str() {
             return Budget {
                 calls: asked.calls.or(usual.calls),

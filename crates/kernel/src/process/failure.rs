@@ -95,6 +95,12 @@ pub enum ProcessFailure {
         /// Whether another command uses it.
         busy: bool,
     },
+    /// Somebody allowed it for what the stage held, and it holds something else by now.
+    #[error("stage `{stage}` was changed by another process after this was approved for it")]
+    ChangedSince {
+        /// The stage.
+        stage: String,
+    },
     /// A run in the stage was cut off, and what it left cannot be judged.
     #[error(
         "stage `{stage}` holds what a run left that was cut off, and it cannot be judged: {why}"
@@ -166,6 +172,7 @@ impl ProcessFailure {
             Self::Output(_) => "output_not_understood",
             Self::Stage { busy: true, .. } => "stage_busy",
             Self::Stage { busy: false, .. } => "stage_failed",
+            Self::ChangedSince { .. } => "stage_changed",
             Self::Unjudged { .. } => "stage_unjudged",
             Self::Sandbox(_) => "sandbox_failed",
         }
@@ -173,7 +180,10 @@ impl ProcessFailure {
 
     /// Whether the same call may succeed a moment later.
     pub const fn retryable(&self) -> bool {
-        matches!(self, Self::Stage { busy: true, .. })
+        matches!(
+            self,
+            Self::Stage { busy: true, .. } | Self::ChangedSince { .. }
+        )
     }
 
     /// How to put it right, where that is known.
@@ -202,6 +212,9 @@ impl ProcessFailure {
             }
             Self::Stage { busy: false, .. } => {
                 "`airlock stage list` shows what there is; `--no-stage` works without one"
+            }
+            Self::ChangedSince { .. } => {
+                "ask again: it is decided anew, on what the stage holds now"
             }
             Self::Unjudged { stage, .. } => {
                 return Some(format!(

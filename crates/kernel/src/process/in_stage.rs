@@ -6,9 +6,10 @@ use super::noted::Noted;
 use super::plan::Planned;
 use super::ran::Ran;
 use super::run::Ground;
-use super::stages;
+use super::stages::{self, StageHold};
 use super::streams::Attached;
 use super::warm::{Granted, Kept};
+use crate::asking::stage_digest;
 use airlock_core::{Caller, Peer};
 use airlock_sandbox::launch::Command;
 use airlock_sandbox::lifecycle::{Outcome, State};
@@ -64,6 +65,14 @@ impl InStage<'_, '_, '_> {
             },
             None => self.raised(planned)?,
         };
+        // The stage is this run's alone now. What others of this process could do to it since it was
+        // looked at waited for its turn; another process only waits for the claim.
+        if let Some(bound) = planned.bound {
+            let now = stage_digest(&StageHold(self.0.workspace), &name);
+            if now != bound {
+                return Err(ProcessFailure::ChangedSince { stage: name });
+            }
+        }
         if standing.trial.is_some() {
             return self.tried(planned, command, attached, standing);
         }

@@ -14,7 +14,7 @@ use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_line;
 use crate::workspace::Workspace;
-use airlock_core::{ByteSize, Request, Tier};
+use airlock_core::{ByteSize, Digest, Request, Tier};
 use airlock_policy::{Decision, Document, Layer, Narrowing, Opinion};
 use airlock_sandbox::plan::{Class, Limit, Limits};
 use airlock_sandbox::{Plan, Reach};
@@ -51,6 +51,8 @@ pub(crate) struct Planned {
     /// Whether nothing of what it writes is to stay.
     #[cfg(target_os = "linux")]
     pub(super) trial: bool,
+    /// What its stage has to hold when it is run, where somebody's answer is for that.
+    pub(super) bound: Option<Option<Digest>>,
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
     pub(super) starting: Option<super::start::Starting>,
@@ -97,6 +99,7 @@ impl Planned {
             around,
             looked,
             environment,
+            bound: None,
             #[cfg(target_os = "linux")]
             trial: false,
             #[cfg(target_os = "linux")]
@@ -118,6 +121,11 @@ impl Planned {
             self.trial = !self.job.leaves_report();
         }
         self
+    }
+
+    /// Has it run only while its stage holds what has the digest `staged`.
+    pub(crate) const fn bind(&mut self, staged: Option<Digest>) {
+        self.bound = Some(staged);
     }
 
     /// Whether the machine it is planned on is the one there is now.

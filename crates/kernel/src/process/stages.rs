@@ -228,8 +228,9 @@ fn arguments<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Invalid
     })
 }
 
-/// A prepared syscall on stages: what it does once it is allowed.
-struct Ready<F>(F);
+/// A prepared syscall on stages: the stage that goes, if one does, and what it does once it is
+/// allowed.
+struct Ready<F>(Option<String>, F);
 
 impl<F> Prepared for Ready<F>
 where
@@ -239,8 +240,12 @@ where
         &[]
     }
 
+    fn has_to_itself(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
     fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        (self.0)().map(|value| ToolOutput { value, hidden: 0 })
+        (self.1)().map(|value| ToolOutput { value, hidden: 0 })
     }
 }
 
@@ -260,7 +265,7 @@ impl Tool for Read {
 
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let ReadArguments { purpose, stage } = arguments(value)?;
-        Ok(Box::new(Ready(move || {
+        Ok(Box::new(Ready(None, move || {
             Ok(json!({ "purpose": purpose, "stage": stage }))
         })))
     }
@@ -283,7 +288,7 @@ impl Tool for Drop {
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let DropArguments { stage } = arguments(value)?;
         let (store, warm) = (Arc::clone(&self.0), Arc::clone(&self.1));
-        Ok(Box::new(Ready(move || {
+        Ok(Box::new(Ready(Some(stage.clone()), move || {
             warm.release(&stage);
             let dropped = all(store.workspace()).and_then(|stages| stages.drop_stage(&stage));
             dropped.map_err(ProcessFailure::from)?;

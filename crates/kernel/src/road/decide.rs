@@ -3,6 +3,7 @@
 use super::Scene;
 use super::outcome::{Invalid, Outcome};
 use super::record::Trail;
+use super::turns::NoTurn;
 use super::validate::Valid;
 use crate::asking::{Answered, Grounds, is_gated, raise_budget};
 use crate::fronts::Front;
@@ -28,12 +29,19 @@ pub(super) struct Ruling {
     pub(super) decision: Decision,
     pub(super) enforcer: EnforcerSnapshot,
     pub(super) grounds: Grounds,
+    /// Whether it is allowed because somebody answered: then only for the stage as it was.
+    pub(super) answered: bool,
     /// Why it cannot be told whether somebody answered already; it is not allowed then.
     pub(super) unknown: Option<StateError>,
 }
 
 impl Kernel {
-    pub(super) fn decide(&self, scene: Scene<'_>, valid: &Valid, trail: &mut Trail<'_>) -> Ruling {
+    pub(super) fn decide(
+        &self,
+        scene: Scene<'_>,
+        valid: &Valid,
+        trail: &mut Trail<'_>,
+    ) -> Result<Ruling, NoTurn> {
         let enforcer = self.enforcer().snapshot();
         let request = &valid.request;
         let mut decision = self.judge(scene, &enforcer, valid, trail);
@@ -42,10 +50,11 @@ impl Kernel {
             decision,
             enforcer,
             grounds: Grounds::none(facts),
+            answered: false,
             unknown: None,
         };
-        self.seek_answer(scene, valid, &mut ruling, trail);
-        ruling
+        self.seek_answer(scene, valid, &mut ruling, trail)?;
+        Ok(ruling)
     }
 
     /// Counts the call. If others used the budget up since it was looked at, it needs an answer
@@ -68,7 +77,8 @@ impl Kernel {
         let gated = is_gated(scene, &valid.request);
         if over && gated && !ruling.grounds.facts.over_budget {
             raise_budget(&mut ruling.decision, &mut ruling.grounds.facts);
-            self.seek_answer(scene, valid, ruling, trail);
+            self.seek_answer(scene, valid, ruling, trail)
+                .map_err(|unheard| trail.refuse(&unheard.into()))?;
         }
         Ok(())
     }
@@ -81,15 +91,15 @@ impl Kernel {
         valid: &Valid,
         ruling: &mut Ruling,
         trail: &mut Trail<'_>,
-    ) {
+    ) -> Result<(), NoTurn> {
         if ruling.decision.verdict != Verdict::RequireReview {
-            return;
+            return Ok(());
         }
         let (job, request) = (valid.prepared.job(), &valid.request);
         // An answer is for what the stage holds. Whoever is before this call may still change that,
         // and nobody can once it is this call's turn: what is looked at now is what it runs on.
         let staged = job.is_some_and(|job| job.stage(&valid.stage).is_some());
-        let now = if staged && valid.turn.wait() {
+        let now = if staged && valid.turn.wait()? {
             self.clock().now()
         } else {
             trail.started()
@@ -101,16 +111,18 @@ impl Kernel {
             decision.contributions.push(by);
             if allows {
                 decision.verdict = Verdict::Allow;
-                return;
+                return Ok(());
             }
         }
         match self.settled(scene.policy, request, decision, &ruling.grounds, now) {
             Ok(Answered::Granted(by)) => {
+                ruling.answered = true;
                 decision.verdict = Verdict::Allow;
                 decision.contributions.push(by);
             }
             Ok(Answered::ByPolicy(by, gate)) => {
                 trail.answered_by_policy(gate);
+                ruling.answered = true;
                 decision.verdict = Verdict::Allow;
                 decision.contributions.push(by);
             }
@@ -118,6 +130,7 @@ impl Kernel {
             Ok(Answered::Open) => {}
             Err(error) => ruling.unknown = Some(error),
         }
+        Ok(())
     }
 
     /// Capabilities, then rules; or instead of the policy's own rules a token, if it is good for this

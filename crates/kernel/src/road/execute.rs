@@ -55,6 +55,9 @@ impl Kernel {
                     .then(|| self.commit_job(&valid.request, job))
                     .transpose()?;
                 let mut planned = Planned::new(commit.as_ref().unwrap_or(job), &grounds)?;
+                if ruling.answered {
+                    planned.bind(ruling.grounds.staged);
+                }
                 if self.sandboxes().starts_early() && valid.within.is_none() {
                     planned.begin(self.workspace(), self.sandboxes());
                 }
@@ -140,7 +143,7 @@ impl Kernel {
         attached: Option<Attached<'_>>,
         invoker: &Invoker<'_>,
     ) -> Result<Executed, ToolFailure> {
-        let waited = valid.turn.wait();
+        let waited = valid.turn.wait().map_err(ToolFailure::from)?;
         match planned {
             Some(planned) if valid.within.is_some() => {
                 self.run_beside(policy, &valid, ruling, planned)
@@ -306,7 +309,9 @@ impl Kernel {
         };
         let mut output = match run(prepared) {
             Err(failure) if valid.spec.read_only && failure.retryable() => {
-                std::thread::sleep(RETRY_AFTER);
+                if !crate::cancel::sleep(RETRY_AFTER) {
+                    return Err(ToolFailure::Cancelled);
+                }
                 run(again()?)?
             }
             output => output?,

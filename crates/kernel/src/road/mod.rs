@@ -15,7 +15,7 @@ mod validate;
 
 pub(crate) use notes::is_merge;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
-pub(crate) use turns::Turns;
+pub(crate) use turns::{NoTurn, Turns};
 
 use crate::agents::Invoker;
 use crate::fronts::{Front, Whence};
@@ -159,7 +159,9 @@ impl Kernel {
             within,
             serves: whence.serves.is_some(),
         };
-        let mut ruling = self.decide(scene, &valid, trail);
+        let mut ruling = self
+            .decide(scene, &valid, trail)
+            .map_err(|unheard| trail.refuse(&unheard.into()))?;
         if let Some(session) = scene.session
             && ruling.decision.verdict == Verdict::Allow
         {

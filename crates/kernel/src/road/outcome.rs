@@ -1,5 +1,6 @@
 //! What comes back from the road.
 
+use super::turns::NoTurn;
 use crate::process::{ProcessFailure, Ran};
 use crate::sanitise::{Flag, Origin};
 use crate::sessions::SessionProblem;
@@ -160,6 +161,9 @@ pub(crate) enum Invalid {
     /// The stage it would work in cannot be looked at.
     #[error(transparent)]
     Stage(ProcessFailure),
+    /// It did not get its turn.
+    #[error(transparent)]
+    NoTurn(#[from] NoTurn),
 }
 
 impl Invalid {
@@ -172,6 +176,7 @@ impl Invalid {
             Self::NotTheAgents { .. } => "tool_not_given",
             Self::Session(problem) => problem.code(),
             Self::Stage(failure) => failure.code(),
+            Self::NoTurn(why) => ToolFailure::from(*why).code(),
         }
     }
 
@@ -184,6 +189,7 @@ impl Invalid {
             | Self::NotTheAgents { .. } => false,
             Self::Session(problem) => problem.retryable(),
             Self::Stage(failure) => failure.retryable(),
+            Self::NoTurn(why) => ToolFailure::from(*why).retryable(),
         }
     }
 
@@ -209,6 +215,7 @@ impl Invalid {
                 str::to_owned,
             ),
             Self::Stage(failure) => failure.hint().unwrap_or_default(),
+            Self::NoTurn(why) => ToolFailure::from(*why).hint().unwrap_or_default(),
         }
     }
 }

@@ -8,13 +8,21 @@
 //! already: it waits for others out of the same command alone. Whoever arrived meanwhile and is in
 //! the way waits for the command, and so for it.
 //!
+//! A call that waits and is taken back gives up its place at once. While it waits it has stepped aside
+//! ([`crate::cancel::step_aside`]): whoever serves many callers runs those of others meanwhile.
+//!
 //! A call whose answer is for what its stage holds takes its turn before the answer is looked for:
 //! nobody changes the stage between the two.
 //!
 //! Non-guarantee: other processes are not asked. A stage has a lock of its own against those.
 
+use crate::cancel;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often a call that waits looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +41,15 @@ pub(crate) struct Touches {
 }
 
 impl Touches {
+    /// All of a stage.
+    pub(crate) fn whole(stage: &str) -> Self {
+        Self {
+            stage: stage.to_owned(),
+            paths: vec![(".".to_owned(), Access::Write)],
+            runs: true,
+        }
+    }
+
     fn meets(&self, other: &Self) -> bool {
         if self.stage != other.stage {
             return false;
@@ -107,6 +124,17 @@ impl Turns {
     }
 }
 
+/// Why a call does not get its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoTurn {
+    /// Whoever made it took it back.
+    #[error("the call was cancelled while it waited for its turn")]
+    TakenBack,
+    /// More calls wait than whoever serves them has room for.
+    #[error("others use what it touches, and too many calls wait for their turn already")]
+    Crowded,
+}
+
 /// One call's place, until it is dropped.
 #[derive(Debug)]
 #[must_use = "a call that gave up its place may meet another"]
@@ -122,18 +150,22 @@ impl Turn {
     }
 
     /// Waits until nobody before this call is in its way. Says whether somebody was.
-    pub(crate) fn wait(&self) -> bool {
-        let mut waited = false;
+    pub(crate) fn wait(&self) -> Result<bool, NoTurn> {
+        if !self.is_blocked(&self.turns.lock()) {
+            return Ok(false);
+        }
+        // Given up last, outside the lock: coming back may take a while.
+        let _aside = cancel::step_aside().ok_or(NoTurn::Crowded)?;
         let mut arrived = self.turns.lock();
         while self.is_blocked(&arrived) {
-            waited = true;
-            arrived = self
-                .turns
-                .gone
-                .wait(arrived)
-                .unwrap_or_else(PoisonError::into_inner);
+            if cancel::is_set() {
+                return Err(NoTurn::TakenBack);
+            }
+            let gone = &self.turns.gone;
+            let woken = gone.wait_timeout(arrived, LOOK);
+            (arrived, _) = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        waited
+        Ok(true)
     }
 
     fn is_blocked(&self, arrived: &Arrived) -> bool {
@@ -155,8 +187,8 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
-    use std::time::Duration;
 
     fn touches(paths: &[(&str, Access)]) -> Touches {
         Touches {
@@ -200,6 +232,13 @@ mod tests {
             ..touches(paths)
         };
         assert!(run(&[("a", Write)]).meets(&run(&[("b", Write)])));
+        // Who has a stage to itself meets everybody in it, and nobody elsewhere.
+        for one in [touches(&[("a", Read)]), touches(&[]), run(&[("a", Write)])] {
+            let met = !one.paths.is_empty();
+            assert_eq!(Touches::whole("s").meets(&one), met, "{one:?}");
+            assert!(!Touches::whole("t").meets(&one), "{one:?}");
+        }
+        assert!(Touches::whole("s").meets(&Touches::whole("s")));
         assert!(!run(&[("a", Write)]).meets(&touches(&[("b", Read)])));
     }
 
@@ -207,9 +246,9 @@ mod tests {
     fn calls_that_meet_run_in_order_of_arrival_and_others_at_once() {
         let turns = Arc::new(Turns::default());
         let first = turns.arrive(touches(&[("a", Access::Write)]), None);
-        assert!(!first.wait());
+        assert_eq!(first.wait(), Ok(false));
         let apart = turns.arrive(touches(&[("b", Access::Write)]), None);
-        assert!(!apart.wait());
+        assert_eq!(apart.wait(), Ok(false));
         let (told, order) = mpsc::channel();
         let later: Vec<Turn> = (0..8)
             .map(|n| {
@@ -228,7 +267,7 @@ mod tests {
             .map(|(n, turn)| {
                 let told = told.clone();
                 std::thread::spawn(move || {
-                    assert!(turn.wait());
+                    assert_eq!(turn.wait(), Ok(true));
                     told.send(n).unwrap();
                 })
             })
@@ -254,7 +293,7 @@ mod tests {
             ..touches(&[(".", Access::Write)])
         };
         let command = turns.arrive(all.clone(), None);
-        assert!(!command.wait());
+        assert_eq!(command.wait(), Ok(false));
         let other = turns.arrive(touches(&[("a", Access::Write)]), None);
         let part = |does| turns.arrive(touches(&[("a", does)]), Some(command.place()));
         let blocked = |turn: &Turn| turn.is_blocked(&turns.lock());
@@ -269,5 +308,54 @@ mod tests {
         assert!(blocked(&other), "the command is not over");
         drop(command);
         assert!(!blocked(&other));
+    }
+
+    #[test]
+    fn a_call_that_is_taken_back_waits_no_longer_and_is_in_nobodys_way() {
+        let turns = Arc::new(Turns::default());
+        let first = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let waiting = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let last = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let cancel = cancel::Cancel::new();
+        let taken = cancel.clone();
+        let thread = std::thread::spawn(move || taken.cover(|| waiting.wait()));
+        std::thread::sleep(2 * LOOK);
+        cancel.cancel();
+        assert_eq!(thread.join().unwrap(), Err(NoTurn::TakenBack));
+        drop(first);
+        assert_eq!(last.wait(), Ok(false));
+    }
+
+    #[test]
+    fn whoever_waits_has_stepped_aside_and_where_there_is_no_room_nobody_waits() {
+        /// Room for so many, and how many went and came back.
+        struct Room(AtomicUsize, AtomicUsize);
+        impl cancel::Aside for Room {
+            fn leave(&self) -> bool {
+                let most = self.0.load(Ordering::SeqCst);
+                most > 0 && self.0.swap(most - 1, Ordering::SeqCst) > 0
+            }
+            fn come_back(&self) {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let turns = Arc::new(Turns::default());
+        let room = Arc::new(Room(AtomicUsize::new(1), AtomicUsize::new(0)));
+        let cover =
+            || cancel::Cancel::new().stepping_aside(Arc::clone(&room) as Arc<dyn cancel::Aside>);
+        let first = turns.arrive(touches(&[("a", Access::Write)]), None);
+        assert_eq!(cover().cover(|| first.wait()), Ok(false));
+        assert_eq!(room.0.load(Ordering::SeqCst), 1, "it need not wait");
+        let second = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let third = turns.arrive(touches(&[("a", Access::Write)]), None);
+        let covered = cover();
+        let thread = std::thread::spawn(move || covered.cover(|| second.wait()));
+        while room.0.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(cover().cover(|| third.wait()), Err(NoTurn::Crowded));
+        drop(first);
+        assert_eq!(thread.join().unwrap(), Ok(true));
+        assert_eq!(room.1.load(Ordering::SeqCst), 1, "it came back");
     }
 }

@@ -124,7 +124,10 @@ impl Kernel {
         request.tool = Some(spec.name.into());
         request.arguments = call.arguments.clone();
         prepared.describe(&mut request);
-        let touches = touches(&request, prepared.job(), stage);
+        let touches = match prepared.has_to_itself() {
+            Some(whole) => Touches::whole(whole),
+            None => touches(&request, prepared.job(), stage),
+        };
         let within = whence.within.as_deref();
         Ok(Valid {
             turn: self.turns().arrive(touches, within.map(Within::place)),

@@ -21,6 +21,9 @@ use airlock_sanitise::{Bound, Sanitiser, tag};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// As much of a host's name as an origin says: the longest there is.
+const HOST_CHARS: usize = 253;
+
 /// A sanitised result, and what is kept about it.
 #[derive(Debug)]
 pub(crate) struct Clean {
@@ -105,9 +108,11 @@ fn wrap(sanitised: &mut Sanitised, origin: &Origin) {
 
 fn origin(request: &Request, sanitiser: &Sanitiser) -> Origin {
     let name = request.syscall.name();
-    match request.paths.first() {
-        Some(path) if name == "fs.read" => Origin::File(sanitiser.path(path_text(path))),
-        Some(_) | None => Origin::Tool(request.tool.as_deref().unwrap_or(name).to_owned()),
+    match (request.paths.first(), &request.host) {
+        (Some(path), _) if name == "fs.read" => Origin::File(sanitiser.path(path_text(path))),
+        // What a host answers is that host's word, by whatever tool it was asked.
+        (_, Some(host)) if name == "net.connect" => Origin::Web(sanitiser.line(host, HOST_CHARS)),
+        (_, _) => Origin::Tool(request.tool.as_deref().unwrap_or(name).to_owned()),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::beneath::{OpenError, Root};
 use crate::fronts::Front;
 use crate::policy_store::UpdateError;
 use crate::process::{Job, ProcessFailure};
+use crate::road::NoTurn;
 use airlock_core::{ActionId, ByteSize, Request, RequestPath, Span, Tier, WorkspacePath};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -114,6 +115,12 @@ pub trait Prepared: Send {
     /// learns nothing else.
     fn ready(&self) -> Result<(), ToolFailure> {
         Ok(())
+    }
+
+    /// The stage it changes or takes away as a whole, if that is what it does: nobody else may be at
+    /// work there meanwhile.
+    fn has_to_itself(&self) -> Option<&str> {
+        None
     }
 
     /// Whether it runs in a box of its own that lasts, as plugins do, instead of as a job.
@@ -247,6 +254,9 @@ pub enum ToolFailure {
     /// The caller took the request back.
     #[error("the call was cancelled")]
     Cancelled,
+    /// Too many calls wait for their turn.
+    #[error("others use what it touches, and too many calls wait for their turn already")]
+    Crowded,
     /// It took longer than policy lets it.
     #[error("it took longer than the {limit} that policy allows")]
     TimedOut {
@@ -350,6 +360,15 @@ pub enum ToolFailure {
     },
 }
 
+impl From<NoTurn> for ToolFailure {
+    fn from(why: NoTurn) -> Self {
+        match why {
+            NoTurn::TakenBack => Self::Cancelled,
+            NoTurn::Crowded => Self::Crowded,
+        }
+    }
+}
+
 impl ToolFailure {
     /// A control syscall that failed.
     pub(crate) fn control(error: &UpdateError) -> Self {
@@ -372,6 +391,7 @@ impl ToolFailure {
             Self::Outside { .. } => "outside_workspace",
             Self::Io { .. } => "io",
             Self::Cancelled => "cancelled",
+            Self::Crowded => "busy",
             Self::TimedOut { .. } => "timed_out",
             Self::MemoryLimit { .. } => "limit_not_enforceable",
             Self::Withheld { .. } => "withheld",
@@ -392,7 +412,7 @@ impl ToolFailure {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Open { source, .. } => source.retryable(),
-            Self::Io { .. } | Self::Moved { .. } => true,
+            Self::Io { .. } | Self::Moved { .. } | Self::Crowded => true,
             Self::Process(failure) => failure.retryable(),
             Self::Stored { retryable, .. } | Self::Agent { retryable, .. } => *retryable,
             Self::Merge { busy, .. } => *busy,
@@ -426,6 +446,7 @@ impl ToolFailure {
             | Self::Unavailable { fix, .. }
             | Self::Flagged { fix, .. } => Some(*fix),
             Self::Moved { .. } => Some("ask again"),
+            Self::Crowded => Some("ask again when some of the calls before it have ended"),
             Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,
         };
         fix.map(str::to_owned)

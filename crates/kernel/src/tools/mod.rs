@@ -24,6 +24,7 @@ pub use contract::{
 };
 pub(crate) use walk::GitIgnored;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A name that no tool has.
@@ -145,6 +146,16 @@ impl Registry {
         self.further.push(further);
     }
 
+    /// The same, whose names come before those of any other that come and go.
+    pub(crate) fn add_further_first(&mut self, further: Box<dyn Further>) {
+        self.further.insert(0, further);
+    }
+
+    /// The names of the tools that stay.
+    pub(crate) fn fixed_names(&self) -> BTreeSet<&'static str> {
+        self.tools.iter().map(|tool| tool.spec().name).collect()
+    }
+
     /// Whether a tool that stays is called `name`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.fixed(name).is_some()
@@ -177,8 +188,18 @@ impl Registry {
     /// Every tool: those that stay, in an order that does not change, then the others.
     pub fn list(&self) -> impl Iterator<Item = Found<'_>> {
         let fixed = self.tools.iter().map(|tool| Found::Fixed(tool.as_ref()));
-        let further = self.further.iter().flat_map(|further| further.list());
-        let further = further.filter(|tool| !self.has(tool.spec().name));
+        let further = self
+            .further
+            .iter()
+            .enumerate()
+            .flat_map(move |(at, further)| {
+                let earlier = move |name: &str| {
+                    let mut before = self.further.iter().take(at);
+                    before.any(|further| further.find(name).is_some())
+                };
+                let tools = further.list().into_iter();
+                tools.filter(move |tool| !self.has(tool.spec().name) && !earlier(tool.spec().name))
+            });
         fixed.chain(further.map(Found::Passing))
     }
 }

@@ -4,7 +4,7 @@ use super::report::{Resume, RunError, RunReport, RunState};
 use super::steps::{Halt, Walk};
 use super::store::{RunEvent, RunRecord, RunStore, RunStoreError, StateRuns};
 use crate::definitions::WorkflowEntry;
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use airlock_core::closest;
 use airlock_definitions::Scope;
@@ -51,7 +51,8 @@ impl Workflows<'_> {
         }
         let id = self.store.create(&self.owner, name, entry.digest, inputs)?;
         let _held = self.claim(&id)?;
-        self.proceed(front, entry, &id, inputs, BTreeMap::new())
+        self.note(front, "workflow.run", &id, name)?;
+        self.proceed(front, &entry, &id, inputs, BTreeMap::new())
     }
 
     /// Takes up the run `id` where it stopped.
@@ -61,6 +62,7 @@ impl Workflows<'_> {
         // Read anew: whoever held it before may have gone on.
         let found = self.open_run(id)?;
         let entry = self.entry(&found.name)?;
+        self.note(front, "workflow.resume", id, &found.name)?;
         if entry.digest != found.definition {
             return Err(RunError::Changed(found.name));
         }
@@ -90,7 +92,7 @@ impl Workflows<'_> {
         }
         self.store
             .finish(&self.owner, id, RunStatus::Running, None)?;
-        self.proceed(front, entry, id, &found.input, done)
+        self.proceed(front, &entry, id, &found.input, done)
     }
 
     /// The run is this process's until what is returned is dropped: two at once would take each
@@ -109,11 +111,20 @@ impl Workflows<'_> {
     }
 
     /// Stops the run `id`: no further step begins.
-    pub fn cancel(&self, id: &str) -> Result<(), RunError> {
+    pub fn cancel(&self, front: Front, id: &str) -> Result<(), RunError> {
         let found = self.open_run(id)?;
+        self.note(front, "workflow.cancel", &found.id, &found.name)?;
         self.store
             .finish(&self.owner, &found.id, RunStatus::Cancelled, None)?;
         Ok(())
+    }
+
+    /// Records what is done to a run as a whole, before it is. Its steps are calls, with decisions and
+    /// records of their own.
+    fn note(&self, front: Front, what: &str, id: &str, workflow: &str) -> Result<(), RunError> {
+        let notes = [("run", id.to_owned()), ("workflow", workflow.to_owned())];
+        let noted = self.kernel.note(front, &Whence::default(), what, notes);
+        noted.map_err(RunError::Unrecorded)
     }
 
     /// The runs there are, newest first.
@@ -139,12 +150,12 @@ impl Workflows<'_> {
         Ok(found)
     }
 
-    fn entry(&self, name: &str) -> Result<&WorkflowEntry, RunError> {
+    fn entry(&self, name: &str) -> Result<WorkflowEntry, RunError> {
         let definitions = self.kernel.definitions();
         let found = definitions
             .workflow_named(name)
             .filter(|entry| self.kernel.is_approved(entry));
-        found.ok_or_else(|| {
+        found.cloned().ok_or_else(|| {
             let names = definitions
                 .workflows()
                 .iter()

@@ -322,25 +322,30 @@ impl<'a> Walk<'a> {
 
     fn submit_step(&self, step: &Step, call: &Call) -> Came {
         match &step.kind {
-            StepKind::Agent { .. } => self.while_wanted(|| self.submit(call)),
-            StepKind::Tool { .. }
-            | StepKind::Code { .. }
-            | StepKind::Approval { .. }
-            | StepKind::Parallel(_)
-            | StepKind::If { .. } => self.submit(call),
+            StepKind::Agent { .. } | StepKind::Tool { .. } | StepKind::Code { .. } => {
+                self.while_wanted(|| self.submit(call))
+            }
+            // Over at once: there is nothing to take back.
+            StepKind::Approval { .. } | StepKind::Parallel(_) | StepKind::If { .. } => {
+                self.submit(call)
+            }
         }
     }
 
     /// Makes a call that may take long, and takes it back when somebody cancels the run.
     fn while_wanted(&self, make: impl FnOnce() -> Came) -> Came {
         let cancel = Cancel::new();
+        let outer = crate::cancel::flag();
         let (done, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let taken = cancel.clone();
             scope.spawn(move || {
                 while ended.recv_timeout(RUN_LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    let found = self.store.load(self.owner, self.run);
-                    if found.is_ok_and(|run| run.is_some_and(|run| run.status.is_final())) {
+                    let over = || {
+                        let found = self.store.load(self.owner, self.run);
+                        found.is_ok_and(|run| run.is_some_and(|run| run.status.is_final()))
+                    };
+                    if outer.load(Ordering::SeqCst) || over() {
                         taken.cancel();
                         return;
                     }
@@ -370,9 +375,10 @@ impl<'a> Walk<'a> {
                 }
                 Outcome::NeedsReview(review) => return Came::Review(review),
                 // Nothing ran: another step has the stage.
-                Outcome::Failed(end) if end.retryable && end.code == "stage_busy" => {
-                    std::thread::sleep(BUSY_WAIT);
-                }
+                Outcome::Failed(end)
+                    if end.retryable
+                        && end.code == "stage_busy"
+                        && crate::cancel::sleep(BUSY_WAIT) => {}
                 Outcome::Failed(end) => {
                     return match self.kernel.agents().take_question(&end.action) {
                         Some(review) => Came::Review(review),

@@ -4,7 +4,8 @@ use super::action::{Action, Binding, Diff};
 use super::answer::Answered;
 use super::gate::{Gate, GateFacts, gate_for};
 use super::risk::Risk;
-use crate::decision::{Contribution, Decision, Opinion};
+use crate::decision::{Contribution, Decision, Layer, Opinion};
+use crate::rules::SENSITIVE_RULE;
 use airlock_core::{ActionId, Digest, IdError, Request, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -111,6 +112,17 @@ impl ApprovalRequest {
             expires: now.plus(lifetime),
             answered: None,
         }
+    }
+
+    /// Whether a rule asked for it: one of the policy's, of an extension or of Airlock's own. That is
+    /// for a person, whatever gate the action stands at besides: what a gate is opened to is no
+    /// answer to a rule. `approvals.sensitive_paths` is no rule, but what AG-04 is about.
+    pub fn is_of_a_rule(&self) -> bool {
+        self.why.iter().any(|why| match why.layer {
+            Layer::Rules => &*why.rule != SENSITIVE_RULE,
+            Layer::BuiltIn | Layer::Extension => true,
+            Layer::Capability | Layer::Token | Layer::Grant | Layer::Gate | Layer::Default => false,
+        })
     }
 
     /// Whether it still waits for an answer at `now`.

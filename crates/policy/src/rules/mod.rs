@@ -39,7 +39,7 @@ use std::sync::Arc;
 const GENERATION_TAG: &[u8] = b"airlock policy generation 1\n";
 
 /// The rule that `approvals.sensitive_paths` is.
-const SENSITIVE_RULE: &str = "approvals/sensitive-paths";
+pub(crate) const SENSITIVE_RULE: &str = "approvals/sensitive-paths";
 
 /// A compiled policy.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 #![expect(dead_code, reason = "no test file needs all of it")]
 
-use airlock_core::SandboxId;
+use airlock_core::{Digest, SandboxId};
 use airlock_kernel::{
     Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Hosting, Kernel, KernelConfig, Lifetime, Machine,
     Outcome,
@@ -144,6 +144,7 @@ impl Place {
         let settings = Settings {
             output_bytes: DEFAULT_OUTPUT_BYTES,
             search_threads: 2,
+            definitions: Digest::of(b""),
             program: PathBuf::from("/test"),
         };
         let options = Options::new(state.join("run"), Vec::new(), settings);

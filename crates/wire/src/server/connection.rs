@@ -519,6 +519,7 @@ impl Begun {
     ) -> Ran {
         let incoming = self.incoming.take().ok_or(())?;
         let _counted = Counted::new(&inner.calls);
+        self.token.runs(connection.place.share());
         let call = || {
             inner
                 .handler

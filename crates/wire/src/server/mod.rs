@@ -16,7 +16,7 @@ use crate::peer::{Via, Visitor};
 use crate::socket::{Socket, SocketError};
 use airlock_core::SandboxId;
 use serde_json::Value;
-use share::Share;
+pub(crate) use share::Share;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -4,6 +4,7 @@ use crate::limits::Limits;
 use crate::peer::Via;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 
 /// One socket's share of the server.
@@ -15,6 +16,7 @@ pub(crate) struct Share {
     pub(crate) workers: Arc<Semaphore>,
     closed: watch::Sender<bool>,
     connections: AtomicUsize,
+    waiting: AtomicUsize,
     long_bytes: AtomicUsize,
     left: Notify,
 }
@@ -28,6 +30,7 @@ impl Share {
             workers: Arc::new(Semaphore::new(limits.workers)),
             closed: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             long_bytes: AtomicUsize::new(0),
             left: Notify::new(),
         }
@@ -50,6 +53,25 @@ impl Share {
             return Some(Reservation { share, bytes: 0 });
         }
         take(&self.long_bytes, bytes, self.limits.long_bytes).then(|| Reservation { share, bytes })
+    }
+
+    /// A request that runs only waits for others from now on, and another may run; false if too many
+    /// do. [`Share::come_back`] ends it.
+    pub(crate) fn leave(&self) -> bool {
+        let room = take(&self.waiting, 1, self.limits.waiting);
+        if room {
+            self.workers.add_permits(1);
+        }
+        room
+    }
+
+    /// A request that waited goes on, once fewer run than may. Blocks this thread, on `runtime`.
+    pub(crate) fn come_back(&self, runtime: &Handle) {
+        // Whoever holds the place meanwhile runs, and waits for nobody here.
+        if let Ok(place) = runtime.block_on(self.workers.acquire()) {
+            place.forget();
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Ends every connection.
@@ -143,5 +165,28 @@ mod tests {
         assert!(share.reserve(Limits::SHORT).is_some(), "short ones pass");
         drop(held);
         assert!(share.reserve(90 * 1024).is_some());
+    }
+
+    #[test]
+    fn whoever_waits_leaves_its_place_to_another_and_takes_it_again() {
+        let limits = Limits {
+            workers: 1,
+            waiting: 1,
+            ..Limits::SANDBOX
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        let share = Share::new(limits, Vec::new(), Via::Main);
+        let running = share.workers.try_acquire().unwrap();
+        assert!(share.workers.try_acquire().is_err());
+        assert!(share.leave());
+        let other = share.workers.try_acquire().unwrap();
+        assert!(!share.leave(), "as many wait as may");
+        drop(other);
+        share.come_back(runtime.handle());
+        assert!(share.workers.try_acquire().is_err(), "the place is taken");
+        drop(running);
+        assert_eq!(share.workers.available_permits(), 1);
+        assert!(share.workers.try_acquire().is_ok() && share.leave());
     }
 }

@@ -16,11 +16,11 @@ use airlock_core::SessionId;
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Lifetime, Outcome, Review};
 use airlock_mcp::{Road, ToolInfo, Unanswered, begin, begun, end};
 use airlock_policy::approval::{Binding, Gate};
-use airlock_service::{Lock, LockError, Remote, ServeError, Standing, Stopper};
+use airlock_service::{Lock, LockError, Remote, ServeError, Settings, Standing, Stopper};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,16 +40,20 @@ pub(super) struct Shared {
     place: Place,
     config: Config,
     hosted: Mutex<Option<Hosted>>,
+    /// What the kernel has to be opened with: as things were when this process looked, or began one.
+    /// A file that changes while clients are at work does not part them from their kernel.
+    settings: Mutex<Option<Settings>>,
     tools: OnceLock<Vec<ToolInfo>>,
 }
 
 impl Shared {
     pub(super) fn new(place: Place, config: Config) -> Self {
         Self {
+            hosted: Mutex::new(None),
+            settings: Mutex::new(open::settings(&place, &config)),
+            tools: OnceLock::new(),
             place,
             config,
-            hosted: Mutex::new(None),
-            tools: OnceLock::new(),
         }
     }
 
@@ -115,6 +119,7 @@ impl Shared {
                 Err(error @ LockError::Io { .. }) => return Err(kernel::locked(&error)),
             }
         };
+        *self.settings() = open::settings(&self.place, &self.config);
         let kernel = open::embedded(&self.place, &self.config, Lifetime::Long)?;
         opened(&kernel);
         let running = kernel::host(&self.place, &self.config, kernel, lock, None)?;
@@ -127,7 +132,12 @@ impl Shared {
     }
 
     fn running(&self) -> Option<Remote> {
-        open::running(&self.place, &self.config, Front::Mcp)
+        let settings = self.settings().clone()?;
+        open::running_with(&self.place, &settings, Front::Mcp)
+    }
+
+    fn settings(&self) -> MutexGuard<'_, Option<Settings>> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

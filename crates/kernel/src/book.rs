@@ -1,4 +1,5 @@
-//! What became of sandboxes, for the log: which came, which went, which could not be made.
+//! What the log is told beside calls: which sandboxes came, went or could not be made, and what
+//! became known of plugins.
 //!
 //! A kernel that stays tells the log as it happens. A short command waits for its next record, and
 //! for its end at the latest, since each write of its own would keep it waiting.
@@ -65,7 +66,7 @@ impl Book {
         why: Option<&str>,
         notes: &[(&str, &str)],
     ) {
-        let mut entry = Entry::new(self.clock.now(), event, Stage::Note);
+        let mut entry = self.entry(event);
         entry.sandbox = sandbox.and_then(|name| SandboxId::new(name).ok());
         entry.reason = why.map(|why| sanitise_line(why, limits::SUMMARY_CHARS));
         let notes = notes.iter().map(|(name, value)| {
@@ -73,6 +74,16 @@ impl Book {
             ((*name).to_owned(), value)
         });
         entry.metadata.extend(notes);
+        self.add(entry);
+    }
+
+    /// A note of now that says nothing yet.
+    pub(crate) fn entry(&self, event: EventType) -> Entry {
+        Entry::new(self.clock.now(), event, Stage::Note)
+    }
+
+    /// Notes what `entry` says, whose texts are clean.
+    pub(crate) fn add(&self, entry: Entry) {
         let mut pages = self.pages();
         // INVARIANT: the log is only ever held with the lock: once `close` has it, nobody has the log.
         let log = pages.log.as_ref().and_then(Weak::upgrade);

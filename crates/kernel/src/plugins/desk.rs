@@ -95,7 +95,7 @@ impl Desk {
             sockets: Mutex::default(),
             settings: Mutex::default(),
             held: Arc::default(),
-            remarks: Remarks::default(),
+            remarks: Remarks(book.clone()),
             instances: Mutex::default(),
             origins: Mutex::default(),
             serving: Mutex::default(),
@@ -131,7 +131,7 @@ impl Desk {
     }
 
     /// What the log has to say besides.
-    pub(crate) const fn remarks(&self) -> &Remarks {
+    pub(super) const fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 

@@ -2,46 +2,33 @@
 //! each was given or refused of the paths it asked for.
 //!
 //! They come up while a call is carried out, or while nobody calls, where there is no record to write
-//! them with. Guarantee: they are written with the next record, in order, before it. Non-guarantee:
-//! what comes up when nothing follows is lost with the kernel; nothing but telling hangs on it.
+//! them with: they are noted in the kernel's book.
 
-use super::locked;
+use crate::book::Book;
 use crate::sanitise::sanitise_line;
-use airlock_audit::{Entry, EventType, Stage};
-use airlock_core::{Caller, Timestamp, limits};
+use airlock_audit::EventType;
+use airlock_core::{Caller, limits};
 use airlock_plugin::Rejected;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Plugins that are told one by one each time: a workspace that nobody trusts can have any number.
 const TOLD: usize = 100;
-/// Remarks that wait to be written.
-const WAITING: usize = 1_000;
 
-struct Remark {
-    event: EventType,
-    caller: Option<Caller>,
-    reason: Option<String>,
-    metadata: Vec<(&'static str, String)>,
-}
-
-/// What waits to be written.
-#[derive(Default)]
-pub(crate) struct Remarks(Mutex<Vec<Remark>>);
+/// Tells the kernel's book of plugins.
+pub(super) struct Remarks(pub(super) Book);
 
 impl Remarks {
     /// A path that a plugin asks for in its box was looked at: `gate` is the one that is closed.
     pub(super) fn checked(&self, caller: &Caller, capability: &str, gate: Option<&str>) {
         let result = gate.map_or_else(|| "allowed".to_owned(), |gate| format!("denied: {gate}"));
-        self.add(Remark {
-            event: EventType::CapabilityCheck,
-            caller: Some(caller.clone()),
-            reason: None,
-            metadata: vec![
-                ("capability", sanitise_line(capability, 1_024)),
-                ("plugin", caller.plugin.to_string()),
-                ("result", result),
-            ],
-        });
+        let mut entry = self.0.entry(EventType::CapabilityCheck);
+        entry.caller = Some(caller.clone());
+        entry.metadata.extend([
+            ("capability".to_owned(), sanitise_line(capability, 1_024)),
+            ("plugin".to_owned(), caller.plugin.to_string()),
+            ("result".to_owned(), result),
+        ]);
+        self.0.add(entry);
     }
 
     /// These look like plugins and are none.
@@ -51,45 +38,21 @@ impl Remarks {
             let mut metadata = vec![("path", sanitise_line(&path, limits::SUMMARY_CHARS))];
             metadata.extend(one.name.as_ref().map(|name| ("plugin", name.to_string())));
             let reason = sanitise_line(&one.reason.to_string(), limits::SUMMARY_CHARS);
-            self.add(passed_over(reason, metadata));
+            self.passed_over(reason, metadata);
         }
         let more = rejected.len().saturating_sub(TOLD);
         if more > 0 {
             let reason = format!("{more} more, which `airlock plugin list --rejected` shows");
-            self.add(passed_over(reason, Vec::new()));
+            self.passed_over(reason, Vec::new());
         }
     }
 
-    fn add(&self, remark: Remark) {
-        let mut waiting = locked(&self.0);
-        if waiting.len() < WAITING {
-            waiting.push(remark);
-        }
-    }
-
-    /// All that waits, as records of `now`.
-    pub(crate) fn take(&self, now: Timestamp) -> Vec<Entry> {
-        let waiting = std::mem::take(&mut *locked(&self.0));
-        waiting
-            .into_iter()
-            .map(|remark| {
-                let mut entry = Entry::new(now, remark.event, Stage::Note);
-                entry.caller = remark.caller;
-                entry.reason = remark.reason;
-                let metadata = remark.metadata.into_iter();
-                let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
-                entry.metadata.extend(metadata);
-                entry
-            })
-            .collect()
-    }
-}
-
-fn passed_over(reason: String, metadata: Vec<(&'static str, String)>) -> Remark {
-    Remark {
-        event: EventType::PluginSkipped,
-        caller: None,
-        reason: Some(reason),
-        metadata,
+    fn passed_over(&self, reason: String, metadata: Vec<(&'static str, String)>) {
+        let mut entry = self.0.entry(EventType::PluginSkipped);
+        entry.reason = Some(reason);
+        let metadata = metadata.into_iter();
+        let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
+        entry.metadata.extend(metadata);
+        self.0.add(entry);
     }
 }

@@ -185,9 +185,6 @@ impl<'k> Trail<'k> {
             0 => {}
             count => notes.push(self.redacted("arguments", count)),
         }
-        let kernel = self.kernel;
-        let remarks = kernel.plugins().desk().remarks();
-        notes.extend(remarks.take(kernel.clock().now()));
         notes
     }
 

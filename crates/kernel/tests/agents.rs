@@ -613,7 +613,7 @@ fn cancelling_a_run_stops_its_agent() {
                     break runs[0].id.clone();
                 }
             };
-            flows.cancel(&run).unwrap();
+            flows.cancel(Front::Cli, &run).unwrap();
         });
         let flows = world.kernel.workflows().unwrap();
         flows.run(Front::Cli, "hand", &json!({})).unwrap().state

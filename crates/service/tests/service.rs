@@ -564,10 +564,8 @@ fn every_method_leaves_in_the_log_what_it_says_it_does() {
     };
     // The last one ends it.
     for method in Method::ALL {
-        let front = match method {
-            Method::ApprovalsElicited => "mcp",
-            _ => "cli",
-        };
+        let elicits = method == Method::ApprovalsElicited;
+        let front = if elicits { "mcp" } else { "cli" };
         let params = match method {
             Method::ToolsShow => json!({ "name": "fs.read" }),
             Method::Call => call("fs.exists", &json!({ "path": "README.md" })),
@@ -590,7 +588,7 @@ fn every_method_leaves_in_the_log_what_it_says_it_does() {
         } else if let Err(error) = client.call(method.as_str(), params) {
             let refused =
                 matches!(&error, ClientError::Answer(error) if error.code == code::REFUSED);
-            assert!(refused && method == Method::ApprovalsElicited, "{error}");
+            assert!(refused && elicits, "{error}");
         }
         let after = count(&served);
         let (road, noted) = (after.0 > before.0, after.1 > before.1);

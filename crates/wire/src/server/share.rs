@@ -174,8 +174,9 @@ mod tests {
             waiting: 1,
             ..Limits::SANDBOX
         };
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let share = Share::new(limits, Vec::new(), Via::Main);
         let running = share.workers.try_acquire().unwrap();
         assert!(share.workers.try_acquire().is_err());

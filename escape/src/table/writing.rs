@@ -7,6 +7,7 @@ use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::symlink;
 
 const fn row(
     name: &'static str,
@@ -29,6 +30,16 @@ pub(super) const ROWS: &[Attack] = &[
     .seen_from_outside()
     .denied(OUTSIDE)
     .by(&[Root, Landlock]),
+    row(
+        "grant-becomes-link",
+        "write-path",
+        "the real tree, where a link was put in place of a directory that is granted",
+        linked_grant,
+    )
+    .seen_from_outside()
+    .refused("which is not granted")
+    .denied(OUTSIDE)
+    .by(&[Root]),
     row(
         "shell-startup",
         "write-path",
@@ -299,9 +310,11 @@ pub(super) const ROWS: &[Attack] = &[
 
 /// An overlay refuses the flag by itself. A copy is never a layer, so there a whiteout is a device
 /// that nobody has, which does not leave a stage.
-const WHITEOUTS: Limit =
-    Limit::new("a rename can leave a whiteout in a copy, where it hides nothing")
-        .with(Launcher::Bwrap);
+const WHITEOUTS: Limit = Limit::new(
+    "renameat2 RENAME_WHITEOUT",
+    "a rename can leave a whiteout in a copy, where it hides nothing",
+)
+.with(Launcher::Bwrap);
 
 /// Confined, the stage is one that can be asked for its changes.
 fn traps(scene: &mut Scene) -> Value {
@@ -451,4 +464,12 @@ fn attribute(scene: &mut Scene) -> Value {
     let _ = fs::create_dir_all(scene.path(below));
     scene.watches_attributes.push(scene.path("stage/upper/sub"));
     json!({ "directory": scene.told(below), "all": true })
+}
+
+/// What a program may have done that could write in `shared`, before the next one may in `out`.
+fn linked_grant(scene: &mut Scene) -> Value {
+    let out = scene.path("shared/out");
+    let _ = symlink(scene.path("tree"), &out);
+    scene.grants.writes = vec![out];
+    json!({ "paths": [scene.told("shared/out/planted")], "plain": true })
 }

@@ -174,6 +174,5 @@ fn limits(most: Limits, scene: &Scene) -> Limits {
         stdout: size(lower.output_kibibytes, KIB, most.stdout),
         stderr: size(lower.output_kibibytes, KIB, most.stderr),
         file_size: size(lower.file_mebibytes, MIB, most.file_size),
-        ..most
     }
 }

@@ -60,7 +60,6 @@ fn the_bwrap_launcher_holds_every_attack_but_the_stated_limits() {
         "bubblewrap is not installed: `cargo xtask setup` installs it"
     );
     let limits = [
-        "overlay-whiteout",
         "socket-in-read-grant",
         "bomb-shared-memory",
         "bomb-inodes",

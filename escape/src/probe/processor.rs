@@ -39,10 +39,11 @@ impl Share {
         used > self.begun.elapsed() * self.cpus / 1_000 + self.excess
     }
 
-    /// Waits until enough was used, which `used` tells.
-    fn wait(&self, mut used: impl FnMut() -> Try<Duration>) -> Try {
+    /// Waits until enough was used.
+    fn wait(&self) -> Try {
         while Instant::now() < self.until {
-            let used = used()?;
+            thread::sleep(Duration::from_millis(20));
+            let used = used();
             if self.is_exceeded(used) {
                 let passed = self.begun.elapsed();
                 return Ok(format!("{used:?} of the processor in {passed:?}"));
@@ -76,15 +77,10 @@ fn compute() -> Try<()> {
     Ok(())
 }
 
-fn watched() -> Try<Duration> {
-    thread::sleep(Duration::from_millis(20));
-    Ok(used())
-}
-
 fn busy(arguments: &Arguments, attempt: &mut Attempt) {
     attempt.route("threads", || {
         compute()?;
-        Share::of(arguments).wait(watched)
+        Share::of(arguments).wait()
     });
 }
 
@@ -99,7 +95,7 @@ fn woken(arguments: &Arguments, attempt: &mut Attempt) {
             continue_every(Duration::from_micros(500 + 90 * number))?;
         }
         compute()?;
-        Share::of(arguments).wait(watched)
+        Share::of(arguments).wait()
     });
 }
 

@@ -1,9 +1,8 @@
 //! Writing outside the stage.
 
 use super::{READ_ONLY, nothing};
-use crate::attack::{Attack, Class, Limit};
+use crate::attack::{Attack, Class};
 use crate::scene::{Owner, Scene, copy_program};
-use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
@@ -279,8 +278,7 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .root()
     .denied(&["EPERM", "EINVAL"])
-    .by(&[Seccomp, Landlock])
-    .limits(&[WHITEOUTS]),
+    .by(&[Seccomp, Landlock]),
     row(
         "change-owner",
         "change-owner",
@@ -307,14 +305,6 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(READ_ONLY)
     .by(&[Root, Landlock]),
 ];
-
-/// An overlay refuses the flag by itself. A copy is never a layer, so there a whiteout is a device
-/// that nobody has, which does not leave a stage.
-const WHITEOUTS: Limit = Limit::new(
-    "renameat2 RENAME_WHITEOUT",
-    "a rename can leave a whiteout in a copy, where it hides nothing",
-)
-.with(Launcher::Bwrap);
 
 /// Confined, the stage is one that can be asked for its changes.
 fn traps(scene: &mut Scene) -> Value {

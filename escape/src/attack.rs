@@ -75,7 +75,7 @@ pub enum Control {
     /// Root alone. Run by an ordinary user, the suite says that it was not run.
     Root,
     /// Root with every capability and every device. Where the host keeps even root from it, as a
-    /// container or a device cgroup does, the suite says so.
+    /// container or a device cgroup does, the suite says so. Of no other row that is good enough.
     FullRoot,
 }
 
@@ -115,6 +115,10 @@ pub struct Attack {
     pub walls: &'static [Wall],
     /// What must be there on the host for the control to make sense.
     pub target: Option<&'static str>,
+    /// Whether hosts are known that do not have it. On any other row a missing target fails.
+    pub rare: bool,
+    /// What the launcher says when it refuses the plan: then nothing foreign has run.
+    pub refused: Option<&'static str>,
     /// Whether the supervisor itself is killed.
     pub(crate) orphaned: bool,
     /// Where it is known to get through, and why that is so.
@@ -126,6 +130,9 @@ pub struct Attack {
 pub struct Limit {
     /// Why it is one.
     pub why: &'static str,
+    /// The route by which it gets through, as the probe calls it or begins to. By any other it does
+    /// not.
+    pub route: &'static str,
     /// The launcher that has it, if not every one.
     pub launcher: Option<Launcher>,
     /// Whether it is one only where no cgroup may be made.
@@ -133,9 +140,10 @@ pub struct Limit {
 }
 
 impl Limit {
-    pub(crate) const fn new(why: &'static str) -> Self {
+    pub(crate) const fn new(route: &'static str, why: &'static str) -> Self {
         Self {
             why,
+            route,
             launcher: None,
             without_cgroup: false,
         }
@@ -154,6 +162,11 @@ impl Limit {
     /// Whether it lets the attack through here.
     pub(crate) fn applies(&self, launcher: Launcher, cgroup: bool) -> bool {
         self.launcher.is_none_or(|own| own == launcher) && !(self.without_cgroup && cgroup)
+    }
+
+    /// Whether it is what let an attack through by `route`.
+    pub(crate) fn excuses(&self, route: &str) -> bool {
+        route.starts_with(self.route)
     }
 }
 
@@ -178,6 +191,8 @@ impl Attack {
             ends: &[],
             walls: &[],
             target: None,
+            rare: false,
+            refused: None,
             orphaned: false,
             limits: &[],
         }
@@ -228,8 +243,27 @@ impl Attack {
         self
     }
 
+    /// A target that some hosts do not have.
+    pub(crate) const fn rare_target(self, path: &'static str) -> Self {
+        Self {
+            rare: true,
+            ..self.target(path)
+        }
+    }
+
+    /// Whether a host may leave the row without a control that succeeds.
+    pub fn may_lack_control(&self) -> bool {
+        self.rare || self.control == Control::FullRoot
+    }
+
     pub(crate) const fn limits(mut self, limits: &'static [Limit]) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// A plan that no launcher takes, by these words.
+    pub(crate) const fn refused(mut self, words: &'static str) -> Self {
+        self.refused = Some(words);
         self
     }
 
@@ -246,7 +280,7 @@ mod tests {
     #[test]
     fn a_limit_excuses_only_where_it_is_stated() {
         let (native, bwrap) = (Launcher::Native, Launcher::Bwrap);
-        let limit = Limit::new("x");
+        let limit = Limit::new("way", "x");
         for (limit, launcher, cgroup, applies) in [
             (limit, native, true, true),
             (limit.without_cgroup(), native, true, false),

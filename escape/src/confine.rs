@@ -168,11 +168,11 @@ fn limits(most: Limits, scene: &Scene) -> Limits {
     };
     Limits {
         memory: size(lower.mebibytes, MIB, most.memory),
+        cpus: lower.cpus.unwrap_or(most.cpus),
         pids: lower.pids.unwrap_or(most.pids),
         duration: Span::from_millis(lower.millis.unwrap_or(25_000)),
         stdout: size(lower.output_kibibytes, KIB, most.stdout),
         stderr: size(lower.output_kibibytes, KIB, most.stderr),
         file_size: size(lower.file_mebibytes, MIB, most.file_size),
-        ..most
     }
 }

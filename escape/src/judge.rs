@@ -5,6 +5,7 @@ use airlock_sandbox::Launcher;
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::seccomp::ABSENT;
 use serde::Deserialize;
+use std::fmt;
 
 /// The probe's line.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -52,6 +53,36 @@ pub(crate) fn word(outcome: Outcome) -> String {
     }
 }
 
+/// Why a confined run is not a denial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// The attack got through by this route, and every other it took was denied as expected. This
+    /// alone can be a stated limit.
+    Through {
+        /// As the probe calls it.
+        route: String,
+        /// What it had to show.
+        evidence: String,
+    },
+    /// Anything else.
+    Otherwise(String),
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Through { route, evidence } => write!(f, "ESCAPED: {route}: {evidence}"),
+            Self::Otherwise(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self::Otherwise(what)
+    }
+}
+
 /// Why the confined run is not a denial; nothing if it is one.
 pub(crate) fn complaint(
     launcher: Launcher,
@@ -59,27 +90,33 @@ pub(crate) fn complaint(
     said: Option<&Said>,
     ended: &str,
     changes: &[String],
-) -> Option<String> {
+) -> Option<Problem> {
     if let Some(change) = changes.first() {
-        return Some(format!("ESCAPED: on the host {change}"));
+        return Some(format!("ESCAPED: on the host {change}").into());
     }
     if attack.ends.contains(&ended) {
         return None;
     }
     let Some(said) = said else {
-        return Some(format!("the probe said nothing and {ended}"));
+        return Some(format!("the probe said nothing and {ended}").into());
     };
     if ended != "exited-0" {
-        return Some(format!("the command {ended}"));
+        return Some(format!("the command {ended}").into());
     }
+    let stranger = stranger(launcher, attack, said);
     if said.achieved && attack.judge == Judge::Probe {
-        let (step, evidence) = (said.step.as_deref(), said.evidence.as_deref());
-        return Some(format!(
-            "ESCAPED: {}: {}",
-            step.unwrap_or_default(),
-            evidence.unwrap_or_default()
-        ));
+        let route = said.step.clone().unwrap_or_default();
+        let evidence = said.evidence.clone().unwrap_or_default();
+        return Some(match stranger {
+            Some(stranger) => format!("ESCAPED: {route}: {evidence}; {stranger}").into(),
+            None => Problem::Through { route, evidence },
+        });
     }
+    stranger.map(Problem::Otherwise)
+}
+
+/// The first answer that is none of those the attack may meet.
+fn stranger(launcher: Launcher, attack: &Attack, said: &Said) -> Option<String> {
     let expected = |step: &str, answer: &str| {
         let by_bwrap = launcher == Launcher::Bwrap && attack.denied_by_bwrap.contains(&answer);
         attack.denied.contains(&answer)
@@ -94,7 +131,7 @@ pub(crate) fn complaint(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attack::Class;
+    use crate::attack::{Class, Limit};
     use serde_json::json;
 
     fn said(achieved: bool, answer: &str) -> Said {
@@ -183,6 +220,60 @@ mod tests {
             let found = complaint(Launcher::Native, &attack, said.as_ref(), ended, &changes);
             assert_eq!(found.is_none(), good, "{case}: {found:?}");
         }
+    }
+
+    #[test]
+    fn only_a_route_among_expected_denials_can_be_a_stated_limit() {
+        let attack = Attack::new(Class::Secrets, "x", "x", "x", |_| json!({})).denied(&["EACCES"]);
+        let limit = Limit::new("wa", "because");
+        let changed = vec!["it changed".to_owned()];
+        for (case, said, ended, changes, excused) in [
+            (
+                "achieved",
+                Some(said(true, "EACCES")),
+                "exited-0",
+                vec![],
+                true,
+            ),
+            (
+                "achieved, and another answer is not expected",
+                Some(said(true, "ENOENT")),
+                "exited-0",
+                vec![],
+                false,
+            ),
+            (
+                "another answer",
+                Some(said(false, "ENOENT")),
+                "exited-0",
+                vec![],
+                false,
+            ),
+            (
+                "a broken probe",
+                Some(said(true, "EACCES")),
+                "exited-64",
+                vec![],
+                false,
+            ),
+            ("a silent probe", None, "exited-0", vec![], false),
+            ("killed", None, "timed-out", vec![], false),
+            (
+                "an effect",
+                Some(said(true, "EACCES")),
+                "exited-0",
+                changed,
+                false,
+            ),
+        ] {
+            let found = complaint(Launcher::Native, &attack, said.as_ref(), ended, &changes);
+            let through = match &found {
+                Some(Problem::Through { route, .. }) => limit.excuses(route),
+                Some(Problem::Otherwise(_)) | None => false,
+            };
+            assert_eq!(through, excused, "{case}: {found:?}");
+        }
+        assert!(!limit.excuses("another way"));
     }
 
     #[test]

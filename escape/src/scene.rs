@@ -45,6 +45,8 @@ pub(crate) struct Grants {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Limited {
     pub(crate) mebibytes: Option<u64>,
+    /// Thousandths of a processor.
+    pub(crate) cpus: Option<u32>,
     pub(crate) pids: Option<u32>,
     pub(crate) millis: Option<u64>,
     pub(crate) output_kibibytes: Option<u64>,

@@ -2,7 +2,7 @@
 
 use crate::attack::{Attack, Control, Judge};
 use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
-use crate::judge::{Said, complaint, word};
+use crate::judge::{Problem, Said, complaint, word};
 use crate::scene::{Scene, copy_program, is_root, open_up, processes_with};
 use crate::table::attacks;
 use airlock_sandbox::launch::{Command, LayersKind, Stdin, Streams};
@@ -84,13 +84,20 @@ const fn layers(launcher: Launcher) -> LayersKind {
     }
 }
 
-/// The stated limit that lets this attack through here, if one does.
-fn stated(launcher: Launcher, attack: &Attack) -> Option<&'static str> {
+/// What becomes of a row: getting through by the very route that is stated for this launcher is a
+/// limit, and nothing else is.
+fn verdict(launcher: Launcher, attack: &Attack, problem: &Problem) -> Verdict {
     // Root may always make one where there are any.
     let cgroup = is_root();
+    let Problem::Through { route, .. } = problem else {
+        return Verdict::Failed(problem.to_string());
+    };
     let mut limits = attack.limits.iter();
-    let limit = limits.find(|limit| limit.applies(launcher, cgroup));
-    limit.map(|limit| limit.why)
+    let limit = limits.find(|limit| limit.applies(launcher, cgroup) && limit.excuses(route));
+    limit.map_or_else(
+        || Verdict::Failed(problem.to_string()),
+        |limit| Verdict::Limit(limit.why),
+    )
 }
 
 impl Suite {
@@ -166,29 +173,30 @@ impl Suite {
             }
         }
         let confined = if attack.orphaned {
-            self.orphan(true).map(|()| vec!["killed".to_owned()])
+            let orphaned = self.orphan(true).map(|()| vec!["killed".to_owned()]);
+            orphaned.map_err(Problem::Otherwise)
         } else {
             self.confined(attack)
         };
         match confined {
             Ok(met) => {
-                if met == [NOT_STARTED] {
+                if met == [NOT_STARTED] && attack.refused.is_none() {
                     row.walls = vec![Wall::Denials.name()];
                 }
                 row.met = met;
             }
-            Err(problem) => {
-                let stated = stated(self.launcher, attack).map(Verdict::Limit);
-                row.verdict = stated.unwrap_or(Verdict::Failed(problem));
-            }
+            Err(problem) => row.verdict = verdict(self.launcher, attack, &problem),
         }
         row
     }
 
     /// What the control showed, or why it did not succeed.
     fn control(&self, attack: &Attack) -> Result<String, String> {
-        if attack.target.is_some_and(|path| !Path::new(path).exists()) {
-            return Ok("the host has none".to_owned());
+        let missing = attack.target.filter(|path| !Path::new(path).exists());
+        match missing {
+            Some(_) if attack.rare => return Ok("the host has none".to_owned()),
+            Some(path) => return Err(format!("the host has no `{path}`")),
+            None => {}
         }
         if attack.control != Control::Anyone && !is_root() {
             return Ok("only as root".to_owned());
@@ -289,7 +297,7 @@ impl Suite {
     }
 
     /// What the routes met, or why it is no denial.
-    fn confined(&self, attack: &Attack) -> Result<Vec<String>, String> {
+    fn confined(&self, attack: &Attack) -> Result<Vec<String>, Problem> {
         let mut scene = self.scene(true)?;
         let given = (attack.scene)(&mut scene);
         scene.settle().map_err(|error| error.to_string())?;
@@ -299,8 +307,18 @@ impl Suite {
             (Ok(sandbox), true) => sandbox,
             // Nothing foreign has run.
             (Err(NotStarted::Denials), false) => return Ok(vec![NOT_STARTED.to_owned()]),
-            (Ok(_), false) => return Err("started without what the plan denies".to_owned()),
-            (Err(refused), _) => return Err(refused.problem()),
+            (Err(NotStarted::Otherwise(problem)), true)
+                if attack.refused.is_some_and(|words| problem.contains(words)) =>
+            {
+                return match scene.changes().first() {
+                    Some(change) => Err(format!("ESCAPED: on the host {change}").into()),
+                    None => Ok(vec![NOT_STARTED.to_owned()]),
+                };
+            }
+            (Ok(_), false) => {
+                return Err("started without what the plan denies".to_owned().into());
+            }
+            (Err(refused), _) => return Err(refused.problem().into()),
         };
         standing(&sandbox, &walls(self.launcher, attack))?;
         let mut output = Vec::new();
@@ -333,17 +351,15 @@ impl Suite {
         let changes = after_grace(&scene);
         let said = Said::find(&output);
         if lasted > PATIENCE {
-            return Err(format!("the command was not ended for {lasted:?}"));
+            return Err(format!("the command was not ended for {lasted:?}").into());
         }
         match complaint(self.launcher, attack, said.as_ref(), &ended, &changes) {
-            Some(problem) => {
+            Some(Problem::Otherwise(what)) => {
                 let errors = String::from_utf8_lossy(&complaints);
-                Err(
-                    format!("{problem} {}", errors.lines().next().unwrap_or_default())
-                        .trim()
-                        .to_owned(),
-                )
+                let first = errors.lines().next().unwrap_or_default();
+                Err(format!("{what} {first}").trim().to_owned().into())
             }
+            Some(through @ Problem::Through { .. }) => Err(through),
             None => Ok(met(said.as_ref(), ended)),
         }
     }

@@ -137,6 +137,8 @@ pub struct Kernel {
     sanitisers: Sessions,
     reception: Option<Arc<dyn Reception>>,
     serving: Serving,
+    #[cfg(target_os = "linux")]
+    sweeper: Option<process::Sweeper>,
     // Last: waits for what is still being taken down.
     sandboxes: Sandboxes,
 }
@@ -213,6 +215,8 @@ impl Kernel {
             sanitisers,
             reception: None,
             serving: Serving::default(),
+            #[cfg(target_os = "linux")]
+            sweeper: None,
             sandboxes: Sandboxes::default(),
         };
         kernel.sandboxes.note_in(&kernel.book);
@@ -248,7 +252,23 @@ impl Kernel {
             self.sandboxes = Sandboxes::in_reserve(None);
             self.sandboxes.note_in(&self.book);
         }
+        #[cfg(target_os = "linux")]
+        if self.lifetime == Lifetime::Long {
+            let registries = process::registries(self.store.workspace());
+            let all = registries.into_iter().chain([self.plugins.boxes()]);
+            self.sweeper = Some(process::Sweeper::new(all.collect(), process::EVERY));
+        }
         self
+    }
+
+    /// What sandboxes of killed supervisors left that cannot be taken away, and why. A kernel that
+    /// lasts tries again each minute.
+    pub fn left_behind(&self) -> Vec<String> {
+        #[cfg(target_os = "linux")]
+        let left = self.sweeper.as_ref().map(process::Sweeper::troubles);
+        #[cfg(not(target_os = "linux"))]
+        let left: Option<Vec<String>> = None;
+        left.unwrap_or_default()
     }
 
     /// Lets it use sandboxes that were made ahead.

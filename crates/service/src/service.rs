@@ -69,6 +69,7 @@ impl Service {
 
     fn status(&self) -> Value {
         let policy = self.kernel.policy();
+        let left_behind = self.kernel.left_behind();
         json!({
             "pid": std::process::id(),
             "version": env!("CARGO_PKG_VERSION"),
@@ -77,6 +78,7 @@ impl Service {
             "policy": policy.generation().digest(),
             "untrusted": policy.origin() == PolicyOrigin::Untrusted,
             "broken": answers::broken(&self.kernel),
+            "left_behind": left_behind,
             "up_ms": u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
             "calls": self.calls.load(Ordering::Relaxed),
         })

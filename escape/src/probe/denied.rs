@@ -5,7 +5,7 @@ use crate::attempt::{Arguments, Attempt};
 use crate::files::{
     below, by_mapping, by_openat2, by_reopening, by_sendfile, judged, plainly, upwards,
 };
-use crate::sys::{Fault, HERE, Try, at, c_path, call, drain, fd, nothing, open, open_call};
+use crate::sys::{Fault, HERE, Try, at, c_path, call, drain, fd, nothing, old, open, open_call};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -57,7 +57,7 @@ fn spellings(arguments: &Arguments, attempt: &mut Attempt) {
     attempt.route("openat2", || by_openat2(&path, &marker));
     attempt.route("open", || {
         let name = c_path(&path)?;
-        let opened = open_call(libc::SYS_open, &[at(name.as_bytes_with_nul()), 0, 0])?;
+        let opened = open_call(old::OPEN, &[at(name.as_bytes_with_nul()), 0, 0])?;
         judged(&drain(opened)?, &marker)
     });
     attempt.route("openat of its directory's descriptor", || {

@@ -26,6 +26,7 @@ mod lifetime;
 mod network;
 mod privileges;
 mod processes;
+mod processor;
 mod sys;
 mod syscalls;
 mod takeover;
@@ -49,6 +50,7 @@ const CLASSES: &[&[Entry]] = &[
     network::ATTACKS,
     terminal::ATTACKS,
     bombs::ATTACKS,
+    processor::ATTACKS,
     lifetime::ATTACKS,
     takeover::ATTACKS,
 ];

@@ -3,7 +3,7 @@
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
 use crate::sys::{
-    Fault, MINUS_ONE, Try, at, call, fd, in_child, is_root, nothing, open, open_call,
+    Fault, MINUS_ONE, Try, at, call, fd, in_child, is_root, nothing, old, open, open_call,
     own_namespaces, private_mounts, status_of, text,
 };
 use std::path::Path;
@@ -500,7 +500,7 @@ fn process_settings(_: &Arguments, attempt: &mut Attempt) {
     });
     attempt.route("arch_prctl ARCH_SET_CPUID", || {
         in_child(|| {
-            call(libc::SYS_arch_prctl, &[0x1012, 1])?;
+            call(old::ARCH_PRCTL, &[0x1012, 1])?;
             Ok("set".to_owned())
         })
     });

@@ -97,6 +97,29 @@ pub(crate) fn name(number: i32) -> String {
         .map_or_else(|| format!("E{number}"), |(_, name)| (*name).to_owned())
 }
 
+/// Calls that only x86-64 has. Elsewhere they have a number that no call has, and the kernel says so.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod old {
+    pub(crate) const ARCH_PRCTL: i64 = libc::SYS_arch_prctl;
+    pub(crate) const CHMOD: i64 = libc::SYS_chmod;
+    pub(crate) const CREAT: i64 = libc::SYS_creat;
+    pub(crate) const MKNOD: i64 = libc::SYS_mknod;
+    pub(crate) const MODIFY_LDT: i64 = libc::SYS_modify_ldt;
+    pub(crate) const OPEN: i64 = libc::SYS_open;
+}
+
+/// The same elsewhere.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) mod old {
+    const NONE: i64 = 0xffff;
+    pub(crate) const ARCH_PRCTL: i64 = NONE;
+    pub(crate) const CHMOD: i64 = NONE;
+    pub(crate) const CREAT: i64 = NONE;
+    pub(crate) const MKNOD: i64 = NONE;
+    pub(crate) const MODIFY_LDT: i64 = NONE;
+    pub(crate) const OPEN: i64 = NONE;
+}
+
 /// Any system call.
 pub(crate) fn call(number: i64, arguments: &[usize]) -> Try<usize> {
     let at = |index: usize| arguments.get(index).copied().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
-use crate::sys::{Fault, Try, at, call, fd, in_child, nothing, open_call};
+use crate::sys::{Fault, at, call, fd, in_child, nothing, old, open_call};
 use serde_json::Value;
 use std::path::Path;
 
@@ -233,7 +233,8 @@ fn vsyscall(_: &Arguments, attempt: &mut Attempt) {
     attempt.route("vsyscall", || nothing("NO-SUCH-PAGE"));
 }
 
-fn changed(before: &Path) -> Try {
+#[cfg(target_arch = "x86_64")]
+fn changed(before: &Path) -> crate::sys::Try {
     let after = std::fs::read_link("/proc/self/ns/user")?;
     if after == before {
         return nothing("UNCHANGED");
@@ -370,7 +371,7 @@ fn ldt(_: &Arguments, attempt: &mut Attempt) {
         in_child(|| {
             // Entry 0, base 0, limit 0xfffff, 32-bit code in pages.
             let entry: [u32; 4] = [0, 0, 0xf_ffff, 0b0101_0001];
-            call(libc::SYS_modify_ldt, &[1, at(&entry), 16])?;
+            call(old::MODIFY_LDT, &[1, at(&entry), 16])?;
             Ok("has a segment of its own".to_owned())
         })
     });

@@ -5,7 +5,7 @@
 
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
-use crate::sys::{Try, at, c_path, call, fd, in_child, mount, open, private_mounts, text};
+use crate::sys::{Try, at, c_path, call, fd, in_child, mount, old, open, private_mounts, text};
 use std::fs;
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn setting(arguments: &Arguments, attempt: &mut Attempt) {
             let mode = fs::metadata(&path)?;
             let mode = std::os::unix::fs::PermissionsExt::mode(&mode.permissions());
             call(
-                libc::SYS_chmod,
+                old::CHMOD,
                 &[at(name.as_bytes_with_nul()), mode as usize & 0o7777],
             )?;
             Ok("changed its mode".to_owned())

@@ -4,8 +4,8 @@ use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
 use crate::files::{below, upwards};
 use crate::sys::{
-    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, is_root, mount, nothing, open,
-    open_call, own_namespaces, private_mounts, text,
+    Fault, HERE, MINUS_ONE, Try, at, c_path, call, fd, in_child, is_root, mount, nothing, old,
+    open, open_call, own_namespaces, private_mounts, text,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -90,7 +90,7 @@ fn change_file(arguments: &Arguments, attempt: &mut Attempt) {
     note("append", append(&path));
     note(
         "chmod",
-        call(libc::SYS_chmod, &[name, 0o666]).map(|_| String::new()),
+        call(old::CHMOD, &[name, 0o666]).map(|_| String::new()),
     );
     note("setxattr", {
         let key = text("user.planted");
@@ -500,10 +500,7 @@ fn make_device(arguments: &Arguments, attempt: &mut Attempt) {
                 attempt.route(format!("mknod {word} {place} {high:#x}"), || {
                     let name = c_path(&path)?;
                     let mode = (kind | 0o666) as usize | high;
-                    call(
-                        libc::SYS_mknod,
-                        &[at(name.as_bytes_with_nul()), mode, 0x0103],
-                    )?;
+                    call(old::MKNOD, &[at(name.as_bytes_with_nul()), mode, 0x0103])?;
                     Ok(format!("made a {word} device"))
                 });
             }
@@ -531,7 +528,7 @@ fn make_setuid(arguments: &Arguments, attempt: &mut Attempt) {
         let written = |path: &Path| fs::write(path, "#!/bin/sh\n").map_err(Fault::from);
         make("chmod", &|path, name| {
             written(path)?;
-            call(libc::SYS_chmod, &[name, MODE])
+            call(old::CHMOD, &[name, MODE])
         });
         make("fchmod", &|path, _| {
             let opened = fs::File::create(path)?;
@@ -545,10 +542,8 @@ fn make_setuid(arguments: &Arguments, attempt: &mut Attempt) {
             written(path)?;
             call(452, &[HERE, name, MODE, 0])
         });
-        make("open", &|_, name| {
-            call(libc::SYS_open, &[name, create, MODE])
-        });
-        make("creat", &|_, name| call(libc::SYS_creat, &[name, MODE]));
+        make("open", &|_, name| call(old::OPEN, &[name, create, MODE]));
+        make("creat", &|_, name| call(old::CREAT, &[name, MODE]));
         make("openat", &|_, name| {
             call(libc::SYS_openat, &[HERE, name, create, MODE])
         });
@@ -557,7 +552,7 @@ fn make_setuid(arguments: &Arguments, attempt: &mut Attempt) {
             call(libc::SYS_openat2, &[HERE, name, at(&how), 24])
         });
         make("mknod", &|_, name| {
-            call(libc::SYS_mknod, &[name, MODE | libc::S_IFREG as usize, 0])
+            call(old::MKNOD, &[name, MODE | libc::S_IFREG as usize, 0])
         });
         make("mknodat", &|_, name| {
             call(libc::SYS_mknodat, &[HERE, name, MODE, 0])

@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(MEMORY)
     .ends(&["out-of-memory"])
     .by(&[IpcNamespace])
-    .limits(&[UNSEEN]),
+    .limits(&[UNSEEN_SEGMENTS]),
     row(
         "bomb-memory-file",
         "bomb-memory-file",
@@ -119,7 +119,7 @@ pub(super) const ROWS: &[Attack] = &[
         .denied(MEMORY)
         .ends(&["out-of-memory"])
         .by(&[Lifetime])
-        .limits(&[UNSEEN]),
+        .limits(&[UNSEEN_SOCKETS]),
     row(
         "bomb-time",
         "bomb-time",
@@ -127,6 +127,24 @@ pub(super) const ROWS: &[Attack] = &[
         time,
     )
     .ends(&["timed-out"])
+    .by(&[Lifetime]),
+    row(
+        "bomb-processor",
+        "bomb-processor",
+        "more of the processor than its share",
+        processor,
+    )
+    .denied(SHARE)
+    .ends(STOPPED)
+    .by(&[Lifetime]),
+    row(
+        "bomb-processor-woken",
+        "bomb-processor-woken",
+        "the same, with a timer that continues whoever is stopped",
+        processor,
+    )
+    .denied(SHARE)
+    .ends(STOPPED)
     .by(&[Lifetime]),
     row("bomb-queue", "bomb-queue", "message queues", nothing)
         .denied(&["EPERM"])
@@ -141,6 +159,10 @@ pub(super) const ROWS: &[Attack] = &[
     .ends(&["exited-0"])
     .by(&[MountNamespace]),
 ];
+
+/// What is had of the processor: no more than the share, or not for long.
+const SHARE: &[&str] = &["ITS-SHARE"];
+const STOPPED: &[&str] = &["timed-out"];
 
 /// The least memory a plan can have, and several times as much.
 const LEAST: u64 = 64;
@@ -215,6 +237,19 @@ fn time(scene: &mut Scene) -> Value {
     json!({ "millis": 4_000 })
 }
 
+/// The excess is beyond what a supervisor leaves whoever it stops: a burst, what runs between two
+/// looks, and half a second for those that do not stand still. A busy machine lets the control wait
+/// for its turn.
+fn processor(scene: &mut Scene) -> Value {
+    const CPUS: u32 = 100;
+    scene.grants.limits = Limited {
+        cpus: Some(CPUS),
+        ..Limited::default()
+    };
+    let millis = if scene.confined { 6_000 } else { 25_000 };
+    json!({ "cpus": CPUS, "excess": 1_200, "millis": millis })
+}
+
 fn names(scene: &mut Scene) -> Value {
     json!({ "want": 300, "place": if scene.confined { "/tmp".to_owned() } else { scene.told("shared") } })
 }
@@ -225,11 +260,17 @@ fn errors(scene: &mut Scene) -> Value {
 }
 
 /// A cgroup counts it; a supervisor that looks from outside does not see it.
-const UNSEEN: Limit =
-    Limit::new("memory of the kernel itself is counted by cgroups alone").without_cgroup();
+const UNSEEN: &str = "memory of the kernel itself is counted by cgroups alone";
+/// Bubblewrap hands over no list of them.
+const UNSEEN_SEGMENTS: Limit = Limit::new("shmget, fill, detach", UNSEEN)
+    .with(Launcher::Bwrap)
+    .without_cgroup();
+const UNSEEN_SOCKETS: Limit = Limit::new("fill sockets", UNSEEN).without_cgroup();
 
 /// Bubblewrap cannot limit how many files a place in memory holds.
-const EMPTY_FILES: Limit =
-    Limit::new("empty files in memory are bounded by cgroups alone, and else counted at each look")
-        .with(Launcher::Bwrap)
-        .without_cgroup();
+const EMPTY_FILES: Limit = Limit::new(
+    "empty files in ",
+    "empty files in memory are bounded by cgroups alone, and else counted at each look",
+)
+.with(Launcher::Bwrap)
+.without_cgroup();

@@ -62,8 +62,8 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(&["EACCES", "EPERM", "EXDEV", "EINVAL"]),
     row("denied-executed", "denied-executed", "`.env` as a script")
-        .denied(&["EACCES", "OTHER-CONTENT", "EMPTY"])
-        .limits(&[RUN]),
+        // The kernel finds out that it is no program before the interpreter is kept from it.
+        .denied(&["EACCES", "OTHER-CONTENT", "EMPTY", "ENOEXEC"]),
     row(
         "denied-created",
         "denied-created",
@@ -137,7 +137,7 @@ pub(super) const ROWS: &[Attack] = &[
 ];
 
 /// The kernel can only be told to go on with an `execve`, and then reads its arguments anew.
-const RUN: Limit = Limit::new("a denied file that is executable can be run");
+const RUN: Limit = Limit::new("execve", "a denied file that is executable can be run");
 
 fn denied_directory(scene: &mut Scene) -> Value {
     scene.grants.patterns = vec!["**/private"];

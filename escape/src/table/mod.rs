@@ -87,6 +87,25 @@ mod tests {
     }
 
     #[test]
+    fn only_these_rows_may_be_without_a_control_that_succeeds() {
+        let lacking = attacks().filter(Attack::may_lack_control);
+        let mut lacking: Vec<&str> = lacking.map(|attack| attack.name).collect();
+        lacking.sort_unstable();
+        let known = [
+            "bomb-descriptors",
+            "disk",
+            "hotplug",
+            "kernel-memory",
+            "modprobe",
+            "out-of-memory-score",
+            "raw-disk",
+            "sysrq",
+            "user-limits",
+        ];
+        assert_eq!(lacking, known);
+    }
+
+    #[test]
     fn every_class_is_attacked() {
         for class in Class::ALL {
             assert!(attacks().any(|attack| attack.class == *class), "{class:?}");

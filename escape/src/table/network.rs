@@ -167,9 +167,11 @@ pub(super) const ROWS: &[Attack] = &[
 
 /// Connecting writes nothing that a read-only mount would stop, and bubblewrap cannot show the
 /// directory through an overlay, as the native launcher does.
-const SOCKETS: Limit =
-    Limit::new("a socket in a directory granted for reading can be connected to")
-        .with(Launcher::Bwrap);
+const SOCKETS: Limit = Limit::new(
+    "connect /",
+    "a socket in a directory granted for reading can be connected to",
+)
+.with(Launcher::Bwrap);
 
 fn ports(scene: &mut Scene) -> Value {
     json!({

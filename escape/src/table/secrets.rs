@@ -9,7 +9,7 @@ use airlock_sandbox::Wall::{
 };
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 const fn row(
@@ -33,6 +33,15 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .denied(&["ENOENT", "EACCES"])
     .by(&[Root, Landlock]),
+    row(
+        "read-grant-becomes-link",
+        "read-path",
+        "a private key, where a link was put in place of a directory that is granted",
+        linked_grant,
+    )
+    .refused("which is not granted")
+    .denied(&["ENOENT", "EACCES"])
+    .by(&[Root]),
     row(
         "home-listing",
         "list-directory",
@@ -204,7 +213,7 @@ pub(super) const ROWS: &[Attack] = &[
         kernel_memory,
     )
     .root()
-    .target("/proc/kcore")
+    .rare_target("/proc/kcore")
     .denied(&["ENOENT", "EACCES"])
     .by(&[Root]),
     row("kernel-log", "kernel-log", "the kernel's log", nothing)
@@ -292,6 +301,13 @@ pub(super) const ROWS: &[Attack] = &[
 
 fn home_key(scene: &mut Scene) -> Value {
     json!({ "paths": [scene.told("home/.ssh/id_ed25519")], "marker": scene.marker })
+}
+
+fn linked_grant(scene: &mut Scene) -> Value {
+    let granted = scene.path("shared/input");
+    let _ = symlink(scene.path("home/.ssh"), &granted);
+    scene.grants.reads = vec![granted];
+    json!({ "paths": [scene.told("shared/input/id_ed25519")], "marker": scene.marker })
 }
 
 fn home_listing(scene: &mut Scene) -> Value {

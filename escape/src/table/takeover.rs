@@ -33,11 +33,11 @@ pub(super) const ROWS: &[Attack] = &[
     setting("modprobe", "the program that loads modules", |_| {
         paths(&["/proc/sys/kernel/modprobe"])
     })
-    .target("/proc/sys/kernel/modprobe"),
+    .rare_target("/proc/sys/kernel/modprobe"),
     setting("hotplug", "the program that handles devices", |_| {
         paths(&["/sys/kernel/uevent_helper", "/proc/sys/kernel/hotplug"])
     })
-    .target("/sys/kernel/uevent_helper"),
+    .rare_target("/sys/kernel/uevent_helper"),
     setting(
         "poweroff-command",
         "the program that turns the machine off",
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Attack] = &[
         "the key that restarts the machine",
         |_| paths(&["/proc/sysrq-trigger"]),
     )
-    .target("/proc/sysrq-trigger")
+    .rare_target("/proc/sysrq-trigger")
     .denied(&["EACCES", "EROFS", "ENOENT"])
     .by(&[Root]),
     row(

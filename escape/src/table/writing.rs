@@ -1,12 +1,12 @@
 //! Writing outside the stage.
 
 use super::{READ_ONLY, nothing};
-use crate::attack::{Attack, Class, Limit};
+use crate::attack::{Attack, Class};
 use crate::scene::{Owner, Scene, copy_program};
-use airlock_sandbox::Launcher;
 use airlock_sandbox::Wall::{Capabilities, HostUser, Landlock, MountNamespace, Root, Seccomp};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::symlink;
 
 const fn row(
     name: &'static str,
@@ -29,6 +29,16 @@ pub(super) const ROWS: &[Attack] = &[
     .seen_from_outside()
     .denied(OUTSIDE)
     .by(&[Root, Landlock]),
+    row(
+        "grant-becomes-link",
+        "write-path",
+        "the real tree, where a link was put in place of a directory that is granted",
+        linked_grant,
+    )
+    .seen_from_outside()
+    .refused("which is not granted")
+    .denied(OUTSIDE)
+    .by(&[Root]),
     row(
         "shell-startup",
         "write-path",
@@ -268,8 +278,7 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .root()
     .denied(&["EPERM", "EINVAL"])
-    .by(&[Seccomp, Landlock])
-    .limits(&[WHITEOUTS]),
+    .by(&[Seccomp, Landlock]),
     row(
         "change-owner",
         "change-owner",
@@ -296,12 +305,6 @@ pub(super) const ROWS: &[Attack] = &[
     .denied(READ_ONLY)
     .by(&[Root, Landlock]),
 ];
-
-/// An overlay refuses the flag by itself. A copy is never a layer, so there a whiteout is a device
-/// that nobody has, which does not leave a stage.
-const WHITEOUTS: Limit =
-    Limit::new("a rename can leave a whiteout in a copy, where it hides nothing")
-        .with(Launcher::Bwrap);
 
 /// Confined, the stage is one that can be asked for its changes.
 fn traps(scene: &mut Scene) -> Value {
@@ -451,4 +454,12 @@ fn attribute(scene: &mut Scene) -> Value {
     let _ = fs::create_dir_all(scene.path(below));
     scene.watches_attributes.push(scene.path("stage/upper/sub"));
     json!({ "directory": scene.told(below), "all": true })
+}
+
+/// What a program may have done that could write in `shared`, before the next one may in `out`.
+fn linked_grant(scene: &mut Scene) -> Value {
+    let out = scene.path("shared/out");
+    let _ = symlink(scene.path("tree"), &out);
+    scene.grants.writes = vec![out];
+    json!({ "paths": [scene.told("shared/out/planted")], "plain": true })
 }

@@ -294,6 +294,15 @@ fn status(place: &Place, output: &mut Output) -> Ending {
         number("up_ms") / 1000,
         number("calls")
     ));
+    for left in told
+        .get("left_behind")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let left = left.as_str().unwrap_or_default();
+        output.warning(&format!("a killed sandbox left something: {left}"));
+    }
     Ok(0)
 }
 

@@ -1,6 +1,9 @@
 //! `airlock exec`, `diff` and `stage`: commands in sandboxes, as a person meets them.
 
-use crate::support::{Typed, World, at_terminal, fed, finished};
+use crate::support::{Typed, World, at_terminal, fed, finished, program};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -325,6 +328,150 @@ fn it_starts_where_the_person_stands() {
     assert_eq!(finished(&mut command).code, Some(0));
 }
 
+/// A command, its arguments and where it starts are part of what is judged and recorded, which is
+/// text.
+#[test]
+fn bytes_that_are_no_text_are_refused_before_anything_runs() {
+    let world = World::project();
+    let odd = || OsString::from_vec(b"odd\xff".to_vec());
+    let ran = |command: &mut std::process::Command| {
+        let ran = finished(command);
+        assert_eq!(ran.code, Some(125), "{ran:?}");
+        assert!(ran.stderr.contains("UTF-8"), "{ran:?}");
+        assert_eq!(ran.stdout, "", "{ran:?}");
+    };
+    for words in [
+        vec!["exec".into(), "--".into(), odd()],
+        vec!["exec".into(), "--".into(), "echo".into(), odd()],
+        vec![
+            "exec".into(),
+            "--allow-read".into(),
+            odd(),
+            "--".into(),
+            "true".into(),
+        ],
+        vec![
+            "exec".into(),
+            "--env".into(),
+            odd(),
+            "--".into(),
+            "true".into(),
+        ],
+    ] {
+        ran(&mut world.command(&words));
+    }
+    let there = world.workspace().join(odd());
+    std::fs::create_dir(&there).unwrap();
+    ran(world.command(&["exec", "--", "pwd"]).current_dir(there));
+    // Outside of the workspace it does not matter where one stands.
+    let away = world.path("away").join(odd());
+    std::fs::create_dir(&away).unwrap();
+    let root = world.workspace().canonicalize().unwrap();
+    let root = root.to_str().unwrap();
+    let mut command = world.command(&["--workspace", root, "exec", "--", "pwd"]);
+    let ran = finished(command.current_dir(away));
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), root), "{ran:?}");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_nowhere_and_a_workspace_is_named_instead() {
+    let world = World::project();
+    let root = world.workspace().canonicalize().unwrap();
+    let root = root.to_str().unwrap();
+    for (words, code, said) in [
+        ("exec -- pwd".to_owned(), 125, "it may have been deleted"),
+        (format!("--workspace {root} exec -- pwd"), 0, root),
+        (
+            format!("--workspace {root} exec --allow-read x -- true"),
+            125,
+            "it may have been deleted",
+        ),
+    ] {
+        let gone = world.workspace().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let mut command = program("sh");
+        world.prepare(&mut command);
+        command
+            .args([
+                "-c",
+                &format!("rmdir \"$PWD\" && exec \"$AIRLOCK\" {words}"),
+            ])
+            .current_dir(&gone)
+            .env("AIRLOCK", crate::support::binary());
+        let ran = finished(&mut command);
+        assert_eq!(ran.code, Some(code), "{words}: {ran:?}");
+        assert!(
+            format!("{}{}", ran.stdout, ran.stderr).contains(said),
+            "{words}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn without_a_home_nothing_runs_and_with_directories_of_its_own_all_does() {
+    let world = World::project();
+    let mut command = world.command(&["exec", "--", "true"]);
+    let ran = finished(command.env_remove("HOME").env_remove("XDG_STATE_HOME"));
+    assert_eq!(ran.code, Some(125), "{ran:?}");
+    assert!(ran.stderr.contains("set HOME"), "{ran:?}");
+    for home in [None, Some("/nonexistent/home")] {
+        let mut command = world.command(&["exec", "--", "sh", "-c", "cd && pwd && touch x"]);
+        match home {
+            None => command.env_remove("HOME"),
+            Some(home) => command.env("HOME", home),
+        };
+        let ran = finished(&mut command);
+        assert_eq!(ran.code, Some(0), "{home:?}: {ran:?}");
+    }
+}
+
+/// The sandbox has a `/tmp` of its own, and needs none of the host's room.
+#[test]
+fn a_full_tmp_on_the_host_keeps_nothing_from_running() {
+    let world = World::project();
+    let full = world.path("full");
+    std::fs::create_dir(&full).unwrap();
+    // Where the workspace itself lies in it, it is shown there again.
+    let root = world.path("").canonicalize().unwrap();
+    let within = root.strip_prefix("/tmp").unwrap_or(Path::new("elsewhere"));
+    let script = r#"mount -t tmpfs -o size=64k none "$FULL" \
+        && mkdir -p "$FULL/$WITHIN" && mount --rbind "$ROOT" "$FULL/$WITHIN" \
+        && ! head -c 1000000 /dev/zero 2>&- >"$FULL/fill" \
+        && mount --rbind "$FULL" /tmp && cd "$ROOT/ws" \
+        && ! (echo x >/tmp/more) 2>&- \
+        && exec unshare --user --map-user=1000 --map-group=1000 \
+            "$AIRLOCK" exec -- sh -c 'echo fine >/tmp/file && cat /tmp/file && echo x >staged'"#;
+    let mut command = program("unshare");
+    world.prepare(&mut command);
+    command
+        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .env("FULL", &full)
+        .env("ROOT", &root)
+        .env("WITHIN", within)
+        .env("AIRLOCK", crate::support::binary());
+    let ran = finished(&mut command);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "fine\n"),
+        "{ran:?}"
+    );
+}
+
+/// No rule can be asked about such a name.
+#[test]
+fn a_name_that_is_no_text_is_put_back_and_the_rest_stands() {
+    let world = World::project();
+    let script = "echo x > \"$(printf 'odd\\377')\"; echo x > fine";
+    let ran = world.quiet(&["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("put back: "), "{ran:?}");
+    let ran = world.quiet(&["diff", "--stat"]);
+    assert!(
+        ran.stdout.contains("fine") && !ran.stdout.contains("odd"),
+        "{ran:?}"
+    );
+}
+
 #[test]
 fn more_is_seen_only_if_granted() {
     let world = World::project();
@@ -347,6 +494,41 @@ fn more_is_seen_only_if_granted() {
         "echo $A$TZ$XDG_STATE_HOME",
     ]);
     assert_eq!(ran.stdout, "1UTC\n", "{ran:?}");
+}
+
+/// Somebody who could once write beside a place made a link of it.
+#[test]
+fn a_link_makes_no_grant_of_the_workspace_or_of_airlocks_own() {
+    let world = World::project();
+    assert_eq!(world.quiet(&["exec", "--", "true"]).code, Some(0));
+    let out = world.path("away/out");
+    let odd = world
+        .workspace()
+        .join(OsString::from_vec(b"odd\xff".to_vec()));
+    std::fs::create_dir(&odd).unwrap();
+    let granted = out.display().to_string();
+    let write = format!("echo x > {granted}/written");
+    for (target, code) in [
+        (world.workspace(), 120),
+        (world.workspace().join("src"), 120),
+        (world.path("state/airlock"), 120),
+        (odd, 125),
+        (world.path("missing"), 125),
+    ] {
+        std::os::unix::fs::symlink(&target, &out).unwrap();
+        let ran = world.quiet(&["exec", "--allow-write", &granted, "--", "sh", "-c", &write]);
+        std::fs::remove_file(&out).unwrap();
+        assert_eq!(ran.code, Some(code), "{target:?}: {ran:?}");
+        assert!(!target.join("written").exists(), "{target:?}: {ran:?}");
+    }
+    // One that leads where nothing forbids is what it leads to.
+    std::fs::create_dir(world.path("away/real")).unwrap();
+    std::os::unix::fs::symlink("real", &out).unwrap();
+    let real = world.path("away/real/written").display().to_string();
+    let write = format!("echo x > {real}");
+    let ran = world.quiet(&["exec", "--allow-write", &granted, "--", "sh", "-c", &write]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(world.path("away/real/written").exists());
 }
 
 #[test]

@@ -18,6 +18,8 @@ mod worker;
 pub(crate) use listed::{Listed, SCRIPT_BYTES};
 pub use unusable::ExtensionProblem;
 pub(crate) use worker::Launcher;
+#[cfg(target_os = "linux")]
+pub(crate) use worker::REGISTRY;
 
 use crate::workspace::Workspace;
 use airlock_core::{Digest, Request};

@@ -24,7 +24,7 @@ const TEMPLATE: &str = "policy-sandbox";
 /// The home inside, which is empty.
 const HOME: &str = "/home/user";
 /// Below the state directory: where live sandboxes of workers are noted.
-const REGISTRY: &str = "workers";
+pub(crate) const REGISTRY: &str = "workers";
 
 /// Starts workers of one extension, one after the other.
 #[derive(Debug, Clone)]

@@ -279,6 +279,17 @@ impl Plugins {
         Hosts::default()
     }
 
+    /// Where the sandboxes of plugins are noted.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn boxes(&self) -> PathBuf {
+        Boxes::registry_in(&self.running())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn running(&self) -> PathBuf {
+        self.home.join("running")
+    }
+
     #[cfg(target_os = "linux")]
     fn ground(&self, machine: &Machine) -> Option<Ground> {
         let workspace = self.store.workspace();
@@ -290,7 +301,7 @@ impl Plugins {
             surroundings,
             outfit,
             launcher: self.launcher(),
-            place: self.home.join("running"),
+            place: self.running(),
             disk: DISK,
         })
     }

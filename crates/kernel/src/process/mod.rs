@@ -41,6 +41,8 @@ mod stages;
 mod start;
 mod streams;
 mod surround;
+#[cfg(target_os = "linux")]
+mod sweeper;
 mod testing;
 mod translate;
 mod warm;
@@ -70,8 +72,17 @@ pub(crate) use stages::{judged_view, view};
 pub use streams::{Attached, Steering};
 pub(crate) use surround::Look;
 pub use surround::Machine;
+#[cfg(target_os = "linux")]
+pub(crate) use sweeper::{EVERY, Sweeper};
 pub(crate) use testing::{Measured, TestJob, TestRun, Variation};
 pub(crate) use warm::Warm;
+
+/// Where the sandboxes of a workspace are noted, those of its extensions' workers too.
+#[cfg(target_os = "linux")]
+pub(crate) fn registries(workspace: &crate::workspace::Workspace) -> [std::path::PathBuf; 2] {
+    let state = workspace.state().path();
+    [start::REGISTRY, crate::extensions::REGISTRY].map(|name| state.join(name))
+}
 
 /// What the machine keeps clear of, and what it gives every sandbox in this workspace.
 #[cfg(target_os = "linux")]

@@ -85,7 +85,7 @@ impl Planned {
         let look = grounds.lasting.map_or(Look::First, |_| grounds.look);
         let (around, looked) = grounds.sandboxes.around(machine, grounds.workspace, look)?;
         let imposed = grounds.decision.imposed;
-        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
+        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around)?;
         origin.socket = socket;
         let made = match grounds.lasting {
             Some(warm) => warm.plans().of(origin, build)?,

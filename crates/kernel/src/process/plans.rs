@@ -59,7 +59,7 @@ impl Origin {
         imposed: Imposed,
         root: &str,
         around: &Arc<Around>,
-    ) -> Self {
+    ) -> Result<Self, ProcessFailure> {
         let caller = Caller {
             peer: None,
             ..asked.caller.clone()
@@ -67,7 +67,7 @@ impl Origin {
         let mut request = Request::new(asked.syscall, asked.tier, caller);
         request.tool.clone_from(&asked.tool);
         request.template.clone_from(&asked.template);
-        Self {
+        Ok(Self {
             policy: TheSame(Arc::clone(policy)),
             around: Arc::clone(around),
             request,
@@ -79,14 +79,14 @@ impl Origin {
                 Staging::None => View::ReadOnly,
             },
             directory: job.directory.clone(),
-            reads: job.reads.iter().map(|path| real(path)).collect(),
-            writes: job.writes.iter().map(|path| real(path)).collect(),
+            reads: really(&job.reads)?,
+            writes: really(&job.writes)?,
             denials: job.denials.clone(),
             inherited: job.inherited.clone(),
             environment: job.environment.clone(),
             limits: job.limits,
             socket: false,
-        }
+        })
     }
 
     pub(super) fn policy(&self) -> &PolicyInForce {
@@ -96,6 +96,10 @@ impl Origin {
     pub(super) fn around(&self) -> &Around {
         &self.around
     }
+}
+
+fn really(paths: &[String]) -> Result<Vec<String>, ProcessFailure> {
+    paths.iter().map(|path| real(path)).collect()
 }
 
 /// A plan, and what stands for it.

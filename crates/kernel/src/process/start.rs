@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle};
 
+/// Where in its state the sandboxes of a workspace are noted.
+pub(super) const REGISTRY: &str = "sandboxes";
+
 /// A sandbox that stands, and the stage it has.
 pub(super) struct Started {
     pub(super) sandbox: Noted,
@@ -124,7 +127,7 @@ impl Planned {
                 base: self.around.outfit().base().clone(),
                 home: self.around.outfit().home().to_vec(),
                 layers: None,
-                registry: state.join("sandboxes"),
+                registry: state.join(REGISTRY),
             },
             state,
             sandboxes: sandboxes.clone(),

@@ -3,7 +3,7 @@
 //! The only place of the kernel that looks at the machine for the process tier. Which variables
 //! and directories are the person's is told by whoever opens the kernel, never looked up.
 
-use super::failure::ProcessFailure;
+use super::failure::{CheckId, ProcessFailure};
 use crate::workspace::Workspace;
 use airlock_core::limits::PATH_BYTES;
 use airlock_sandbox::plan::OwnVariable;
@@ -196,11 +196,70 @@ impl Around {
     }
 }
 
-/// Where a granted path really is: a grant is for the file, whatever links lead to it.
-pub(super) fn real(path: &str) -> String {
-    let resolved = Path::new(path).canonicalize().ok();
-    resolved
-        .and_then(|real| real.into_os_string().into_string().ok())
-        .filter(|real| real.len() <= PATH_BYTES)
-        .unwrap_or_else(|| path.to_owned())
+/// Where a granted path really is: a grant is for the file, whatever links lead to it, and it is
+/// judged there. What cannot be told is not granted by the name it was asked for: that may lead
+/// anywhere.
+pub(super) fn real(path: &str) -> Result<String, ProcessFailure> {
+    let refused = |why: &str| ProcessFailure::Check {
+        id: CheckId::Paths,
+        what: format!("`{path}` cannot be granted: {why}"),
+        fix: "name an existing file or directory".to_owned(),
+    };
+    let real = Path::new(path).canonicalize();
+    let real = real.map_err(|error| refused(&error.to_string()))?;
+    let real = real.into_os_string().into_string();
+    let real = real.map_err(|_| refused("it leads to a path that is not UTF-8"))?;
+    if real.len() > PATH_BYTES {
+        return Err(refused("it leads to a path that is too long"));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_grant_is_for_what_its_links_lead_to_or_for_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        let bytes = OsStr::from_bytes(b"no text\xff");
+        for directory in [OsStr::new("here"), bytes] {
+            fs::create_dir(place.join(directory)).unwrap();
+        }
+        let here = place.join("here");
+        for (name, target) in [
+            ("to", here.as_path()),
+            ("odd", Path::new(bytes)),
+            ("nowhere", Path::new("missing")),
+            ("circle", Path::new("circle")),
+        ] {
+            symlink(target, place.join(name)).unwrap();
+        }
+        for (name, leads) in [
+            ("here", true),
+            ("to", true),
+            ("odd", false),
+            ("nowhere", false),
+            ("circle", false),
+            ("missing", false),
+        ] {
+            let asked = place.join(name);
+            let found = real(asked.to_str().unwrap());
+            match found {
+                Ok(found) => assert!(leads && Path::new(&found) == here, "{name}: {found}"),
+                Err(error) => {
+                    assert!(!leads && error.code() == "check_failed", "{name}: {error}");
+                    assert!(
+                        error.to_string().contains(asked.to_str().unwrap()),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
 }

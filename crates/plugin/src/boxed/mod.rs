@@ -154,8 +154,13 @@ impl Boxes {
         self.ground.launcher
     }
 
+    /// Where boxes are noted whose ground has `place`.
+    pub fn registry_in(place: &Path) -> PathBuf {
+        place.join("boxes")
+    }
+
     fn registry(&self) -> PathBuf {
-        self.ground.place.join("boxes")
+        Self::registry_in(&self.ground.place)
     }
 
     fn programs(&self) -> PathBuf {

@@ -145,6 +145,8 @@ fn real_path(descriptor: &OwnedFd) -> io::Result<PathBuf> {
 fn make(programs: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    // A sandbox is granted what has no link on its way.
+    let programs = programs.canonicalize()?;
     let kept = programs.join(format!("{name}-{}-{number}", std::process::id()));
     // One that a process of the same number left.
     if fs::symlink_metadata(&kept).is_ok() {

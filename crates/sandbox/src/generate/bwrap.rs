@@ -39,7 +39,7 @@ pub enum Mask {
 }
 
 impl Mask {
-    const fn path(&self) -> &HostPath {
+    pub(crate) const fn path(&self) -> &HostPath {
         match self {
             Self::Directory(path) | Self::File(path) => path,
         }

@@ -116,6 +116,8 @@ struct Shared {
 struct Rest {
     since: Option<Instant>,
     before: Duration,
+    /// How often it was told to.
+    count: u64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -152,7 +154,12 @@ impl Control {
     pub fn pause(&self) -> Result<(), Refused> {
         self.event(Event::Pause)?;
         self.signal(STOP);
-        locked(&self.0.rest).since = Some(Instant::now());
+        let mut rest = locked(&self.0.rest);
+        rest.since = Some(Instant::now());
+        rest.count += 1;
+        drop(rest);
+        // Whoever supervises sees to it that it does.
+        self.wake();
         Ok(())
     }
 
@@ -217,6 +224,11 @@ impl Control {
 
     pub(super) fn set_terminal(&self, terminal: Option<OwnedFd>) {
         *locked(&self.0.terminal) = terminal;
+    }
+
+    /// How often it was told to stand still.
+    pub(super) fn pauses(&self) -> u64 {
+        locked(&self.0.rest).count
     }
 
     /// How long it has stood still so far.

@@ -5,7 +5,7 @@
 
 use super::collector::{Entry, Noted, Registry};
 use super::limits::{
-    Group, Process, Rlimit, Tally, Throttle, Tree, Watch, file_size_held, pids_held, rlimits,
+    Group, Meter, Process, Rlimit, Tally, Throttle, Tree, Watch, file_size_held, pids_held, rlimits,
 };
 use crate::launch::StartError;
 use crate::lifecycle::Outcome;
@@ -37,6 +37,8 @@ pub(super) struct Hold {
     group: Option<Group>,
     holds: BTreeMap<Limit, Held>,
     noted: Option<Noted>,
+    /// The list of the sandbox's shared memory.
+    segments: Option<OwnedFd>,
 }
 
 fn failed(step: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StartError {
@@ -54,6 +56,7 @@ impl Hold {
                 group: None,
                 holds: BTreeMap::new(),
                 noted: None,
+                segments: None,
             });
         }
         let noting = |error| failed("note the sandbox for the collector", error);
@@ -77,6 +80,7 @@ impl Hold {
                 group: None,
                 holds,
                 noted: None,
+                segments: None,
             });
         };
         if entry.cgroups != group.directories() {
@@ -87,7 +91,13 @@ impl Hold {
             group: Some(group),
             holds,
             noted: Some(noted),
+            segments: None,
         })
+    }
+
+    /// Counts what this list of shared memory says, where no cgroup does.
+    pub(super) fn count_segments(&mut self, list: Option<OwnedFd>) {
+        self.segments = list.filter(|_| !self.holds.contains_key(&Limit::Memory));
     }
 
     /// Lists of tasks by which the sandbox's first process joins the group by itself.
@@ -158,10 +168,14 @@ impl Hold {
         let limits = plan.limits();
         let watched = [Limit::Memory, Limit::Cpus];
         let needed = watched.iter().any(|limit| !self.holds.contains_key(limit));
+        let init = u32::try_from(init).unwrap_or(0);
         let watch = needed
             .then(|| {
-                let tree = Tree::of(u32::try_from(init).unwrap_or(0)).ok()?;
-                Some(Watch::new(tree, scratch, limits.memory.as_bytes()))
+                let tree = Tree::of(init).ok()?;
+                let segments = self.segments.as_ref();
+                let segments = segments.and_then(|list| list.try_clone().ok());
+                let watch = Watch::new(tree, scratch, limits.memory.as_bytes());
+                Some(watch.counting(segments))
             })
             .flatten();
         let throttled = !self.holds.contains_key(&Limit::Cpus);
@@ -174,6 +188,8 @@ impl Hold {
             looked: Instant::now(),
             next: Instant::now() + FIRST_LOOK,
             resting: None,
+            init,
+            paused: None,
         }
     }
 }
@@ -203,27 +219,50 @@ pub(super) struct Lookout {
     pids: u64,
     looked: Instant,
     next: Instant,
-    /// Until when the tree stands still, having used too much of the processor.
-    resting: Option<Instant>,
+    /// Since when the tree stands still, having used too much of the processor.
+    resting: Option<Still>,
+    init: u32,
+    paused: Option<Paused>,
+}
+
+/// A tree that was told to stand still for a while.
+#[derive(Clone, Copy)]
+struct Still {
+    since: Instant,
+    /// What it had used by then.
+    used: Duration,
+}
+
+/// A tree that stands still until somebody lets it go on.
+struct Paused {
+    /// Which of the pauses it is.
+    number: u64,
+    tree: Tree,
+    meter: Meter,
+    /// What it had used when it was told to.
+    before: Duration,
+    /// What it had used at the last look.
+    last: Duration,
+    /// How long not to look.
+    patience: Duration,
 }
 
 impl Lookout {
     /// When to look next.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.watch.is_some().then_some(self.next)
+        (self.watch.is_some() || self.paused.is_some()).then_some(self.next)
     }
 
     /// Looks, if it is time to: the limit that is broken, if one is.
     pub(super) fn look(&mut self, now: Instant) -> Option<Outcome> {
-        let watch = self.watch.as_mut().filter(|_| now >= self.next)?;
-        if let Some(until) = self.resting {
-            if now < until {
-                self.next = until;
-                return None;
+        if let Some(paused) = self.paused.take() {
+            // It may have been stopped once more just after it was let go on.
+            if self.resting.is_none() {
+                let _continued = paused.tree.signal(Signal::CONT);
             }
-            self.resting = None;
-            let _continued = watch.tree().signal(Signal::CONT);
+            self.next = now;
         }
+        let watch = self.watch.as_mut().filter(|_| now >= self.next)?;
         let passed = now.duration_since(self.looked);
         self.looked = now;
         // A tree that is gone is seen to by whoever waits for its end.
@@ -232,15 +271,52 @@ impl Lookout {
         if sample.memory > self.memory {
             return Some(Outcome::OutOfMemory);
         }
-        let rest = self
-            .throttle
-            .as_mut()
-            .map_or(Duration::ZERO, |throttle| throttle.rest(passed, sample.cpu));
-        if rest > SHORTEST_REST && watch.tree().signal(Signal::STOP).is_ok() {
-            self.resting = Some(now + rest);
-            self.next = now + rest;
+        let throttle = self.throttle.as_mut()?;
+        let rest = throttle.rest(passed, sample.cpu);
+        match self.resting {
+            Some(still) if rest > Duration::ZERO => {
+                let used = sample.cpu.saturating_sub(still.used);
+                let may = throttle.share(now.duration_since(still.since)) + LEEWAY;
+                if used > may {
+                    return Some(Outcome::TimedOut);
+                }
+                // Whoever has itself woken is stopped again; what it used prolongs the rest.
+                if used > Duration::ZERO {
+                    let _stopped = watch.tree().signal(Signal::STOP);
+                }
+                self.next = now + rest.min(AT_REST);
+            }
+            Some(_) => {
+                self.resting = None;
+                let _continued = watch.tree().signal(Signal::CONT);
+            }
+            None if rest > SHORTEST_REST && watch.tree().signal(Signal::STOP).is_ok() => {
+                let (since, used) = (now, sample.cpu);
+                self.resting = Some(Still { since, used });
+                self.next = now + rest.min(AT_REST);
+            }
+            None => {}
         }
         None
+    }
+
+    /// Sees to it that everything stands still, if it is time to. What goes on using the processor
+    /// is stopped again, and ended once it has used more than anybody needs to come to a stand.
+    /// Between two pauses it went on by right: each has its `number`.
+    pub(super) fn look_paused(&mut self, now: Instant, number: u64) -> Option<Outcome> {
+        let same = self.paused.as_mut();
+        let Some(paused) = same.filter(|paused| paused.number == number) else {
+            // A tree that is gone is seen to by whoever waits for its end.
+            self.paused = Paused::begin(self.init, number).ok();
+            self.next = now + AT_REST;
+            return None;
+        };
+        if now < self.next {
+            return None;
+        }
+        let outcome = paused.look();
+        self.next = now + paused.patience;
+        outcome
     }
 
     /// What `outcome` was really due to, of a command that left `left` processes behind.
@@ -270,5 +346,42 @@ impl Lookout {
     }
 }
 
+impl Paused {
+    fn begin(init: u32, number: u64) -> io::Result<Self> {
+        let (tree, mut meter) = (Tree::of(init)?, Meter::new());
+        // Also what was started after the pause was asked for.
+        let _stopped = tree.signal(Signal::STOP)?;
+        let used = tree.used(&mut meter)?;
+        Ok(Self {
+            number,
+            tree,
+            meter,
+            before: used,
+            last: used,
+            patience: AT_REST,
+        })
+    }
+
+    fn look(&mut self) -> Option<Outcome> {
+        let used = self.tree.used(&mut self.meter).ok()?;
+        if used > self.last {
+            let _stopped = self.tree.signal(Signal::STOP);
+            self.patience = AT_REST;
+        } else {
+            self.patience = (self.patience * 2).min(AT_LONG_REST);
+        }
+        self.last = used;
+        let over = used.saturating_sub(self.before) > LEEWAY;
+        over.then_some(Outcome::TimedOut)
+    }
+}
+
 /// Standing still for less is not worth two signals to everyone.
 const SHORTEST_REST: Duration = Duration::from_millis(2);
+/// How often to see whether everything stands still.
+const AT_REST: Duration = Duration::from_millis(20);
+/// The same of what has been seen to.
+const AT_LONG_REST: Duration = Duration::from_millis(320);
+/// What may be used of the processor while standing still, beyond the share: a stop takes effect at
+/// once, so this is far more than a tree that does not have itself woken comes to.
+const LEEWAY: Duration = Duration::from_millis(500);

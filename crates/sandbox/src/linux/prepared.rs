@@ -111,7 +111,7 @@ impl Prepared {
         self.hand_over_maps(&maps)?;
         self.hand_over()?;
         // From here on the child mounts while we go on.
-        let hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
+        let mut hold = Hold::new(&id, launch.plan.limits(), &launch.registry)?;
         let landlock = sys::landlock_version();
         let walls = Walls {
             groups: hold.own_lists(),
@@ -131,6 +131,7 @@ impl Prepared {
         let has_listener = !resolved.brokered.is_empty();
         let listener = has_listener.then(&mut next).transpose()?;
         let socket = launch.plan.has_socket().then(next).transpose()?;
+        hold.count_segments(descriptors.next());
         let broker = listener
             .map(|listener| guard(listener, &root, resolved.brokered, self.identity))
             .transpose()?;

@@ -1,15 +1,16 @@
 //! What a launch means on this machine, looked up once before anything is made.
 //!
-//! Links in granted paths are resolved here; the child refuses any it meets afterwards. What is
-//! denied and exists is listed for hiding; what is denied and does not, or is a pattern, is left to
-//! the broker.
+//! Links in granted paths were followed before there was a plan: one that is met here leads to what
+//! nobody judged, and is refused, as is any the child meets afterwards. Of the workspace alone it
+//! does not matter by which name it goes. What is denied and exists is listed for hiding; what is
+//! denied and does not, or is a pattern, is left to the broker.
 
 use super::compile::PROC_HIDDEN;
 use super::identity::{Identity, Maps};
 use crate::base::identity_files;
 use crate::generate::{Mask, SystemEntry};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
-use crate::plan::{Access, Denial, Extent, HostPath, Target, View};
+use crate::plan::{Access, Denial, Extent, HostPath, Plan, Target, View, Workspace};
 use crate::stage::UPPER;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
@@ -170,6 +171,46 @@ fn texts(base: &Base) -> Vec<Text> {
         .collect()
 }
 
+/// Where on the host lies what is granted at `place`.
+///
+/// Whoever could write beside it may have put a link there since the plan was judged, to the real
+/// tree or to Airlock's own files: a grant is followed only to what the sandbox has as much of by
+/// its own name. That is how a toolchain is read that has two.
+pub(super) fn source(
+    (plan, base): (&Plan, &Base),
+    place: &HostPath,
+    access: Access,
+) -> io::Result<PathBuf> {
+    let source = fs::canonicalize(place.as_path())?;
+    let is_own = |workspace: &Workspace| workspace.path == *place;
+    if source == place.as_path() || plan.workspace().is_some_and(is_own) {
+        return Ok(source);
+    }
+    let real = HostPath::new(&source).ok();
+    if real.is_some_and(|real| is_granted((plan, base), &real, access)) {
+        return Ok(source);
+    }
+    let why = format!("it leads to `{}`, which is not granted", source.display());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Whether so much of `real`, in which there is no link, is had by its own name.
+fn is_granted((plan, base): (&Plan, &Base), real: &HostPath, access: Access) -> bool {
+    let mut denials = plan.denials().iter();
+    if denials.any(|denial| denial.target.covers(real)) {
+        return false;
+    }
+    let as_much = |(mount, allowed): (&HostPath, Access)| {
+        mount.holds(real) && allowed != Access::Stage && allowed >= access
+    };
+    let shows =
+        |entry: &SystemEntry| matches!(entry, SystemEntry::Existing(path) if path.holds(real));
+    let (mut system, mut masks) = (base.system.iter(), base.masks.iter());
+    let of_system =
+        access == Access::Read && system.any(shows) && !masks.any(|mask| mask.path().holds(real));
+    of_system || plan.mounts().into_iter().any(as_much)
+}
+
 fn granted(
     launch: &Launch,
     identity: Identity,
@@ -178,7 +219,8 @@ fn granted(
     let mounts = launch.plan.mounts();
     let found = mounts.into_iter().map(|(place, access)| {
         let shown = || format!("find the granted `{}`", place.as_path().display());
-        let source = fs::canonicalize(place.as_path()).map_err(|source| step(shown(), source))?;
+        let found = source((&launch.plan, &launch.base), place, access);
+        let source = found.map_err(|source| step(shown(), source))?;
         let metadata = fs::metadata(&source).map_err(|source| step(shown(), source))?;
         if metadata.file_type().is_socket() {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "it is a socket");

@@ -222,9 +222,16 @@ impl Sandbox {
             if now >= deadline {
                 watch.end(Outcome::TimedOut);
             }
-            if control.state() == State::Running
-                && let Some(broken) = lookout.look(now)
-            {
+            let broken = match control.state() {
+                State::Running => lookout.look(now),
+                State::Paused => lookout.look_paused(now, control.pauses()),
+                State::Creating
+                | State::Stopping
+                | State::Failed
+                | State::Cleanup
+                | State::Destroyed => None,
+            };
+            if let Some(broken) = broken {
                 watch.end(broken);
             }
             let until = watch.killed.map_or(deadline, |killed| killed + GRACE);

@@ -10,6 +10,8 @@
 #[path = "../launchers/asks.rs"]
 mod asks;
 mod ends;
+#[path = "../launchers/grants.rs"]
+mod grants;
 #[path = "../launchers/lifetime.rs"]
 mod lifetime;
 mod refused;

@@ -81,6 +81,76 @@ fn a_paused_sandbox_stands_still_and_its_time_with_it() {
     );
 }
 
+/// A program that is stopped has timers of the kernel's continue it.
+#[test]
+fn what_has_itself_woken_while_it_is_paused_stands_still_or_is_ended() {
+    const SCRIPT: &str = "
+import ctypes, signal, time
+class Event(ctypes.Structure):
+    _fields_ = [('value', ctypes.c_void_p), ('signal', ctypes.c_int), ('notify', ctypes.c_int),
+                ('rest', ctypes.c_char * 48)]
+signal.signal(signal.SIGCONT, lambda *_: None)
+library = ctypes.CDLL(None)
+for number in range(16):
+    timer, event = ctypes.c_void_p(), Event(None, signal.SIGCONT, 0)
+    assert library.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+    often = (ctypes.c_long * 4)(0, 500000 + 70000 * number, 0, 500000 + 90000 * number)
+    assert library.timer_settime(timer, 0, often, None) == 0
+before, begun = time.process_time(), time.monotonic()
+open('ready', 'w').close()
+while time.monotonic() - begun < 4: pass
+print(time.process_time() - before)
+";
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let control = sandbox.control();
+    let ready = place.path(WRITTEN).join("ready");
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("it begins", || ready.exists());
+            control.pause().unwrap();
+            std::thread::sleep(Duration::from_secs(5));
+            // One that was ended is not there to go on.
+            let _resumed = control.resume();
+        });
+        run(&mut sandbox, &command(&["/usr/bin/python3", "-c", SCRIPT]))
+    });
+    match ran.ended.outcome {
+        Outcome::TimedOut => {}
+        Outcome::Exited(0) => {
+            let used: f64 = ran.text().trim().parse().unwrap();
+            assert!(used < 2.0, "it used {used} s");
+        }
+        other => panic!("{other:?}: {}", ran.errors()),
+    }
+}
+
+#[test]
+fn what_stands_still_is_let_go_on_as_often_as_it_was_paused() {
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let control = sandbox.control();
+    let script = "
+import time
+open('ready', 'w').close()
+while time.process_time() < 1.5: pass
+";
+    let ready = place.path(WRITTEN).join("ready");
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            eventually("it begins", || ready.exists());
+            for pause in [0, 1, 30, 700, 0, 300] {
+                control.pause().unwrap();
+                std::thread::sleep(Duration::from_millis(pause));
+                control.resume().unwrap();
+                std::thread::sleep(Duration::from_millis(pause / 10));
+            }
+        });
+        run(&mut sandbox, &command(&["/usr/bin/python3", "-c", script]))
+    });
+    assert_eq!(ran.ended.outcome, Outcome::Exited(0), "{}", ran.errors());
+}
+
 #[test]
 fn a_sandbox_that_is_dropped_takes_everything_with_it() {
     let place = Place::new();

@@ -5,6 +5,7 @@
 use crate::support::{Place, command, limits, run};
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::start;
+use std::time::Duration;
 
 /// What a script that measures itself says: the part of one processor it had.
 fn share(cpus: u32, script: &str) -> f64 {
@@ -73,6 +74,77 @@ while time.monotonic() - begun < 1.5:
 print(count * 0.02 / (time.monotonic() - begun))
 ";
 
+/// Children whose ends are ignored, so that what they used passes on to nobody.
+const UNWAITED: &str = "
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+begun = time.monotonic()
+count = 0
+while time.monotonic() - begun < 3:
+    read, write = os.pipe()
+    if os.fork() == 0:
+        until = time.process_time() + 0.2
+        while time.process_time() < until: pass
+        os.write(write, b'x')
+        os._exit(0)
+    os.close(write)
+    count += len(os.read(read, 1))
+    os.close(read)
+print(count * 0.2 / (time.monotonic() - begun))
+";
+
+/// Timers of the kernel's that continue whoever was stopped: a stop takes back the signals that are
+/// under way, so one is easily lost.
+const WOKEN: &str = "
+import ctypes, signal, time
+class Event(ctypes.Structure):
+    _fields_ = [('value', ctypes.c_void_p), ('signal', ctypes.c_int), ('notify', ctypes.c_int),
+                ('rest', ctypes.c_char * 48)]
+signal.signal(signal.SIGCONT, lambda *_: None)
+library = ctypes.CDLL(None)
+for number in range(16):
+    timer, event = ctypes.c_void_p(), Event(None, signal.SIGCONT, 0)
+    assert library.timer_create(1, ctypes.byref(event), ctypes.byref(timer)) == 0
+    often = (ctypes.c_long * 4)(0, 500000 + 70000 * number, 0, 500000 + 90000 * number)
+    assert library.timer_settime(timer, 0, often, None) == 0
+begun = time.monotonic()
+while time.monotonic() - begun < 4: pass
+print(time.process_time() / (time.monotonic() - begun))
+";
+
+/// Where no cgroup holds the share, what is stopped and goes on all the same is ended.
+#[test]
+fn whoever_has_itself_woken_gets_no_more_than_the_share_or_is_ended() {
+    let place = Place::new();
+    let limits = limits(|limits| limits.cpus = 200);
+    let mut sandbox = start(place.launch(|plan| plan.limits(limits))).unwrap();
+    let ran = run(&mut sandbox, &command(&["/usr/bin/python3", "-c", WOKEN]));
+    match ran.ended.outcome {
+        Outcome::TimedOut => {}
+        Outcome::Exited(0) => {
+            let share: f64 = ran.text().trim().parse().unwrap();
+            assert!(share <= 0.4, "{share}");
+        }
+        other => panic!("{other:?}: {}", ran.errors()),
+    }
+}
+
+#[test]
+fn what_a_command_used_is_not_held_against_the_next() {
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let script = "import time\nwhile time.process_time() < 3: pass";
+    let ran = run(&mut sandbox, &command(&["/usr/bin/python3", "-c", script]));
+    assert_eq!(ran.ended.outcome, Outcome::Exited(0), "{}", ran.errors());
+    let ran = run(&mut sandbox, &command(&["sleep", "0.2"]));
+    assert_eq!(ran.ended.outcome, Outcome::Exited(0), "{}", ran.errors());
+    assert!(
+        ran.ended.wall < Duration::from_secs(2),
+        "{:?}",
+        ran.ended.wall
+    );
+}
+
 #[test]
 fn no_more_of_a_processor_is_had_than_the_share_however_it_is_used() {
     std::thread::scope(|scope| {
@@ -81,6 +153,7 @@ fn no_more_of_a_processor_is_had_than_the_share_however_it_is_used() {
             ("children", CHILDREN, 500, 0.75),
             ("together", TOGETHER, 500, 0.75),
             ("orphans", ORPHANS, 500, 0.75),
+            ("unwaited", UNWAITED, 500, 0.8),
             ("a fifth", ALONE, 200, 0.4),
         ] {
             scope.spawn(move || {

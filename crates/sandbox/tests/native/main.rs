@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::panic,
     reason = "a test fails by panicking, and starts itself anew to be killed"
 )]
 
@@ -13,6 +14,8 @@ mod beside;
 mod cpu;
 mod denials;
 mod ends;
+#[path = "../launchers/grants.rs"]
+mod grants;
 #[path = "../launchers/lifetime.rs"]
 mod lifetime;
 mod odd;

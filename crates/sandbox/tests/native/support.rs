@@ -3,11 +3,12 @@
 #[path = "../launchers/commands.rs"]
 mod commands;
 
+pub(crate) use airlock_sandbox::start;
 pub(crate) use commands::{Ran, command, limits, run, run_with, sh};
 
 use airlock_sandbox::launch::{Launch, Layers, LayersKind};
 use airlock_sandbox::{
-    HostPath, Minimum, Plan, PlanBuilder, Sandbox, Surroundings, Template, View, start,
+    HostPath, Minimum, Plan, PlanBuilder, Sandbox, Surroundings, Template, View,
 };
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,10 @@ use crate::support::{Place, command, run, sh};
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::lifecycle::Outcome;
 use airlock_sandbox::{Wall, start};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn writes_land_in_the_stage_and_the_real_tree_stays_as_it_is() {
@@ -213,6 +215,43 @@ fn a_granted_path_that_is_not_there_is_an_error_with_its_name() {
     assert!(
         error.to_string().contains(&missing.display().to_string()),
         "{error}"
+    );
+}
+
+/// A program that may write beside a place exchanges the place for a link while a sandbox is being
+/// started that may write there.
+#[test]
+fn a_grant_that_becomes_a_link_meanwhile_never_writes_elsewhere() {
+    let place = Place::new();
+    for name in ["shared", "shared/out"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+    }
+    let (out, link) = (place.path("shared/out"), place.path("shared/link"));
+    symlink(place.path("tree"), &link).unwrap();
+    let over = AtomicBool::new(false);
+    let (mut started, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &out, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        for _ in 0..40 {
+            match start(place.launch(|plan| plan.write(&out))) {
+                Ok(mut sandbox) => {
+                    started += 1;
+                    let script = format!("echo escaped > {}/escaped", out.display());
+                    let _ran = run(&mut sandbox, &command(&["sh", "-c", &script]));
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(place.read("tree/escaped"), None);
+    assert!(
+        started + refused == 40 && refused > 0,
+        "{started} {refused}"
     );
 }
 

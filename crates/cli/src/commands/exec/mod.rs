@@ -234,7 +234,7 @@ fn arguments(args: &ExecArgs, root: &Path) -> Result<Value, Failure> {
     put("inherit", json!(inherit));
     put("allow_read", json!(grants(&args.allow_read)?));
     put("allow_write", json!(grants(&args.allow_write)?));
-    put("directory", json!(start(root)));
+    put("directory", json!(start(root)?));
     Ok(Value::Object(object))
 }
 
@@ -265,12 +265,22 @@ fn grants(paths: &[String]) -> Result<Vec<String>, Failure> {
     paths.iter().map(absolute).collect()
 }
 
-/// Where the command starts: where the person stands, if that is in the workspace.
-fn start(root: &Path) -> Option<String> {
-    let here = current_directory().ok()?.canonicalize().ok()?;
-    let below = here.strip_prefix(root).ok()?;
-    below
-        .to_str()
-        .filter(|below| !below.is_empty())
-        .map(str::to_owned)
+/// Where the command starts: where the person stands, if that is in the workspace. One who stands
+/// in a directory that is gone named the workspace, and stands nowhere in it.
+fn start(root: &Path) -> Result<Option<String>, Failure> {
+    let here = current_directory()
+        .ok()
+        .and_then(|here| here.canonicalize().ok());
+    let below = here
+        .as_deref()
+        .and_then(|here| here.strip_prefix(root).ok());
+    let Some(below) = below.filter(|below| !below.as_os_str().is_empty()) else {
+        return Ok(None);
+    };
+    let text = below.to_str().map(str::to_owned);
+    text.map(Some).ok_or_else(|| {
+        Failure::new(Kind::Usage, "cannot start the command where you are")
+            .why("the current directory's name is not UTF-8 text")
+            .fix("change to another directory of the workspace")
+    })
 }

@@ -15,7 +15,9 @@
 //! With a terminal, an interrupt typed at a command that has not taken the foreground for itself
 //! also ends bubblewrap, and so the command. A socket that lies in a granted directory can be
 //! connected to, also where that is only read. How many processes a command left behind is not
-//! known, so that without a cgroup a limit on them is only noticed while it is watched.
+//! known, so that without a cgroup a limit on them is only noticed while it is watched. Bubblewrap
+//! itself follows links in granted paths: each is looked at before every command, and one that
+//! appears between the look and the mount is not noticed.
 
 mod asked;
 mod attendant;
@@ -32,6 +34,7 @@ use super::compile::PROC_HIDDEN;
 use super::hold::Hold;
 use super::identity::Identity;
 use super::program::filter_bytes;
+use super::resolve;
 use super::sandbox::filter_for;
 use crate::base::identity_files;
 use crate::launch::{Launch, LayersKind, NotStarted, StartError};
@@ -82,7 +85,7 @@ impl Tried {
     ) -> Result<Self, StartError> {
         let owner = Identity::own().other();
         let stage = stage_of(launch, owner)?;
-        no_sockets(&launch.plan)?;
+        judge_grants(launch)?;
         let program = program()?;
         let filter = filter_for(launch.plan.profile())?;
         let found = denials::find(&launch.plan, launch.layers.as_ref(), owner)
@@ -215,19 +218,19 @@ fn left_out(denial: &Denial, launch: &Launch) -> bool {
             .is_some_and(|layers| layers.without.contains(&words))
 }
 
-/// A socket that is granted could be connected to: whoever listens on it is outside.
-fn no_sockets(plan: &Plan) -> Result<(), StartError> {
-    let socket = |path: &&HostPath| {
-        fs::metadata(path.as_path()).is_ok_and(|found| found.file_type().is_socket())
-    };
-    match plan.mounts().into_keys().find(socket) {
-        Some(path) => {
-            let step = format!("find the granted `{}`", path.as_path().display());
+/// Refuses what may not be granted as it is found: a socket, which could be connected to - whoever
+/// listens on it is outside - and a link to elsewhere.
+fn judge_grants(launch: &Launch) -> Result<(), StartError> {
+    for (path, access) in launch.plan.mounts() {
+        let step = || format!("find the granted `{}`", path.as_path().display());
+        let found = resolve::source((&launch.plan, &launch.base), path, access);
+        let found = found.map_err(|source| failed(step(), source))?;
+        if fs::metadata(found).is_ok_and(|found| found.file_type().is_socket()) {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "it is a socket");
-            Err(failed(step, why))
+            return Err(failed(step(), why));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// Finds bubblewrap. One that somebody but root can change is none.

@@ -1,6 +1,7 @@
 //! How a command of one sandbox is started: what every bubblewrap of it is told.
 
 use super::super::limits::Rlimit;
+use super::super::resolve;
 use super::super::sys;
 use super::asked::Asked;
 use super::running::Running;
@@ -118,6 +119,9 @@ impl Recipe {
         [input, output, errors]: [OwnedFd; 3],
         terminal: bool,
     ) -> io::Result<Running> {
+        for (place, access) in self.plan.mounts() {
+            let _found = resolve::source((&self.plan, &self.base), place, access)?;
+        }
         let mut kept = Kept::default();
         let (news, status) = pipe_with(PipeFlags::CLOEXEC)?;
         let (waiting, block) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -2,17 +2,20 @@
 //!
 //! [`Group`] is a cgroup, where one may be made: the kernel then stops the sandbox at its limits.
 //! [`rlimits`] are what every process inherits. [`Watch`] looks at what neither holds, so that the
-//! supervisor can end a sandbox that goes over, and [`Throttle`] says when it must stand still.
+//! supervisor can end a sandbox that goes over, [`Meter`] counts what it uses of the processor, and
+//! [`Throttle`] says when it must stand still.
 //!
 //! Time and output are not here: the supervisor holds them by itself.
 
 mod group;
+mod meter;
 mod proc;
 mod rlimits;
 mod throttle;
 mod watch;
 
 pub(crate) use group::{Group, Tally, is_id, is_of};
+pub(crate) use meter::Meter;
 pub(crate) use proc::{Process, Stat};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};
 pub(crate) use throttle::Throttle;

@@ -39,8 +39,10 @@ pub(crate) struct Stat {
     pub(crate) parent: u32,
     /// Threads, itself among them.
     pub(crate) threads: u64,
-    /// Ticks of processor time: its own, and of the children it has waited for.
-    pub(crate) ticks: u64,
+    /// Ticks of processor time of its own.
+    pub(crate) own: u64,
+    /// Ticks of the children it has waited for, and of those they had waited for.
+    pub(crate) waited: u64,
     /// When it started, in ticks since the machine did.
     pub(crate) start_time: u64,
     /// Resident pages, shared ones included.
@@ -49,7 +51,8 @@ pub(crate) struct Stat {
 
 // Where a field stands after the name; the manual counts from 1 and has the name second.
 const PARENT: usize = 4 - 3;
-const TICKS: [usize; 4] = [14 - 3, 15 - 3, 16 - 3, 17 - 3];
+const OWN: [usize; 2] = [14 - 3, 15 - 3];
+const WAITED: [usize; 2] = [16 - 3, 17 - 3];
 const THREADS: usize = 20 - 3;
 const START_TIME: usize = 22 - 3;
 const PAGES: usize = 24 - 3;
@@ -68,11 +71,12 @@ impl Stat {
                 .ok()
                 .map(|value| u64::try_from(value).unwrap_or(0))
         };
-        let ticks = TICKS.iter().map(|at| number(*at));
+        let sum = |at: [usize; 2]| at.into_iter().map(number).sum::<Option<u64>>();
         Some(Self {
             parent: number(PARENT)?.try_into().ok()?,
             threads: number(THREADS)?,
-            ticks: ticks.sum::<Option<u64>>()?,
+            own: sum(OWN)?,
+            waited: sum(WAITED)?,
             start_time: number(START_TIME)?,
             pages: number(PAGES)?,
         })
@@ -105,7 +109,8 @@ mod tests {
         let want = Stat {
             parent: 7,
             threads: 5,
-            ticks: 100,
+            own: 30,
+            waited: 70,
             start_time: 777,
             pages: 99,
         };

@@ -2,7 +2,7 @@
 //! holds them. Pure: whoever samples the tree also stops it.
 //!
 //! Guarantees the average: over any time, what was used is no more than the share of it plus one
-//! burst and what runs between two looks. Does not see processor time of children nobody waited for.
+//! burst and what runs between two looks. Sees what a [`super::Meter`] does.
 
 use std::time::Duration;
 
@@ -31,11 +31,17 @@ impl Throttle {
         }
     }
 
+    /// The part of `time` that may be used.
+    pub(crate) fn share(&self, time: Duration) -> Duration {
+        let nanos = share(time, self.cpus);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// Notes that in all `used` was used, `passed` after the last time this was asked: how long to
     /// stand still now.
     pub(crate) fn rest(&mut self, passed: Duration, used: Duration) -> Duration {
         let earned = self.credit + share(passed, self.cpus);
-        // A total that shrank is of processes nobody waited for: nothing new is known.
+        // A total that shrank says nothing new.
         let spent = used.saturating_sub(self.used);
         self.used = self.used.max(used);
         self.credit = (earned - nanos(spent)).min(share(BURST, self.cpus));

@@ -66,9 +66,7 @@ impl Start {
                 Ok(Then::Wait) => {}
                 Ok(Then::Serve) => {
                     state.maps = [const { None }; MOST_MAPS];
-                    let socket = state.socket.take();
-                    let listener = state.listener.as_ref().map(OwnedFd::as_fd);
-                    return init::serve(control, listener, socket);
+                    return init::serve(control, state.leave());
                 }
                 Err(errno) => {
                     let (step, errno) = (done, errno.raw_os_error());
@@ -169,6 +167,8 @@ struct State {
     listener: Option<OwnedFd>,
     /// What listens for whoever wants to ask the kernel.
     socket: Option<OwnedFd>,
+    /// The list of this namespace's shared memory, for the supervisor.
+    segments: Option<OwnedFd>,
     /// User namespaces that say as whom files appear.
     maps: [Option<OwnedFd>; MOST_MAPS],
 }
@@ -180,6 +180,7 @@ impl Default for State {
             new: None,
             listener: None,
             socket: None,
+            segments: None,
             maps: [const { None }; MOST_MAPS],
         }
     }
@@ -210,6 +211,15 @@ impl State {
             *done = done.saturating_add(1);
         }
         Ok(Then::Wait)
+    }
+
+    /// What the supervisor is given once all walls stand.
+    fn leave(&mut self) -> init::Left {
+        init::Left {
+            listener: self.listener.take(),
+            socket: self.socket.take(),
+            segments: self.segments.take(),
+        }
     }
 
     fn keep_maps(&mut self, maps: Descriptors) -> Result<()> {
@@ -306,6 +316,10 @@ impl State {
     /// A small file system of our own as root, with the host's beneath it.
     fn base(&mut self, on: &CStr) -> Result<()> {
         umask(Mode::empty());
+        // The list is of the namespace of whoever opens it, whoever reads it. Where it is not to be
+        // had, the supervisor does without.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        self.segments = openat(CWD, c"/proc/sysvipc/shm", flags, Mode::empty()).ok();
         mount(
             TMPFS,
             on,

@@ -6,7 +6,7 @@
 //! dumpable, and lives under the same filter and Landlock rules as what it runs.
 
 use super::super::socket::WAITING;
-use super::super::wire::{Notice, Order, Stage};
+use super::super::wire::{DESCRIPTORS, Notice, Order, Stage};
 use super::calls::{self, exit_now};
 use super::child::{Descriptors, next_order, tell, tell_with};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,32 +17,42 @@ use rustix::net::listen;
 use rustix::process::{Pid, WaitOptions, WaitStatus, chdir, setsid, wait};
 use std::ffi::{CStr, c_char};
 
+/// What is the supervisor's of what raising the walls left.
+pub(super) struct Left {
+    pub(super) listener: Option<OwnedFd>,
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) segments: Option<OwnedFd>,
+}
+
 /// Says that all walls stand, hands over what is the supervisor's, then serves.
-pub(super) fn serve(
-    control: BorrowedFd<'_>,
-    listener: Option<BorrowedFd<'_>>,
-    socket: Option<OwnedFd>,
-) -> i32 {
+pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let (Ok(root), Ok(children)) = (opened, calls::child_signals()) else {
         return 1;
     };
     // By the sandbox's own user, whom clients find at the other end.
-    if let Some(socket) = &socket
+    if let Some(socket) = &left.socket
         && listen(socket, WAITING).is_err()
     {
         return 1;
     }
-    match (listener, socket.as_ref().map(OwnedFd::as_fd)) {
-        (None, None) => tell_with(control, Notice::Ready, &[root.as_fd()]),
-        (Some(one), None) | (None, Some(one)) => {
-            tell_with(control, Notice::Ready, &[root.as_fd(), one]);
-        }
-        (Some(listener), Some(socket)) => {
-            tell_with(control, Notice::Ready, &[root.as_fd(), listener, socket]);
-        }
+    let mut all = [root.as_fd(); DESCRIPTORS];
+    let given = [&left.listener, &left.socket, &left.segments];
+    let mut count = 1;
+    for (slot, one) in all.iter_mut().skip(1).zip(given.into_iter().flatten()) {
+        *slot = one.as_fd();
+        count += 1;
     }
-    drop((root, socket));
+    tell_with(control, Notice::Ready, all.get(..count).unwrap_or_default());
+    let Left {
+        listener,
+        socket,
+        segments,
+    } = left;
+    drop((root, socket, segments));
+    // Held for as long as anything runs: without anybody to ask, what is asked about would be told
+    // that there is no such call.
+    let _listener = listener;
     let mut init = Init {
         control,
         children,

@@ -377,7 +377,7 @@ fn one_thread_too_many_is_refused_and_tallied() {
 
 fn ticks(actor: &Actor) -> u64 {
     let text = fs::read(format!("/proc/{}/stat", actor.pid())).unwrap();
-    super::super::proc::Stat::parse(&text).unwrap().ticks
+    super::super::proc::Stat::parse(&text).unwrap().own
 }
 
 fn freezes_and_kills(cgroups: &Cgroups, name: &str) {

@@ -5,16 +5,18 @@
 //! and says when to look again: sooner the faster memory grows.
 //!
 //! Memory is what processes have resident, the private tmpfs mounts, a kibibyte for each file in
-//! them, and the memory files they hold open. The cheap sum counts shared pages once for each process and file pages too; only near the
-//! limit is the exact one taken: each page once, and no page that is only a file's.
+//! them, System V segments, and the memory files they hold open. The cheap sum counts shared pages once for each
+//! process and file pages too; only near the limit is the exact one taken: each page once, and no
+//! page that is only a file's.
 //!
-//! Does not guarantee: memory the kernel holds on behalf of processes (pipes, sockets, tables), and
-//! System V segments nobody has attached, are not seen. Between two looks a sandbox can go over.
-//! A mapped memory file counts as the larger of what is mapped and what is held open.
+//! Does not guarantee: memory the kernel holds on behalf of processes (pipes, sockets, tables) is
+//! not seen, nor are segments where their list is not to be had. Between two looks a sandbox can go
+//! over. A mapped memory file counts as the larger of what is mapped and what is held open.
 
+use super::meter::Meter;
 use super::proc::{Process, Stat, read_into};
 use rustix::fs::{MemfdFlags, fstat, fstatvfs, memfd_create};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +34,7 @@ pub(crate) struct Sample {
     pub(crate) memory: u64,
     /// Processes and threads, init among them.
     pub(crate) tasks: u64,
-    /// Processor time used since the start, as far as parents have waited for their children.
+    /// Processor time used since the first look.
     pub(crate) cpu: Duration,
 }
 
@@ -99,6 +101,12 @@ impl Tree {
             }
         }
         Ok(seen)
+    }
+
+    /// What it has used of the processor since the first time `meter` counted it.
+    pub(crate) fn used(&self, meter: &mut Meter) -> io::Result<Duration> {
+        let seen = self.processes()?;
+        Ok(meter.count(seen.iter().map(|one| (one.pid, one.stat))))
     }
 
     /// Sends a signal to everything in it but init, also to what is born meanwhile; says how many
@@ -279,9 +287,11 @@ pub(crate) struct Watch {
     /// The device all memory files are on.
     device: Option<u64>,
     page: u64,
-    ticks_a_second: u64,
+    meter: Meter,
     looks: u32,
     files: u64,
+    /// The list of System V segments.
+    segments: Option<OwnedFd>,
     peak: Sample,
     last: Option<Sample>,
 }
@@ -297,12 +307,19 @@ impl Watch {
             memory,
             device,
             page: rustix::param::page_size() as u64,
-            ticks_a_second: rustix::param::clock_ticks_per_second().max(1),
+            meter: Meter::new(),
             looks: 0,
             files: 0,
+            segments: None,
             peak: Sample::default(),
             last: None,
         }
+    }
+
+    /// Counts the segments of this list too.
+    pub(crate) fn counting(mut self, segments: Option<OwnedFd>) -> Self {
+        self.segments = segments;
+        self
     }
 
     /// Looks once. An error if the sandbox is gone.
@@ -314,7 +331,8 @@ impl Watch {
         let near = |memory: u64| memory > self.memory / 2;
         let is_near = near(resident.saturating_add(mounted).saturating_add(self.files));
         if is_near || self.looks.is_multiple_of(FILES_EVERY) {
-            self.files = self.memory_files(&seen);
+            let segments = self.segments.as_ref().map_or(0, in_segments);
+            self.files = self.memory_files(&seen).saturating_add(segments);
         }
         let files = mounted.saturating_add(self.files);
         let memory = if near(resident.saturating_add(files)) {
@@ -327,11 +345,10 @@ impl Watch {
         } else {
             resident.saturating_add(files)
         };
-        let ticks: u64 = seen.iter().map(|one| one.stat.ticks).sum();
         let sample = Sample {
             memory,
             tasks: seen.iter().map(|one| one.stat.threads.max(1)).sum(),
-            cpu: Duration::from_millis(ticks.saturating_mul(1_000) / self.ticks_a_second),
+            cpu: self.meter.count(seen.iter().map(|one| (one.pid, one.stat))),
         };
         self.looks = self.looks.wrapping_add(1);
         self.peak = self.peak.most(&sample);
@@ -387,6 +404,40 @@ fn used(mount: &OwnedFd) -> u64 {
         let content = blocks.saturating_mul(stat.f_frsize);
         content.saturating_add(files.saturating_mul(FILE_COST))
     })
+}
+
+/// The most that is read of a list of segments: there are no more than 4,096 unless somebody was let
+/// make more.
+const MOST_LIST: u64 = 4 << 20;
+
+/// What System V segments take, attached or not.
+fn in_segments(list: &OwnedFd) -> u64 {
+    let mut text = Vec::new();
+    let mut block = vec![0; 64 << 10];
+    while let Ok(read @ 1..) = pread(list, &mut block, text.len() as u64) {
+        text.extend(block.iter().take(read));
+        if text.len() as u64 >= MOST_LIST {
+            break;
+        }
+    }
+    resident(&text)
+}
+
+/// The sum of what is resident and what is swapped out of each, the last two of sixteen columns.
+fn resident(list: &[u8]) -> u64 {
+    const COLUMNS: usize = 16;
+    let text = String::from_utf8_lossy(list);
+    let lines = text.lines().skip(1);
+    let sizes = lines.filter_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [.., resident, swapped] = words.as_slice() else {
+            return None;
+        };
+        let size = |word: &str| word.parse::<u64>().ok();
+        let size = size(resident)?.saturating_add(size(swapped)?);
+        (words.len() == COLUMNS).then_some(size)
+    });
+    sizes.fold(0, u64::saturating_add)
 }
 
 /// Half the time memory needs to reach its limit if it goes on growing like this.

@@ -231,3 +231,36 @@ fn everything_but_init_is_stopped_and_goes_on() {
     assert!(sample.tasks >= 1);
     assert!((SOONEST..=LATEST).contains(&pause));
 }
+
+#[test]
+fn segments_are_summed_from_the_columns_that_say_what_they_take() {
+    let head = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  \
+                cgid      atime      dtime      ctime                   rss                  swap\n";
+    let line = |rss: &str, swap: &str| {
+        format!(
+            "         0          0  1600               8388608    12    12      0  1000  1000  1000  \
+             1000 1763261000 1763261000 1763261000 {rss} {swap}\n"
+        )
+    };
+    for (case, list, want) in [
+        ("nothing", String::new(), 0),
+        ("none", head.to_owned(), 0),
+        (
+            "one",
+            format!("{head}{}", line("8388608", "4096")),
+            8_392_704,
+        ),
+        (
+            "two, and one that was cut short",
+            format!("{head}{0}{0}         0          0  16", line("1", "0")),
+            2,
+        ),
+        (
+            "more than there can be",
+            format!("{head}{0}{0}", line("18446744073709551615", "1")),
+            u64::MAX,
+        ),
+    ] {
+        assert_eq!(resident(list.as_bytes()), want, "{case}");
+    }
+}

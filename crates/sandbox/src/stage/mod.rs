@@ -28,10 +28,12 @@ mod error;
 mod mark;
 mod name;
 mod path;
+mod placeholders;
 mod record;
 mod remove;
 mod rename;
 mod render;
+mod renew;
 mod restore;
 mod reveal;
 mod staged;
@@ -39,6 +41,7 @@ mod store;
 mod summary;
 mod touched;
 mod trial;
+mod undo;
 mod walk;
 
 pub use aside::Aside;
@@ -52,6 +55,7 @@ pub use diff::{
 pub use error::StageError;
 pub use name::{InvalidName, StageName};
 pub use path::TreePath;
+pub(crate) use placeholders::Placeholders;
 pub use record::{Marks, StageKind};
 #[cfg(target_os = "linux")]
 pub(crate) use staged::UPPER;

@@ -233,12 +233,12 @@ fn moves_of_a_session_are_found_with_both_ends() {
         done(in_session(&kernel, Front::Agent, &id, name, arguments)).action
     };
     let switched = call("session.set_mode", json!({ "mode": "strict" }));
-    let switches = found(&kernel, EventType::SessionModeChange);
-    assert_eq!(switches.len(), 1);
-    assert_eq!(switches[0].action, Some(switched));
-    assert_eq!(switches[0].metadata["from"], "explore");
-    assert_eq!(switches[0].metadata["to"], "strict");
-    assert_eq!(switches[0].metadata["session"], id.as_str());
+    let changes = found(&kernel, EventType::SessionModeChange);
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].action, Some(switched));
+    assert_eq!(changes[0].metadata["from"], "explore");
+    assert_eq!(changes[0].metadata["to"], "strict");
+    assert_eq!(changes[0].metadata["session"], id.as_str());
     let begun = call("phase.advance", json!({}));
     let moves = found(&kernel, EventType::StateTransition);
     assert_eq!(moves.len(), 1, "{moves:?}");

@@ -14,7 +14,18 @@ async fn ask(
 ) -> (bool, Value, Vec<bool>) {
     let road = Arc::new(Scripted::opened_to(opened));
     let mut client = Client::greeted(road.clone(), capabilities).await;
-    let params = json!({ "name": "test_review", "arguments": { "gate": gate.as_str() } });
+    let arguments = json!({ "gate": gate.as_str() });
+    asked_for(&road, &mut client, arguments, reply).await
+}
+
+/// The same with these arguments.
+async fn asked_for(
+    road: &Scripted,
+    client: &mut Client,
+    arguments: Value,
+    reply: Value,
+) -> (bool, Value, Vec<bool>) {
+    let params = json!({ "name": "test_review", "arguments": arguments });
     let id = client.begin("tools/call", params).await;
     let mut asked = false;
     let answer = loop {
@@ -71,6 +82,18 @@ async fn a_gate_is_asked_about_only_if_policy_opened_it_and_the_client_can() {
                 assert!(!text.contains('\u{1b}'), "{text:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_rule_wants_a_person_for_is_not_put_to_the_client() {
+    for gate in [Gate::FirstUse, Gate::Host] {
+        let road = Arc::new(Scripted::opened_to(Gate::ALL));
+        let mut client = Client::greeted(road.clone(), json!({ "elicitation": {} })).await;
+        let arguments = json!({ "gate": gate.as_str(), "rule": true });
+        let (asked, result, answers) = asked_for(&road, &mut client, arguments, yes()).await;
+        assert!(!asked && answers.is_empty(), "{gate}");
+        assert_eq!(result["structuredContent"]["status"], "needs_review");
     }
 }
 

@@ -71,7 +71,9 @@ impl Scripted {
                     return done(json!({ "approved": true }));
                 }
                 let gate = Gate::ALL.iter().find(|one| Some(one.as_str()) == gate);
-                Outcome::NeedsReview(Box::new(review(*gate.unwrap())))
+                let rule = call.arguments.get("rule").is_some();
+                let layer = if rule { Layer::Rules } else { Layer::Gate };
+                Outcome::NeedsReview(Box::new(review(*gate.unwrap(), layer)))
             }
             other => Outcome::Failed(Failed {
                 action: action(),
@@ -165,8 +167,8 @@ impl Road for Scripted {
     }
 }
 
-/// A question that `gate` raised.
-fn review(gate: Gate) -> Review {
+/// A question at `gate`, which `layer` raised.
+fn review(gate: Gate, layer: Layer) -> Review {
     let caller = Caller {
         tenant: "local".parse().unwrap(),
         user: "ada".parse().unwrap(),
@@ -186,7 +188,7 @@ fn review(gate: Gate) -> Review {
     let decision = Decision {
         verdict: Verdict::RequireReview,
         contributions: vec![Contribution {
-            layer: Layer::Rules,
+            layer,
             rule: "ask-first".into(),
             opinion: Opinion::RequireReview,
             reason: "a person should \u{1b}[31mlook".into(),

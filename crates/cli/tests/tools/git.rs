@@ -108,6 +108,83 @@ fn status_diff_and_log_are_told_without_what_is_denied() {
     );
 }
 
+/// A repository in the middle of a merge: `a` has become a link, `s` is changed, `z` is in conflict.
+fn in_conflict() -> Place {
+    let place = Place::new(POLICY, &[("a", "one\n"), ("s", "s\n"), ("z", "z\n")]);
+    let root = place.real("");
+    let commit = |text: &str, message: &str| {
+        std::fs::write(place.real("z"), text).unwrap();
+        git(&root, &["commit", "-q", "-m", message, "z"]);
+    };
+    git(&root, &["init", "-q", "-b", "main"]);
+    git(&root, &["add", "a", "s", "z"]);
+    git(&root, &["commit", "-q", "-m", "First"]);
+    git(&root, &["checkout", "-q", "-b", "other"]);
+    commit("theirs\n", "Theirs");
+    git(&root, &["checkout", "-q", "main"]);
+    commit("ours\n", "Ours");
+    // What cannot be merged is left to be looked at, with an exit code that says so.
+    git(
+        &root,
+        &["config", "alias.try", "!git merge -q other || true"],
+    );
+    git(&root, &["try"]);
+    std::fs::remove_file(place.real("a")).unwrap();
+    std::os::unix::fs::symlink("s", place.real("a")).unwrap();
+    std::fs::write(place.real("s"), "changed\n").unwrap();
+    git(&root, &["add", "a", "s"]);
+    std::fs::write(place.real("s"), "again\n").unwrap();
+    place
+}
+
+#[test]
+fn retyped_files_and_conflicts_are_told_each_under_its_own_name() {
+    let place = in_conflict();
+    for (case, arguments, files, unmerged, sections) in [
+        (
+            "the index",
+            json!({ "staged": true }),
+            json!(["a", "s", "z"]),
+            json!(["z"]),
+            3,
+        ),
+        ("the stage", json!({}), json!(["s", "z"]), json!(["z"]), 2),
+        (
+            "a commit",
+            json!({ "from": "HEAD" }),
+            json!(["a", "s", "z"]),
+            json!([]),
+            4,
+        ),
+        (
+            "one path",
+            json!({ "staged": true, "path": "z" }),
+            json!(["z"]),
+            json!(["z"]),
+            0,
+        ),
+    ] {
+        let diff = done(place.call("git.diff", arguments)).value;
+        assert_eq!(
+            (&diff["files"], &diff["unmerged"]),
+            (&files, &unmerged),
+            "{case}: {diff}"
+        );
+        let patch = diff["patch"].as_str().unwrap();
+        assert_eq!(
+            patch.matches("diff --git ").count(),
+            sections,
+            "{case}: {patch}"
+        );
+        assert!(!patch.contains("Unmerged"), "{case}: {patch}");
+    }
+    let diff = done(place.call("git.diff", json!({}))).value;
+    assert!(
+        diff["patch"].as_str().unwrap().contains("+theirs"),
+        "{diff}"
+    );
+}
+
 #[test]
 fn no_program_that_a_repository_names_is_run() {
     let place = place();

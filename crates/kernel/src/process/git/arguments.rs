@@ -180,6 +180,9 @@ impl Tool for GitDiff {
         let mut words = words.map(str::to_owned).to_vec();
         if asked.staged {
             words.push("--cached".to_owned());
+        } else if asked.from.is_none() {
+            // A conflict is compared with this side of it, not with all sides in one.
+            words.push("-2".to_owned());
         }
         if asked.to.is_some() && (asked.from.is_none() || asked.staged) {
             let fix = "give `from` as well, and no `staged`";

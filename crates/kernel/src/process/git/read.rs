@@ -5,6 +5,8 @@ use crate::process::check::Changes;
 use crate::process::failure::ProcessFailure;
 use crate::process::ran::Ran;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// The result of a call.
 pub(in crate::process) fn answer(
@@ -71,36 +73,119 @@ fn word(mark: &str) -> Option<&'static str> {
     })
 }
 
-/// Raw records, then a patch with one section for each: a section is shown if its path may be
-/// read. A patch whose sections do not agree with the records is not shown at all.
+/// Raw records, then a patch with the sections of each in the same order: a section is shown if its
+/// path may be read. A patch whose sections do not agree with the records, by number and by the names
+/// at their heads, is not shown at all: what is of one file could pass for another's.
 fn diff(text: &str, may_read: impl Fn(&str) -> bool) -> Option<Value> {
     let mut rest = text;
-    let mut paths = Vec::new();
-    while rest.starts_with(':') {
-        let (_, after) = rest.split_once('\0')?;
+    let mut records = Vec::new();
+    while let Some(record) = rest.strip_prefix(':') {
+        let (about, after) = record.split_once('\0')?;
         let (path, after) = after.split_once('\0')?;
-        paths.push(path);
+        records.push((Status::of(about)?, path));
         rest = after;
     }
-    let patch = rest.trim_start_matches('\0');
-    let sections = sections(patch);
-    if sections.len() != paths.len() {
-        return None;
-    }
+    let mut sections = sections(rest.trim_start_matches('\0')).into_iter();
     let mut shown = String::new();
-    let (mut files, mut hidden) = (Vec::new(), 0_u64);
-    for (path, section) in paths.into_iter().zip(sections) {
-        if may_read(path) {
-            shown.push_str(section);
+    let (mut files, mut unmerged) = (Vec::new(), Vec::new());
+    let mut hidden = BTreeSet::new();
+    for (status, path) in records {
+        // What was not UTF-8 is no name that a rule could judge, nor the one at the head.
+        let garbled = path.contains(char::REPLACEMENT_CHARACTER);
+        let is_shown = !garbled && may_read(path);
+        let head = head(path);
+        for _ in 0..status.sections() {
+            let section = sections.next()?;
+            let is_own = section.lines().next() == Some(head.as_str());
+            if !is_own && !garbled {
+                return None;
+            }
+            if is_shown {
+                shown.push_str(section);
+            }
+        }
+        if !is_shown {
+            hidden.insert(path);
+            continue;
+        }
+        if files.last() != Some(&path) {
             files.push(path);
-        } else {
-            hidden += 1;
+        }
+        if status == Status::Unmerged {
+            unmerged.push(path);
         }
     }
-    Some(json!({ "patch": shown, "files": files, "hidden": hidden }))
+    if sections.next().is_some() {
+        return None;
+    }
+    Some(json!({
+        "patch": shown,
+        "files": files,
+        "unmerged": unmerged,
+        "hidden": hidden.len(),
+    }))
 }
 
-/// The parts of a patch that each begin with `diff `, as no line of a hunk does.
+/// How a path differs, as far as it matters to the patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Changed,
+    /// A file has become a link, or the like: told as a deletion and an addition.
+    Retyped,
+    /// In conflict: told without a section.
+    Unmerged,
+}
+
+impl Status {
+    /// By the letter that ends what a raw record says of a path.
+    fn of(about: &str) -> Option<Self> {
+        match about.rsplit(' ').next()? {
+            "A" | "D" | "M" => Some(Self::Changed),
+            "T" => Some(Self::Retyped),
+            "U" => Some(Self::Unmerged),
+            _ => None,
+        }
+    }
+
+    const fn sections(self) -> usize {
+        match self {
+            Self::Changed => 1,
+            Self::Retyped => 2,
+            Self::Unmerged => 0,
+        }
+    }
+}
+
+/// The line that begins each section of `path`, quoted as git quotes names.
+fn head(path: &str) -> String {
+    let plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
+    if path.bytes().all(plain) {
+        return format!("diff --git a/{path} b/{path}");
+    }
+    let mut name = String::new();
+    for byte in path.bytes() {
+        match byte {
+            0x07 => name.push_str("\\a"),
+            0x08 => name.push_str("\\b"),
+            b'\t' => name.push_str("\\t"),
+            b'\n' => name.push_str("\\n"),
+            0x0b => name.push_str("\\v"),
+            0x0c => name.push_str("\\f"),
+            b'\r' => name.push_str("\\r"),
+            b'"' => name.push_str("\\\""),
+            b'\\' => name.push_str("\\\\"),
+            byte if plain(byte) => name.push(char::from(byte)),
+            byte => {
+                // Writing to a string does not fail.
+                let _ = write!(name, "\\{byte:03o}");
+            }
+        }
+    }
+    format!("diff --git \"a/{name}\" \"b/{name}\"")
+}
+
+/// The parts of a patch that each begin with `diff `, as no line of a hunk does. Lines that name
+/// paths in conflict stand between them, and are no part of any.
 fn sections(patch: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = patch
         .match_indices("\ndiff --")
@@ -110,10 +195,15 @@ fn sections(patch: &str) -> Vec<&str> {
         starts.insert(0, 0);
     }
     let ends = starts.iter().skip(1).copied().chain([patch.len()]);
-    starts
+    let whole = starts
         .iter()
         .zip(ends)
-        .filter_map(|(start, end)| patch.get(*start..end))
+        .filter_map(|(start, end)| patch.get(*start..end));
+    whole
+        .map(|section| match section.find("\n* Unmerged path ") {
+            Some(at) => section.get(..=at).unwrap_or(section),
+            None => section,
+        })
         .collect()
 }
 
@@ -182,8 +272,129 @@ mod tests {
             shown.contains("+y") && !shown.contains("password"),
             "{shown}"
         );
-        // Sections and records that disagree could show one file under another's name.
-        assert_eq!(diff(&format!(":1 2 3 4 M\0a\0\0{patch}"), not_secret), None);
         assert_eq!(diff("", not_secret).unwrap()["files"], json!([]));
+    }
+
+    fn section(path: &str, line: &str) -> String {
+        format!("diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n+{line}\n")
+    }
+
+    fn records(of: &[(&str, &str)]) -> String {
+        let record =
+            |(letter, path): &(&str, &str)| format!(":100644 100644 1 2 {letter}\0{path}\0");
+        of.iter().map(record).chain(["\0".to_owned()]).collect()
+    }
+
+    #[test]
+    fn a_retyped_path_has_two_sections_and_one_in_conflict_none() {
+        // Numbers alone would agree: three sections, three paths, and the secret under `z`.
+        let raw = records(&[("T", "a"), ("M", "secret"), ("U", "z")]);
+        let patch = [
+            section("a", "-"),
+            section("a", "+"),
+            section("secret", "password"),
+            "* Unmerged path z\n".to_owned(),
+        ];
+        let value = diff(&format!("{raw}{}", patch.concat()), not_secret).unwrap();
+        assert_eq!(value["files"], json!(["a", "z"]));
+        assert_eq!(value["unmerged"], json!(["z"]));
+        assert_eq!(value["hidden"], 1);
+        assert_eq!(
+            value["patch"],
+            [section("a", "-"), section("a", "+")].concat()
+        );
+    }
+
+    #[test]
+    fn a_conflict_of_the_stage_is_told_with_one_side_and_by_one_name() {
+        let raw = records(&[
+            ("M", "a"),
+            ("U", "secret"),
+            ("M", "secret"),
+            ("U", "z"),
+            ("M", "z"),
+        ]);
+        let patch = [
+            section("a", "x"),
+            "* Unmerged path secret\n".to_owned(),
+            section("secret", "password"),
+            "* Unmerged path z\n".to_owned(),
+            section("z", "y"),
+        ];
+        let value = diff(&format!("{raw}{}", patch.concat()), not_secret).unwrap();
+        assert_eq!(
+            (&value["files"], &value["hidden"]),
+            (&json!(["a", "z"]), &json!(1))
+        );
+        assert_eq!(
+            value["patch"],
+            [section("a", "x"), section("z", "y")].concat()
+        );
+        // Nor is the name of what may not be read among what is shown.
+        assert!(!value.to_string().contains("secret"), "{value}");
+    }
+
+    #[test]
+    fn a_patch_that_does_not_agree_with_its_records_is_not_shown() {
+        let (a, b) = (section("a", "x"), section("secret", "password"));
+        for (case, raw, patch) in [
+            (
+                "a section too many",
+                records(&[("M", "a")]),
+                format!("{a}{b}"),
+            ),
+            (
+                "one too few",
+                records(&[("M", "a"), ("M", "secret")]),
+                a.clone(),
+            ),
+            ("another's", records(&[("M", "a")]), b.clone()),
+            (
+                "the wrong order",
+                records(&[("M", "secret"), ("M", "a")]),
+                format!("{a}{b}"),
+            ),
+            ("an unknown letter", records(&[("X", "a")]), a.clone()),
+            (
+                "all sides in one",
+                format!(":{}", records(&[("MM", "a")])),
+                a.clone(),
+            ),
+            (
+                "a name that begins a section",
+                records(&[("U", "x\ndiff --git a/a b/a"), ("M", "a")]),
+                format!("* Unmerged path x\n{a}{a}"),
+            ),
+        ] {
+            assert_eq!(diff(&format!("{raw}{patch}"), not_secret), None, "{case}");
+        }
+    }
+
+    #[test]
+    fn heads_are_quoted_as_git_quotes_names() {
+        for (path, want) in [
+            ("a b", "diff --git a/a b b/a b"),
+            ("q\"", r#"diff --git "a/q\"" "b/q\"""#),
+            ("back\\", r#"diff --git "a/back\\" "b/back\\""#),
+            ("\u{e9}", r#"diff --git "a/\303\251" "b/\303\251""#),
+            (
+                "\t\n\r\x07\x01\x7f",
+                r#"diff --git "a/\t\n\r\a\001\177" "b/\t\n\r\a\001\177""#,
+            ),
+        ] {
+            assert_eq!(head(path), want);
+        }
+        // A name that was not UTF-8 has a head nobody can foretell: it is there, and not shown.
+        let raw = records(&[("M", "\u{fffd}"), ("M", "a")]);
+        let patch = format!(
+            "diff --git \"a/\\377\" \"b/\\377\"\n+no\n{}",
+            section("a", "x")
+        );
+        let value = diff(&format!("{raw}{patch}"), not_secret).unwrap();
+        assert_eq!(
+            (&value["files"], &value["hidden"]),
+            (&json!(["a"]), &json!(1))
+        );
+        assert!(!value["patch"].as_str().unwrap().contains("no\n"));
     }
 }

@@ -42,9 +42,7 @@ pub(super) fn open(state: &Path, root: &Path, name: &str) -> Result<Stage, Proce
     let owner = airlock_sandbox::stage_owner();
     let found = stages.open_or_create(name, root, owner)?;
     // A copy without changes is of the tree as it was; what is over the tree is of it as it is.
-    if found.kind() == StageKind::Copy && changes(&found) == Some(0) {
-        drop(found);
-        stages.drop_stage(name)?;
+    if found.kind() == StageKind::Copy && stages.drop_unchanged(name)? {
         return Ok(stages.open_or_create(name, root, owner)?);
     }
     Ok(found)
@@ -60,9 +58,7 @@ pub(super) fn open_copy(
     let stages = Stages::open(&state.join("stages"))?;
     if let Some(stage) = stages.find(name)? {
         // What holds no change is made anew, of the tree as it is now.
-        if changes(&stage) == Some(0) {
-            stages.drop_stage(name)?;
-        } else if stage.kind() == StageKind::Overlay {
+        if !stages.drop_unchanged(name)? && stage.kind() == StageKind::Overlay {
             let what = format!(
                 "stage `{name}` has changes over the real tree, which bubblewrap cannot show"
             );

@@ -5,12 +5,13 @@
 
 use super::beneath::{Tree, node_of};
 use super::copy::{CopyLimits, Copying, copy_workspace};
+use super::diff::DiffOptions;
 use super::error::{StageError, failed};
 use super::name::StageName;
 use super::path::TreePath;
 use super::record::{FORMAT, Marks, Record, StageKind, take_marker};
 use super::remove::remove_tree;
-use super::staged::{LOCK, Stage, UPPER, WORK, lock, open_directory};
+use super::staged::{Claim, LOCK, Stage, UPPER, WORK, lock, open_directory};
 use super::summary::{StageSummary, summarise};
 use crate::plan::{Denial, Extent, HostPath};
 use airlock_core::Timestamp;
@@ -206,6 +207,39 @@ impl Stages {
             return Err(StageError::Missing(name));
         };
         let claim = lock(&directory, &place, &name)?;
+        self.bury(&name, claim)
+    }
+
+    /// Removes the stage `name` if nothing would be lost with it: nobody has it, it holds no change,
+    /// also none that never leaves a stage, and no run in it waits to be judged. Says whether it did.
+    pub fn drop_unchanged(&self, name: &str) -> Result<bool, StageError> {
+        let Some(mut stage) = self.find(name)? else {
+            return Ok(false);
+        };
+        // Whoever comes to it from here on finds it dropped; so nothing is put into it after this.
+        let claim = match stage.claim() {
+            Ok(claim) => claim,
+            Err(StageError::Dropped(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        // Counting needs no content.
+        let options = DiffOptions {
+            max_text_bytes: 0,
+            max_total_text_bytes: 0,
+            ..DiffOptions::default()
+        };
+        // What cannot be made sense of may hold something.
+        let settled = matches!(stage.unsettled(), Ok(None));
+        if !settled || !stage.diff(&options).is_ok_and(|diff| diff.is_empty()) {
+            return Ok(false);
+        }
+        self.bury(stage.name(), claim)?;
+        Ok(true)
+    }
+
+    /// Removes a stage that is claimed.
+    fn bury(&self, name: &StageName, claim: Claim) -> Result<(), StageError> {
+        let place = self.place.join(name.as_str());
         let grave = format!("{DROPPED}{name}-{}", unique());
         rustix::fs::renameat(&self.directory, name.as_str(), &self.directory, &*grave)
             .map_err(failed("remove", place))?;

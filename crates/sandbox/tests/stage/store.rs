@@ -257,6 +257,39 @@ fn a_dropped_stage_cannot_be_claimed_and_its_name_is_free() {
 }
 
 #[test]
+fn only_a_stage_with_which_nothing_is_lost_is_dropped_for_being_unchanged() {
+    for setup in [Setup::OVERLAY, Setup::COPY] {
+        let bench = Bench::with("echo a >a; echo b >b; chmod 644 a b", setup);
+        let dropped = || bench.stages.drop_unchanged("default");
+        let there = || bench.stages.find("default").unwrap().is_some();
+        // Somebody has it, and may be writing to it at this moment.
+        let mut claimed = bench.stages.find("default").unwrap().unwrap();
+        let claim = claimed.claim().unwrap();
+        assert!(matches!(dropped(), Err(StageError::InUse { .. })) && there());
+        drop(claim);
+        // What never leaves a stage is in it all the same.
+        bench.inside("mkfifo p");
+        assert!(bench.diff().changes.is_empty());
+        assert!(!dropped().unwrap() && there());
+        bench.inside("rm p");
+        // A run that was cut off deleted what was staged before: it is nowhere but in what was kept.
+        bench.inside("echo staged >new");
+        let kept = [Path::new("new").into()];
+        drop(bench.stage.set_aside(&kept, serde_json::json!({})).unwrap());
+        bench.inside("rm new");
+        assert!(bench.diff().is_empty());
+        assert!(!dropped().unwrap() && there());
+        let aside = bench.stage.unsettled().unwrap().unwrap();
+        bench.stage.settle(aside).unwrap();
+        bench.inside("echo changed >a");
+        assert!(!dropped().unwrap() && there());
+        bench.inside("echo a >a");
+        assert!(dropped().unwrap() && !there());
+        assert!(!dropped().unwrap());
+    }
+}
+
+#[test]
 fn a_drop_that_was_interrupted_is_finished_at_the_next_opening() {
     on_every_overlay("mkdir d; echo a >d/a", |bench| {
         bench.inside("rm -r d; mkdir -p x/y; echo a >x/y/a; chmod 0 x/y");

@@ -45,7 +45,7 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         }
         StageKind::Copy => {
             let manifest = Manifest::read(stage)?;
-            walk.copy(&manifest)?;
+            walk.copy(&manifest, &stage.placeholders()?)?;
             Base::Manifest(manifest)
         }
     };

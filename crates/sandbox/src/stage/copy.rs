@@ -15,7 +15,7 @@ use super::walk::{Looked, Pair, Walk};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::os::fd::OwnedFd;
@@ -120,8 +120,12 @@ impl Manifest {
 }
 
 impl Walk<'_> {
-    /// Walks a copied tree.
-    pub(super) fn copy(&mut self, manifest: &Manifest) -> Result<(), StageError> {
+    /// Walks a copied tree, past what stands there and is `no_change`.
+    pub(super) fn copy(
+        &mut self,
+        manifest: &Manifest,
+        no_change: &BTreeSet<TreePath>,
+    ) -> Result<(), StageError> {
         let mut seen = HashSet::new();
         let mut pending = vec![TreePath::default()];
         while let Some(directory) = pending.pop() {
@@ -180,6 +184,9 @@ impl Walk<'_> {
     }
 }
 
+                if no_change.contains(&path) {
+                    continue;
+                }
 fn within(path: &TreePath, directory: &TreePath) -> bool {
     path.as_path().starts_with(directory.as_path())
 }

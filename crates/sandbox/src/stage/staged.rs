@@ -4,12 +4,15 @@ use super::beneath::{Tree, node_of};
 use super::diff::{Diff, DiffOptions};
 use super::error::{StageError, failed};
 use super::name::StageName;
+use super::path::TreePath;
+use super::placeholders;
 use super::record::{Marks, Record, StageKind, take_marker_at_once};
 use super::remove::is_empty;
 use crate::launch::{Layers, LayersKind};
 use airlock_core::{Digest, Timestamp};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -109,6 +112,11 @@ impl Stage {
     /// is what the sandbox will see and no conflict.
     pub fn claim(&mut self) -> Result<Claim, StageError> {
         let lock = lock(&self.directory, &self.place, &self.name)?;
+        if self.kind() == StageKind::Copy {
+            // Whoever made them is gone, or this would still be claimed.
+            placeholders::remove(&self.changed_tree()?, &self.work_tree()?)
+                .map_err(|source| self.not_tidied(source))?;
+        }
         self.begin_anew()?;
         Ok(lock)
     }
@@ -147,6 +155,24 @@ impl Stage {
 
     pub(super) fn changed_tree(&self) -> Result<Tree, StageError> {
         Tree::open_in(&self.directory, UPPER).map_err(failed("open", self.place.join(UPPER)))
+    }
+
+    /// What stands in a copy only to be mounted on, and is no change.
+    pub(super) fn placeholders(&self) -> Result<BTreeSet<TreePath>, StageError> {
+        placeholders::standing(&self.changed_tree()?, &self.work_tree()?)
+            .map_err(|source| self.not_tidied(source))
+    }
+
+    fn work_tree(&self) -> Result<Tree, StageError> {
+        Tree::open_in(&self.directory, WORK).map_err(failed("open", self.place.join(WORK)))
+    }
+
+    fn not_tidied(&self, source: std::io::Error) -> StageError {
+        StageError::Io {
+            what: "tidy",
+            path: self.place.clone(),
+            source,
+        }
     }
 
     pub(super) fn real_tree(&self) -> Result<Tree, StageError> {

@@ -56,7 +56,7 @@ impl Stage {
         let mut walk = Walk::new(&lower, &upper, most).opening();
         match self.kind() {
             StageKind::Overlay => walk.overlay(self.marks())?,
-            StageKind::Copy => walk.copy(&Manifest::read(self)?)?,
+            StageKind::Copy => walk.copy(&Manifest::read(self)?, &self.placeholders()?)?,
         }
         // What could not be looked at is named as written: a check must see it.
         let refused = walk.refused.iter().map(|refused| Touched {

@@ -1,8 +1,9 @@
 //! What bubblewrap denies, what it cannot deny, and what is then refused.
 
 use crate::support::{Place, command, is_root, run, sh, start};
-use airlock_sandbox::launch::{LayersKind, StartError};
+use airlock_sandbox::launch::{Launch, LayersKind, StartError};
 use airlock_sandbox::lifecycle::Outcome;
+use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use airlock_sandbox::{Launcher, PlanBuilder, Shortfall, View, Wall, start_with};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -44,6 +45,70 @@ fn the_policy_of_a_workspace_that_has_none_cannot_be_written() {
     // What was there for that only is gone with it.
     assert!(!place.path("stage/copy/.airlock").exists());
     assert!(!place.path("tree/.airlock").exists());
+}
+
+/// A copy of the place's tree as a stage, which whoever root makes of a sandbox can find.
+fn stage(place: &Place) -> (Stages, Stage) {
+    let stages = Stages::open(&place.path("stages")).unwrap();
+    let owner = airlock_sandbox::stage_owner();
+    let tree = place.path("tree");
+    let stage = stages.open_or_create_as("default", &tree, owner, Setup::COPY);
+    (stages, stage.unwrap())
+}
+
+fn launched(place: &Place, stage: &Stage) -> Launch {
+    let git = |name: &str| place.path(&format!("tree/.git/{name}"));
+    let mut launch = place.launch(|plan| {
+        plan.deny_writing(git("commondir"))
+            .deny_writing(git("config.worktree"))
+            .deny_writing(git("hooks"))
+    });
+    launch.layers = Some(stage.layers());
+    launch
+}
+
+#[test]
+fn what_stands_only_to_be_mounted_on_is_no_change_and_goes_also_if_its_maker_does_not() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tree/.git")).unwrap();
+    let (_stages, mut stage) = stage(&place);
+    let made = [
+        ".airlock",
+        ".git/commondir",
+        ".git/config.worktree",
+        ".git/hooks",
+    ];
+    let there = |stage: &Stage| {
+        let upper = stage.layers().upper;
+        made.map(|name| upper.join(name).exists())
+    };
+    let untouched = |stage: &Stage| {
+        stage.diff(&DiffOptions::default()).unwrap().is_empty()
+            && stage.touched(100).unwrap().is_empty()
+    };
+    let claim = stage.claim().unwrap();
+    let mut sandbox = start(launched(&place, &stage)).unwrap();
+    let script = "cat .git/commondir; cat .git/config.worktree && echo empty; \
+                  for f in .git/commondir .git/config.worktree .git/hooks/x .airlock/x; do \
+                  echo x > $f || echo kept; done; rm -f .git/commondir || echo stays";
+    assert_eq!(
+        sh(&mut sandbox, script),
+        ".\nempty\nkept\nkept\nkept\nkept\nstays\n"
+    );
+    assert!(there(&stage) == [true; 4] && untouched(&stage));
+    // What is in one is no part of it.
+    let inside = stage.layers().upper.join(".airlock/x");
+    std::fs::write(&inside, "").unwrap();
+    assert!(!untouched(&stage));
+    std::fs::remove_file(inside).unwrap();
+    drop(sandbox);
+    assert_eq!(there(&stage), [false; 4]);
+    // A supervisor that is killed takes nothing down.
+    std::mem::forget(start(launched(&place, &stage)).unwrap());
+    assert!(there(&stage) == [true; 4] && untouched(&stage));
+    drop(claim);
+    let _claim = stage.claim().unwrap();
+    assert!(there(&stage) == [false; 4] && untouched(&stage));
 }
 
 #[test]

@@ -12,10 +12,10 @@
 use super::super::limits::Tree;
 use super::super::wire::{Notice, Order, Stage};
 use super::asked::Asked;
-use super::denials::Placeholders;
 use super::line::Line;
 use super::recipe::Recipe;
 use super::running::Running;
+use crate::stage::Placeholders;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -40,14 +40,14 @@ pub(in super::super) struct Attendant {
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     /// Dropped after the thread has ended: what is mounted on cannot be removed.
-    _placeholders: Placeholders,
+    _placeholders: Option<Placeholders>,
 }
 
 impl Attendant {
     /// Begins to take orders from `socket`.
     pub(super) fn new(
         recipe: Recipe,
-        placeholders: Placeholders,
+        placeholders: Option<Placeholders>,
         socket: OwnedFd,
     ) -> io::Result<Self> {
         let current = Current::default();

@@ -1,36 +1,28 @@
 //! What of a plan's denials mounts can say.
 //!
 //! A denied path that exists is hidden. One that does not exist yet is made first, as an empty
-//! directory, where that is nobody's tree but the stage's own copy; it is removed with the sandbox.
+//! directory or as a file that says nothing new, where that is nobody's tree but the stage's own
+//! copy; it is removed with the sandbox.
 //! Everything else - patterns, links, paths that may yet appear in a real tree - is left over.
 
 use crate::generate::Mask;
 use crate::launch::Layers;
 use crate::plan::{Access, HostPath, Plan, Target};
+use crate::stage::Placeholders;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 
 /// Denied paths that can be mounted on, and what was made so that they can be.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) masks: Vec<Mask>,
-    pub(super) placeholders: Placeholders,
+    pub(super) placeholders: Option<Placeholders>,
 }
 
-/// Empty directories in a stage, gone when dropped.
-#[derive(Debug, Default)]
-pub(super) struct Placeholders(Vec<PathBuf>);
-
-impl Drop for Placeholders {
-    fn drop(&mut self) {
-        for path in self.0.iter().rev() {
-            // One in which something lies by now is no placeholder any more.
-            let _removed = fs::remove_dir(path);
-        }
-    }
-}
+/// Files that programs read where they are: a directory in their place would be an error to them.
+/// What they say is what holds without them.
+const FILES: &[(&str, &str)] = &[(".git/commondir", ".\n"), (".git/config.worktree", "")];
 
 /// Looks for every denied path of `plan` that a mount shows.
 pub(super) fn find(
@@ -38,7 +30,11 @@ pub(super) fn find(
     layers: Option<&Layers>,
     owner: Option<(u32, u32)>,
 ) -> io::Result<Found> {
-    let mut found = Found::default();
+    let mut found = Found {
+        placeholders: layers
+            .map(|layers| Placeholders::new(layers.upper.clone(), layers.work.clone())),
+        ..Found::default()
+    };
     for denial in plan.denials() {
         let Target::Path(path) = &denial.target else {
             continue;
@@ -57,13 +53,21 @@ pub(super) fn find(
             continue;
         };
         let there = mask(path, &real);
-        if there.is_none() && *access == Access::Stage && placeable(&real) {
-            fs::DirBuilder::new().mode(0o755).create(&real)?;
-            found.placeholders.0.push(real.clone());
-            if let Some((user, group)) = owner {
-                chown(&real, Some(user), Some(group))?;
-            }
-            found.masks.push(Mask::Directory(path.clone()));
+        let within = path.as_path().strip_prefix(mount.as_path());
+        if let (None, Access::Stage, true, Ok(within), Some(placeholders)) = (
+            &there,
+            access,
+            placeable(&real),
+            within,
+            &mut found.placeholders,
+        ) {
+            let text = FILES.iter().find(|(name, _)| within.ends_with(name));
+            let text = text.map(|(_, text)| *text);
+            placeholders.make(within, text, owner)?;
+            found.masks.push(match text {
+                Some(_) => Mask::File(path.clone()),
+                None => Mask::Directory(path.clone()),
+            });
         }
         found.masks.extend(there);
     }

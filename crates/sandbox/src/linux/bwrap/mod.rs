@@ -37,8 +37,8 @@ use crate::base::identity_files;
 use crate::launch::{Launch, LayersKind, NotStarted, StartError};
 use crate::plan::{Access, Class, Denial, Extent, HostPath, Plan};
 use crate::report::{Launcher, Raised, Wall};
+use crate::stage::Placeholders;
 use asked::Asked;
-use denials::Placeholders;
 use recipe::{Carried, Recipe};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -62,7 +62,7 @@ const PLACES: &[&str] = &[
 pub(super) struct Tried {
     recipe: Recipe,
     uncovered: Vec<Denial>,
-    placeholders: Placeholders,
+    placeholders: Option<Placeholders>,
 }
 
 fn failed(step: impl Into<String>, source: io::Error) -> StartError {

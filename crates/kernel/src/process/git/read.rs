@@ -6,6 +6,7 @@ use crate::process::failure::ProcessFailure;
 use crate::process::ran::Ran;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// The result of a call.
 pub(in crate::process) fn answer(
@@ -174,7 +175,10 @@ fn head(path: &str) -> String {
             b'"' => name.push_str("\\\""),
             b'\\' => name.push_str("\\\\"),
             byte if plain(byte) => name.push(char::from(byte)),
-            byte => name.push_str(&format!("\\{byte:03o}")),
+            byte => {
+                // Writing to a string does not fail.
+                let _ = write!(name, "\\{byte:03o}");
+            }
         }
     }
     format!("diff --git \"a/{name}\" \"b/{name}\"")

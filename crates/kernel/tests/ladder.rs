@@ -186,3 +186,128 @@ fn what_is_not_known_is_found_out_only_once_the_native_launcher_fails() {
     assert_eq!(failure.code, "sandbox_failed", "{failure:?}");
     assert_eq!(ladder.asked.load(Ordering::SeqCst), 1);
 }
+
+fn own(kernel: &Kernel, command: &[&str]) -> Value {
+    let arguments = json!({ "command": command });
+    done(submit(kernel, Front::Cli, "exec.own", arguments)).value
+}
+
+fn paths(value: &Value) -> Vec<&str> {
+    let back = value["put_back"].as_array().unwrap();
+    back.iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
+fn repository(place: &Place) {
+    let ran = std::process::Command::new("git")
+        .args(["init", "-q", "-b", "main"])
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .current_dir(place.root())
+        .status();
+    assert!(ran.unwrap().success());
+}
+
+#[test]
+fn a_command_that_bubblewrap_ends_by_force_leaves_a_copy_that_is_of_use_and_unchanged() {
+    let place = Place::new(&[("a.txt", "hello\n")]);
+    repository(&place);
+    let kernel = open(&place, &told(Some(Rung::Bwrap), nothing()));
+    let arguments = json!({ "command": ["sleep", "60"], "timeout": "1s" });
+    let slept = done(submit(&kernel, Front::Cli, "exec.own", arguments)).value;
+    assert_eq!(
+        (&slept["outcome"], &slept["changes"]),
+        (&json!("timed_out"), &json!(0)),
+        "{slept}"
+    );
+    // A workspace without `.airlock` has places that are only there to be denied.
+    let again = own(&kernel, &["true"]);
+    assert_eq!(
+        (&again["exit"], &again["changes"]),
+        (&json!(0), &json!(0)),
+        "{again}"
+    );
+    assert_eq!(paths(&again), Vec::<&str>::new());
+}
+
+#[test]
+fn git_works_in_a_copy() {
+    let place = Place::new(&[("a.txt", "hello\n")]);
+    repository(&place);
+    let kernel = open(&place, &told(Some(Rung::Bwrap), nothing()));
+    let script = "set -e; git add a.txt; git -c user.name=a -c user.email=a@b commit -q -m first; \
+                  git worktree list | grep -q main; test -z \"$(git status --porcelain)\"; \
+                  echo x 2>/dev/null >.git/commondir && exit 3; \
+                  echo x 2>/dev/null >.git/config.worktree && exit 4; exit 0";
+    let ran = own(&kernel, &["sh", "-c", script]);
+    assert_eq!(ran["exit"], 0, "{ran}");
+    assert_eq!(paths(&ran), Vec::<&str>::new(), "{ran}");
+}
+
+const KEEPS: &str = "  - name: keep
+    match: { effect: [write, delete], path_glob: \"kept/**\" }
+    action: deny
+";
+
+#[test]
+fn what_is_denied_in_a_copy_is_put_back_and_the_rest_stays() {
+    let place = Place::governed(
+        &format!("{RUNS}{KEEPS}"),
+        &[
+            ("kept/a", "a\n"),
+            ("kept/b", "b\n"),
+            ("kept/sub/c", "c\n"),
+            (
+                "bad.sh",
+                "echo evil >kept/a; rm -r kept/b kept/sub; echo evil >kept/new; \
+                        mkdir kept/made; chmod 000 kept/made; mkdir free; \
+                 echo x >free/.bashrc; chmod 000 free; echo ok >ok; rm run.sh",
+            ),
+            ("run.sh", "true\n"),
+            (
+                "look.sh",
+                "cat kept/a kept/b kept/sub/c ok; ls kept; ls run.sh\n",
+            ),
+        ],
+    );
+    let kernel = open(&place, &told(Some(Rung::Bwrap), nothing()));
+    let bad = run(&kernel, &["sh", "bad.sh"]);
+    let want = [
+        "free/.bashrc",
+        "kept/a",
+        "kept/b",
+        "kept/made",
+        "kept/new",
+        "kept/sub",
+        "kept/sub/c",
+    ];
+    assert_eq!(
+        (&bad["exit"], paths(&bad)),
+        (&json!(0), want.to_vec()),
+        "{bad}"
+    );
+    let look = run(&kernel, &["sh", "look.sh"]);
+    assert_eq!(look["stdout"], "a\nb\nc\nok\na\nb\nsub\n", "{look}");
+    assert_eq!(paths(&look), Vec::<&str>::new(), "{look}");
+}
+
+#[test]
+fn what_is_deeper_than_any_path_does_not_cost_a_stage() {
+    let script = "echo ok >ok; n=$(printf '%0200d' 0); p=$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n; \
+                  mkdir -p x/$p y/$p; echo x >x/$p/x; mv x y/$p/x";
+    for rung in [Rung::Native, Rung::Bwrap] {
+        let place = Place::new(&[("a.txt", "hello\n")]);
+        let kernel = open(&place, &told(Some(rung.clone()), nothing()));
+        let ran = own(&kernel, &["sh", "-c", script]);
+        assert_eq!(ran["exit"], 0, "{rung:?}: {ran}");
+        assert!(!paths(&ran).is_empty(), "{rung:?}: {ran}");
+        let again = own(&kernel, &["cat", "ok"]);
+        assert_eq!(
+            (&again["exit"], paths(&again)),
+            (&json!(0), vec![]),
+            "{rung:?}: {again}"
+        );
+    }
+}

@@ -8,7 +8,11 @@
 //! Guarantee: whoever uses the stage next finds nothing in it that this caller might not do, also
 //! when a supervisor was killed before it could judge: what it left is judged first. What was
 //! there before the run and is denied to this caller - somebody else's, or approved - is there
-//! afterwards as it was.
+//! afterwards as it was. Nothing a run does keeps it from being judged: what no rule can judge is put
+//! back, and a run that changes more than can be judged is taken back as a whole.
+//!
+//! Non-guarantee: what could not be looked at before the run either, because something was mounted
+//! or closed in the real tree, is left as it is. It never leaves the stage.
 //!
 //! Invariant: nothing runs in the stage while it is judged, and the caller of this module holds the
 //! stage's claim.
@@ -33,8 +37,8 @@ use serde_json::json;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most paths a stage may touch to be judged. A stage that touches more is not used again.
-const MOST: u64 = 500_000;
+/// The most paths that are judged, some 130 bytes each: a run that touches more is taken back.
+const MOST: u64 = 1_000_000;
 /// Putting something back can show something else that is denied; each pass goes one further up.
 const PASSES: usize = 8;
 
@@ -55,6 +59,8 @@ pub(crate) struct Changes<'a> {
     commits: bool,
     /// The tree as the stage shows it, while it is judged.
     seen: RefCell<Option<Root>>,
+    /// The most paths that are judged.
+    most: u64,
 }
 
 /// Why a change may not stand.
@@ -98,7 +104,14 @@ impl<'a> Changes<'a> {
             held,
             commits: request.syscall.name() == "git.commit",
             seen: RefCell::new(None),
+            most: MOST,
         }
+    }
+
+    /// The same where no more than `most` paths are judged.
+    #[cfg(test)]
+    pub(super) fn at_most(self, most: u64) -> Self {
+        Self { most, ..self }
     }
 
     /// Who changes.
@@ -133,26 +146,32 @@ impl<'a> Changes<'a> {
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
     pub(super) fn begin(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
         self.settle(stage)?;
-        let touched = stage.touched(MOST)?;
+        let touched = stage.touched(self.most)?;
         if touched.is_empty() {
             return self.begin_untouched(stage);
         }
         self.look_through(stage);
         let denied = self.denied(&touched)?;
-        self.keep(stage, &denied.into_keys().collect::<Vec<_>>())
+        self.keep(stage, &denied.into_keys().collect::<Vec<_>>(), false)
     }
 
     /// The same for a stage that differs from the real tree in nothing, and has not been out of the
     /// caller's hands since that was found.
     pub(super) fn begin_untouched(&self, stage: &Stage) -> Result<Aside, ProcessFailure> {
-        self.keep(stage, &[])
+        self.keep(stage, &[], true)
     }
 
-    fn keep(&self, stage: &Stage, paths: &[TreePath]) -> Result<Aside, ProcessFailure> {
+    fn keep(
+        &self,
+        stage: &Stage,
+        paths: &[TreePath],
+        untouched: bool,
+    ) -> Result<Aside, ProcessFailure> {
         let note = json!({
             "caller": self.caller,
             "template": self.template,
             "held": self.held,
+            "untouched": untouched,
         });
         Ok(stage.set_aside(paths, note)?)
     }
@@ -171,7 +190,16 @@ impl<'a> Changes<'a> {
     ) -> Result<Judged, ProcessFailure> {
         let mut told = BTreeMap::new();
         for _ in 0..PASSES {
-            let touched = stage.touched(MOST)?;
+            let touched = match stage.touched(self.most) {
+                // Once: what is left of it then was there before.
+                Err(StageError::TooManyChanges { .. }) if !told.contains_key(&whole()) => {
+                    unmount();
+                    stage.undo(&aside, was_untouched(&aside))?;
+                    told.insert(whole(), self.taken_back());
+                    continue;
+                }
+                touched => touched?,
+            };
             if !touched.is_empty() || aside.paths().next().is_some() {
                 self.look_through(stage);
             }
@@ -185,7 +213,9 @@ impl<'a> Changes<'a> {
             }
             unmount();
             let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();
-            for path in stage.put_back(&paths, &aside)? {
+            let unseen = touched.iter().filter(|one| one.touch == Touch::Unseen);
+            let unseen = unseen.map(|one| one.path.clone()).collect();
+            for path in stage.put_back(&paths, &unseen, &aside, self.most)? {
                 let reason = "it took the place of a directory that was put back".to_owned();
                 let change = "fs.write";
                 let entry = told.entry(path.clone());
@@ -203,6 +233,19 @@ impl<'a> Changes<'a> {
             ),
             busy: false,
         })
+    }
+
+    /// What is told of a run that was taken back.
+    fn taken_back(&self) -> PutBack {
+        let most = self.most;
+        PutBack {
+            path: ".".to_owned(),
+            change: "fs.write".into(),
+            reason: format!(
+                "over {most} files and directories were changed, more than can be judged: all that \
+                 was made was taken back"
+            ),
+        }
     }
 
     /// The view of whoever ran something that was never judged.
@@ -229,6 +272,7 @@ impl<'a> Changes<'a> {
             held,
             commits: false,
             seen: RefCell::new(None),
+            most: self.most,
         })
     }
 
@@ -262,19 +306,21 @@ impl<'a> Changes<'a> {
         let mut request = Request::new(syscall("fs.write")?, Tier::Process, self.caller.clone());
         request.template.clone_from(&self.template);
         let mut denied = Denied::new();
-        let mut following = touched.iter();
-        while let Some(one) = following.next() {
-            let holds = following
-                .as_slice()
-                .first()
-                .is_some_and(|next| is_beneath(&next.path, &one.path));
+        let mut standing: Option<&TreePath> = None;
+        // What is in a directory comes right after it, so from the end: all of a chain of them goes
+        // with the last.
+        for one in touched.iter().rev() {
+            let holds = standing.is_some_and(|next| is_beneath(next, &one.path));
             let objection = self.objection(&mut request, one)?;
             // A directory stands with what may be in it, unless something is against itself.
             let stands = |objection: &Objection| {
                 holds && one.touch == Touch::Made && !one.over && !objection.explicit
             };
-            if let Some(objection) = objection.filter(|objection| !stands(objection)) {
-                denied.insert(one.path.clone(), objection);
+            match objection.filter(|objection| !stands(objection)) {
+                Some(objection) => {
+                    denied.insert(one.path.clone(), objection);
+                }
+                None => standing = Some(&one.path),
             }
         }
         Ok(denied)
@@ -290,13 +336,15 @@ impl<'a> Changes<'a> {
             // A directory has no content whose size a rule could mean.
             Touch::Made | Touch::Mode => ("fs.write", Some(0)),
             Touch::Deleted => ("fs.delete", None),
+            Touch::Unseen => {
+                let reason =
+                    "no rule can judge it: its path is too long, or it cannot be looked at";
+                return Ok(Some(unjudgeable("fs.write", reason)));
+            }
         };
         let Some(path) = workspace_path(&touched.path) else {
-            return Ok(Some(Objection {
-                change: name,
-                reason: "no rule can judge its name, which is not UTF-8 or too long".to_owned(),
-                explicit: true,
-            }));
+            let reason = "no rule can judge its name, which is not UTF-8 or too long";
+            return Ok(Some(unjudgeable(name, reason)));
         };
         if self.decided.contains(&path) || (self.commits && is_of_commit(path.as_str())) {
             return Ok(None);
@@ -357,7 +405,7 @@ impl<'a> Changes<'a> {
     fn is_ignored(&self, path: &WorkspacePath, touch: Touch) -> bool {
         let is_directory = match touch {
             Touch::Made | Touch::Mode => true,
-            Touch::Written { .. } => false,
+            Touch::Written { .. } | Touch::Unseen => false,
             Touch::Deleted => self.root.open_directory(path.as_str()).is_ok(),
         };
         self.ignored.borrow_mut().holds(path, is_directory)
@@ -383,6 +431,8 @@ impl<'a> Changes<'a> {
         let options = DiffOptions {
             max_text_bytes: 0,
             max_total_text_bytes: 0,
+            // As many as were found to be touched.
+            max_entries: self.most,
             ..DiffOptions::default()
         };
         let mut request = Request::new(moving, Tier::Process, self.caller.clone());
@@ -442,6 +492,25 @@ impl<'a> Changes<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What is told of a run that is told of as one.
+fn whole() -> TreePath {
+    TreePath::default()
+}
+
+/// Whether the stage changed nothing when the run began.
+fn was_untouched(aside: &Aside) -> bool {
+    let noted = aside.note().get("untouched");
+    noted.and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
+
+fn unjudgeable(change: &'static str, reason: &str) -> Objection {
+    Objection {
+        change,
+        reason: reason.to_owned(),
+        explicit: true,
     }
 }
 

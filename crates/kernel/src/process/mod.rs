@@ -11,6 +11,9 @@
 //! put back ([`check`](self::check)) before anybody else uses the stage.
 
 mod check;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod check_tests;
 mod checks;
 mod denials;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! They lie in the stage's own directory, which no sandbox sees, together with a note of whoever
 //! keeps them. So a run whose supervisor died is found by the next one, and judged by it.
 
-use super::beneath::{NodeKind, Tree};
+use super::beneath::{NodeKind, Stamp, Tree};
 use super::error::{StageError, failed};
 use super::mark::Mark;
 use super::path::TreePath;
@@ -74,6 +74,17 @@ impl Aside {
     /// The paths that were kept.
     pub fn paths(&self) -> impl Iterator<Item = &TreePath> {
         self.entries.keys()
+    }
+
+    /// When the run began, by the clock that stamps what is made in the stage.
+    pub(super) fn begun(&self) -> std::io::Result<Stamp> {
+        match &self.kept {
+            Kept::Nothing(mark) => mark.begun(),
+            Kept::Copies(tree) => {
+                let index = tree.node(Path::new(INDEX))?.ok_or(Errno::NOENT)?;
+                Ok(index.modified)
+            }
+        }
     }
 
     pub(super) fn copy(&self, name: &str) -> rustix::io::Result<File> {

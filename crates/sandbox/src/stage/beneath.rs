@@ -14,6 +14,15 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+/// The longest path the kernel takes, less the NUL that ends it.
+const LONGEST_PATH: usize = 4095;
+
+/// Whether `path` is longer than any the kernel takes. Its last name may still be looked at, from
+/// the directory that holds it; nothing beneath it can.
+pub(super) fn is_too_long(path: &Path) -> bool {
+    path.as_os_str().len() > LONGEST_PATH
+}
+
 /// A moment by the clock of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Stamp {
@@ -88,17 +97,14 @@ impl Tree {
     }
 
     pub(super) fn open_at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
-        let path = if path.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            path
-        };
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH
-            | ResolveFlags::NO_SYMLINKS
-            | ResolveFlags::NO_MAGICLINKS
-            | ResolveFlags::NO_XDEV;
-        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve)
+        if path.as_os_str().is_empty() {
+            return open_beneath(&self.root, Path::new("."), flags);
+        }
+        if is_too_long(path) {
+            let (parent, name) = self.holder(path)?;
+            return open_beneath(parent, Path::new(name), flags);
+        }
+        open_beneath(&self.root, path, flags)
     }
 
     /// What `path` names: nothing if it is not there, or only through a link.
@@ -169,6 +175,9 @@ impl Tree {
     pub(super) fn holder<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
         let name = path.file_name().ok_or(Errno::INVAL)?;
         let parent = path.parent().unwrap_or(Path::new(""));
+        if is_too_long(parent) {
+            return Err(Errno::NAMETOOLONG);
+        }
         let parent = self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok((parent, name))
     }
@@ -178,6 +187,15 @@ impl AsFd for Tree {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.root.as_fd()
     }
+}
+
+fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)
 }
 
 /// What a descriptor stands for.

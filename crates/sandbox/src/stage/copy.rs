@@ -4,8 +4,8 @@
 //! recognised as unchanged, so that a diff reads only what was touched. A copy is bounded: beyond
 //! the limits nothing is staged.
 
-use super::beneath::{Node, NodeKind, Stamp, Tree, node_of};
-use super::diff::ConflictReason;
+use super::beneath::{Node, NodeKind, Stamp, Tree, is_too_long, node_of};
+use super::diff::{ConflictReason, RefusedReason};
 use super::error::{StageError, failed};
 use super::path::TreePath;
 use super::record::write_whole;
@@ -22,6 +22,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 const FILE: &str = "manifest.json";
+/// The mode bits that are copied.
+pub(super) const COPIED_BITS: u32 = 0o1777;
 
 /// The most a copied stage may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +114,44 @@ impl Manifest {
 }
 
 impl Manifest {
+    /// Whether something was copied from `path`.
+    pub(super) fn holds(&self, path: &TreePath) -> bool {
+        self.0.contains_key(path)
+    }
+
+    /// What is not as it was copied, a directory before what is in it.
+    pub(super) fn changed(&self, upper: &Tree) -> Vec<TreePath> {
+        let same = |entry: &&Entry| match upper.node(entry.path.as_path()) {
+            Ok(Some(node)) => node.kind == entry.kind && entry.copy == Identity::from(node),
+            Ok(None) | Err(_) => false,
+        };
+        let changed = self.0.values().filter(|entry| !same(entry));
+        changed.map(|entry| entry.path.clone()).collect()
+    }
+
+    /// Notes what was copied again, once nothing of it is changed any more.
+    pub(super) fn renew(
+        &mut self,
+        stage: &Stage,
+        upper: &Tree,
+        again: Vec<(TreePath, Node)>,
+    ) -> Result<(), StageError> {
+        if again.is_empty() {
+            return Ok(());
+        }
+        for (path, real) in again {
+            self.0.insert(path.clone(), note(upper, path, real)?);
+        }
+        let failed = |source| StageError::Io {
+            what: "write",
+            path: stage.place().join(FILE),
+            source,
+        };
+        let entries: Vec<&Entry> = self.0.values().collect();
+        let bytes = serde_json::to_vec(&entries).map_err(|error| failed(error.into()))?;
+        write_whole(stage.directory(), FILE, &bytes, true).map_err(failed)
+    }
+
     /// Whether a directory is another than the one that was copied.
     pub(super) fn directory_moved(&self, path: &TreePath, old: Node) -> bool {
         let copied = self.0.get(path);
@@ -126,6 +166,8 @@ impl Walk<'_> {
         manifest: &Manifest,
         no_change: &BTreeSet<TreePath>,
     ) -> Result<(), StageError> {
+        // Special bits are not copied.
+        self.kept_bits = COPIED_BITS;
         let mut seen = HashSet::new();
         let mut pending = vec![TreePath::default()];
         while let Some(directory) = pending.pop() {
@@ -142,6 +184,9 @@ impl Walk<'_> {
             };
             for name in names {
                 let path = directory.join(&name);
+                if no_change.contains(&path) {
+                    continue;
+                }
                 if self.copied_entry(&path, manifest)? {
                     pending.push(path.clone());
                 }
@@ -163,6 +208,11 @@ impl Walk<'_> {
     /// Looks at one entry of the copy; says whether it is a directory to be walked.
     fn copied_entry(&mut self, path: &TreePath, manifest: &Manifest) -> Result<bool, StageError> {
         self.count()?;
+        self.visited += 1;
+        if is_too_long(path.as_path()) {
+            self.refuse(path, RefusedReason::PathTooLong);
+            return Ok(false);
+        }
         let new = match self.upper.node(path.as_path()) {
             Ok(Some(new)) => new,
             Ok(None) => return Ok(false),
@@ -173,20 +223,18 @@ impl Walk<'_> {
             .get(path)
             .is_some_and(|entry| entry.kind == new.kind && entry.copy == Identity::from(new));
         if !untouched && let Looked::Found(old) = self.look_below(path)? {
-            self.pairs.push(Pair {
+            self.add(Pair {
                 path: path.clone(),
                 old,
                 new: Some(new),
                 copied: None,
             });
         }
+        self.open_up(path, new)?;
         Ok(new.kind == NodeKind::Directory)
     }
 }
 
-                if no_change.contains(&path) {
-                    continue;
-                }
 fn within(path: &TreePath, directory: &TreePath) -> bool {
     path.as_path().starts_with(directory.as_path())
 }
@@ -334,7 +382,7 @@ impl Copy<'_> {
                     .map_err(fail)?;
             }
             if real.kind != NodeKind::Symlink {
-                let mode = Mode::from_raw_mode(real.mode & 0o1777);
+                let mode = Mode::from_raw_mode(real.mode & COPIED_BITS);
                 rustix::fs::chmodat(self.upper, path.as_path(), mode, AtFlags::empty())
                     .map_err(fail)?;
             }

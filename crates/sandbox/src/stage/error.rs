@@ -96,9 +96,6 @@ pub enum StageError {
     /// More would have to be kept while something runs than is kept.
     #[error("what must be kept as it is while a command runs is over 1 GiB or 20,000 files")]
     TooMuchKept,
-    /// Nothing of a copy can be put back.
-    #[error("stage `{0}` is a copy, in which nothing can be put back")]
-    NotPutBack(StageName),
     /// The changes are more than may be listed.
     #[error("the stage changed more than {most} files and directories")]
     TooManyChanges {
@@ -139,12 +136,13 @@ impl StageError {
             Self::TooMuchKept => {
                 Some("merge or drop the stage, or let policy allow this caller what it holds")
             }
-            Self::NotPutBack(_) => Some("use a kernel that allows overlay mounts"),
             Self::NotOurs(_) => Some("it must be a directory that you own, not a link to one"),
             Self::TooLargeToCopy { .. } => {
                 Some("use a smaller workspace, or a kernel that allows overlay mounts")
             }
-            Self::TooManyChanges { .. } => Some("merge or drop part of it from inside a sandbox"),
+            Self::TooManyChanges { .. } => {
+                Some("remove part of it from inside a sandbox, or `airlock stage drop NAME`")
+            }
             Self::NotCopied { .. } | Self::Io { .. } => None,
         }
     }

@@ -6,6 +6,7 @@
 //! Guarantee: a mark that is found open is whole, whenever its writer was killed: the word that makes
 //! it count is written after what it is about.
 
+use super::beneath::{Stamp, node_of};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -56,6 +57,11 @@ impl Mark {
         let body = rest.split(|byte| *byte == END).next().unwrap_or_default();
         let body = body.to_vec();
         Ok(Some((Self(file), body)))
+    }
+
+    /// When the run began, by the clock of the file system it is noted on.
+    pub(super) fn begun(&self) -> io::Result<Stamp> {
+        Ok(node_of(&self.0)?.modified)
     }
 
     /// Says that the run is over.

@@ -33,12 +33,14 @@ mod record;
 mod remove;
 mod rename;
 mod render;
+mod renew;
 mod restore;
 mod reveal;
 mod staged;
 mod store;
 mod summary;
 mod touched;
+mod undo;
 mod walk;
 
 pub use aside::Aside;
@@ -52,9 +54,9 @@ pub use diff::{
 pub use error::StageError;
 pub use name::{InvalidName, StageName};
 pub use path::TreePath;
+pub(crate) use placeholders::Placeholders;
 pub use record::{Marks, StageKind};
 pub use staged::{Claim, Stage};
-pub(crate) use placeholders::Placeholders;
 pub use store::{Owner, Setup, Stages};
 pub use summary::StageSummary;
 pub use touched::{Touch, Touched};

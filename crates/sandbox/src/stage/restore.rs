@@ -2,20 +2,21 @@
 //!
 //! Guarantee: afterwards each path is as it was, and every other path shows what it did, unless it
 //! could only be there because something denied was (a file in the place of a directory whose
-//! content comes back, what is in a directory that goes); those are named.
+//! content comes back, what is in a directory that goes); those are named. What cannot be looked
+//! at and was not kept goes with all that is in it.
 //! Non-guarantee: times and owners are not put back.
 
 use super::aside::{Aside, Was, copy_bytes};
-use super::beneath::{NodeKind, Tree};
-use super::diff::DiffOptions;
+use super::beneath::{NodeKind, Stamp, Tree};
 use super::error::StageError;
 use super::path::TreePath;
 use super::record::StageKind;
-use super::reveal::{Layered, Upper};
+use super::remove::remove_tree;
+use super::reveal::{GRAVE, Layered, Upper};
 use super::staged::Stage;
 use super::touched::Touch;
 use super::walk::MarkNames;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Timespec, Timestamps};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,54 +27,71 @@ use std::path::Path;
 const DRAFT: &str = ".restored";
 
 impl Stage {
-    /// Puts `paths` back. Gives what else had to go for it. The caller holds the claim, and nothing
-    /// has the stage mounted that will be used again.
+    /// Puts `paths` back, of which `unseen` are those named as [`Touch::Unseen`]. Gives what else had
+    /// to go for it. The caller holds the claim, and nothing has the stage mounted that will be used
+    /// again. `most` is as in [`Stage::touched`].
     pub fn put_back(
         &self,
         paths: &BTreeSet<TreePath>,
+        unseen: &BTreeSet<TreePath>,
         aside: &Aside,
+        most: u64,
     ) -> Result<Vec<TreePath>, StageError> {
         if self.kind() == StageKind::Copy {
-            return Err(StageError::NotPutBack(self.name().clone()));
+            return self.put_back_copied(paths, unseen, aside);
         }
         let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
-        let root = rustix::fs::statat(&upper, ".", rustix::fs::AtFlags::empty());
-        let root = root.map_err(super::error::failed("look at", self.place()))?;
-        let layered = Layered {
-            lower: &lower,
-            upper: &upper,
-            marks: MarkNames::of(self.marks()),
-            owner: (root.st_uid, root.st_gid),
-            home: self.directory(),
-            shown: self.place(),
-        };
+        let layered = self.layered(&lower, &upper)?;
         let mut gone = Vec::new();
+        let mut done: Option<&Path> = None;
         // A directory comes back before what is in it.
         for path in paths {
-            let cleared = layered.clear_above(path.as_path())?;
+            let cleared = layered.clear_above(path.as_path(), done)?;
             match aside.entries.get(path) {
                 Some(was) => layered.restore(path.as_path(), was, aside)?,
+                // All of it: nothing of what the real tree has there stays hidden.
+                None if unseen.contains(path) => layered.remove(path.as_path())?,
                 None => layered.show(path.as_path(), &cleared)?,
             }
             gone.extend(cleared.gone);
+            done = path.as_path().parent();
         }
         // A directory goes after what was in it.
         for path in paths.iter().rev() {
             let kept = aside.entries.contains_key(path);
             let made = layered.kind(path.as_path())? == Upper::Directory;
-            let real = lower.node(path.as_path());
-            let real = real.map_err(layered.fail("look at", path.as_path()))?;
-            if !kept && made && real.is_none() {
+            if !kept && made && layered.below(path.as_path())?.is_none() {
                 layered.remove_empty(path.as_path())?;
             }
         }
-        for touched in self.touched(DiffOptions::default().max_entries)? {
+        for touched in self.touched(most)? {
             if let Touch::Written { .. } = touched.touch {
                 layered.forget_origin(touched.path.as_path())?;
             }
         }
         gone.retain(|path| !paths.contains(path));
         Ok(gone)
+    }
+
+    /// The two layers, to be changed by whoever holds the claim.
+    pub(super) fn layered<'a>(
+        &'a self,
+        lower: &'a Tree,
+        upper: &'a Tree,
+    ) -> Result<Layered<'a>, StageError> {
+        // What was being removed when somebody was killed would be in the way of everything after.
+        remove_tree(self.directory(), GRAVE, self.place())?;
+        let root = rustix::fs::statat(upper, ".", rustix::fs::AtFlags::empty());
+        let root = root.map_err(super::error::failed("look at", self.place()))?;
+        Ok(Layered {
+            lower,
+            upper,
+            marks: MarkNames::of(self.marks()),
+            owner: (root.st_uid, root.st_gid),
+            copied: self.kind() == StageKind::Copy,
+            home: self.directory(),
+            shown: self.place(),
+        })
     }
 
     /// Whether the stage has at `path` what was kept of it; no if nothing was kept.
@@ -130,8 +148,16 @@ fn same(upper: &Tree, path: &Path, aside: &Aside, copy: &str) -> bool {
     }
 }
 
+/// What a file that comes back is to be.
+pub(super) struct Content {
+    pub(super) from: File,
+    pub(super) mode: u32,
+    pub(super) size: u64,
+    pub(super) modified: Option<Stamp>,
+}
+
 impl Layered<'_> {
-    fn restore(&self, path: &Path, was: &Was, aside: &Aside) -> Result<(), StageError> {
+    pub(super) fn restore(&self, path: &Path, was: &Was, aside: &Aside) -> Result<(), StageError> {
         if let Was::Directory { mode } = was {
             if self.kind(path)? != Upper::Directory {
                 self.remove(path)?;
@@ -147,9 +173,7 @@ impl Layered<'_> {
         self.make_above(path)?;
         match was {
             Was::Nothing => {
-                let real = self.lower.node(path);
-                let real = real.map_err(self.fail("look at", path))?;
-                if real.is_some() {
+                if self.below(path)?.is_some() {
                     self.hide(path)?;
                 }
                 Ok(())
@@ -173,18 +197,40 @@ impl Layered<'_> {
         mode: u32,
         size: u64,
     ) -> Result<(), StageError> {
+        let from = aside.copy(copy).map_err(self.fail("restore", path))?;
+        let content = Content {
+            from,
+            mode,
+            size,
+            modified: None,
+        };
+        self.place_file(path, &content)
+    }
+
+    /// Puts a file in a place where nothing is, whole or not at all.
+    pub(super) fn place_file(&self, path: &Path, content: &Content) -> Result<(), StageError> {
         let fail = || self.fail("restore", path);
-        let from = aside.copy(copy).map_err(fail())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let draft = rustix::fs::openat(self.home, DRAFT, flags, Mode::from_raw_mode(0o600));
         let draft = File::from(draft.map_err(fail())?);
-        copy_bytes(&from, &draft, size).map_err(|source| StageError::Io {
+        copy_bytes(&content.from, &draft, content.size).map_err(|source| StageError::Io {
             what: "restore",
             path: self.shown.join(path),
             source,
         })?;
         self.own(self.home, OsStr::new(DRAFT)).map_err(fail())?;
-        rustix::fs::fchmod(&draft, Mode::from_raw_mode(mode)).map_err(fail())?;
+        if let Some(modified) = content.modified {
+            let modified = Timespec {
+                tv_sec: modified.seconds,
+                tv_nsec: modified.nanoseconds.into(),
+            };
+            let times = Timestamps {
+                last_access: modified,
+                last_modification: modified,
+            };
+            rustix::fs::futimens(&draft, &times).map_err(fail())?;
+        }
+        rustix::fs::fchmod(&draft, Mode::from_raw_mode(content.mode)).map_err(fail())?;
         self.within(path, |parent, name| {
             rustix::fs::renameat(self.home, DRAFT, parent, name)
         })
@@ -192,18 +238,17 @@ impl Layered<'_> {
     }
 
     /// Makes the directories that what is restored needs in the upper layer.
-    fn make_above(&self, path: &Path) -> Result<(), StageError> {
+    pub(super) fn make_above(&self, path: &Path) -> Result<(), StageError> {
         let mut above = std::path::PathBuf::new();
         for component in path.parent().unwrap_or(Path::new("")) {
             above.push(component);
             if self.kind(&above)? == Upper::Directory {
                 continue;
             }
-            let real = self.lower.node(&above);
-            let real = real.map_err(self.fail("look at", &above))?;
+            let real = self.below(&above)?;
             self.remove(&above)?;
             let mode = real.filter(|node| node.kind == NodeKind::Directory);
-            self.make_directory(&above, mode.map_or(0o755, |node| node.mode))?;
+            self.make_directory(&above, mode.map_or(0o755, |node| self.mode_of(node)))?;
         }
         Ok(())
     }

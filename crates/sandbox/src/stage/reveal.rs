@@ -7,10 +7,12 @@
 //! Invariant: nothing is written through a name. An entry is removed or replaced, so a second name
 //! of the same file keeps what it has.
 
-use super::beneath::{NodeKind, Tree, node_of};
+use super::beneath::{Node, NodeKind, Tree, node_of};
+use super::copy::COPIED_BITS;
 use super::error::{StageError, failed};
 use super::path::TreePath;
 use super::remove::remove_tree;
+use super::touched::OPENED;
 use super::walk::MarkNames;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -26,13 +28,15 @@ pub(super) struct Layered<'a> {
     pub(super) marks: &'static MarkNames,
     /// Whom new entries belong to.
     pub(super) owner: (u32, u32),
+    /// Whether the upper one is a whole copy, which hides nothing of the lower and has no marks.
+    pub(super) copied: bool,
     /// The stage's own directory, where entries wait that go or come.
     pub(super) home: &'a OwnedFd,
     pub(super) shown: &'a Path,
 }
 
 /// Where in the stage's own directory what goes is removed.
-const GRAVE: &str = ".put-back";
+pub(super) const GRAVE: &str = ".put-back";
 
 /// What became of the directories above a path.
 #[derive(Default)]
@@ -44,12 +48,22 @@ pub(super) struct Cleared {
 }
 
 impl Layered<'_> {
-    /// Makes the directories above `path` show the real tree at `path`.
-    pub(super) fn clear_above(&self, path: &Path) -> Result<Cleared, StageError> {
+    /// Makes the directories above `path` show the real tree at `path`. Those down to `done` do: a
+    /// path in the order of paths was put back before, and what it left hidden is hidden entry by
+    /// entry.
+    pub(super) fn clear_above(
+        &self,
+        path: &Path,
+        done: Option<&Path>,
+    ) -> Result<Cleared, StageError> {
         let mut cleared = Cleared::default();
         let mut above = PathBuf::new();
         for component in path {
             let next = component;
+            if done.is_some_and(|done| done.starts_with(&above)) {
+                above.push(component);
+                continue;
+            }
             match self.kind(&above)? {
                 Upper::Absent if cleared.hidden && self.is_directory_below(&above)? => {
                     self.replace_by_merged(&above, Some(next))?;
@@ -75,7 +89,7 @@ impl Layered<'_> {
     /// Shows the real tree at `path`, whose directories above are clear. A real directory comes
     /// back without what is in it, which is shown path by path.
     pub(super) fn show(&self, path: &Path, cleared: &Cleared) -> Result<(), StageError> {
-        let below = self.lower.node(path).map_err(self.fail("look at", path))?;
+        let below = self.below(path)?;
         let directory_below = below.filter(|node| node.kind == NodeKind::Directory);
         match (self.kind(path)?, directory_below) {
             (Upper::Absent, Some(_)) if cleared.hidden => self.replace_by_merged(path, None),
@@ -84,8 +98,9 @@ impl Layered<'_> {
                 if cleared.hidden {
                     self.set_opaque(path)?;
                 }
+                // What is in it comes after it.
                 self.upper
-                    .set_mode(path, below.mode)
+                    .set_mode(path, below.mode | OPENED)
                     .map_err(self.fail("restore", path))
             }
             (Upper::Directory, None) if below.is_some() => self.remove(path),
@@ -129,6 +144,9 @@ impl Layered<'_> {
 
     /// Hides what the real tree has at `path`, in whose place the upper layer has nothing.
     pub(super) fn hide(&self, path: &Path) -> Result<(), StageError> {
+        if self.copied {
+            return Ok(());
+        }
         let made = self.within(path, |parent, name| {
             let (kind, device) = (FileType::CharacterDevice, rustix::fs::makedev(0, 0));
             rustix::fs::mknodat(parent, name, kind, Mode::empty(), device)
@@ -191,16 +209,34 @@ impl Layered<'_> {
         })
     }
 
+    /// The mode that an entry of the real tree has in the stage.
+    pub(super) const fn mode_of(&self, node: Node) -> u32 {
+        if self.copied {
+            node.mode & COPIED_BITS
+        } else {
+            node.mode
+        }
+    }
+
     fn is_directory_below(&self, path: &Path) -> Result<bool, StageError> {
-        let node = self.lower.node(path).map_err(self.fail("look at", path))?;
+        let node = self.below(path)?;
         Ok(node.is_some_and(|node| node.kind == NodeKind::Directory))
+    }
+
+    /// What the real tree has at `path`. What may not be looked at there can neither be shown nor
+    /// hidden entry by entry, and counts as nothing: whoever made it so must not keep everything
+    /// else from being put back.
+    pub(super) fn below(&self, path: &Path) -> Result<Option<Node>, StageError> {
+        match self.lower.node(path) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::NAMETOOLONG) => Ok(None),
+            node => node.map_err(self.fail("look at", path)),
+        }
     }
 
     /// Puts a directory that merges in the place of what hides a real one, with a whiteout for
     /// everything in it but `next`.
     fn replace_by_merged(&self, path: &Path, next: Option<&OsStr>) -> Result<(), StageError> {
-        let below = self.lower.node(path).map_err(self.fail("look at", path))?;
-        let mode = below.map_or(0o755, |below| below.mode);
+        let mode = self.below(path)?.map_or(0o755, |below| below.mode);
         let names = self.names(self.lower, path)?;
         self.remove(path)?;
         self.make_directory(path, mode | 0o700)?;
@@ -208,7 +244,7 @@ impl Layered<'_> {
             self.hide(&path.join(name))?;
         }
         self.upper
-            .set_mode(path, mode)
+            .set_mode(path, mode | OPENED)
             .map_err(self.fail("create", path))
     }
 
@@ -241,6 +277,20 @@ impl Layered<'_> {
             })?;
         }
         Ok(true)
+    }
+
+    /// Lets a directory of the upper layer that is still there merge with the real one, hiding
+    /// nothing of it.
+    pub(super) fn forget_opaque(&self, path: &Path) -> Result<(), StageError> {
+        if self.copied || self.kind(path)? != Upper::Directory {
+            return Ok(());
+        }
+        self.marked(path, |place| {
+            match rustix::fs::removexattr(place, self.marks.opaque) {
+                Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+                done => done,
+            }
+        })
     }
 
     fn set_opaque(&self, path: &Path) -> Result<(), StageError> {
@@ -287,7 +337,16 @@ impl Layered<'_> {
 
     fn names(&self, tree: &Tree, path: &Path) -> Result<Vec<OsString>, StageError> {
         match tree.names(path) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(Vec::new()),
+            Err(
+                Errno::NOENT
+                | Errno::NOTDIR
+                | Errno::LOOP
+                // A real directory that may not be read comes back whole.
+                | Errno::ACCESS
+                | Errno::PERM
+                | Errno::XDEV
+                | Errno::NAMETOOLONG,
+            ) => Ok(Vec::new()),
             names => names.map_err(self.fail("read", path)),
         }
     }

@@ -12,6 +12,7 @@ use super::path::TreePath;
 use super::record::StageKind;
 use super::staged::Stage;
 use super::walk::{Pair, Walk};
+use rustix::io::Errno;
 use std::io::Read;
 use std::path::Path;
 
@@ -19,6 +20,8 @@ use std::path::Path;
 const COMPARED_BYTES: u64 = 64 << 20;
 const CHUNK: usize = 64 * 1024;
 const PERMISSIONS: u32 = 0o7777;
+/// What a directory is given that has to be looked into.
+pub(super) const OPENED: u32 = 0o500;
 
 /// One path a stage touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,9 @@ pub enum Touch {
     Mode,
     /// What the real tree has is gone.
     Deleted,
+    /// Something that cannot be judged: its path is too long to be opened, or it may not be looked
+    /// at. What is beneath it is not named.
+    Unseen,
 }
 
 impl Stage {
@@ -58,15 +64,18 @@ impl Stage {
             StageKind::Overlay => walk.overlay(self.marks())?,
             StageKind::Copy => walk.copy(&Manifest::read(self)?, &self.placeholders()?)?,
         }
-        // What could not be looked at is named as written: a check must see it.
-        let refused = walk.refused.iter().map(|refused| Touched {
-            path: refused.path.clone(),
-            touch: Touch::Written { size: 0 },
+        let (mut touched, refused) = walk.into_touched();
+        touched.extend(refused.into_iter().map(|refused| Touched {
+            path: refused.path,
+            touch: Touch::Unseen,
             over: true,
+        }));
+        // What cannot be judged comes first among those of one path, and stays.
+        let seen = |one: &Touched| one.touch != Touch::Unseen;
+        touched.sort_by(|one, other| {
+            let by_path = one.path.cmp(&other.path);
+            by_path.then_with(|| seen(one).cmp(&seen(other)))
         });
-        let mut touched: Vec<Touched> = refused.collect();
-        touched.extend(walk.pairs.iter().filter_map(touched_by));
-        touched.sort_by(|one, other| one.path.cmp(&other.path));
         touched.dedup_by(|one, other| one.path == other.path);
         Ok(touched)
     }
@@ -86,11 +95,12 @@ impl Stage {
     /// content. What cannot be read or is too large to compare counts as different.
     pub fn is_as_real(&self, path: &Path) -> Result<bool, StageError> {
         let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
-        let look = |errno| failed("look at", path)(errno);
-        let (old, new) = (
-            lower.node(path).map_err(look)?,
-            upper.node(path).map_err(look)?,
-        );
+        let look = |node: rustix::io::Result<Option<Node>>| match node {
+            // What cannot be looked at is not known to be the same.
+            Err(Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::NAMETOOLONG) => Ok(None),
+            node => node.map_err(failed("look at", path)),
+        };
+        let (old, new) = (look(lower.node(path))?, look(upper.node(path))?);
         let (Some(old), Some(new)) = (old, new) else {
             return Ok(false);
         };
@@ -114,13 +124,17 @@ impl Stage {
     }
 }
 
-fn touched_by(pair: &Pair) -> Option<Touched> {
+/// How a pair is touched, if it is; `kept_bits` of a real directory's mode are in the stage too.
+pub(super) fn touched_by(pair: &Pair, kept_bits: u32) -> Option<Touched> {
     let is_directory = |node: Node| node.kind == NodeKind::Directory;
     let touch = match (pair.old, pair.new) {
         (None, None) => return None,
         (Some(_), None) => Touch::Deleted,
         (Some(old), Some(new)) if is_directory(old) && is_directory(new) => {
-            if old.mode & PERMISSIONS == new.mode & PERMISSIONS {
+            let (was, is) = (old.mode & kept_bits, new.mode & PERMISSIONS);
+            // A real directory that keeps its owner out had to be opened to be looked into: were
+            // that a change, it could never be put back.
+            if is == was || is == was | OPENED {
                 return None;
             }
             Touch::Mode

@@ -1,17 +1,15 @@
 //! Finding what may have changed, without reading content: the upper layer of an overlay is walked
 //! and compared with the lower, which is looked up only where the upper has something.
 
-use super::beneath::{Node, NodeKind, Stamp, Tree};
+use super::beneath::{Node, NodeKind, Stamp, Tree, is_too_long};
 use super::diff::{Refused, RefusedReason};
 use super::error::{StageError, failed};
 use super::path::TreePath;
 use super::record::Marks;
+use super::touched::{OPENED, Touched, touched_by};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-
-/// The longest path the kernel takes, less the NUL that ends it.
-const LONGEST_PATH: usize = 4095;
 
 /// One path on both sides. Either may be absent, and they may turn out to be the same.
 #[derive(Debug, Clone)]
@@ -31,9 +29,15 @@ pub(super) struct Walk<'a> {
     most: u64,
     pub(super) pairs: Vec<Pair>,
     pub(super) refused: Vec<Refused>,
+    /// What was looked at, in both trees.
     pub(super) visited: u64,
-    /// Directories that keep their owner out are opened to them first.
-    opening: bool,
+    /// Paths that were found, of which there may be `most`.
+    found: u64,
+    /// Where only that is wanted, what is touched: far less than pairs. Directories that keep their
+    /// owner out are then opened to them first.
+    touched: Option<Vec<Touched>>,
+    /// Mode bits of a real directory that the stage has of it when it is not changed.
+    pub(super) kept_bits: u32,
 }
 
 /// What of the lower layer is seen in a directory of the upper.
@@ -97,16 +101,30 @@ impl<'a> Walk<'a> {
             pairs: Vec::new(),
             refused: Vec::new(),
             visited: 0,
-            opening: false,
+            found: 0,
+            touched: None,
+            kept_bits: 0o7777,
         }
     }
 
-    /// The same walk, which no directory of the upper layer can keep out: what cannot be looked at
-    /// cannot be judged. Nobody else may use the layer meanwhile.
+    /// The same walk for a check, which no directory of the upper layer can keep out: what cannot be
+    /// looked at cannot be judged. Nobody else may use the layer meanwhile.
     pub(super) fn opening(self) -> Self {
         Self {
-            opening: true,
+            touched: Some(Vec::new()),
             ..self
+        }
+    }
+
+    /// What was found to be touched by a walk for a check.
+    pub(super) fn into_touched(self) -> (Vec<Touched>, Vec<Refused>) {
+        (self.touched.unwrap_or_default(), self.refused)
+    }
+
+    pub(super) fn add(&mut self, pair: Pair) {
+        match &mut self.touched {
+            Some(touched) => touched.extend(touched_by(&pair, self.kept_bits)),
+            None => self.pairs.push(pair),
         }
     }
 
@@ -142,15 +160,18 @@ impl<'a> Walk<'a> {
         marks: &MarkNames,
         pending: &mut Vec<Frame>,
     ) -> Result<(), StageError> {
-        self.count()?;
-        if path.as_bytes().len() > LONGEST_PATH {
+        self.visited += 1;
+        if is_too_long(path.as_path()) {
             self.refuse(&path, RefusedReason::PathTooLong);
-            return Ok(());
+            return self.count();
         }
         let new = match self.upper.node(path.as_path()) {
             Ok(Some(node)) => node,
             Ok(None) => return Ok(()),
-            Err(errno) => return self.refuse_unless_broken(&path, errno),
+            Err(errno) => {
+                self.refuse_unless_broken(&path, errno)?;
+                return self.count();
+            }
         };
         if new.whiteout || (frame.attribute_whiteouts && self.is_whiteout(&path, new, marks)?) {
             if frame.below != Below::Absent {
@@ -158,6 +179,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
+        self.count()?;
         let old = match frame.below {
             Below::Absent => None,
             Below::Merged | Below::Hidden => match self.look_below(&path)? {
@@ -174,15 +196,13 @@ impl<'a> Walk<'a> {
         } else {
             None
         };
-        self.pairs.push(Pair {
+        self.add(Pair {
             path: path.clone(),
             old,
             new: Some(new),
             copied,
         });
-        if self.opening && new.kind == NodeKind::Directory {
-            self.open_up(&path, new)?;
-        }
+        self.open_up(&path, new)?;
         let old_directory = old.is_some_and(|old| old.kind == NodeKind::Directory);
         match (new.kind == NodeKind::Directory, old_directory) {
             (true, true) => self.enter(path, frame.below, marks, pending),
@@ -214,11 +234,13 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn open_up(&self, path: &TreePath, node: Node) -> Result<(), StageError> {
-        if node.mode & 0o500 == 0o500 {
+    /// Opens a directory to its owner, on a walk for a check.
+    pub(super) fn open_up(&self, path: &TreePath, node: Node) -> Result<(), StageError> {
+        let open = node.kind != NodeKind::Directory || node.mode & OPENED == OPENED;
+        if self.touched.is_none() || open {
             return Ok(());
         }
-        let opened = self.upper.set_mode(path.as_path(), node.mode | 0o500);
+        let opened = self.upper.set_mode(path.as_path(), node.mode | OPENED);
         opened.map_err(failed("open", path.as_path()))
     }
 
@@ -251,6 +273,7 @@ impl<'a> Walk<'a> {
     pub(super) fn deleted(&mut self, path: &TreePath) -> Result<(), StageError> {
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {
+            self.count()?;
             let Looked::Found(Some(old)) = self.look_below(&path)? else {
                 continue;
             };
@@ -264,7 +287,7 @@ impl<'a> Walk<'a> {
                     }
                 }
             }
-            self.pairs.push(Pair {
+            self.add(Pair {
                 path,
                 old: Some(old),
                 new: None,
@@ -275,7 +298,11 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn look_below(&mut self, path: &TreePath) -> Result<Looked, StageError> {
-        self.count()?;
+        self.visited += 1;
+        if is_too_long(path.as_path()) {
+            self.refuse(path, RefusedReason::PathTooLong);
+            return Ok(Looked::Refused);
+        }
         match self.lower.node(path.as_path()) {
             // A whiteout in the real tree itself is as good as nothing to an overlay on it.
             Ok(node) => Ok(Looked::Found(node.filter(|node| !node.whiteout))),
@@ -295,9 +322,10 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
+    /// Counts a path, however often it is looked up.
     pub(super) fn count(&mut self) -> Result<(), StageError> {
-        self.visited += 1;
-        if self.visited > self.most {
+        self.found += 1;
+        if self.found > self.most {
             return Err(StageError::TooManyChanges { most: self.most });
         }
         Ok(())

@@ -18,3 +18,4 @@ mod put_back;
 mod random;
 mod store;
 mod support;
+mod undone;

@@ -1,7 +1,7 @@
 //! Putting single paths back: they are as they were, and everything else is as it was made.
 
-use super::support::{Bench, Seen, on_every_overlay, shell, tree};
-use airlock_sandbox::stage::{Aside, Touch, TreePath};
+use super::support::{Bench, Seen, on_every_overlay, on_every_stage, shell, tree};
+use airlock_sandbox::stage::{Aside, StageError, StageKind, Touch, TreePath};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,11 @@ fn path(text: &str) -> TreePath {
     Path::new(text).into()
 }
 
+/// More than any of these stages touches.
+const MOST: u64 = 10_000;
+
 fn touched(bench: &Bench) -> Vec<(String, Touch)> {
-    let touched = bench.stage.touched(10_000).unwrap();
+    let touched = bench.stage.touched(MOST).unwrap();
     let text = |path: &TreePath| String::from_utf8(path.as_bytes().to_vec()).unwrap();
     touched
         .iter()
@@ -42,7 +45,14 @@ fn put_back(bench: &Bench, denied: &[&str], aside: &Aside) -> Vec<TreePath> {
         .map(|text| path(text))
         .collect();
     assert!(!paths.is_empty(), "nothing of {denied:?} in {all:?}");
-    bench.stage.put_back(&paths, aside).unwrap()
+    back(bench, &paths, aside)
+}
+
+fn back(bench: &Bench, paths: &BTreeSet<TreePath>, aside: &Aside) -> Vec<TreePath> {
+    let unseen = bench.stage.touched(MOST).unwrap().into_iter();
+    let unseen = unseen.filter(|one| one.touch == Touch::Unseen);
+    let unseen = unseen.map(|one| one.path).collect();
+    bench.stage.put_back(paths, &unseen, aside, MOST).unwrap()
 }
 
 /// What a program in the stage sees.
@@ -225,7 +235,7 @@ const CASES: &[Case] = &[
 #[test]
 fn what_is_denied_is_as_it_was_and_the_rest_as_it_was_made() {
     for (script, denied, want) in CASES {
-        on_every_overlay(TREE, |bench| {
+        on_every_stage(TREE, |bench| {
             bench.inside(script);
             let aside = aside(&bench, &[]);
             put_back(&bench, denied, &aside);
@@ -247,7 +257,10 @@ fn what_is_denied_is_as_it_was_and_the_rest_as_it_was_made() {
             let home = std::fs::read_dir(bench.temp.path().join("stages/default")).unwrap();
             let mut home: Vec<_> = home.map(|entry| entry.unwrap().file_name()).collect();
             home.sort();
-            let own = ["lock", "run", "stage.json", "upper", "work"];
+            let mut own = vec!["lock", "run", "stage.json", "upper", "work"];
+            if bench.stage.kind() == StageKind::Copy {
+                own.insert(1, "manifest.json");
+            }
             assert_eq!(home, own, "{script}");
             assert!(bench.stage.unsettled().unwrap().is_none(), "{script}");
         });
@@ -257,12 +270,12 @@ fn what_is_denied_is_as_it_was_and_the_rest_as_it_was_made() {
 #[test]
 fn putting_everything_back_leaves_the_real_tree() {
     for (script, _, _) in CASES {
-        on_every_overlay(TREE, |bench| {
+        on_every_stage(TREE, |bench| {
             let before = tree(&bench.workspace());
             bench.inside(script);
             let aside = aside(&bench, &[]);
             let all: BTreeSet<TreePath> = names(&bench).iter().map(|text| path(text)).collect();
-            bench.stage.put_back(&all, &aside).unwrap();
+            back(&bench, &all, &aside);
             assert_eq!(seen(&bench), before, "{script}");
             assert_eq!(tree(&bench.workspace()), before, "{script}");
             // A directory that merges and changes nothing may stay; nothing touches the tree.
@@ -285,7 +298,7 @@ fn what_was_staged_before_is_what_comes_back() {
         "echo back >run",
         "rm link; echo text >link",
     ] {
-        on_every_overlay(TREE, |bench| {
+        on_every_stage(TREE, |bench| {
             bench.inside("echo staged >f; mkdir new; echo inner >new/inner; rm run; ln -s a link");
             let before = seen(&bench);
             let kept = ["f", "new", "new/inner", "run", "link"];
@@ -303,7 +316,7 @@ fn what_was_staged_before_is_what_comes_back() {
                 .filter(|path| !bench.stage.is_as_kept(path, &aside).unwrap())
                 .collect();
             assert!(!changed.is_empty(), "{script}");
-            bench.stage.put_back(&changed, &aside).unwrap();
+            back(&bench, &changed, &aside);
             let mut after = seen(&bench);
             after.remove(Path::new("elsewhere"));
             assert_eq!(after, before, "{script}");
@@ -313,7 +326,7 @@ fn what_was_staged_before_is_what_comes_back() {
 
 #[test]
 fn a_run_that_was_never_settled_is_found_again() {
-    on_every_overlay(TREE, |bench| {
+    on_every_stage(TREE, |bench| {
         bench.inside("echo staged >f");
         drop(aside(&bench, &["f"]));
         bench.inside("echo evil >f");
@@ -321,7 +334,9 @@ fn a_run_that_was_never_settled_is_found_again() {
         let aside = stage.unsettled().unwrap().unwrap();
         assert_eq!(aside.note(), &json!("who"));
         let paths: BTreeSet<TreePath> = aside.paths().cloned().collect();
-        stage.put_back(&paths, &aside).unwrap();
+        stage
+            .put_back(&paths, &BTreeSet::new(), &aside, MOST)
+            .unwrap();
         stage.settle(aside).unwrap();
         assert!(stage.unsettled().unwrap().is_none());
         assert!(has(&seen(&bench), "f", "staged\n"));
@@ -359,5 +374,108 @@ fn every_way_to_touch_a_path_is_named() {
         let found: Vec<(&str, Touch)> = found.iter().map(|(p, t)| (p.as_str(), *t)).collect();
         assert_eq!(found, want);
         assert!(bench.stage.touched(5).is_err());
+    });
+}
+
+/// Directories one in another, deeper than any path can say, with a file at the bottom.
+const DEEP: &str = "n=$(printf '%0200d' 0); p=$n/$n/$n/$n/$n/$n/$n/$n/$n/$n/$n; \
+                    mkdir -p x/$p y/$p; echo x >x/$p/x; mv x y/$p/x";
+
+#[test]
+fn what_is_deeper_than_any_path_is_named_once_and_goes_without_what_is_above_it() {
+    on_every_stage(TREE, |bench| {
+        bench.inside(&format!("echo yes >ok; mkdir deep; cd deep; {DEEP}"));
+        let aside = aside(&bench, &[]);
+        let is_unseen = |touch: &Touch| *touch == Touch::Unseen;
+        let found = touched(&bench);
+        let unseen: Vec<&(String, Touch)> =
+            found.iter().filter(|(_, touch)| is_unseen(touch)).collect();
+        let [(deep, _)] = unseen.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert!(deep.len() > 4095 && deep.len() < 4400, "{}", deep.len());
+        // It can be kept and compared like any other, and is nothing the real tree has.
+        let path = path(deep);
+        assert!(!bench.stage.is_as_real(path.as_path()).unwrap());
+        let gone = back(&bench, &BTreeSet::from([path]), &aside);
+        assert_eq!(gone, []);
+        let left = touched(&bench);
+        assert!(!left.iter().any(|(_, touch)| is_unseen(touch)));
+        assert_eq!(left.len(), found.len() - 1);
+        assert!(left.iter().any(|(path, _)| path == "ok"));
+        assert!(bench.diff().refused.is_empty());
+    });
+}
+
+#[test]
+fn what_is_deeper_than_any_path_can_be_kept_and_comes_back() {
+    on_every_stage(TREE, |bench| {
+        let half = vec!["0".repeat(200); 10].join("/");
+        bench.inside(&format!("mkdir -p {half}; cd {half}; mkdir -p {half}"));
+        let long = format!("{half}/{half}/{}", "f".repeat(200));
+        let (parent, rest) = (bench.upper().join(&half), &half);
+        let script = format!("cd {rest}; echo staged >{}", "f".repeat(200));
+        shell(&parent, &script);
+        let kept = aside(&bench, &[&long]);
+        assert!(bench.stage.is_as_kept(&path(&long), &kept).unwrap());
+        shell(
+            &parent,
+            &format!("cd {rest}; echo evil >{}", "f".repeat(200)),
+        );
+        assert!(!bench.stage.is_as_kept(&path(&long), &kept).unwrap());
+        back(&bench, &BTreeSet::from([path(&long)]), &kept);
+        assert!(bench.stage.is_as_kept(&path(&long), &kept).unwrap());
+    });
+}
+
+#[test]
+fn a_removal_that_was_cut_off_is_in_nobodys_way() {
+    on_every_stage(TREE, |bench| {
+        let left = bench.temp.path().join("stages/default/.put-back");
+        std::fs::create_dir_all(left.join("in")).unwrap();
+        std::fs::write(left.join("in/x"), "x").unwrap();
+        bench.inside("rm f; mkdir f; echo x >f/x");
+        let aside = aside(&bench, &[]);
+        put_back(&bench, &["f", "f/"], &aside);
+        assert!(has(&seen(&bench), "f", "f\n") && !left.exists());
+    });
+}
+
+#[test]
+fn what_the_real_tree_keeps_closed_does_not_keep_anything_from_being_put_back() {
+    let prepare = "mkdir d e; echo a >d/a; echo b >e/b; chmod 000 d e";
+    on_every_overlay(prepare, |bench| {
+        bench.inside("chmod 700 d e; echo x >d/x; echo y >d/a; rm -r e; echo ok >ok");
+        let aside = aside(&bench, &[]);
+        let mut names = names(&bench);
+        assert!(names.contains(&"d/x".to_owned()), "{names:?}");
+        for _ in 0..4 {
+            names.retain(|name| name != "ok");
+            let paths: BTreeSet<TreePath> = names.iter().map(|name| path(name)).collect();
+            back(&bench, &paths, &aside);
+            names = self::names(&bench);
+            if names == ["ok"] {
+                return;
+            }
+        }
+        panic!("{names:?}");
+    });
+}
+
+#[test]
+fn paths_are_counted_once_however_often_they_are_looked_up() {
+    on_every_overlay(TREE, |bench| {
+        // Each was copied from elsewhere: its directories are looked up to the top.
+        bench.inside(
+            "mkdir -p n/m; for i in 1 2 3 4 5 6 7 8; do cp f n/m/$i; done; mv d/keep n/m/9",
+        );
+        assert_eq!(names(&bench).len(), 12);
+        // `d` has an entry in the layer as well, and is not changed.
+        assert_eq!(bench.stage.touched(13).unwrap().len(), 12);
+        let error = bench.stage.touched(12).unwrap_err();
+        assert!(
+            matches!(error, StageError::TooManyChanges { most: 12 }),
+            "{error}"
+        );
     });
 }

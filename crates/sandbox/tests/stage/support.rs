@@ -70,6 +70,12 @@ pub(crate) fn on_every_overlay(prepare: &str, check: impl Fn(Bench)) {
     }
 }
 
+/// The same on a bench whose stage is a copy, too.
+pub(crate) fn on_every_stage(prepare: &str, check: impl Fn(Bench)) {
+    on_every_overlay(prepare, &check);
+    check(Bench::with(prepare, Setup::COPY));
+}
+
 impl Bench {
     pub(crate) fn new(prepare: &str, marks: Marks) -> Self {
         let setup = Setup {

@@ -1,0 +1,168 @@
+//! Stages that a run filled so that nobody could judge them.
+
+use super::check::Changes;
+use crate::phases::Held;
+use crate::{Clock, DEFAULT_OUTPUT_BYTES, Kernel, KernelConfig, Lifetime};
+use airlock_core::{Caller, PluginName, Request, Syscall, TenantId, Tier, UserId, WorkspaceId};
+use airlock_sandbox::stage::{Claim, Stage, Stages};
+use rustix::fs::{Mode, OFlags};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The most paths that are judged here.
+const MOST: u64 = 20;
+
+struct Place {
+    outer: TempDir,
+    kernel: Kernel,
+}
+
+impl Place {
+    fn new() -> Self {
+        let outer = tempfile::tempdir().unwrap();
+        for name in ["w", "state"] {
+            fs::create_dir(outer.path().join(name)).unwrap();
+        }
+        let kernel = Kernel::open(KernelConfig {
+            workspace: outer.path().join("w"),
+            state_home: outer.path().join("state"),
+            clock: Clock::system(),
+            lifetime: Lifetime::Command,
+            output_bytes: DEFAULT_OUTPUT_BYTES,
+            search_threads: 1,
+            worker: None,
+        });
+        Self {
+            outer,
+            kernel: kernel.unwrap(),
+        }
+    }
+
+    fn stage(&self) -> (Stage, Claim) {
+        let stages = Stages::open(&self.outer.path().join("stages")).unwrap();
+        let owner = airlock_sandbox::stage_owner();
+        let workspace = self.outer.path().join("w");
+        let mut stage = stages.open_or_create("default", &workspace, owner).unwrap();
+        let claim = stage.claim().unwrap();
+        (stage, claim)
+    }
+
+    /// Has the person's own run do `act` to the stage's layer; gives what was put back. A run that
+    /// is `cut_off` is judged by the one that comes after it.
+    fn run(&self, stage: &Stage, cut_off: bool, act: impl FnOnce(&Path)) -> Vec<String> {
+        self.run_of("cli", stage, cut_off, act)
+    }
+
+    fn run_of(
+        &self,
+        plugin: &str,
+        stage: &Stage,
+        cut_off: bool,
+        act: impl FnOnce(&Path),
+    ) -> Vec<String> {
+        let policy = self.kernel.policy();
+        let enforcer = self.kernel.enforcer().snapshot();
+        let (root, now) = (self.kernel.workspace().root(), self.kernel.clock().now());
+        let caller = Caller {
+            tenant: TenantId::new("local").unwrap(),
+            user: UserId::new("ada").unwrap(),
+            workspace: WorkspaceId::new("w").unwrap(),
+            session: None,
+            plugin: PluginName::new(plugin).unwrap(),
+            tags: Vec::new(),
+            peer: None,
+            sandbox: None,
+            mode: None,
+            phase: None,
+        };
+        let request = Request::new(Syscall::parse("exec.run").unwrap(), Tier::Process, caller);
+        let changes = Changes::new(&policy, &enforcer, &request, root, now, Held::default());
+        let changes = changes.at_most(MOST);
+        let aside = changes.begin(stage).unwrap();
+        // What the run makes is later than its beginning, also by a clock of ten milliseconds.
+        std::thread::sleep(Duration::from_millis(30));
+        act(&stage.layers().upper);
+        if cut_off {
+            drop(aside);
+            changes.settle(stage).unwrap();
+            return Vec::new();
+        }
+        let judged = changes.end(stage, aside).unwrap();
+        judged.put_back.into_iter().map(|one| one.path).collect()
+    }
+}
+
+fn names(stage: &Stage) -> Vec<PathBuf> {
+    let touched = stage.touched(MOST).unwrap().into_iter();
+    touched.map(|one| one.path.as_path().to_owned()).collect()
+}
+
+fn many(upper: &Path) {
+    fs::create_dir(upper.join("bulk")).unwrap();
+    for number in 0..2 * MOST {
+        fs::write(upper.join(format!("bulk/{number}")), "").unwrap();
+    }
+}
+
+#[test]
+fn a_run_that_changes_more_than_can_be_judged_is_taken_back_and_the_stage_stays_of_use() {
+    for cut_off in [false, true] {
+        let place = Place::new();
+        let (stage, _claim) = place.stage();
+        let told: &[&str] = if cut_off { &[] } else { &["."] };
+        assert_eq!(place.run(&stage, cut_off, many), told);
+        assert_eq!(names(&stage), Vec::<PathBuf>::new());
+        let write = |upper: &Path| fs::write(upper.join("mine"), "mine\n").unwrap();
+        assert_eq!(place.run(&stage, false, write), Vec::<String>::new());
+        // What was staged before is nobody's to take back.
+        assert_eq!(place.run(&stage, cut_off, many), told);
+        assert_eq!(names(&stage), [Path::new("mine")]);
+        let kept = fs::read_to_string(stage.layers().upper.join("mine")).unwrap();
+        assert_eq!(kept, "mine\n");
+        assert_eq!(place.run(&stage, false, |_| {}), Vec::<String>::new());
+    }
+}
+
+/// Makes directories one in another until no path reaches the last.
+fn deep(upper: &Path) {
+    let name = "d".repeat(250);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(upper, flags, Mode::empty()).unwrap();
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&at, &*name, Mode::from_raw_mode(0o755)).unwrap();
+        at = rustix::fs::openat(&at, &*name, flags, Mode::empty()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_deeper_than_any_path_is_put_back_and_the_stage_stays_of_use() {
+    for cut_off in [false, true] {
+        let place = Place::new();
+        let (stage, _claim) = place.stage();
+        let told = place.run(&stage, cut_off, |upper| {
+            fs::write(upper.join("ok"), "ok\n").unwrap();
+            deep(upper);
+        });
+        assert_eq!(told.is_empty(), cut_off, "{told:?}");
+        let left = names(&stage);
+        assert_eq!(left.last().map(PathBuf::as_path), Some(Path::new("ok")));
+        assert!(left.iter().all(|path| path.as_os_str().len() < 4096));
+        assert_eq!(place.run(&stage, false, |_| {}), Vec::<String>::new());
+        assert_eq!(names(&stage), left);
+    }
+}
+
+#[test]
+fn a_chain_of_directories_that_may_not_be_goes_at_once_with_what_was_at_its_end() {
+    let place = Place::new();
+    let (stage, _claim) = place.stage();
+    let chain = ["d"; 12].join("/");
+    let told = place.run_of("agent", &stage, false, |upper| {
+        fs::create_dir_all(upper.join(&chain)).unwrap();
+        fs::write(upper.join(&chain).join("x"), "").unwrap();
+    });
+    assert_eq!(told.len(), 13, "{told:?}");
+    assert_eq!(names(&stage), Vec::<PathBuf>::new());
+}

@@ -11,7 +11,8 @@
 //! put back ([`check`](self::check)) before anybody else uses the stage.
 
 mod check;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod check_tests;
 mod checks;
 mod denials;

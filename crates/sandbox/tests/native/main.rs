@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::panic,
     reason = "a test fails by panicking, and starts itself anew to be killed"
 )]
 

@@ -258,7 +258,7 @@ impl Scene {
         self.reads_stage = true;
         if self.confined {
             let setup = match self.layers {
-                LayersKind::Overlay => Setup::OVERLAY,
+                LayersKind::Overlay | LayersKind::Trial => Setup::OVERLAY,
                 LayersKind::Copy => Setup::COPY,
             };
             let stages = Stages::open(&self.path("stages"));

@@ -510,9 +510,11 @@ fn the_policy_answers_only_the_gates_it_was_given() {
     }
 }
 
+type Act = Box<dyn FnOnce() + Send>;
+
 /// Does something once, when the time is asked for the so-manieth time on the thread that set it.
 #[derive(Default)]
-struct Meanwhile(Mutex<Option<(ThreadId, usize, Box<dyn FnOnce() + Send>)>>);
+struct Meanwhile(Mutex<Option<(ThreadId, usize, Act)>>);
 
 impl Meanwhile {
     fn set(&self, after: usize, act: impl FnOnce() + Send + 'static) {

@@ -14,6 +14,7 @@ use airlock_audit::Stage;
 use airlock_kernel::{Front, Kernel, Ladder, Machine, Rung, Sandboxes};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{Place, action, at, done, failed, of_action, submit};
@@ -44,10 +45,16 @@ struct Told {
     known: Option<Rung>,
     found: Rung,
     asked: AtomicUsize,
+    /// What goes away once it was planned with.
+    goes: Option<PathBuf>,
 }
 
 impl Ladder for Told {
     fn known(&self) -> Option<Rung> {
+        // Asked when the sandbox is raised: by then it was planned.
+        if let Some(goes) = &self.goes {
+            std::fs::remove_dir(goes).unwrap();
+        }
         self.known.clone()
     }
 
@@ -62,6 +69,7 @@ fn told(known: Option<Rung>, found: Rung) -> Arc<Told> {
         known,
         found,
         asked: AtomicUsize::new(0),
+        goes: None,
     })
 }
 
@@ -178,10 +186,17 @@ fn what_is_not_known_is_found_out_only_once_the_native_launcher_fails() {
     let kernel = open(&place, &ladder);
     assert_eq!(run(&kernel, &["true"])["exit"], 0);
     assert_eq!(ladder.asked.load(Ordering::SeqCst), 0);
-    // A place that is not there is not the machine's fault, but that has to be found out.
-    let ladder = told(None, Rung::Native);
+    // A place that is gone is not the machine's fault, but that has to be found out.
+    let goes = place.beside("goes");
+    std::fs::create_dir_all(&goes).unwrap();
+    let arguments = json!({ "command": ["true"], "allow_read": [&goes] });
+    let ladder = Arc::new(Told {
+        known: None,
+        found: Rung::Native,
+        asked: AtomicUsize::new(0),
+        goes: Some(goes),
+    });
     let kernel = open(&place, &ladder);
-    let arguments = json!({ "command": ["true"], "allow_read": ["/nowhere/at/all"] });
     let failure = failed(submit(&kernel, Front::Cli, "exec.own", arguments));
     assert_eq!(failure.code, "sandbox_failed", "{failure:?}");
     assert_eq!(ladder.asked.load(Ordering::SeqCst), 1);

@@ -89,8 +89,9 @@ impl Aside for Place {
 
 /// What takes a call on the road back when its request is, and lets others run while it waits.
 pub(crate) fn covering(token: &CancelToken) -> Cancel {
-    let cancel = Cancel::new().stepping_aside(Arc::new(Place(token.clone())));
+    let cancel = Cancel::new();
     let inner = cancel.clone();
+    // What the token keeps must not keep the token: nobody would ever let go of either.
     token.on_cancel(move || inner.cancel());
-    cancel
+    cancel.stepping_aside(Arc::new(Place(token.clone())))
 }

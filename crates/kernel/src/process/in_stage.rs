@@ -3,7 +3,7 @@
 use super::failure::ProcessFailure;
 use super::job::{Job, Listing, Staging};
 use super::noted::Noted;
-use super::plan::Planned;
+use super::plan::{Bound, Planned};
 use super::ran::Ran;
 use super::run::Ground;
 use super::stages::{self, StageHold};
@@ -67,7 +67,7 @@ impl InStage<'_, '_, '_> {
         };
         // The stage is this run's alone now. What others of this process could do to it since it was
         // looked at waited for its turn; another process only waits for the claim.
-        if let Some(bound) = planned.bound {
+        if let Some(Bound(bound)) = planned.bound {
             let now = stage_digest(&StageHold(self.0.workspace), &name);
             if now != bound {
                 return Err(ProcessFailure::ChangedSince { stage: name });

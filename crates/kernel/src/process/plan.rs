@@ -52,11 +52,15 @@ pub(crate) struct Planned {
     #[cfg(target_os = "linux")]
     pub(super) trial: bool,
     /// What its stage has to hold when it is run, where somebody's answer is for that.
-    pub(super) bound: Option<Option<Digest>>,
+    pub(super) bound: Option<Bound>,
     /// The sandbox, once it is begun.
     #[cfg(target_os = "linux")]
     pub(super) starting: Option<super::start::Starting>,
 }
+
+/// The digest of what a stage has to hold; none is of a stage that holds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Bound(pub(super) Option<Digest>);
 
 impl Planned {
     /// Plans `job`, or says why it cannot be run as asked.
@@ -125,7 +129,7 @@ impl Planned {
 
     /// Has it run only while its stage holds what has the digest `staged`.
     pub(crate) const fn bind(&mut self, staged: Option<Digest>) {
-        self.bound = Some(staged);
+        self.bound = Some(Bound(staged));
     }
 
     /// Whether the machine it is planned on is the one there is now.

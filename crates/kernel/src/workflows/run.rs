@@ -123,8 +123,10 @@ impl Workflows<'_> {
     /// records of their own.
     fn note(&self, front: Front, what: &str, id: &str, workflow: &str) -> Result<(), RunError> {
         let notes = [("run", id.to_owned()), ("workflow", workflow.to_owned())];
-        let noted = self.kernel.note(front, &Whence::default(), what, notes);
-        noted.map_err(RunError::Unrecorded)
+        let whence = Whence::default();
+        self.kernel
+            .note(front, &whence, what, notes)
+            .map_err(RunError::Unrecorded)
     }
 
     /// The runs there are, newest first.

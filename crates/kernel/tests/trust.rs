@@ -89,93 +89,95 @@ fn an_untrusted_policy_that_does_not_load_does_not_stop_the_start() {
     assert_eq!(origin(&place.open()), PolicyOrigin::Untrusted);
 }
 
+type Change = fn(&Place);
+
+const CHANGES: &[(&str, Change)] = &[
+    ("the policy", |p| {
+        p.write(".airlock/policy.yaml", format!("{NOTHING}# x\n"));
+    }),
+    ("the policy, by whitespace", |p| {
+        p.write(".airlock/policy.yaml", format!("{NOTHING}\n"));
+    }),
+    ("the configuration", |p| {
+        p.write(".airlock/config.yaml", "version: 1\n#\n");
+    }),
+    ("a plugin file", |p| p.write(PLUGIN, "name: other\n")),
+    ("a plugin file that can be run", |p| {
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(p.path(PLUGIN), mode).unwrap();
+    }),
+    ("a new plugin file", |p| {
+        p.write(".airlock/plugins/new.yaml", "x\n");
+    }),
+    ("a new hidden plugin file", |p| {
+        p.write(".airlock/plugins/.x/.y", "x\n");
+    }),
+    ("a plugin file gone", |p| {
+        fs::remove_file(p.path(PLUGIN)).unwrap();
+    }),
+    ("the policy gone", |p| {
+        fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
+    }),
+    ("the configuration gone", |p| {
+        fs::remove_file(p.path(".airlock/config.yaml")).unwrap();
+    }),
+    ("a plugin file renamed", |p| {
+        fs::rename(p.path(PLUGIN), p.path(".airlock/plugins/tool/other.yaml")).unwrap();
+    }),
+    ("the policy behind a symlink", |p| {
+        fs::rename(p.path(".airlock/policy.yaml"), p.path("kept.yaml")).unwrap();
+        symlink("../kept.yaml", p.path(".airlock/policy.yaml")).unwrap();
+    }),
+    ("the configuration behind a symlink", |p| {
+        fs::rename(p.path(".airlock/config.yaml"), p.beside("kept.yaml")).unwrap();
+        symlink(p.beside("kept.yaml"), p.path(".airlock/config.yaml")).unwrap();
+    }),
+    ("the whole directory behind a symlink", |p| {
+        fs::rename(p.path(".airlock"), p.beside("moved")).unwrap();
+        symlink(p.beside("moved"), p.path(".airlock")).unwrap();
+    }),
+    ("a symlink among the plugins", |p| {
+        symlink("plugin.yaml", p.path(".airlock/plugins/tool/link")).unwrap();
+    }),
+    ("the plugin directory behind a symlink", |p| {
+        fs::rename(p.path(".airlock/plugins"), p.path("plugins")).unwrap();
+        symlink("../plugins", p.path(".airlock/plugins")).unwrap();
+    }),
+    ("a FIFO for the policy", |p| {
+        fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
+        fifo(&p.path(".airlock/policy.yaml"));
+    }),
+    ("a FIFO among the plugins", |p| {
+        fifo(&p.path(".airlock/plugins/pipe"));
+    }),
+    ("a directory for the policy", |p| {
+        fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
+        fs::create_dir(p.path(".airlock/policy.yaml")).unwrap();
+    }),
+    ("a file for the plugin directory", |p| {
+        fs::remove_dir_all(p.path(".airlock/plugins")).unwrap();
+        p.write(".airlock/plugins", "x");
+    }),
+    ("a file for everything", |p| {
+        fs::remove_dir_all(p.path(".airlock")).unwrap();
+        p.write(".airlock", "x");
+    }),
+    ("an oversized policy", |p| {
+        let long = format!("{NOTHING}#{}", "x".repeat(limits::POLICY_BYTES));
+        p.write(".airlock/policy.yaml", long);
+    }),
+    ("a plugin name that is not UTF-8", |p| {
+        fs::write(
+            p.path(".airlock/plugins").join(OsStr::from_bytes(b"\xff")),
+            "x",
+        )
+        .unwrap();
+    }),
+];
+
 #[test]
 fn any_change_to_approved_files_and_none_of_them_counts() {
-    type Change = fn(&Place);
-    let changes: &[(&str, Change)] = &[
-        ("the policy", |p| {
-            p.write(".airlock/policy.yaml", format!("{NOTHING}# x\n"));
-        }),
-        ("the policy, by whitespace", |p| {
-            p.write(".airlock/policy.yaml", format!("{NOTHING}\n"));
-        }),
-        ("the configuration", |p| {
-            p.write(".airlock/config.yaml", "version: 1\n#\n");
-        }),
-        ("a plugin file", |p| p.write(PLUGIN, "name: other\n")),
-        ("a plugin file that can be run", |p| {
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(p.path(PLUGIN), mode).unwrap();
-        }),
-        ("a new plugin file", |p| {
-            p.write(".airlock/plugins/new.yaml", "x\n");
-        }),
-        ("a new hidden plugin file", |p| {
-            p.write(".airlock/plugins/.x/.y", "x\n");
-        }),
-        ("a plugin file gone", |p| {
-            fs::remove_file(p.path(PLUGIN)).unwrap();
-        }),
-        ("the policy gone", |p| {
-            fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
-        }),
-        ("the configuration gone", |p| {
-            fs::remove_file(p.path(".airlock/config.yaml")).unwrap();
-        }),
-        ("a plugin file renamed", |p| {
-            fs::rename(p.path(PLUGIN), p.path(".airlock/plugins/tool/other.yaml")).unwrap();
-        }),
-        ("the policy behind a symlink", |p| {
-            fs::rename(p.path(".airlock/policy.yaml"), p.path("kept.yaml")).unwrap();
-            symlink("../kept.yaml", p.path(".airlock/policy.yaml")).unwrap();
-        }),
-        ("the configuration behind a symlink", |p| {
-            fs::rename(p.path(".airlock/config.yaml"), p.beside("kept.yaml")).unwrap();
-            symlink(p.beside("kept.yaml"), p.path(".airlock/config.yaml")).unwrap();
-        }),
-        ("the whole directory behind a symlink", |p| {
-            fs::rename(p.path(".airlock"), p.beside("moved")).unwrap();
-            symlink(p.beside("moved"), p.path(".airlock")).unwrap();
-        }),
-        ("a symlink among the plugins", |p| {
-            symlink("plugin.yaml", p.path(".airlock/plugins/tool/link")).unwrap();
-        }),
-        ("the plugin directory behind a symlink", |p| {
-            fs::rename(p.path(".airlock/plugins"), p.path("plugins")).unwrap();
-            symlink("../plugins", p.path(".airlock/plugins")).unwrap();
-        }),
-        ("a FIFO for the policy", |p| {
-            fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
-            fifo(&p.path(".airlock/policy.yaml"));
-        }),
-        ("a FIFO among the plugins", |p| {
-            fifo(&p.path(".airlock/plugins/pipe"));
-        }),
-        ("a directory for the policy", |p| {
-            fs::remove_file(p.path(".airlock/policy.yaml")).unwrap();
-            fs::create_dir(p.path(".airlock/policy.yaml")).unwrap();
-        }),
-        ("a file for the plugin directory", |p| {
-            fs::remove_dir_all(p.path(".airlock/plugins")).unwrap();
-            p.write(".airlock/plugins", "x");
-        }),
-        ("a file for everything", |p| {
-            fs::remove_dir_all(p.path(".airlock")).unwrap();
-            p.write(".airlock", "x");
-        }),
-        ("an oversized policy", |p| {
-            let long = format!("{NOTHING}#{}", "x".repeat(limits::POLICY_BYTES));
-            p.write(".airlock/policy.yaml", long);
-        }),
-        ("a plugin name that is not UTF-8", |p| {
-            fs::write(
-                p.path(".airlock/plugins").join(OsStr::from_bytes(b"\xff")),
-                "x",
-            )
-            .unwrap();
-        }),
-    ];
-    for (case, change) in changes {
+    for (case, change) in CHANGES {
         let place = approved_place();
         let running = place.open();
         assert_eq!(origin(&running), PolicyOrigin::Workspace, "{case}");

@@ -19,7 +19,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .filter(|file| !file.path.starts_with("examples/"));
     let lock = tree.files.iter().filter(|file| file.path == "Cargo.lock");
     ours.flat_map(check_one)
-        .chain(lock.flat_map(check_lock))
+        .chain(lock.filter_map(check_lock))
         .collect()
 }
 

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often somebody who sleeps looks whether the call is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
+/// How often somebody who waits looks whether the call is still wanted.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
 thread_local! {
     /// What covers the call this thread is on.

@@ -227,20 +227,8 @@ impl Kernel {
             if !verified || !kernel.log.open_report().unclean.is_empty() {
                 kernel.hold.look_through();
             }
-            #[cfg(target_os = "linux")]
-            kernel.collect_orphans();
         }
         Ok(kernel)
-    }
-
-    /// Takes down what supervisors that were killed left: whoever stays does not leave that to the
-    /// first command. What cannot go yet is tried again before each sandbox.
-    #[cfg(target_os = "linux")]
-    fn collect_orphans(&self) {
-        let registry = self.workspace().state().path().join("sandboxes");
-        if registry.exists() {
-            let _collected = airlock_sandbox::collect(&registry);
-        }
     }
 
     /// Lets this kernel run programs, in sandboxes on `machine`.

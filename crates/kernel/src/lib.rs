@@ -33,6 +33,8 @@ mod road;
 mod sanitise;
 mod sessions;
 mod showing;
+#[cfg(test)]
+mod some_caller;
 mod starter;
 mod tokens;
 pub mod tools;

@@ -152,7 +152,8 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::{Caller, Syscall, Tier};
+    use crate::some_caller::some_caller;
+    use airlock_core::{Syscall, Tier};
     use serde_json::json;
 
     fn words(words: &[&str]) -> Vec<Arc<str>> {
@@ -211,18 +212,7 @@ mod tests {
     }
 
     fn request(syscall: &str, tool: &str, arguments: Value) -> Request {
-        let caller = Caller {
-            tenant: "local".parse().unwrap(),
-            user: "ada".parse().unwrap(),
-            workspace: "work".parse().unwrap(),
-            session: None,
-            plugin: "agent".parse().unwrap(),
-            tags: Vec::new(),
-            peer: None,
-            sandbox: None,
-            mode: None,
-            phase: None,
-        };
+        let caller = some_caller("agent");
         let mut request = Request::new(Syscall::parse(syscall).unwrap(), Tier::Process, caller);
         request.tool = Some(tool.into());
         request.arguments = arguments;

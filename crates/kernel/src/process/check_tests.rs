@@ -2,8 +2,9 @@
 
 use super::check::Changes;
 use crate::phases::Held;
+use crate::some_caller::some_caller;
 use crate::{Clock, DEFAULT_OUTPUT_BYTES, Kernel, KernelConfig, Lifetime};
-use airlock_core::{Caller, PluginName, Request, Syscall, TenantId, Tier, UserId, WorkspaceId};
+use airlock_core::{Request, Syscall, Tier};
 use airlock_sandbox::stage::{Claim, Stage, Stages};
 use rustix::fs::{Mode, OFlags};
 use std::fs;
@@ -65,19 +66,8 @@ impl Place {
         let policy = self.kernel.policy();
         let enforcer = self.kernel.enforcer().snapshot();
         let (root, now) = (self.kernel.workspace().root(), self.kernel.clock().now());
-        let caller = Caller {
-            tenant: TenantId::new("local").unwrap(),
-            user: UserId::new("ada").unwrap(),
-            workspace: WorkspaceId::new("w").unwrap(),
-            session: None,
-            plugin: PluginName::new(plugin).unwrap(),
-            tags: Vec::new(),
-            peer: None,
-            sandbox: None,
-            mode: None,
-            phase: None,
-        };
-        let request = Request::new(Syscall::parse("exec.run").unwrap(), Tier::Process, caller);
+        let syscall = Syscall::parse("exec.run").unwrap();
+        let request = Request::new(syscall, Tier::Process, some_caller(plugin));
         let changes = Changes::new(&policy, &enforcer, &request, root, now, Held::default());
         let changes = changes.at_most(MOST);
         let aside = changes.begin(stage).unwrap();

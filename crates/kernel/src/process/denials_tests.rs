@@ -2,24 +2,13 @@
 
 use super::denials::{Denials, compile};
 use super::failure::ProcessFailure;
-use airlock_core::{
-    Caller, PluginName, Request, Syscall, TagName, TenantId, Tier, UserId, WorkspaceId,
-};
+use crate::some_caller::some_caller;
+use airlock_core::{Request, Syscall, TagName, Tier};
 use airlock_policy::Policy;
 
 fn request(plugin: &str) -> Request {
-    let caller = Caller {
-        tenant: TenantId::new("local").unwrap(),
-        user: UserId::new("ada").unwrap(),
-        workspace: WorkspaceId::new("w").unwrap(),
-        session: None,
-        plugin: PluginName::new(plugin).unwrap(),
-        tags: vec![TagName::new("trusted_write").unwrap()],
-        peer: None,
-        sandbox: None,
-        mode: None,
-        phase: None,
-    };
+    let mut caller = some_caller(plugin);
+    caller.tags = vec![TagName::new("trusted_write").unwrap()];
     let mut request = Request::new(Syscall::parse("exec.run").unwrap(), Tier::Process, caller);
     request.tool = Some("exec.run".into());
     request.template = Some("code-executor".into());

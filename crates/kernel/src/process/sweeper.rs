@@ -1,4 +1,4 @@
-//! Takes away, now and then, what supervisors left that were killed.
+//! Takes away, at once and then now and then, what supervisors left that were killed.
 //!
 //! Whoever starts a sandbox does so first; a kernel that lasts and is asked nothing would leave it
 //! for as long.
@@ -63,17 +63,15 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.locked();
         while !state.over {
-            let waited = self.changed.wait_timeout(state, self.every);
-            let (awake, elapsed) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = awake;
-            if state.over || !elapsed.timed_out() {
-                continue;
-            }
             // Nobody who wants to end it waits for more than one look.
             drop(state);
             let troubles = self.sweep();
             state = self.locked();
             state.troubles = troubles;
+            let waited = self
+                .changed
+                .wait_timeout_while(state, self.every, |state| !state.over);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -509,22 +509,8 @@ impl ReadFilter for Narrowed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_core::{Caller, Tier};
-
-    fn caller() -> Caller {
-        Caller {
-            tenant: "local".parse().unwrap(),
-            user: "ada".parse().unwrap(),
-            workspace: "work".parse().unwrap(),
-            session: None,
-            plugin: "agent".parse().unwrap(),
-            tags: Vec::new(),
-            peer: None,
-            sandbox: None,
-            mode: None,
-            phase: None,
-        }
-    }
+    use crate::some_caller::some_caller;
+    use airlock_core::Tier;
 
     #[test]
     fn the_capability_for_a_path_is_the_one_its_request_needs() {
@@ -532,7 +518,7 @@ mod tests {
             for root in ["/", "/home/me/work", "/odd/"] {
                 let syscall = Syscall::parse(name).unwrap();
                 let path = WorkspacePath::new("src/main.rs").unwrap();
-                let mut request = Request::new(syscall, Tier::Kernel, caller());
+                let mut request = Request::new(syscall, Tier::Kernel, some_caller("agent"));
                 about(&mut request, path.clone());
                 let start = path_capability(syscall, None, root).unwrap();
                 assert_eq!(request.needs(root), [format!("{start}{path}")]);

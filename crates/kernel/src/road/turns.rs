@@ -16,13 +16,9 @@
 //!
 //! Non-guarantee: other processes are not asked. A stage has a lock of its own against those.
 
-use crate::cancel;
+use crate::cancel::{self, LOOK};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// How often a call that waits looks whether it is still wanted.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +185,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     fn touches(paths: &[(&str, Access)]) -> Touches {
         Touches {

@@ -38,6 +38,8 @@ mod cases {
     mod kernel;
     mod kernel_load;
     #[cfg(target_os = "linux")]
+    mod large;
+    #[cfg(target_os = "linux")]
     mod linked;
     mod long;
     mod machine;

@@ -1,9 +1,10 @@
 //! Durable appends of many threads against the disk's own fsync rate, in the same directory.
 //!
 //! A plain log that gives each record an fsync of its own gets exactly that rate, however many
-//! threads write.
+//! threads write. One that only shares its syncs shows what is left of the disk's rate once so many
+//! threads have been put to sleep and woken on this machine, whatever is written.
 
-use super::{entries, open, stored};
+use super::{entries, open, shared, stored};
 use crate::failure::Failure;
 use crate::measure::{self, Samples};
 use crate::options::Options;
@@ -12,7 +13,7 @@ use airlock_audit::{Durability, Entry};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const WRITERS: usize = 32;
 const WANTED: f64 = 10.0;
@@ -25,15 +26,20 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     let syncs = options.pick(500, 50);
     let directory = tempfile::tempdir()?;
     let (mut alone, mut together, mut raw) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sharing = Vec::new();
     // In turns, because a shared disk is not equally quick all the time.
     for round in 0..options.pick(7, 3) {
         let log = |name: &str| directory.path().join(format!("{name}-{round}"));
         raw.push(fsync_rate(directory.path(), &stored, syncs)?);
         alone.push(append_rate(&log("alone"), one, each)?);
         together.push(append_rate(&log("together"), &entries, each)?);
+        let took = shared::append(directory.path(), &stored, WRITERS)?;
+        sharing.push(per_second(stored.len(), took));
     }
-    let [alone_ratio, ratio] = [&alone, &together].map(|rates| measure::median_ratio(rates, &raw));
-    let [alone, together, raw] = [alone, together, raw].map(|rates| Samples::new(rates).median());
+    let ratios = [&alone, &together, &sharing].map(|rates| measure::median_ratio(rates, &raw));
+    let of_sharing = measure::median_ratio(&together, &sharing);
+    let rates = [alone, together, sharing, raw].map(|rates| Samples::new(rates).median());
+    let ([alone_ratio, ratio, sharing_ratio], [alone, together, sharing, raw]) = (ratios, rates);
     let row = |threads: usize, rate: f64, ratio: f64| {
         Row::new(format!("durable append, threads: {threads}"))
             .measured(format!("{rate:.0} records a second"))
@@ -46,6 +52,12 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     Ok(vec![
         row(1, alone, alone_ratio),
         row(WRITERS, together, ratio).wanted("at least 10 x", ratio >= WANTED),
+        Row::new("the same against sharing alone: no chain, no database")
+            .measured(format!("{together:.0} records a second"))
+            .against(format!(
+                "{sharing:.0} a second, {sharing_ratio:.1} x the rate of fsync"
+            ))
+            .ratio(of_sharing),
     ])
 }
 
@@ -84,6 +96,10 @@ fn append_rate(directory: &Path, entries: &[Entry], each: usize) -> Result<f64, 
 }
 
 fn rate(count: usize, start: Instant) -> f64 {
+    per_second(count, start.elapsed())
+}
+
+fn per_second(count: usize, took: Duration) -> f64 {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    f64::from(count) / start.elapsed().as_secs_f64()
+    f64::from(count) / took.as_secs_f64()
 }

@@ -2,6 +2,7 @@
 
 mod append;
 mod durable;
+mod shared;
 mod verify;
 
 pub(super) use append::run as append;

@@ -60,7 +60,9 @@ impl Host {
         match self {
             Self::Grpc => "{ tier: process, protocol: grpc, entry: bin/run }",
             Self::Mcp => "{ tier: process, protocol: mcp, entry: bin/run }",
-            Self::Wasm => "{ tier: wasm, entry: plugin.wasm }",
+            Self::Wasm => {
+                "{ tier: wasm, entry: plugin.wasm, limits: { memory: 1MiB, instances: 3 } }"
+            }
         }
     }
 

@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_wide_pattern_matches_whatever_the_secret_is(
-            pattern in r#"(a|b|=|\.|\\S|\\W|\\w|\\b|\\B|\^|\$|\[\^a\]|\[\^=b\]\*|\.\*|\.\{2\}|\x1a|\|){1,8}"#,
+            pattern in r"(a|b|=|\.|\\S|\\W|\\w|\\b|\\B|\^|\$|\[\^a\]|\[\^=b\]\*|\.\*|\.\{2\}|\x1a|\|){1,8}",
             before in "[ab= ]{0,4}",
             secret in "[ab=\u{e9}]{1,6}",
             after in "[ab= ]{0,4}",

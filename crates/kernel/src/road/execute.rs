@@ -14,7 +14,7 @@ use crate::process::{
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{Phase, Request, Tier};
+use airlock_core::{ByteSize, Phase, Request, Tier};
 use airlock_policy::Imposed;
 use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
@@ -300,8 +300,10 @@ impl Kernel {
             secrets: &secrets,
         };
         let imposed = &ruling.decision.imposed;
-        let run =
-            |prepared: Box<dyn Prepared>| within(imposed, &cancelled, || prepared.run(&context));
+        let run = |prepared: Box<dyn Prepared>| {
+            let least = prepared.memory();
+            within(imposed, least, &cancelled, || prepared.run(&context))
+        };
         let again = || self.prepared_again(&valid.request, valid.spec, &valid.stage);
         // What was opened before the wait may be something else by now.
         let prepared = if waited && valid.spec.read_only {
@@ -425,20 +427,15 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
 /// How long a read that failed and may succeed waits before it is tried once more.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The least memory a limit can promise: built-in tools keep within fixed buffers below this.
-const LEAST_MEMORY: u64 = 64 * 1024 * 1024;
-
-/// Runs `run` within the limits policy imposes.
+/// Runs `run`, which takes up to `least` of memory, within the limits policy imposes.
 fn within(
     imposed: &Imposed,
+    least: ByteSize,
     cancelled: &AtomicBool,
     run: impl FnOnce() -> Result<ToolOutput, ToolFailure>,
 ) -> Result<ToolOutput, ToolFailure> {
-    if let Some(limit) = imposed
-        .max_memory
-        .filter(|limit| limit.as_bytes() < LEAST_MEMORY)
-    {
-        return Err(ToolFailure::MemoryLimit { limit });
+    if let Some(limit) = imposed.max_memory.filter(|limit| *limit < least) {
+        return Err(ToolFailure::MemoryLimit { limit, least });
     }
     let Some(limit) = imposed.max_duration else {
         return run();

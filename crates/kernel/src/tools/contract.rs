@@ -128,6 +128,12 @@ pub trait Prepared: Send {
         false
     }
 
+    /// The most memory it takes, and so the least that a limit can promise: built-in tools keep within
+    /// fixed buffers below this.
+    fn memory(&self) -> ByteSize {
+        ByteSize::from_bytes(64 << 20)
+    }
+
     /// Told, once the attempt is recorded and before it is run, which action this is and how long it
     /// may take.
     fn begun(&self, action: &ActionId, limit: Option<Span>) {
@@ -267,10 +273,12 @@ pub enum ToolFailure {
         limit: Span,
     },
     /// A limit that policy imposes cannot be kept here.
-    #[error("policy limits it to {limit} of memory, which cannot be promised here")]
+    #[error("policy limits it to {limit} of memory, and no less than {least} can be promised here")]
     MemoryLimit {
         /// How much it might use.
         limit: ByteSize,
+        /// The least that can be promised.
+        least: ByteSize,
     },
     /// Policy denies the content of a file by another name of the same reading.
     #[error("policy does not let this caller read `{path}`")]
@@ -442,7 +450,9 @@ impl ToolFailure {
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),
-            Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
+            Self::MemoryLimit { .. } => Some(
+                "allow at least that in `max_memory`; a plugin has less by its manifest's `memory_limit`",
+            ),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
             Self::Control { fix, .. }

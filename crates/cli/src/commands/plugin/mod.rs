@@ -355,6 +355,7 @@ fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
             cannot_read(&file, &absent.into())
         }
         odd @ (Reason::Link
+        | Reason::TooMany
         | Reason::OddManifest
         | Reason::Manifest { .. }
         | Reason::Duplicate { .. }

@@ -41,6 +41,9 @@ pub struct Journal {
     /// What git's packed refs were when it was begun, if it moves a ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed_refs: Option<Digest>,
+    /// What said then which branch is checked out, if it moves a ref.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Digest>,
     /// Which beginning of the stage what it found was as at; none if that is not known, or it went
     /// over what somebody else had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,7 @@ mod error;
 mod git;
 mod hunks;
 mod journal;
+mod lineage;
 mod node;
 mod outcome;
 mod prepare;

@@ -67,6 +67,7 @@ struct Origin {
     stage: Option<String>,
     undo_of: Option<String>,
     base: Option<Digest>,
+    refs: git::Refs,
 }
 
 impl Merges {
@@ -141,20 +142,26 @@ impl Merges {
             return Err(MergeError::ChangedSinceReview);
         }
         let selected = selection.select(&diff)?;
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let standing = git::Standing::look(&tree, stage, &diff)?;
         let clean = !selection.overwrite || diff.conflicts.is_empty();
+        let stage = &*stage;
+        let prepared = self.prepared(id, &tree, moment, |preparation| {
+            for target in &selected.targets {
+                moment("prepare");
+                match standing.refuses(target).filter(|_| !selection.overwrite) {
+                    Some(why) => preparation.leave(&target.path, why),
+                    None => preparation.add(target, stage)?,
+                }
+            }
+            Ok(())
+        })?;
         let from = Origin {
             stage: Some(stage.name().as_str().to_owned()),
             undo_of: None,
             base: clean.then(|| stage.base()),
+            refs: standing.refs,
         };
-        let stage = &*stage;
-        let prepared = self.prepared(id, moment, |preparation| {
-            for target in &selected.targets {
-                moment("prepare");
-                preparation.add(target, stage)?;
-            }
-            Ok(())
-        })?;
         let conflicts = selected.conflicts.into_iter().map(|path| EntryResult {
             path,
             result: EntryOutcome::Conflict {
@@ -237,7 +244,9 @@ impl Merges {
         let of = self.undoable(of)?;
         let merged = self.merged_entries(&of)?;
         let place = self.done(&of);
-        let (entries, left) = self.prepared(id, moment, |preparation| {
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let refs = git::Refs::read(&tree).map_err(failed("read", ".git"))?;
+        let (entries, left) = self.prepared(id, &tree, moment, |preparation| {
             for (index, entry) in &merged {
                 moment("prepare");
                 preparation.add_reversed(entry, &old_content(&place, *index), since)?;
@@ -248,6 +257,7 @@ impl Merges {
             stage: None,
             undo_of: Some(of),
             base: None,
+            refs,
         };
         self.begin(id, from, entries, left, now, moment)
     }
@@ -412,6 +422,7 @@ impl Merges {
     fn prepared(
         &self,
         id: &str,
+        tree: &Tree,
         moment: Moment<'_>,
         fill: impl FnOnce(&mut Preparation<'_>) -> Result<(), MergeError>,
     ) -> Result<(Vec<Entry>, Vec<EntryResult>), MergeError> {
@@ -423,8 +434,7 @@ impl Merges {
                 .map_err(failed("make", &path))?;
         }
         moment("begun");
-        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
-        let mut preparation = Preparation::new(&place, &tree);
+        let mut preparation = Preparation::new(&place, tree);
         if let Err(error) = fill(&mut preparation) {
             // What stays of it is taken away at the next merge.
             let _ = std::fs::remove_dir_all(&place);
@@ -442,6 +452,7 @@ impl Merges {
         created: Timestamp,
         moment: Moment<'_>,
     ) -> Result<MergeOutcome, MergeError> {
+        let moves_refs = entries.iter().any(git::is_ref);
         let journal = Journal {
             format: FORMAT,
             id: id.to_owned(),
@@ -450,7 +461,8 @@ impl Merges {
             created,
             undo_of: from.undo_of,
             base: from.base,
-            packed_refs: git::packed_refs(&self.root).filter(|_| entries.iter().any(git::is_ref)),
+            packed_refs: from.refs.packed_digest().filter(|_| moves_refs),
+            head: from.refs.head_digest().filter(|_| moves_refs),
             entries,
             left,
         };

@@ -160,12 +160,12 @@ fn a_lock_left_by_an_interrupted_try_goes_even_if_the_branch_is_not_moved() {
         let object = project.root.join(".git/objects/22/new");
         std::fs::remove_file(&object).unwrap();
         std::fs::create_dir(&object).unwrap();
-        let recovered = project.merges().recover().unwrap();
+        let recovered = project.merges().recover().unwrap().ended;
         let main = (
             Path::new(".git/refs/heads/main"),
             "what it would name could not be brought",
         );
-        let told = recovered.iter().any(|one| left(one).contains(&main));
+        let told = recovered.iter().any(|(_, one)| left(one).contains(&main));
         assert!(told, "{recovered:?}");
         assert_eq!(main_of(&project), OLD);
         let there = std::fs::read_dir(&heads).unwrap();

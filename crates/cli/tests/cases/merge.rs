@@ -174,3 +174,100 @@ fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
         Some("written by hand\n")
     );
 }
+
+/// A policy whose tests always pass.
+const HELD: &str = "\
+version: 1
+approvals: { automatic: [AG-01] }
+phases: { test_command: [sh, -c, \"echo '# pass 1'; echo '# fail 0'\"] }
+commands: [{ executable: sh }]
+rules:
+  - name: read
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+  - name: run
+    match: { syscall: [exec.run, test.run, git.commit] }
+    action: allow
+  - name: change
+    match: { syscall: \"fs.*\", effect: [write, delete], path_glob: \"**\" }
+    action: allow
+";
+
+/// A call in the session `id`, as its agent makes it.
+fn in_session(world: &World, id: &str, words: &[&str]) -> serde_json::Value {
+    let all = [
+        &["tool", "call"],
+        words,
+        &["--as", "agent", "--session", id, "--json"],
+    ]
+    .concat();
+    let ran = world.quiet(&all);
+    assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+    ran.json()
+}
+
+/// A session that explored, and wrote something; as far as `validating` leads if that is wanted.
+fn explored(validated: bool) -> (World, String) {
+    let world = World::under(HELD);
+    let begun = world.quiet(&["tool", "call", "session.create", "mode=explore", "--json"]);
+    let begun = begun.json().to_string();
+    let (_, id) = begun.split_once("\"id\":\"").unwrap();
+    let id = id.split_once('"').unwrap().0.to_owned();
+    let call = |words: &[&str]| in_session(&world, &id, words);
+    call(&["phase.advance"]);
+    call(&["plan.complete"]);
+    call(&["fs.write", "path=src/new.rs", "text=pub fn new() {}"]);
+    if validated {
+        call(&["phase.advance"]);
+        let ran = call(&["test.run"]).to_string();
+        assert!(ran.contains("\"reviewing\""), "{ran}");
+    }
+    (world, id)
+}
+
+fn phase(world: &World, id: &str) -> String {
+    let shown = world.quiet(&["session", "show", id, "--json"]).json();
+    shown["phase"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_session_has_not_validated_is_said_to_be_so_before_it_is_merged() {
+    let (world, id) = explored(false);
+    let ran = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let told = ran.stdout + &ran.stderr;
+    assert!(told.contains("nobody has validated it"), "{told}");
+    assert!(told.contains("past its session: approve? [y/N]"), "{told}");
+    assert_eq!(phase(&world, &id), "exploring");
+    assert_eq!(read(&world, "src/new.rs"), None);
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "src/new.rs").is_some());
+    assert_eq!(phase(&world, &id), "idle", "its task is given up");
+}
+
+#[test]
+fn what_a_session_validated_goes_in_as_its_own_commit() {
+    let (world, id) = explored(true);
+    let git = |words: &[&str]| {
+        let mut command = crate::support::program("git");
+        world.prepare(&mut command);
+        command.args(["-c", "user.name=me", "-c", "user.email=me@example.org"]);
+        let ran = crate::support::finished(command.args(words));
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        ran.stdout
+    };
+    std::fs::remove_dir(world.workspace().join(".git")).unwrap();
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "begin"]);
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "src/new.rs").is_some());
+    assert_eq!(phase(&world, &id), "idle");
+    let body = git(&["show", "-s", "--format=%B", "main"]);
+    assert!(body.contains("Airlock-Verified: no"), "{body}");
+    assert_eq!(git(&["status", "--porcelain"]), "");
+    let log = world.quiet(&["audit", "log", "--json"]).stdout;
+    assert!(log.contains("phase.commit"), "{log}");
+}

@@ -235,6 +235,10 @@ impl Session {
                     format!("`airlock diff{named}` shows it, `airlock merge{named}` takes it")
                 }
             };
+            let how = match self.road.unvalidated() {
+                Some(state) => format!("{how}, not validated: the session is in `{state}`"),
+                None => how,
+            };
             output.note(format!("{files} changed in stage {stage}; {how}"));
         }
         code

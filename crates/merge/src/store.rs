@@ -513,12 +513,14 @@ impl Merges {
             self.finish(&journal, &outcome, moment)?;
             Ok(outcome)
         });
-        completed.map_err(|error| match error {
-            MergeError::Untold { .. } => error,
-            source => MergeError::Unfinished {
+        completed.map_err(|source| {
+            if matches!(source, MergeError::Untold { .. }) {
+                return source;
+            }
+            MergeError::Unfinished {
                 id: id.to_owned(),
                 source: Box::new(source),
-            },
+            }
         })
     }
 

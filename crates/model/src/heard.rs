@@ -33,8 +33,11 @@ impl Heard {
                 self.now = self.now.saturating_add(self.counter.count(text));
                 false
             }
-            Event::Error { retrying: true, .. } => self.broke_off(),
-            _ => false,
+            Event::Error { retrying, .. } => *retrying && self.broke_off(),
+            Event::ToolCallStart { .. }
+            | Event::ToolCallEnd { .. }
+            | Event::Usage { .. }
+            | Event::Done { .. } => false,
         }
     }
 

@@ -206,11 +206,14 @@ mod tests {
     use crate::scripted::{Script, Scripted};
 
     /// Breaks off in the middle so often, then says that the whole answer took one token.
-    struct Breaking(u32);
+    struct Breaking {
+        name: String,
+        times: u32,
+    }
 
     impl Model for Breaking {
         fn name(&self) -> &str {
-            "breaking"
+            &self.name
         }
 
         fn chat(
@@ -219,7 +222,7 @@ mod tests {
             on_event: &mut dyn FnMut(Event),
             cancel: &Cancel,
         ) -> Result<Reply, ModelError> {
-            for _ in 0..self.0 {
+            for _ in 0..self.times {
                 on_event(Event::TextDelta {
                     text: "x".repeat(300),
                 });
@@ -261,7 +264,10 @@ mod tests {
 
     fn broken(times: u32, budget: Budget) -> (Result<Reply, ModelError>, u64) {
         let metered = Metered::new(
-            Arc::new(Breaking(times)),
+            Arc::new(Breaking {
+                name: "breaking".to_owned(),
+                times,
+            }),
             Price::default(),
             budget,
             Arc::default(),

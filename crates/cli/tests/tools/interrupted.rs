@@ -49,6 +49,7 @@ fn task_of(work: &Work) -> Task {
 
 /// Merges what waits, as the kernel does for `task`, and dies at `moment`.
 fn dies_at(work: &Work, task: Task, moment: &'static str) {
+    work.place.kernel().release_idle();
     let state = state_of(work);
     let stages = Stages::open(&state.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
@@ -154,13 +155,16 @@ fn a_task_is_not_given_up_while_its_merge_is_under_way() {
 #[test]
 fn a_session_that_cannot_be_told_is_told_later_and_keeps_nobody_from_merging() {
     let work = approved();
+    work.place.kernel().release_idle();
     let state = state_of(&work);
     let stages = Stages::open(&state.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
     let reviewed = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
     let root = work.place.real("").canonicalize().unwrap();
+    let task = task_of(&work);
+    work.place.kernel().release_idle();
     let deaf = || {
-        let merges = Merges::new(&state.join("merges"), &root).ending(Some(task_of(&work)));
+        let merges = Merges::new(&state.join("merges"), &root).ending(Some(task.clone()));
         merges.telling(|_, _| Err("the store is full".to_owned()))
     };
     let now = Timestamp::from_micros(1);

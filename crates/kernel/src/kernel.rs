@@ -7,7 +7,7 @@ use crate::agents::{self, Agents};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::content;
-use crate::control;
+use crate::control::{self, Desk};
 use crate::defined::{AdapterTools, Defined};
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
@@ -162,7 +162,16 @@ impl Kernel {
         if store.current().policy().document().audit.stop_on_break {
             refuse_broken(&log)?;
         }
-        let recovered = control::merge::recover(store.workspace(), &log, &config.clock);
+        let hold = Arc::new(StateHold::new(
+            store.workspace().state().path().to_owned(),
+            config.clock.clone(),
+        ));
+        let desk = Desk {
+            store: Arc::clone(&store),
+            hold: Arc::clone(&hold),
+            clock: config.clock.clone(),
+        };
+        let recovered = control::merge::recover(&desk, &log);
         let kept = keep_log(&log, &store, &config.clock);
         let notice = recovered.or(kept);
         if config.lifetime == Lifetime::Long {
@@ -176,11 +185,7 @@ impl Kernel {
         }
         let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
-        let hold = Arc::new(StateHold::new(
-            store.workspace().state().path().to_owned(),
-            config.clock.clone(),
-        ));
-        control::register(&mut registry, &store, &hold, &config.clock);
+        control::register(&mut registry, &store, &desk);
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);

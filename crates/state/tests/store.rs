@@ -78,14 +78,33 @@ fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
         assert_eq!(stepped.phase, Phase::Planning);
         assert!(matches!(step(Phase::Idle, 3), Err(StateError::Unfit(_))));
         assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());
-        state.set_ledger(&workspace, ledger, at(4)).unwrap();
+        let commit = |from: Phase, was: Ledger| {
+            let to = (Mode::Explore, Phase::Idle, progress.clone());
+            let from = (Mode::Explore, from);
+            state.step_session_and_ledger(&ada, &mine.id, from, to, (was, ledger), at(4))
+        };
+        let stale = Ledger {
+            locked: Some(1),
+            ..ledger
+        };
+        for refused in [
+            commit(Phase::Validating, Ledger::default()),
+            commit(Phase::Planning, stale),
+        ] {
+            assert!(matches!(refused, Err(StateError::Unfit(_))), "{refused:?}");
+            assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());
+            let found = state.session(&ada, &mine.id).unwrap().unwrap();
+            assert_eq!(found.phase, Phase::Planning, "both or neither");
+        }
+        let committed = commit(Phase::Planning, Ledger::default());
+        assert_eq!(committed.unwrap().unwrap().phase, Phase::Idle);
         mine.id
     };
     let state = open(place.path());
     let found = state.session(&ada, &id).unwrap().unwrap();
     assert_eq!(
         (found.phase, found.progress.as_deref()),
-        (Phase::Planning, Some(&progress))
+        (Phase::Idle, Some(&progress))
     );
     assert_eq!(state.ledger(&workspace).unwrap(), ledger);
     assert_eq!(

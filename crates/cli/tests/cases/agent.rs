@@ -514,6 +514,32 @@ fn a_session_that_spent_its_tokens_asks_nothing_more() {
 }
 
 #[test]
+fn what_another_command_spent_meanwhile_counts() {
+    let provider = Provider::saying("hello");
+    let world = hosted(provider.port, "    budget: { day: { tokens: 1000000 } }\n");
+    let mut talk = Conversation::begin_with(&world, 100, "dumb", "MY_KEY=k", "run");
+    talk.until("> ");
+    talk.say("first");
+    talk.until("hello");
+    talk.until("> ");
+    let kept = world.path("state/airlock/model-usage.json");
+    assert!(kept.exists(), "what was spent is kept as soon as it is");
+    // Another command, at the same time.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let at = now.unwrap().as_micros();
+    let spent = format!(
+        "{{\"local\":{{\"entries\":[{{\"at\":{at},\"spent\":{{\"tokens\":1000000,\"cost_micros\":0}}}}]}}}}"
+    );
+    std::fs::write(&kept, spent).unwrap();
+    talk.say("second");
+    talk.until("budget of a day");
+    talk.until("> ");
+    talk.say("/quit");
+    talk.finish();
+    assert_eq!(provider.asked.lock().unwrap().len(), 1);
+}
+
+#[test]
 fn what_a_model_costs_is_charged_to_the_session() {
     let provider = Provider::saying("hello");
     let world = hosted(

@@ -14,6 +14,7 @@ mod changes;
 mod coverage;
 mod files;
 mod git;
+mod interrupted;
 mod lasting;
 mod phases;
 mod programs;

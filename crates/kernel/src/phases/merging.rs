@@ -8,7 +8,7 @@ use crate::process::Job;
 use crate::road::Scene;
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
-use airlock_phases::{Event, Progress, Route};
+use airlock_phases::{Progress, Route};
 use airlock_policy::{Contribution, Decision, Layer, Opinion};
 use airlock_state::Owner;
 use serde_json::Value;
@@ -142,20 +142,16 @@ impl Kernel {
         desk.keep(&session, place).map(drop)
     }
 
-    /// A merge that left nothing behind ends the task.
+    /// Says where the session stands after its merge, which ended the task if it left nothing behind.
     pub(crate) fn after_merge(
         &self,
         caller: &Caller,
         value: &mut Value,
     ) -> Result<(), ToolFailure> {
-        let left = value.get("left").and_then(Value::as_array);
-        if caller.phase != Some(Phase::Committing) || left.is_some_and(|left| !left.is_empty()) {
+        if caller.phase != Some(Phase::Committing) {
             return Ok(());
         }
-        let desk = self.desk();
-        let session = desk.held_session(caller, None)?;
-        let staged = desk.staged(&session)?;
-        let (session, _) = desk.step(&session, &Event::Committed, &staged, None)?;
+        let session = self.desk().held_session(caller, None)?;
         if let Some(object) = value.as_object_mut() {
             object.insert("state".to_owned(), serde_json::json!(session.phase));
         }

@@ -14,6 +14,7 @@
 mod automatic;
 mod challenge;
 mod covering;
+mod ended;
 mod facts;
 mod hearing;
 mod held;

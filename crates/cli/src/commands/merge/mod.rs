@@ -1,6 +1,7 @@
 //! `airlock merge` and `airlock undo`: into the real tree and out of it, once a person said so.
 
 mod choose;
+mod held;
 
 use super::{open, outcome, stage};
 use crate::args::Global;
@@ -11,6 +12,7 @@ use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
 use airlock_merge::{MergeError, review_digest};
 use airlock_sandbox::stage::TreePath;
 use clap::Args;
+use held::Held;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,6 +51,14 @@ pub(crate) struct UndoArgs {
     list: bool,
 }
 
+impl MergeArgs {
+    /// Whether everything is merged, and over nobody's changes.
+    fn takes_all(&self) -> bool {
+        let parts = self.interactive || !self.files.is_empty() || !self.hunks.is_empty();
+        !parts && !self.overwrite
+    }
+}
+
 fn merge_failure(error: &MergeError) -> Failure {
     Failure::of(Kind::Failed, error).maybe_fix(error.hint())
 }
@@ -83,6 +93,12 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
         stage::remarks(&diff, output);
         return Ok(nothing(name, output));
     }
+    let held = Held::in_stage(&kernel, name);
+    if let Some(held) = held.as_ref().filter(|_| arguments.takes_all())
+        && let Some(done) = held.commit(&kernel, output)?
+    {
+        return Ok(told(&done, "merged", output));
+    }
     let choice = if arguments.interactive {
         choose::interactively(&diff, output)?
     } else {
@@ -114,12 +130,23 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     {
         output.note(stage::line(change));
     }
-    let what = format!(
+    let mut what = format!(
         "merging into {}",
         shown(Path::new(kernel.workspace().root().path()))
     );
+    if let Some(held) = &held {
+        output.warning(&held.remark());
+        what.push_str(" past its session");
+    }
     let done = reviewed(&kernel, &call, &what, output)?;
-    Ok(told(&done, "merged", output))
+    let code = told(&done, "merged", output);
+    let rest = kernel.stages().diff(name);
+    if let Some(held) = held
+        && rest.is_ok_and(|rest| rest.is_none_or(|rest| rest.is_empty()))
+    {
+        held.give_up(&kernel, output);
+    }
+    Ok(code)
 }
 
 fn nothing(name: &str, output: &mut Output) -> u8 {

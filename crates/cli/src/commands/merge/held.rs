@@ -1,0 +1,138 @@
+//! A session that is held to phases and has its work in the stage. What it validated goes in its own
+//! way, with its commit and its coverage counted; what it did not is said before anybody says yes.
+
+use super::{outcome, reviewed};
+use crate::failure::Failure;
+use crate::output::Output;
+use airlock_core::SessionId;
+use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The session, and where it stands.
+pub(super) struct Held {
+    id: SessionId,
+    title: String,
+    state: String,
+}
+
+impl Held {
+    /// The session that worked in `stage` last, if it is held and in the middle of a task.
+    pub(super) fn in_stage(kernel: &Kernel, stage: &str) -> Option<Self> {
+        let call = Call::new("session.list", json!({ "archived": false }));
+        let Outcome::Done(found) = kernel.submit(Front::Cli, &call) else {
+            return None;
+        };
+        let sessions = found.value.get("sessions")?.as_array()?;
+        let mut own = sessions.iter().filter(|one| {
+            text(one, "stage") == stage
+                && text(one, "state") == "active"
+                && one.get("disciplined") == Some(&Value::Bool(true))
+        });
+        // Until then nothing of its own is in the stage.
+        let session = own.find(|one| !["idle", "planning"].contains(&text(one, "phase")))?;
+        Some(Self {
+            id: SessionId::new(text(session, "id")).ok()?,
+            title: text(session, "title").to_owned(),
+            state: text(session, "phase").to_owned(),
+        })
+    }
+
+    /// What a merge that goes past the session brings.
+    pub(super) fn remark(&self) -> String {
+        let validated = if self.is_reviewed() {
+            "it goes in without the session's commit, and its coverage is not counted"
+        } else {
+            "nobody has validated it"
+        };
+        format!(
+            "session {} is at work on this, and in `{}`: {validated}",
+            self.id,
+            sanitise_line(&self.state, 40)
+        )
+    }
+
+    fn is_reviewed(&self) -> bool {
+        ["reviewing", "committing"].contains(&self.state.as_str())
+    }
+
+    fn call(&self, name: &str, arguments: Value) -> Call {
+        let mut call = Call::new(name, arguments);
+        call.session = Some(self.id.clone());
+        call
+    }
+
+    fn status(&self, kernel: &Kernel) -> Result<Value, Failure> {
+        let told = kernel.submit(Front::Cli, &self.call("phase.status", json!({})));
+        outcome::done(told).map(|done| done.value)
+    }
+
+    /// Commits and merges all that the session validated, as the session would. None if it did not
+    /// validate what is there now.
+    pub(super) fn commit(
+        &self,
+        kernel: &Kernel,
+        output: &mut Output,
+    ) -> Result<Option<Done>, Failure> {
+        if !self.is_reviewed() {
+            return Ok(None);
+        }
+        let status = self.status(kernel)?;
+        let changes = &status["changes"];
+        let approved = self.state == "committing";
+        let stands = if approved {
+            status["approved"] == changes["digest"]
+        } else {
+            status["last_run"]["of_the_stage_as_it_is"] == Value::Bool(true)
+        };
+        if !stands || changes["digest"].is_null() {
+            return Ok(None);
+        }
+        for kind in ["tests", "source", "other"] {
+            for path in changes[kind].as_array().into_iter().flatten() {
+                let path = sanitise_line(path.as_str().unwrap_or_default(), 200);
+                output.note(format!("{kind:<7}{path}"));
+            }
+        }
+        if !approved {
+            let call = self.call("phase.commit", json!({ "digest": changes["digest"] }));
+            let what = format!("merging what session {} made", self.id);
+            let done = reviewed(kernel, &call, &what, output)?;
+            if let Some(warning) = done.value["warning"].as_str() {
+                output.warning(&sanitise_line(warning, 200));
+            }
+        }
+        let root = Path::new(kernel.workspace().root().path());
+        if status["commit"].is_null() && root.join(".git/objects").is_dir() {
+            let call = self.call("git.commit", json!({ "message": self.message() }));
+            reviewed(kernel, &call, "committing it", output)?;
+        }
+        let call = self.call("merge.apply", self.status(kernel)?["merge"].clone());
+        reviewed(kernel, &call, "merging it", output).map(Some)
+    }
+
+    fn message(&self) -> String {
+        match self.title.trim() {
+            "" => format!("Merge what session {} made", self.id),
+            title => title.to_owned(),
+        }
+    }
+
+    /// Ends the task of a session whose changes were merged past it.
+    pub(super) fn give_up(&self, kernel: &Kernel, output: &mut Output) {
+        let call = self.call("phase.advance", json!({ "to": "idle" }));
+        match outcome::done(kernel.submit(Front::Cli, &call)) {
+            Ok(_) => output.note(format!("the task of session {} is given up", self.id)),
+            Err(failure) => output.warning(&format!(
+                "session {} still stands in `{}`: {}",
+                self.id,
+                sanitise_line(&self.state, 40),
+                failure.what()
+            )),
+        }
+    }
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}

@@ -12,7 +12,7 @@ use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
     view,
 };
-use crate::sanitise::Clean;
+use crate::sanitise::{Clean, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{Phase, Request, Tier};
 use airlock_policy::Imposed;
@@ -365,13 +365,8 @@ impl Kernel {
         value: Value,
     ) -> Result<Clean, ToolFailure> {
         let session = request.caller.session.as_ref();
-        let sanitiser =
-            self.sanitisers()
-                .of(session, policy)
-                .map_err(|refused| ToolFailure::Control {
-                    what: format!("the policy's patterns cannot be used: {refused}"),
-                    fix: refused.hint(),
-                })?;
+        let sanitiser = self.sanitisers().of(session, policy);
+        let sanitiser = sanitiser.map_err(|refused| unusable(&refused))?;
         let bound = Bound::bytes(spec.keep, self.output_budget(imposed));
         let bound = match spec.name {
             "fs.read" => bound.paged("read on with `offset_line`"),

@@ -16,12 +16,12 @@ struct Nothing {}
 
 static STOP: ToolSpec = spec(
     "kernel.stop",
-    "End a kernel that stays",
+    "Leave to end a kernel that stays",
     schema_of::<Nothing>,
 );
 static PASSPHRASE: ToolSpec = spec(
     "approval.passphrase",
-    "Set the passphrase of approvals",
+    "Leave to set the passphrase of approvals",
     schema_of::<Nothing>,
 );
 

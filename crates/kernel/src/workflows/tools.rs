@@ -90,17 +90,17 @@ pub(super) struct CancelArguments {
 
 static RUN: ToolSpec = spec(
     "workflow.run",
-    "Begin a run of a workflow",
+    "Leave to begin a run of a workflow",
     schema_of::<RunArguments>,
 );
 static RESUME: ToolSpec = spec(
     "workflow.resume",
-    "Take up a run of a workflow",
+    "Leave to take up a run of a workflow",
     schema_of::<ResumeArguments>,
 );
 static CANCEL: ToolSpec = spec(
     "workflow.cancel",
-    "Stop a run of a workflow",
+    "Leave to stop a run of a workflow",
     schema_of::<CancelArguments>,
 );
 

@@ -7,11 +7,10 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
 use crate::place::{Place, variable};
 use airlock_core::Span;
-use airlock_kernel::{Front, Kernel, Lifetime, Outcome, Sandboxes};
+use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
     Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
 };
-use airlock_wire::ClientError;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -307,30 +306,16 @@ fn status(place: &Place, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-/// Why it was not told to end; where policy does not let it, what policy says.
-fn unstopped(error: &ClientError) -> Failure {
-    let refused = match error {
-        ClientError::Answer(told) => told.details.get("outcome").cloned(),
-        ClientError::Connect(_)
-        | ClientError::Foreign { .. }
-        | ClientError::Closed(_)
-        | ClientError::Lost(_)
-        | ClientError::Nonsense(_) => None,
-    };
-    let refused = refused.and_then(|told| serde_json::from_value::<Outcome>(told).ok());
-    match refused.map(outcome::done) {
-        Some(Err(failure)) => failure,
-        Some(Ok(_)) | None => Failure::of(Kind::Failed, error),
-    }
-}
-
 fn stop(place: &Place, output: &mut Output) -> Ending {
     let (state, _) = open::state(place)?;
     let Some(mut remote) = Remote::any(&state, Front::Cli) else {
         output.note("no kernel runs for this workspace");
         return Ok(0);
     };
-    remote.stop().map_err(|error| unstopped(&error))?;
+    let refused = remote.stop();
+    if let Some(refused) = refused.map_err(|error| Failure::of(Kind::Failed, &error))? {
+        outcome::done(refused)?;
+    }
     drop(remote);
     // Gone is who no longer holds the lock.
     let begun = Instant::now();

@@ -337,13 +337,13 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "workflow.resume",
         Fixed("sessions.write.self"),
         &[Control],
-        "take up a run of a workflow",
+        "resume a run of a workflow",
     ),
     row(
         "workflow.cancel",
         Fixed("sessions.write.self"),
         &[Control],
-        "stop a run of a workflow",
+        "cancel a run of a workflow",
     ),
     row(
         "workflow.confirm",
@@ -464,7 +464,7 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "approval.passphrase",
         Fixed("approvals.decide"),
         &[Control],
-        "set the passphrase that approvals are given with",
+        "replace the passphrase that approvals are given with",
     ),
     row(
         "kernel.stop",

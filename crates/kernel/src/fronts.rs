@@ -68,9 +68,14 @@ impl Front {
     pub const fn deny(self) -> &'static [&'static str] {
         match self {
             Self::Cli => &[],
-            Self::Agent | Self::Mcp | Self::Server | Self::Plugin => {
-                &["policy.*", "approvals.*", "trust.*", "plugin.*", "audit.*"]
-            }
+            Self::Agent | Self::Mcp | Self::Server | Self::Plugin => &[
+                "policy.*",
+                "approvals.*",
+                "trust.*",
+                "plugin.*",
+                "audit.*",
+                "kernel.*",
+            ],
         }
     }
 }

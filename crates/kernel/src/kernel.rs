@@ -12,7 +12,7 @@ use crate::defined::{AdapterTools, Defined};
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local, Whence};
-use crate::hold::StateHold;
+use crate::hold::{LastCopies, StateHold};
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
@@ -120,6 +120,8 @@ pub struct Kernel {
     tokens: TokenAuthority,
     state_home: PathBuf,
     registry: Registry,
+    // Before the log, which it copies.
+    copies: LastCopies,
     log: Arc<Log>,
     book: Book,
     keeper: Option<Keeper>,
@@ -134,7 +136,7 @@ pub struct Kernel {
     file_worker: Option<WorkerProgram>,
     turns: Arc<Turns>,
     warm: Arc<Warm>,
-    sanitisers: Sessions,
+    sanitisers: Arc<Sessions>,
     reception: Option<Arc<dyn Reception>>,
     serving: Serving,
     #[cfg(target_os = "linux")]
@@ -166,10 +168,15 @@ impl Kernel {
             store.workspace().state().path().to_owned(),
             config.clock.clone(),
         ));
+        let book = Book::new(&config.clock);
+        let enforcer = Arc::new(enforcer()?);
+        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
+        let sanitisers = Arc::new(Sessions::holding(plugins.desk().held()));
         let desk = Desk {
             store: Arc::clone(&store),
             hold: Arc::clone(&hold),
             clock: config.clock.clone(),
+            sanitisers: Arc::clone(&sanitisers),
         };
         let recovered = control::merge::recover(&desk, &log);
         let kept = keep_log(&log, &store, &config.clock);
@@ -177,32 +184,29 @@ impl Kernel {
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
-        let book = Book::new(&config.clock);
         let mut keeper = None;
         if config.lifetime == Lifetime::Long {
             book.tell(&log);
-            keeper = keeper_of(&log, &store, &config.clock);
+            keeper = keeper_of(&log, &store, &hold, &config.clock);
         }
-        let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
-        control::register(&mut registry, &store, &desk);
+        control::register(&mut registry, &desk);
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
         let agents = Arc::new(Agents::default());
         agents::register(&mut registry, &agents);
-        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
         plugins.register(&mut registry);
-        let sanitisers = Sessions::holding(plugins.desk().held());
         let kernel = Self {
             store,
             enforcer,
             plugins,
             agents,
-            hold,
             tokens: TokenAuthority::new(rand::random()),
             state_home: config.state_home,
             registry,
+            copies: LastCopies::new(&hold, &log),
+            hold,
             log,
             book,
             keeper,
@@ -368,6 +372,7 @@ impl Kernel {
         self.warm.release_all();
         self.sandboxes.settle();
         drop(self.keeper);
+        drop(self.copies);
         let told = self.book.close(&self.log);
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
@@ -456,6 +461,10 @@ impl Kernel {
 
     pub(crate) fn sanitisers(&self) -> &Sessions {
         &self.sanitisers
+    }
+
+    pub(crate) fn sanitisers_shared(&self) -> Arc<Sessions> {
+        Arc::clone(&self.sanitisers)
     }
 
     pub(crate) fn machine(&self) -> Option<&Machine> {
@@ -564,13 +573,20 @@ fn keep_log(log: &Log, store: &PolicyStore, clock: &Clock) -> Option<String> {
     upkeep::keep(log, state.path(), retention(store), clock.now())
 }
 
-/// Keeps after the log of a kernel that stays. Where there is no thread for it, the next start does.
-fn keeper_of(log: &Arc<Log>, store: &Arc<PolicyStore>, clock: &Clock) -> Option<Keeper> {
+/// Keeps after the log and the sessions of a kernel that stays. Where there is no thread for it, the next start does.
+fn keeper_of(
+    log: &Arc<Log>,
+    store: &Arc<PolicyStore>,
+    hold: &Arc<StateHold>,
+    clock: &Clock,
+) -> Option<Keeper> {
     let (log, store, clock) = (Arc::downgrade(log), Arc::clone(store), clock.clone());
+    let hold = Arc::clone(hold);
     let keeper = Keeper::start(UPKEEP, move || {
         if let Some(log) = log.upgrade() {
             // What fails is tried again, and told by the next start.
             let _told = keep_log(&log, &store, &clock);
+            hold.keep(&log);
         }
     });
     keeper.ok()

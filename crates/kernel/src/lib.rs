@@ -21,7 +21,6 @@ mod extensions;
 mod fronts;
 mod hold;
 mod kernel;
-mod noted;
 mod person;
 mod phases;
 mod plugins;

@@ -370,21 +370,110 @@ fn who_acts_in_a_session_knows_of_that_one_alone() {
 }
 
 #[test]
-fn a_session_that_ends_leaves_a_copy_of_the_store() {
+fn what_is_kept_of_a_session_holds_no_secret_that_only_the_policy_knows() {
+    let secrets = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let place = place(secrets);
+    let kernel = place.open();
+    let title = json!({ "title": "the badge ACME-123456" });
+    let id = session(&kernel, title);
+    let title = show(&kernel, &id)["title"].as_str().unwrap().to_owned();
+    assert!(
+        title.starts_with("the badge [") && title.contains("badge#1]"),
+        "{title}"
+    );
+    let asked = json!({ "text": "it is ACME-123456", "origin": "file:ACME-654321" });
+    let kept = done(in_session(
+        &kernel,
+        Front::Agent,
+        &id,
+        "session.observe",
+        asked,
+    ))
+    .value;
+    assert!(!kept.to_string().contains("ACME-"), "{kept}");
+    let state = support::state(&kernel);
+    drop(kernel);
+    for name in ["state.db", "state.db-wal"] {
+        let bytes = std::fs::read(state.join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("ACME-123456") && !text.contains("ACME-654321"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_remembered_is_summed_up_on_demand() {
     let place = place("");
     let kernel = place.open();
-    for _ in 0..7 {
-        let id = session(&kernel, json!({}));
-        place.pass(1);
-        done(submit(
+    let id = session(&kernel, json!({}));
+    for (text, origin) in [
+        ("tests fail", "tool:test.run"),
+        ("ask ada", "file:NOTES.md"),
+        ("tests pass", "tool:test.run"),
+    ] {
+        let asked = json!({ "text": text, "origin": origin });
+        done(in_session(
             &kernel,
-            Front::Cli,
-            "session.cancel",
-            json!({ "session": id }),
+            Front::Agent,
+            &id,
+            "session.observe",
+            asked,
         ));
     }
-    let copies = std::fs::read_dir(support::state(&kernel).join("backups/state")).unwrap();
-    assert_eq!(copies.count(), 5);
+    let asked = |query: &str| {
+        let asked = json!({ "summary": true, "query": query });
+        done(in_session(
+            &kernel,
+            Front::Agent,
+            &id,
+            "session.recall",
+            asked,
+        ))
+        .value
+    };
+    let told = asked("");
+    assert_eq!(told["count"], 3);
+    assert_eq!(told["origins"][0]["origin"], "tool:test.run");
+    assert_eq!(told["origins"][0]["newest"], "tests pass");
+    assert_eq!(asked("ada")["count"], 1);
+}
+
+#[test]
+fn sessions_that_ended_leave_copies_of_store_and_log_when_nobody_waits_for_them() {
+    let place = place("");
+    let count = |name: &str| {
+        let kernel = place.open();
+        let found = std::fs::read_dir(support::state(&kernel).join(name));
+        let found = found.into_iter().flatten().flatten();
+        found
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "db"))
+            .count()
+    };
+    let copies = || (count("backups/state"), count("backups"));
+    let before = copies();
+    assert_eq!(before.0, 0);
+    for (round, tool) in ["session.cancel", "session.archive"].iter().enumerate() {
+        let kernel = place.open();
+        let ids = [session(&kernel, json!({})), session(&kernel, json!({}))];
+        for id in ids {
+            place.pass(1);
+            let asked = json!({ "session": id });
+            done(submit(&kernel, Front::Cli, tool, asked));
+        }
+        assert_eq!(
+            copies(),
+            (round, before.1 + round),
+            "{tool}: not within the call"
+        );
+        if round == 0 {
+            kernel.close().unwrap();
+        } else {
+            drop(kernel);
+        }
+        assert_eq!(copies(), (round + 1, before.1 + round + 1), "{tool}");
+    }
 }
 
 #[test]

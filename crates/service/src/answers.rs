@@ -51,6 +51,17 @@ fn describe(spec: &ToolSpec) -> Value {
     })
 }
 
+/// Leave that the road was asked for; else `told`, with what came of asking.
+pub(crate) fn leave(outcome: Outcome, told: &str) -> Result<(), WireError> {
+    match outcome {
+        Outcome::Done(_) => Ok(()),
+        refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+            let details = serde_json::to_value(&refused).unwrap_or_default();
+            Err(WireError::new(code::REFUSED, told).details(json!({ "outcome": details })))
+        }
+    }
+}
+
 /// What is wrong with the log, if something is.
 pub(crate) fn broken(kernel: &Kernel) -> Option<String> {
     match kernel.log().health() {

@@ -16,8 +16,6 @@ use std::path::PathBuf;
 pub enum Kept {
     /// It takes the road: a decision, and records before and after.
     Road,
-    /// It is noted before it is done.
-    Noted,
     /// It goes on with what took the road, or only tells: nothing of its own.
     Nothing,
 }
@@ -81,8 +79,7 @@ impl Method {
     /// What of it is in the log.
     pub const fn kept(self) -> Kept {
         match self {
-            Self::Call | Self::Exec | Self::ApprovalsElicited => Kept::Road,
-            Self::KernelStop => Kept::Noted,
+            Self::Call | Self::Exec | Self::ApprovalsElicited | Self::KernelStop => Kept::Road,
             Self::Status
             | Self::ToolsList
             | Self::ToolsShow

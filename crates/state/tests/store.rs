@@ -255,13 +255,20 @@ fn a_run_keeps_its_steps_over_a_restart_and_ends_once() {
     let state = open(place.path());
     let (ada, eve) = (owner("ada"), owner("eve"));
     let new = NewRun {
+        id: "run-1".to_owned(),
         owner: ada.clone(),
         session: None,
         name: "release".to_owned(),
         definition: Digest::of(b"steps"),
         input: json!({ "version": 0.1 }),
     };
-    let run = state.create_run(new, at(0)).unwrap();
+    let run = state.create_run(new.clone(), at(0)).unwrap();
+    for id in ["run-1", "", &"x".repeat(129)] {
+        let mut other = new.clone();
+        other.id = id.to_owned();
+        let refused = state.create_run(other, at(0));
+        assert!(matches!(refused, Err(StateError::Unfit(_))), "{id}");
+    }
     for number in 1..=3 {
         let step = state
             .append_step(&ada, &run.id, json!({ "n": number }), at(number))

@@ -1,6 +1,6 @@
 //! `airlock kernel`: a kernel that stays, for commands and other processes to use.
 
-use super::open;
+use super::{open, outcome};
 use crate::args::Global;
 use crate::config::Config;
 use crate::failure::{Ending, Failure, Kind};
@@ -312,9 +312,10 @@ fn stop(place: &Place, output: &mut Output) -> Ending {
         output.note("no kernel runs for this workspace");
         return Ok(0);
     };
-    remote
-        .stop()
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
+    let refused = remote.stop();
+    if let Some(refused) = refused.map_err(|error| Failure::of(Kind::Failed, &error))? {
+        outcome::done(refused)?;
+    }
     drop(remote);
     // Gone is who no longer holds the lock.
     let begun = Instant::now();

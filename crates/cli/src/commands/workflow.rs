@@ -1,13 +1,14 @@
 //! `airlock workflow`: jobs of several steps.
 
-use super::{adapter, open};
+use super::{adapter, open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::review;
 use airlock_definitions::Workflow;
 use airlock_kernel::{
-    Front, Kernel, Resume, RunError, RunRecord, RunReport, RunState, Workflows, sanitise_line,
+    Front, Kernel, Outcome, Resume, RunError, RunRecord, RunReport, RunState, Workflows,
+    sanitise_line,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -119,14 +120,22 @@ fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
 
 fn refused(error: &RunError) -> Failure {
     let kind = match error {
+        RunError::NoLeave(outcome) => return no_leave(outcome, error),
         RunError::NoWorkflow { .. } | RunError::Inputs(_) | RunError::NoRun(_) => Kind::Usage,
-        RunError::Over { .. }
-        | RunError::Changed(_)
-        | RunError::Busy(_)
-        | RunError::Unrecorded(_)
-        | RunError::Store(_) => Kind::Failed,
+        RunError::Over { .. } | RunError::Changed(_) | RunError::Busy(_) | RunError::Store(_) => {
+            Kind::Failed
+        }
     };
     Failure::of(kind, error).maybe_fix(error.hint())
+}
+
+fn no_leave(outcome: &Outcome, error: &RunError) -> Failure {
+    match outcome {
+        Outcome::Denied(denied) => outcome::denied_failure(denied),
+        Outcome::NeedsReview(review) => outcome::review_failure(review),
+        Outcome::Failed(failed) => outcome::failed_failure(failed),
+        Outcome::Done(_) => Failure::of(Kind::Failed, error),
+    }
 }
 
 /// The run whose id begins with `start`; two that do are refused.

@@ -6,6 +6,7 @@
 mod approvals;
 mod audit_read;
 pub(crate) mod for_caller;
+mod leave;
 pub(crate) mod merge;
 mod model_chat;
 mod policy_init;
@@ -13,9 +14,9 @@ mod policy_update;
 mod remember;
 mod session_view;
 mod sessions;
+mod summary;
 mod trust;
 
-use crate::policy_store::PolicyStore;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 pub(crate) use approvals::Through;
@@ -24,10 +25,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 pub(crate) use sessions::meant;
-use std::sync::Arc;
 
 /// Adds the control syscalls to the tools of a kernel.
-pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>, desk: &Desk) {
+pub(crate) fn register(registry: &mut Registry, desk: &Desk) {
+    let store = &desk.store;
     approvals::register(registry, desk);
     sessions::register(registry, desk);
     remember::register(registry, desk);
@@ -37,6 +38,7 @@ pub(crate) fn register(registry: &mut Registry, store: &Arc<PolicyStore>, desk: 
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    leave::register(registry);
     registry.add(Box::new(model_chat::ModelChat));
     registry.add(Box::new(merge::Apply::new(desk)));
     registry.add(Box::new(merge::Undo::new(desk)));

@@ -28,6 +28,7 @@ impl Kernel {
             store: self.store_shared(),
             hold: self.hold_shared(),
             clock: self.clock().clone(),
+            sanitisers: self.sanitisers_shared(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
     view,
 };
-use crate::sanitise::Clean;
+use crate::sanitise::{Clean, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{ByteSize, Phase, Request, Tier};
 use airlock_policy::Imposed;
@@ -367,10 +367,7 @@ impl Kernel {
     ) -> Result<Arc<Sanitiser>, ToolFailure> {
         let session = request.caller.session.as_ref();
         let sanitiser = self.sanitisers().of(session, policy);
-        sanitiser.map_err(|refused| ToolFailure::Control {
-            what: format!("the policy's patterns cannot be used: {refused}"),
-            fix: refused.hint(),
-        })
+        sanitiser.map_err(|refused| unusable(&refused))
     }
 
     /// What of a result may be given out.

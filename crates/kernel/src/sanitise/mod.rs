@@ -2,10 +2,12 @@
 //!
 //! Guarantee: every result goes through [`Clean::new`], and there through the session's sanitiser:
 //! within a session the same secret keeps its placeholder, and no session learns from numbers what
-//! another one saw. A result outside any session has numbers of its own.
+//! another one saw. A result outside any session has numbers of its own. What is said of a failure goes
+//! through [`Told::new`] the same way.
 
 mod held;
 mod sessions;
+mod told;
 
 pub(crate) use airlock_sanitise::sanitise_path;
 pub use airlock_sanitise::{
@@ -13,16 +15,23 @@ pub use airlock_sanitise::{
 };
 pub(crate) use held::Held;
 pub(crate) use sessions::Sessions;
+pub(crate) use told::{Source, Told};
 
 use crate::tools::ToolFailure;
 use airlock_core::{Digest, Request, RequestPath};
 use airlock_policy::OnFlag;
-use airlock_sanitise::{Bound, Sanitiser, tag};
+use airlock_sanitise::{Bound, RefusedPattern, Sanitiser, tag};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// As much of a host's name as an origin says: the longest there is.
 const HOST_CHARS: usize = 253;
+
+/// What helps where policy wants flagged text reviewed.
+const UNREVIEWED: &str =
+    "results cannot be reviewed yet: read it yourself, or set `sanitise.flagged: mark`";
+/// What helps where policy blocks flagged text.
+const BLOCKED: &str = "read it yourself, or set `sanitise.flagged: mark` in the policy";
 
 /// A sanitised result, and what is kept about it.
 #[derive(Debug)]
@@ -59,12 +68,8 @@ impl Clean {
                 wrap(&mut result, &origin);
                 None
             }
-            OnFlag::Review => Some(
-                "results cannot be reviewed yet: read it yourself, or set `sanitise.flagged: mark`",
-            ),
-            OnFlag::Block => {
-                Some("read it yourself, or set `sanitise.flagged: mark` in the policy")
-            }
+            OnFlag::Review => Some(UNREVIEWED),
+            OnFlag::Block => Some(BLOCKED),
         };
         let withheld = withheld.map(|fix| ToolFailure::Flagged {
             rules: rules(&result.flags),
@@ -82,6 +87,14 @@ impl Clean {
             given,
             withheld,
         }
+    }
+}
+
+/// Where the policy's own patterns cannot be looked for, nothing is let through.
+pub(crate) fn unusable(refused: &RefusedPattern) -> ToolFailure {
+    ToolFailure::Control {
+        what: format!("the policy's patterns cannot be used: {refused}"),
+        fix: refused.hint(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody};
-use airlock_kernel::{Call, Front, Kernel, Whence};
+use airlock_kernel::{Call, Front, Kernel};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -218,8 +218,8 @@ fn passphrase(global: &Global, output: &mut Output) -> Ending {
         return Err(Failure::new(Kind::Failed, "the two are not the same")
             .fix("nothing was changed; run the command again"));
     }
-    let noted = kernel.note(Front::Cli, &Whence::default(), "approval.passphrase", []);
-    noted.map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let leave = Call::new("approval.passphrase", json!({}));
+    outcome::done(kernel.submit(Front::Cli, &leave))?;
     file.set(old.as_deref(), &new).map_err(failed)?;
     output.note(styled(Tone::Good, "the passphrase is set"));
     Ok(0)

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod approved;
 mod automatic;
 mod challenge;
 mod changes;
@@ -15,7 +16,9 @@ mod coverage;
 mod files;
 mod git;
 mod interrupted;
+mod kept;
 mod lasting;
+mod loading;
 mod phases;
 mod programs;
 mod projects;

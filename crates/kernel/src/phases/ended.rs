@@ -63,7 +63,9 @@ impl Desk {
             return Ok(());
         }
         let staged = self.staged(&session)?;
-        if staged.digest.is_some() {
+        let committed = place_of(&session).progress.commit.is_some();
+        // What was not chosen is still to be merged.
+        if staged.digest.is_some() || committed && staged.git.is_some() {
             return Ok(());
         }
         self.step(&session, &Event::Committed, &staged, None)

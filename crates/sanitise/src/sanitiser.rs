@@ -119,7 +119,7 @@ impl Sanitiser {
     }
 
     /// The same for text that may have been sanitised before: its placeholders stay.
-    fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
+    pub(crate) fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
         self.clean(
             text,
             Ink {

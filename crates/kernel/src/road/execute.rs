@@ -392,13 +392,18 @@ impl Kernel {
             _ => bound,
         };
         let on_flag = policy.policy().document().sanitise.flagged;
-        if spec.name == results::TOOL {
-            return self.page(value, &sanitiser, bound.bytes, on_flag);
-        }
-        let results = self.results();
-        Ok(Clean::new(
-            value, request, &sanitiser, bound, on_flag, &results,
-        ))
+        let clean = if spec.name == results::TOOL {
+            self.page(value, &sanitiser, bound.bytes, on_flag)?
+        } else {
+            let results = self.results();
+            Clean::new(value, request, &sanitiser, bound, on_flag, &results)
+        };
+        let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));
+        numbered.map_err(|error| ToolFailure::Control {
+            what: format!("cannot keep which numbers stand for secrets: {error}"),
+            fix: "make room in the state directory",
+        })?;
+        Ok(clean)
     }
 
     /// A part of a result that was kept, as it may be given out.

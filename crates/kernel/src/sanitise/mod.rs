@@ -198,7 +198,10 @@ fn path_text(path: &RequestPath) -> &str {
 /// Whether it is the kernel itself that answers.
 fn is_our_own(request: &Request) -> bool {
     let area = request.syscall.name().split('.').next();
-    matches!(area, Some("policy" | "trust" | "audit" | "stage"))
+    matches!(
+        area,
+        Some("policy" | "trust" | "audit" | "stage" | "approval")
+    )
 }
 
 /// The digest of a value as JSON, without writing it out in memory.

@@ -16,6 +16,7 @@ use crate::hold::{LastCopies, StateHold};
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
+use crate::results::{Results, SessionResult};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
@@ -171,7 +172,8 @@ impl Kernel {
         let book = Book::new(&config.clock);
         let enforcer = Arc::new(enforcer()?);
         let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
-        let sanitisers = Arc::new(Sessions::holding(plugins.desk().held()));
+        let state = store.workspace().state().path();
+        let sanitisers = Arc::new(Sessions::holding(plugins.desk().held(), state));
         let desk = Desk {
             store: Arc::clone(&store),
             hold: Arc::clone(&hold),
@@ -191,6 +193,8 @@ impl Kernel {
         }
         let mut registry = Registry::built_in();
         control::register(&mut registry, &desk);
+        let results = Results::of(store.workspace().state().path());
+        registry.add(Box::new(SessionResult(results)));
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
@@ -508,14 +512,15 @@ impl Kernel {
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
+        let user = self.local.user_of(whence)?;
         let tags = match (front, &whence.plugin) {
             (Front::Plugin, Some(plugin)) => {
-                let mut tags = policy.tags(plugin.as_str(), self.local.user());
+                let mut tags = policy.tags(plugin.as_str(), &user);
                 tags.extend(self.plugins.tags(plugin));
                 tags
             }
             (Front::Cli | Front::Agent | Front::Mcp | Front::Server | Front::Plugin, _) => {
-                policy.tags(front.as_str(), self.local.user())
+                policy.tags(front.as_str(), &user)
             }
         };
         self.local.caller(

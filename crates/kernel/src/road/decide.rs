@@ -45,6 +45,7 @@ impl Kernel {
         let enforcer = self.enforcer().snapshot();
         let request = &valid.request;
         let mut decision = self.judge(scene, &enforcer, valid, trail);
+        self.review_result(scene.policy, request, &mut decision);
         let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
@@ -210,7 +211,7 @@ impl Kernel {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: policy.workspace_allow(),
-                user: policy.user_allow(),
+                user: policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };
@@ -379,7 +380,7 @@ impl<'a> SearchFilter<'a> {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: self.policy.workspace_allow(),
-                user: self.policy.user_allow(),
+                user: self.policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             })

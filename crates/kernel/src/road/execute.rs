@@ -12,10 +12,11 @@ use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
     view,
 };
+use crate::results;
 use crate::sanitise::{Clean, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{ByteSize, Phase, Request, Tier};
-use airlock_policy::Imposed;
+use airlock_core::{ByteSize, Phase, Request, Syscall, Tier};
+use airlock_policy::{Imposed, OnFlag};
 use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -194,6 +195,14 @@ impl Kernel {
         let stage = planned.stage().unwrap_or(&valid.stage).to_owned();
         let place = (valid.turn.place(), stage.as_str());
         let outer = Outer::new(self, invoker, &valid.request.caller, place);
+        let terms = valid.prepared.job().map(Job::terms);
+        let terms = terms.filter(|terms| !terms.names_no_file());
+        let reading = reading(&valid.request)?;
+        let (root, now) = (self.workspace().root().path(), self.clock().now());
+        let filter = SearchFilter::new(policy, &ruling.enforcer, &reading, root, now);
+        if let Some(terms) = terms {
+            terms.met(&view(self.workspace(), &stage)?, &filter)?;
+        }
         let run = |attached: Option<Attached<'_>>| planned.run(&outer, attached, &changes);
         let finished = match &mut speaker {
             Some(speaker) => run(Some(speaker.attach()?)),
@@ -203,6 +212,10 @@ impl Kernel {
             finished.map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         if let Some(speaker) = speaker {
             speaker.tell(&mut finished.value);
+        }
+        if let Some(terms) = terms {
+            let root = view(self.workspace(), &stage)?;
+            terms.tell(&root, &filter, &mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
         // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
@@ -387,7 +400,34 @@ impl Kernel {
             _ => bound,
         };
         let on_flag = policy.policy().document().sanitise.flagged;
-        Ok(Clean::new(value, request, &sanitiser, bound, on_flag))
+        let clean = if spec.name == results::TOOL {
+            self.page(value, &sanitiser, bound.bytes, on_flag)?
+        } else {
+            let results = self.results();
+            Clean::new(value, request, &sanitiser, bound, on_flag, &results)
+        };
+        let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));
+        numbered.map_err(|error| ToolFailure::Control {
+            what: format!("cannot keep which numbers stand for secrets: {error}"),
+            fix: "make room in the state directory",
+        })?;
+        Ok(clean)
+    }
+
+    /// A part of a result that was kept, as it may be given out.
+    fn page(
+        &self,
+        value: Value,
+        sanitiser: &Sanitiser,
+        bytes: usize,
+        on_flag: OnFlag,
+    ) -> Result<Clean, ToolFailure> {
+        let mut asked = results::Asked::of(value)?;
+        let page = asked.page(sanitiser, bytes.saturating_sub(BESIDE).max(BESIDE))?;
+        if on_flag == OnFlag::Review && !asked.kept.flags.is_empty() {
+            self.result_was_reviewed(page.digest)?;
+        }
+        Ok(Clean::page(page, &asked.kept, on_flag))
     }
 }
 
@@ -420,6 +460,20 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
         ),
     }
 }
+
+/// A read by whoever makes `request`.
+fn reading(request: &Request) -> Result<Request, ToolFailure> {
+    let read = Syscall::parse("fs.read").map_err(|error| ToolFailure::Control {
+        what: error.to_string(),
+        fix: "",
+    })?;
+    let mut reading = Request::new(read, Tier::Kernel, request.caller.clone());
+    reading.tool = Some(read.name().into());
+    Ok(reading)
+}
+
+/// What a page of a result has besides its text: a digest, an origin, numbers.
+const BESIDE: usize = 512;
 
 /// How long a read that failed and may succeed waits before it is tried once more.
 const RETRY_AFTER: Duration = Duration::from_millis(100);

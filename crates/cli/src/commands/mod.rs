@@ -17,6 +17,7 @@ mod open;
 mod outcome;
 pub(crate) mod plugin;
 mod policy;
+mod reach;
 mod request_worker;
 mod script_worker;
 pub(crate) mod session;

@@ -73,21 +73,24 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
     {
         return check_files(files, output);
     }
-    let kernel = open::kernel(global, output)?;
     match arguments {
-        Arguments::List => list(&kernel, output),
-        Arguments::Show { name } => show(&kernel, &name, output),
-        Arguments::Check { .. } => check(&kernel, output),
+        Arguments::List => list(&open::kernel(global, output)?, output),
+        Arguments::Show { name } => show(&open::kernel(global, output)?, &name, output),
+        Arguments::Check { .. } => check(&open::kernel(global, output)?, output),
         Arguments::Run { name, inputs } => {
             let inputs = super::tool::parse_arguments(&inputs)?;
-            let flows = flows(&kernel)?;
+            let accompanied = open::accompanied(global, output)?;
+            let kernel = accompanied.kernel();
+            let flows = flows(kernel)?;
             let report = flows
                 .run(Front::Cli, &name, &inputs)
                 .map_err(|error| refused(&error))?;
-            follow(&kernel, &flows, report, output)
+            follow(kernel, &flows, report, output)
         }
         Arguments::Resume { run, repeat, skip } => {
-            let flows = flows(&kernel)?;
+            let accompanied = open::accompanied(global, output)?;
+            let kernel = accompanied.kernel();
+            let flows = flows(kernel)?;
             let id = find(&flows, &run)?.id;
             let resume = Resume {
                 repeat: repeat.into_iter().collect(),
@@ -96,9 +99,10 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             let report = flows
                 .resume(Front::Cli, &id, &resume)
                 .map_err(|error| refused(&error))?;
-            follow(&kernel, &flows, report, output)
+            follow(kernel, &flows, report, output)
         }
         Arguments::Cancel { run } => {
+            let kernel = open::kernel(global, output)?;
             let flows = flows(&kernel)?;
             let id = find(&flows, &run)?.id;
             flows

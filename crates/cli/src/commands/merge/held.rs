@@ -1,11 +1,11 @@
 //! A session that is held to phases and has its work in the stage. What it validated goes in its own
 //! way, with its commit and its coverage counted; what it did not is said before anybody says yes.
 
-use super::{outcome, reviewed};
+use super::Reach;
 use crate::failure::Failure;
 use crate::output::Output;
 use airlock_core::SessionId;
-use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
+use airlock_kernel::{Call, Done, Outcome, sanitise_line};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -18,9 +18,13 @@ pub(super) struct Held {
 
 impl Held {
     /// The session that worked in `stage` last, if it is held and in the middle of a task.
-    pub(super) fn in_stage(kernel: &Kernel, stage: &str) -> Option<Self> {
+    pub(super) fn in_stage(
+        reach: &mut Reach<'_>,
+        stage: &str,
+        output: &mut Output,
+    ) -> Option<Self> {
         let call = Call::new("session.list", json!({ "archived": false }));
-        let Outcome::Done(found) = kernel.submit(Front::Cli, &call) else {
+        let Ok(Outcome::Done(found)) = reach.submit(&call, output) else {
             return None;
         };
         let sessions = found.value.get("sessions")?.as_array()?;
@@ -62,22 +66,22 @@ impl Held {
         call
     }
 
-    fn status(&self, kernel: &Kernel) -> Result<Value, Failure> {
-        let told = kernel.submit(Front::Cli, &self.call("phase.status", json!({})));
-        outcome::done(told).map(|done| done.value)
+    fn status(&self, reach: &mut Reach<'_>, output: &mut Output) -> Result<Value, Failure> {
+        let done = reach.done(&self.call("phase.status", json!({})), output)?;
+        Ok(done.value)
     }
 
     /// Commits and merges all that the session validated, as the session would. None if it did not
     /// validate what is there now.
     pub(super) fn commit(
         &self,
-        kernel: &Kernel,
+        reach: &mut Reach<'_>,
         output: &mut Output,
     ) -> Result<Option<Done>, Failure> {
         if !self.is_reviewed() {
             return Ok(None);
         }
-        let status = self.status(kernel)?;
+        let status = self.status(reach, output)?;
         let changes = &status["changes"];
         let approved = self.state == "committing";
         let stands = if approved {
@@ -97,18 +101,20 @@ impl Held {
         if !approved {
             let call = self.call("phase.commit", json!({ "digest": changes["digest"] }));
             let what = format!("merging what session {} made", self.id);
-            let done = reviewed(kernel, &call, &what, output)?;
+            let done = reach.reviewed(&call, &what, output)?;
             if let Some(warning) = done.value["warning"].as_str() {
                 output.warning(&sanitise_line(warning, 200));
             }
         }
-        let root = Path::new(kernel.workspace().root().path());
-        if status["commit"].is_null() && root.join(".git/objects").is_dir() {
+        let root = reach.kernel(output)?.workspace().root().path();
+        let is_repository = Path::new(root).join(".git/objects").is_dir();
+        if status["commit"].is_null() && is_repository {
             let call = self.call("git.commit", json!({ "message": self.message() }));
-            reviewed(kernel, &call, "committing it", output)?;
+            reach.reviewed(&call, "committing it", output)?;
         }
-        let call = self.call("merge.apply", self.status(kernel)?["merge"].clone());
-        reviewed(kernel, &call, "merging it", output).map(Some)
+        let merge = self.status(reach, output)?["merge"].clone();
+        let call = self.call("merge.apply", merge);
+        reach.reviewed(&call, "merging it", output).map(Some)
     }
 
     fn message(&self) -> String {
@@ -119,9 +125,9 @@ impl Held {
     }
 
     /// Ends the task of a session whose changes were merged past it.
-    pub(super) fn give_up(&self, kernel: &Kernel, output: &mut Output) {
+    pub(super) fn give_up(&self, reach: &mut Reach<'_>, output: &mut Output) {
         let call = self.call("phase.advance", json!({ "to": "idle" }));
-        match outcome::done(kernel.submit(Front::Cli, &call)) {
+        match reach.done(&call, output) {
             Ok(_) => output.note(format!("the task of session {} is given up", self.id)),
             Err(failure) => output.warning(&format!(
                 "session {} still stands in `{}`: {}",

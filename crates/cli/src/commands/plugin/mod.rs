@@ -11,14 +11,14 @@ mod show;
 #[cfg(target_os = "linux")]
 pub(super) use hosts::hosting;
 
-use super::{open, outcome, tool};
+use super::reach::Reach;
+use super::{open, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use crate::plugin_settings;
-use crate::review;
-use airlock_kernel::{Call, Front, Outcome};
+use airlock_kernel::{Call, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
@@ -192,10 +192,7 @@ fn ask(
     arguments: Value,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    let mut door = open::door(global, Front::Cli, output)?;
-    let call = Call::new(name, without_nulls(arguments));
-    let outcome = open::submit(global, &mut door, Front::Cli, &call, output)?;
-    outcome::done(outcome).map(|done| done.value)
+    Reach::new(global, output)?.value(name, without_nulls(arguments), output)
 }
 
 /// An argument that was not given is not there, rather than nothing.
@@ -220,15 +217,8 @@ fn reviewed(
     what: &str,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    let kernel = open::kernel(global, output)?;
-    let mut review = match kernel.submit(Front::Cli, call) {
-        Outcome::NeedsReview(review) => review,
-        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
-            return outcome::done(other).map(|done| done.value);
-        }
-    };
-    review::answer(&kernel, &mut review, what, None, output)?;
-    outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
+    let done = Reach::new(global, output)?.reviewed(call, what, output)?;
+    Ok(done.value)
 }
 
 /// Has the kernel that runs for this workspace, if one does, run what was approved here.

@@ -20,7 +20,7 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Ending {
     let (_, loaded) = load(file)?;
-    let kernel = audit::reader(global, "replay", output)?;
+    let kernel = audit::asked(global, "replay", output)?.into_kernel(output)?;
     let next = tried(&kernel, loaded.policy)?;
     let replayed = replayed(&kernel, &next, last)?;
     show(&replayed, output);

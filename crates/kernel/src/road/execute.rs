@@ -406,6 +406,7 @@ impl Kernel {
             let results = self.results();
             Clean::new(value, request, &sanitiser, bound, on_flag, &results)
         };
+        let session = request.caller.session.as_ref();
         let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));
         numbered.map_err(|error| ToolFailure::Control {
             what: format!("cannot keep which numbers stand for secrets: {error}"),

@@ -3,13 +3,13 @@
 mod answer;
 mod show;
 
-use super::{open, outcome};
 use super::reach::Reach;
+use super::{open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody};
-use airlock_kernel::{Call, Front, Whence};
+use airlock_kernel::{Call, Front};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 

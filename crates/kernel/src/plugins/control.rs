@@ -11,10 +11,9 @@ use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{Digest, PluginName, Request, RequestPath, TagName, Tier};
+use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
 use airlock_plugin::{
-    Approval, Listed, ManageError, Manager, Origin, Review, State, check_configuration,
-    shown_configuration,
+    Approval, Listed, ManageError, Manager, Review, State, check_configuration, shown_configuration,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

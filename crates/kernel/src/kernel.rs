@@ -18,6 +18,7 @@ use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
+use crate::tokens::record_ends;
 use crate::tools::Registry;
 use crate::upkeep::{self, Keeper};
 use crate::workflows;
@@ -117,7 +118,7 @@ pub struct Kernel {
     plugins: Arc<Plugins>,
     agents: Arc<Agents>,
     hold: Arc<StateHold>,
-    tokens: TokenAuthority,
+    tokens: Arc<TokenAuthority>,
     state_home: PathBuf,
     registry: Registry,
     log: Arc<Log>,
@@ -159,7 +160,7 @@ impl Kernel {
             config.worker.clone(),
         )?);
         let log = Arc::new(open_log(&store, &config).map_err(StartError::Audit)?);
-        if store.current().policy().document().audit.stop_on_break {
+        if store.current().kept_log().stop_on_break {
             refuse_broken(&log)?;
         }
         let recovered = control::merge::recover(store.workspace(), &log, &config.clock);
@@ -169,10 +170,11 @@ impl Kernel {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
         let book = Book::new(&config.clock);
+        let tokens = Arc::new(TokenAuthority::new(rand::random()));
         let mut keeper = None;
         if config.lifetime == Lifetime::Long {
             book.tell(&log);
-            keeper = keeper_of(&log, &store, &config.clock);
+            keeper = keeper_of(&log, &store, &tokens, &config.clock);
         }
         let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
@@ -195,7 +197,7 @@ impl Kernel {
             plugins,
             agents,
             hold,
-            tokens: TokenAuthority::new(rand::random()),
+            tokens,
             state_home: config.state_home,
             registry,
             log,
@@ -363,7 +365,9 @@ impl Kernel {
         self.warm.release_all();
         self.sandboxes.settle();
         drop(self.keeper);
-        let told = self.book.close(&self.log);
+        let ended = self.tokens.end_all();
+        let ended = record_ends(&self.log, &ended, self.clock.now());
+        let told = ended.and(self.book.close(&self.log));
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
         }
@@ -545,11 +549,12 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
 
 /// How much of the log the policy in force keeps.
 fn retention(store: &PolicyStore) -> Retention {
-    let audit = store.current().policy().document().audit;
+    let current = store.current();
+    let kept = current.kept_log();
     Retention {
-        days: audit.retention_days,
-        bytes: audit.max_size.as_bytes(),
-        segment: audit.segment,
+        days: kept.days,
+        bytes: kept.bytes,
+        segment: current.policy().document().audit.segment,
     }
 }
 
@@ -560,12 +565,21 @@ fn keep_log(log: &Log, store: &PolicyStore, clock: &Clock) -> Option<String> {
 }
 
 /// Keeps after the log of a kernel that stays. Where there is no thread for it, the next start does.
-fn keeper_of(log: &Arc<Log>, store: &Arc<PolicyStore>, clock: &Clock) -> Option<Keeper> {
+fn keeper_of(
+    log: &Arc<Log>,
+    store: &Arc<PolicyStore>,
+    tokens: &Arc<TokenAuthority>,
+    clock: &Clock,
+) -> Option<Keeper> {
     let (log, store, clock) = (Arc::downgrade(log), Arc::clone(store), clock.clone());
+    let tokens = Arc::clone(tokens);
     let keeper = Keeper::start(UPKEEP, move || {
         if let Some(log) = log.upgrade() {
-            // What fails is tried again, and told by the next start.
+            let now = clock.now();
+            // What fails is tried again, and told by the next start. A token whose end cannot be
+            // recorded is over all the same.
             let _told = keep_log(&log, &store, &clock);
+            let _recorded = record_ends(&log, &tokens.take_expired(now), now);
         }
     });
     keeper.ok()

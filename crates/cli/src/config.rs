@@ -9,6 +9,7 @@ use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
 use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -108,6 +109,21 @@ fn users(value: &str) -> Option<Vec<u32>> {
         .filter(|users| users.len() <= MOST_USERS)
 }
 
+/// Variables that are no settings: of the kernel, of the starter, of plugins and of tests.
+const OTHER_VARIABLES: &[&str] = &[
+    "AIRLOCK_BOOTSTRAP_CONFIG",
+    "AIRLOCK_ENGINE",
+    "AIRLOCK_IMAGE",
+    "AIRLOCK_KERNEL",
+    "AIRLOCK_MCP_TOKEN",
+    "AIRLOCK_PING_EVERY",
+    "AIRLOCK_PLUGIN",
+    "AIRLOCK_SOCKET",
+    "AIRLOCK_STATE",
+    "AIRLOCK_WORKSPACE",
+];
+const TEST_VARIABLES: &str = "AIRLOCK_TEST_";
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -158,10 +174,7 @@ impl Config {
             }
         };
         let workspace_values = match workspace {
-            Some(bytes) => match parse(bytes, airlock_kernel::CONFIG_FILE)? {
-                (values, None) => values,
-                (_, Some(_)) => return Err(not_a_workspaces()),
-            },
+            Some(bytes) => workspace_values(bytes)?,
             None => BTreeMap::new(),
         };
         let mut values = BTreeMap::new();
@@ -171,7 +184,7 @@ impl Config {
                 value = (text.clone(), Origin::User(user.clone()));
             }
             let theirs = workspace_values.get(setting.key);
-            if let Some(text) = theirs.filter(|_| !OWN_ONLY.contains(&setting.key)) {
+            if let Some(text) = theirs.filter(|_| is_a_workspaces(setting.key)) {
                 value = (text.clone(), Origin::Workspace);
             }
             let name = variable_name(setting.key);
@@ -257,6 +270,25 @@ fn variable_name(key: &str) -> String {
     format!("AIRLOCK_{}", key.to_uppercase().replace('.', "_"))
 }
 
+/// What to say of each variable of `environment` that looks like a setting and is none.
+pub(crate) fn strange_variables<'a>(environment: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
+    let settings: Vec<String> = SETTINGS.iter().map(|one| variable_name(one.key)).collect();
+    let known = || {
+        let settings = settings.iter().map(String::as_str);
+        settings.chain(OTHER_VARIABLES.iter().copied())
+    };
+    let strange = environment.filter_map(|name| {
+        let name = name.to_str().filter(|name| name.starts_with("AIRLOCK_"))?;
+        if name.starts_with(TEST_VARIABLES) || known().any(|known| known == name) {
+            return None;
+        }
+        let near = closest(name, known());
+        let fix = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        Some(format!("${} is no setting{fix}", shorten(name)))
+    });
+    strange.collect()
+}
+
 /// How messages name what the person typed, as opposed to `in FILE:3`.
 pub(crate) const ON_THE_COMMAND_LINE: &str = "on the command line";
 
@@ -289,6 +321,19 @@ fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
 
 fn shorten(text: &str) -> String {
     airlock_kernel::sanitise_line(text, 60)
+}
+
+/// What a workspace's own configuration sets.
+pub(crate) fn workspace_values(bytes: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
+    match parse(bytes, airlock_kernel::CONFIG_FILE)? {
+        (values, None) => Ok(values),
+        (_, Some(_)) => Err(not_a_workspaces()),
+    }
+}
+
+/// Whether a workspace's value for `key` counts.
+pub(crate) fn is_a_workspaces(key: &str) -> bool {
+    !OWN_ONLY.contains(&key)
 }
 
 /// A workspace must not say where keys come from, nor whom they are sent to.
@@ -430,6 +475,25 @@ mod tests {
         set(&path, "color", "always").unwrap();
         let after = std::fs::read_to_string(&path).unwrap();
         assert_eq!(after, text.replace("never", "always"));
+    }
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_told_with_the_one_that_was_meant() {
+        let names = [
+            "AIRLOCK_COLOR",
+            "AIRLOCK_COLOUR",
+            "AIRLOCK_SOCKET",
+            "AIRLOCK_TEST_X",
+            "AIRLOCK_\u{1b}[2J",
+            "PATH",
+        ];
+        let told = strange_variables(names.iter().map(OsStr::new));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(
+            told[0],
+            "$AIRLOCK_COLOUR is no setting; did you mean `AIRLOCK_COLOR`?"
+        );
+        assert!(!told[1].contains('\u{1b}'), "{told:?}");
     }
 
     #[test]

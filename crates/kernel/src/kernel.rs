@@ -19,6 +19,7 @@ use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Wa
 use crate::results::{Results, SessionResult};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
+use crate::tokens::record_ends;
 use crate::tools::Registry;
 use crate::upkeep::{self, Keeper};
 use crate::workflows;
@@ -118,7 +119,7 @@ pub struct Kernel {
     plugins: Arc<Plugins>,
     agents: Arc<Agents>,
     hold: Arc<StateHold>,
-    tokens: TokenAuthority,
+    tokens: Arc<TokenAuthority>,
     state_home: PathBuf,
     registry: Registry,
     // Before the log, which it copies.
@@ -162,7 +163,7 @@ impl Kernel {
             config.worker.clone(),
         )?);
         let log = Arc::new(open_log(&store, &config).map_err(StartError::Audit)?);
-        if store.current().policy().document().audit.stop_on_break {
+        if store.current().kept_log().stop_on_break {
             refuse_broken(&log)?;
         }
         let hold = Arc::new(StateHold::new(
@@ -186,10 +187,11 @@ impl Kernel {
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
+        let tokens = Arc::new(TokenAuthority::new(rand::random()));
         let mut keeper = None;
         if config.lifetime == Lifetime::Long {
             book.tell(&log);
-            keeper = keeper_of(&log, &store, &hold, &config.clock);
+            keeper = keeper_of(&log, &store, &hold, &tokens, &config.clock);
         }
         let mut registry = Registry::built_in();
         control::register(&mut registry, &desk);
@@ -206,7 +208,7 @@ impl Kernel {
             enforcer,
             plugins,
             agents,
-            tokens: TokenAuthority::new(rand::random()),
+            tokens,
             state_home: config.state_home,
             registry,
             copies: LastCopies::new(&hold, &log),
@@ -377,7 +379,9 @@ impl Kernel {
         self.sandboxes.settle();
         drop(self.keeper);
         drop(self.copies);
-        let told = self.book.close(&self.log);
+        let ended = self.tokens.end_all();
+        let ended = record_ends(&self.log, &ended, self.clock.now());
+        let told = ended.and(self.book.close(&self.log));
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
         }
@@ -564,11 +568,12 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
 
 /// How much of the log the policy in force keeps.
 fn retention(store: &PolicyStore) -> Retention {
-    let audit = store.current().policy().document().audit;
+    let current = store.current();
+    let kept = current.kept_log();
     Retention {
-        days: audit.retention_days,
-        bytes: audit.max_size.as_bytes(),
-        segment: audit.segment,
+        days: kept.days,
+        bytes: kept.bytes,
+        segment: current.policy().document().audit.segment,
     }
 }
 
@@ -578,20 +583,25 @@ fn keep_log(log: &Log, store: &PolicyStore, clock: &Clock) -> Option<String> {
     upkeep::keep(log, state.path(), retention(store), clock.now())
 }
 
-/// Keeps after the log and the sessions of a kernel that stays. Where there is no thread for it, the next start does.
+/// Keeps after the log, the sessions and the tokens of a kernel that stays. Where there is no thread
+/// for it, the next start does.
 fn keeper_of(
     log: &Arc<Log>,
     store: &Arc<PolicyStore>,
     hold: &Arc<StateHold>,
+    tokens: &Arc<TokenAuthority>,
     clock: &Clock,
 ) -> Option<Keeper> {
     let (log, store, clock) = (Arc::downgrade(log), Arc::clone(store), clock.clone());
-    let hold = Arc::clone(hold);
+    let (hold, tokens) = (Arc::clone(hold), Arc::clone(tokens));
     let keeper = Keeper::start(UPKEEP, move || {
         if let Some(log) = log.upgrade() {
-            // What fails is tried again, and told by the next start.
+            let now = clock.now();
+            // What fails is tried again, and told by the next start. A token whose end cannot be
+            // recorded is over all the same.
             let _told = keep_log(&log, &store, &clock);
             hold.keep(&log);
+            let _recorded = record_ends(&log, &tokens.take_expired(now), now);
         }
     });
     keeper.ok()

@@ -10,6 +10,7 @@ use crate::results::Results;
 use crate::workspace::write_atomic;
 use airlock_audit::{Log, Retention};
 use airlock_core::Timestamp;
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
@@ -35,6 +36,11 @@ pub(crate) fn keep(
     );
     let before = std::fs::read_to_string(&marker).unwrap_or_default();
     if before == done {
+        return None;
+    }
+    // Others need not wait for it, nor do it a second time.
+    let turn = File::create(state.join("upkeep.lock"));
+    if turn.as_ref().is_ok_and(|turn| turn.try_lock().is_err()) {
         return None;
     }
     let result = log

@@ -1,5 +1,7 @@
 //! `airlock trust`: a person reviews what came with the workspace, and approves or withdraws.
 
+mod brought;
+
 use super::open;
 use super::reach::Reach;
 use crate::args::{Global, TrustAction};
@@ -126,10 +128,10 @@ fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-/// The policy as a person should see it before saying yes.
+/// The files as a person should see them before saying yes.
 fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
-    let Some(bytes) = trust.untrusted_policy() else {
-        return Ok(());
-    };
-    super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)
+    if let Some(bytes) = trust.untrusted_policy() {
+        super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)?;
+    }
+    brought::show(trust, output)
 }

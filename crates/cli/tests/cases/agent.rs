@@ -18,7 +18,7 @@ turns:
   - expect:
       results:
         - { tool: fs.read, status: ok, contains: 'TODO: say what it does' }
-        - { tool: fs.read, status: denied, contains: keep-secrets, lacks: not-for-agents }
+        - { tool: fs.read, status: denied, contains: keep-environment-files, lacks: not-for-agents }
         - { tool: fs.raed, status: failed, contains: 'did you mean `fs.read`?' }
     text: The secrets are not for me. I write the README, in words that make this line long enough to be broken on a narrow terminal.
     calls:

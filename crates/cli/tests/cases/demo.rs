@@ -175,8 +175,8 @@ const STORY: &[(&str, &[&str])] = &[
         &[
             "denied fs.read",
             "/.ssh/id_ed25519",
-            "rule `keep-secrets` (policy, line ",
-            "secrets stay with the person",
+            "rule `keep-environment-files` (policy, line ",
+            "environment files usually hold passwords and API keys",
         ],
     ),
     (

@@ -129,7 +129,7 @@ fn tables_of_tests_pass_or_say_what_came_instead() {
   - name: secrets stay
     request: { syscall: fs.read, path: .env, plugin: agent }
     expect: deny
-    rule: keep-secrets
+    rule: keep-environment-files
   - name: wrong on purpose
     request: { syscall: fs.read, path: README.md, plugin: agent }
     expect: deny

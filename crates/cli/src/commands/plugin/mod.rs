@@ -10,6 +10,7 @@ mod show;
 
 #[cfg(target_os = "linux")]
 pub(super) use hosts::hosting;
+pub(super) use show::request;
 
 use super::reach::Reach;
 use super::{open, tool};

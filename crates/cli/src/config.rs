@@ -97,7 +97,9 @@ const MOST_USERS: usize = 16;
 fn frame_bytes(value: &str) -> Option<usize> {
     let size: ByteSize = value.parse().ok()?;
     let bytes = usize::try_from(size.as_bytes()).ok()?;
-    airlock_wire::FRAME_BYTES.contains(&bytes).then_some(bytes)
+    airlock_service::FRAME_BYTES
+        .contains(&bytes)
+        .then_some(bytes)
 }
 
 fn users(value: &str) -> Option<Vec<u32>> {
@@ -253,7 +255,7 @@ impl Config {
 
     /// The longest frame of a kernel's socket.
     pub(crate) fn frame_bytes(&self) -> usize {
-        frame_bytes(self.get(FRAME_BYTES)).unwrap_or(airlock_wire::DEFAULT_FRAME_BYTES)
+        frame_bytes(self.get(FRAME_BYTES)).unwrap_or(airlock_service::DEFAULT_FRAME_BYTES)
     }
 
     /// The users who may use a kernel's socket, besides its own.

@@ -45,8 +45,8 @@ rules:
 
 /// Long enough to be cut, each line another one, and a secret at the end of it.
 fn long() -> String {
-    let lines: String = (0..4_000).map(|line| format!("line {line}\n")).collect();
-    format!("{lines}{}\n", token())
+    let lines: Vec<String> = (0..4_000).map(|line| format!("line {line}")).collect();
+    format!("{}\n{}\n", lines.join("\n"), token())
 }
 
 fn open(flagged: &str) -> (Place, Kernel) {
@@ -145,10 +145,10 @@ fn the_rest_of_a_cut_result_is_read_page_by_page_without_its_secrets() {
         let outcome = result(&kernel, Front::Agent, &own, asked.clone());
         assert_eq!(word(&outcome), code, "{asked}");
     }
-    let past = json!({ "digest": digest, "offset": u64::MAX });
-    let past = done(result(&kernel, Front::Agent, &own, past)).value;
+    let beyond = json!({ "digest": digest, "offset": u64::MAX });
+    let beyond = done(result(&kernel, Front::Agent, &own, beyond)).value;
     assert_eq!(
-        (&past["text"], &past["next_offset"]),
+        (&beyond["text"], &beyond["next_offset"]),
         (&json!(""), &json!(null))
     );
 }

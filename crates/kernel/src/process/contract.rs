@@ -73,10 +73,10 @@ impl Terms {
 
     /// Adds the files it was to leave to a result, as they are now.
     pub(crate) fn tell(&self, root: &Root, filter: &dyn ReadFilter, result: &mut Value) {
-        let mut room = FILES_OUT;
+        let mut left = FILES_OUT;
         let paths = self.outputs.iter();
         let told: Vec<Value> = paths
-            .map(|path| found(path, root, filter, &mut room))
+            .map(|path| found(path, root, filter, &mut left))
             .collect();
         if let Some(fields) = result.as_object_mut().filter(|_| !told.is_empty()) {
             fields.insert("outputs".to_owned(), Value::Array(told));
@@ -84,22 +84,22 @@ impl Terms {
     }
 }
 
-/// What is known of one file; `room` is what may still be given back.
-fn found(path: &WorkspacePath, root: &Root, filter: &dyn ReadFilter, room: &mut u64) -> Value {
+/// What is known of one file; `left` is what may still be given back.
+fn found(path: &WorkspacePath, root: &Root, filter: &dyn ReadFilter, left: &mut u64) -> Value {
     let opened = root.open_beneath(path).ok();
     let opened = opened.filter(|opened| filter.may_read(path) && filter.may_read(&opened.real));
     let file = opened.and_then(|opened| opened.read().ok());
     let mut content = Vec::new();
     let bytes = file.and_then(|file| {
         let bytes = file.metadata().ok()?.len();
-        file.take(*room).read_to_end(&mut content).ok()?;
+        file.take(*left).read_to_end(&mut content).ok()?;
         Some(bytes)
     });
     let Some(bytes) = bytes else {
         return json!({ "path": path.as_str(), "missing": true });
     };
     let read = content.len() as u64;
-    *room = room.saturating_sub(read);
+    *left = left.saturating_sub(read);
     let truncated = read < bytes;
     if truncated
         && let Err(error) = std::str::from_utf8(&content)

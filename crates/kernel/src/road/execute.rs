@@ -428,7 +428,7 @@ impl Kernel {
         if on_flag == OnFlag::Review && !asked.kept.flags.is_empty() {
             self.result_was_reviewed(page.digest)?;
         }
-        Ok(Clean::page(page, &asked.kept, on_flag))
+        Ok(Clean::page(&page, &asked.kept, on_flag))
     }
 }
 

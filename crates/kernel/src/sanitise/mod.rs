@@ -124,7 +124,7 @@ impl Clean {
 impl Clean {
     /// A part of a result that was kept, for somebody who may read it: what `on_flag` has a person
     /// look at was looked at.
-    pub(crate) fn page(page: Page, kept: &Kept, on_flag: OnFlag) -> Self {
+    pub(crate) fn page(page: &Page, kept: &Kept, on_flag: OnFlag) -> Self {
         let digest_of_part = Digest::of(page.text.as_bytes());
         let flags: Vec<Flag> = kept.flags.iter().map(on_page).collect();
         let withheld =

@@ -15,6 +15,7 @@ mod check;
 #[cfg(target_os = "linux")]
 mod check_tests;
 mod checks;
+mod contract;
 mod denials;
 #[cfg(test)]
 mod denials_tests;

@@ -14,7 +14,7 @@ use crate::process::{
 };
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{Phase, Request, Tier};
+use airlock_core::{Phase, Request, Syscall, Tier};
 use airlock_policy::Imposed;
 use airlock_sanitise::Bound;
 use serde_json::Value;
@@ -194,6 +194,14 @@ impl Kernel {
         let stage = planned.stage().unwrap_or(&valid.stage).to_owned();
         let place = (valid.turn.place(), stage.as_str());
         let outer = Outer::new(self, invoker, &valid.request.caller, place);
+        let terms = valid.prepared.job().map(Job::terms);
+        let terms = terms.filter(|terms| !terms.names_no_file());
+        let reading = reading(&valid.request)?;
+        let (root, now) = (self.workspace().root().path(), self.clock().now());
+        let filter = SearchFilter::new(policy, &ruling.enforcer, &reading, root, now);
+        if let Some(terms) = terms {
+            terms.met(&view(self.workspace(), &stage)?, &filter)?;
+        }
         let run = |attached: Option<Attached<'_>>| planned.run(&outer, attached, &changes);
         let finished = match &mut speaker {
             Some(speaker) => run(Some(speaker.attach()?)),
@@ -203,6 +211,10 @@ impl Kernel {
             finished.map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         if let Some(speaker) = speaker {
             speaker.tell(&mut finished.value);
+        }
+        if let Some(terms) = terms {
+            let root = view(self.workspace(), &stage)?;
+            terms.tell(&root, &filter, &mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
         // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
@@ -411,6 +423,17 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
             "call it outside, before or after the command",
         ),
     }
+}
+
+/// A read by whoever makes `request`.
+fn reading(request: &Request) -> Result<Request, ToolFailure> {
+    let read = Syscall::parse("fs.read").map_err(|error| ToolFailure::Control {
+        what: error.to_string(),
+        fix: "",
+    })?;
+    let mut reading = Request::new(read, Tier::Kernel, request.caller.clone());
+    reading.tool = Some(read.name().into());
+    Ok(reading)
 }
 
 /// How long a read that failed and may succeed waits before it is tried once more.

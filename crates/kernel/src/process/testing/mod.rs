@@ -113,10 +113,10 @@ struct TestArguments {
     /// Also measure which lines of the source the tests run.
     #[serde(default)]
     coverage: bool,
-    /// Longest run: 1 s to 10 min, and no longer than the template's 5 min, which is the default.
+    /// Longest run: 1 s to 10 min. Absent: 5 min.
     #[serde(default)]
     timeout: Option<String>,
-    /// Most memory: 64 MiB to 4 GiB, and no more than the template's 1 GiB, which is the default.
+    /// Most memory: 64 MiB to 4 GiB. Absent: 1 GiB.
     #[serde(default)]
     memory: Option<String>,
 }

@@ -328,6 +328,12 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "search what a session remembers",
     ),
     row(
+        "session.result",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "read on in a result that was cut or withheld",
+    ),
+    row(
         "workflow.confirm",
         Fixed("sessions.write.self"),
         &[Control],

@@ -140,7 +140,8 @@ impl Kernel {
         now: Timestamp,
     ) -> Result<Asked, StateError> {
         let mut question = question(scene.policy, action, request, decision, grounds, now);
-        question.action = Action::of(shown, details(request, cleaner));
+        let result = self.result_to_review(scene.policy, request, cleaner);
+        question.action = Action::of(shown, result.or_else(|| details(request, cleaner)));
         question.action.command = shown_command(&request.command, cleaner);
         if let Some(session) = scene.session {
             question.budget_left = session.left();

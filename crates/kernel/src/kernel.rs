@@ -16,6 +16,7 @@ use crate::hold::StateHold;
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
+use crate::results::{Results, SessionResult};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
 use crate::tools::Registry;
@@ -181,6 +182,8 @@ impl Kernel {
             config.clock.clone(),
         ));
         control::register(&mut registry, &store, &hold, &config.clock);
+        let results = Results::of(store.workspace().state().path());
+        registry.add(Box::new(SessionResult(results)));
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
@@ -188,7 +191,8 @@ impl Kernel {
         agents::register(&mut registry, &agents);
         let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
         plugins.register(&mut registry);
-        let sanitisers = Sessions::holding(plugins.desk().held());
+        let state = store.workspace().state().path();
+        let sanitisers = Sessions::holding(plugins.desk().held(), state);
         let kernel = Self {
             store,
             enforcer,

@@ -29,6 +29,7 @@ mod policy_stamp;
 mod policy_store;
 mod preview;
 mod process;
+mod results;
 mod road;
 mod sanitise;
 mod sessions;

@@ -6,6 +6,7 @@
 //! log itself is not at stake.
 
 use crate::content;
+use crate::results::Results;
 use crate::workspace::write_atomic;
 use airlock_audit::{Log, Retention};
 use airlock_core::Timestamp;
@@ -45,6 +46,8 @@ pub(crate) fn keep(
                 log.snapshot().map_err(|error| error.to_string())?;
             }
             content::forget(state, retention).map_err(|error| error.to_string())?;
+            let forgotten = Results::of(state).forget();
+            forgotten.map_err(|error| error.to_string())?;
             write_atomic(&marker, done.as_bytes(), 0o600).map_err(|error| error.to_string())
         });
     result

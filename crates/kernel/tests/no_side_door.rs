@@ -91,6 +91,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
         // No rule of this policy allows running anything, or names a session's own view.
         other if other.starts_with("phase.") || other == "plan.complete" => "denied",
         "exec.own" | "agent.invoke" | "model.chat" | "session.policy" | "session.log" => "denied",
+        "session.result" => "unknown_result",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.

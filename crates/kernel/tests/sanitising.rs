@@ -116,3 +116,25 @@ fn numbers_last_for_a_session_and_tell_no_other_session_anything() {
     assert!(seen(&one, "a.txt").contains("[secret:github-token#1]"));
     assert!(seen(&two, "b.txt").contains("[secret:github-token#1]"));
 }
+
+#[test]
+fn a_number_never_means_two_secrets_in_one_session_whatever_is_restarted() {
+    let other = token().replace("a1", "z9");
+    let files = [("a.txt", token()), ("b.txt", other)];
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
+    let (place, kernel) = governed("", &files);
+    let one = session(&kernel, json!({}));
+    drop(kernel);
+    let seen = |path: &str| {
+        let mut call = Call::new("fs.read", read(path));
+        call.session = Some(one.clone());
+        let shown = done(place.open().submit(Front::Agent, &call));
+        shown.value["text"].as_str().unwrap().to_owned()
+    };
+    let each = ["a.txt", "b.txt", "b.txt", "a.txt"].map(seen);
+    let want = [1, 2, 3, 4].map(|number| format!("[secret:github-token#{number}]"));
+    assert_eq!(each, want);
+}

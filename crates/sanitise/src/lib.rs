@@ -30,12 +30,12 @@ mod value;
 mod values;
 mod work;
 
-pub use bound::{Bound, Keep};
+pub use bound::{Bound, Keep, page};
 pub use flags::Flag;
 pub use origin::{Origin, tag};
 pub use patterns::{MOST_PATTERNS, Patterns, RefusedPattern};
 pub use sanitiser::{Cleaned, Sanitiser, sanitise_line, sanitise_path};
 pub use stream::{Stream, Summary};
 pub use terminal::strip_control;
-pub use value::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise};
+pub use value::{DEFAULT_OUTPUT_BYTES, Sanitised, fitted, sanitise, weight};
 pub use values::{LONGEST_VALUE, MOST_VALUES, RefusedValue, SHORTEST_VALUE, Values};

@@ -9,7 +9,8 @@ use crate::stream::Stream;
 use crate::terminal::{is_dangerous, strip};
 use crate::values::Values;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much of a text is looked at together: little enough to stay in fast memory from pass to
 /// pass.
@@ -56,6 +57,22 @@ impl Sanitiser {
             wanted: Wanted { values, patterns },
             numbers: Arc::clone(&self.numbers),
         }
+    }
+
+    /// The same where numbers up to `highest` of each kind were given before, by whoever knew what they
+    /// stand for: none of them is given again.
+    #[must_use]
+    pub fn after(self, highest: &BTreeMap<String, u32>) -> Self {
+        Self {
+            numbers: Arc::new(Mutex::new(Numbers::after(highest))),
+            ..self
+        }
+    }
+
+    /// The highest number of each kind given so far.
+    pub fn highest(&self) -> BTreeMap<String, u32> {
+        let numbers = self.numbers.lock();
+        numbers.unwrap_or_else(PoisonError::into_inner).highest()
     }
 
     pub(crate) fn wanted(&self) -> &Wanted {
@@ -119,7 +136,7 @@ impl Sanitiser {
     }
 
     /// The same for text that may have been sanitised before: its placeholders stay.
-    fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
+    pub(crate) fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
         self.clean(
             text,
             Ink {

@@ -45,6 +45,7 @@ impl Kernel {
         let enforcer = self.enforcer().snapshot();
         let request = &valid.request;
         let mut decision = self.judge(scene, &enforcer, valid, trail);
+        self.review_result(scene.policy, request, &mut decision);
         let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,

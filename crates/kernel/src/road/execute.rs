@@ -12,11 +12,12 @@ use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
     view,
 };
+use crate::results;
 use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{Phase, Request, Syscall, Tier};
-use airlock_policy::Imposed;
-use airlock_sanitise::Bound;
+use airlock_policy::{Imposed, OnFlag};
+use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -391,7 +392,34 @@ impl Kernel {
             _ => bound,
         };
         let on_flag = policy.policy().document().sanitise.flagged;
-        Ok(Clean::new(value, request, &sanitiser, bound, on_flag))
+        let clean = if spec.name == results::TOOL {
+            self.page(value, &sanitiser, bound.bytes, on_flag)?
+        } else {
+            let results = self.results();
+            Clean::new(value, request, &sanitiser, bound, on_flag, &results)
+        };
+        let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));
+        numbered.map_err(|error| ToolFailure::Control {
+            what: format!("cannot keep which numbers stand for secrets: {error}"),
+            fix: "make room in the state directory",
+        })?;
+        Ok(clean)
+    }
+
+    /// A part of a result that was kept, as it may be given out.
+    fn page(
+        &self,
+        value: Value,
+        sanitiser: &Sanitiser,
+        bytes: usize,
+        on_flag: OnFlag,
+    ) -> Result<Clean, ToolFailure> {
+        let mut asked = results::Asked::of(value)?;
+        let page = asked.page(sanitiser, bytes.saturating_sub(BESIDE).max(BESIDE))?;
+        if on_flag == OnFlag::Review && !asked.kept.flags.is_empty() {
+            self.result_was_reviewed(page.digest)?;
+        }
+        Ok(Clean::page(&page, &asked.kept, on_flag))
     }
 }
 
@@ -435,6 +463,9 @@ fn reading(request: &Request) -> Result<Request, ToolFailure> {
     reading.tool = Some(read.name().into());
     Ok(reading)
 }
+
+/// What a page of a result has besides its text: a digest, an origin, numbers.
+const BESIDE: usize = 512;
 
 /// How long a read that failed and may succeed waits before it is tried once more.
 const RETRY_AFTER: Duration = Duration::from_millis(100);

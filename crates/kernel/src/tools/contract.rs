@@ -356,7 +356,7 @@ pub enum ToolFailure {
         /// The rules that flagged it.
         rules: String,
         /// How to put it right.
-        fix: &'static str,
+        fix: String,
     },
 }
 
@@ -436,15 +436,14 @@ impl ToolFailure {
             Self::Stored { fix, .. } | Self::Merge { fix, .. } | Self::Agent { fix, .. } => {
                 return fix.clone();
             }
+            Self::Flagged { fix, .. } => return Some(fix.clone()),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),
             Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
-            Self::Control { fix, .. }
-            | Self::Unavailable { fix, .. }
-            | Self::Flagged { fix, .. } => Some(*fix),
+            Self::Control { fix, .. } | Self::Unavailable { fix, .. } => Some(*fix),
             Self::Moved { .. } => Some("ask again"),
             Self::Crowded => Some("ask again when some of the calls before it have ended"),
             Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,

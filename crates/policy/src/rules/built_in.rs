@@ -138,6 +138,7 @@ const RULES: [BuiltInRule; 10] = [
                 "session.set_mode",
                 "session.observe",
                 "session.recall",
+                "session.result",
                 "plugin.list",
                 "plugin.show",
                 "plugin.remove",

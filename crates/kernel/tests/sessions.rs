@@ -34,8 +34,14 @@ rules:
     action: allow
 ";
 
+/// A policy that says nothing else of approvals answers the first use of a tool by itself.
 fn place(more: &str) -> Place {
-    Place::governed(&format!("{WORKS}{more}"), &[("a.txt", "a\n")])
+    let answers = if more.contains("approvals:") {
+        ""
+    } else {
+        "approvals: { automatic: [AG-01] }\n"
+    };
+    Place::governed(&format!("{WORKS}{more}{answers}"), &[("a.txt", "a\n")])
 }
 
 fn read(kernel: &Kernel, front: Front, id: &SessionId) -> Outcome {
@@ -126,21 +132,33 @@ fn the_mode_of_the_session_is_what_rules_see() {
 }
 
 #[test]
-fn the_first_use_of_a_tool_asks_unless_policy_answers_and_reading_never_does() {
+fn the_first_use_of_a_tool_asks_unless_policy_answers_and_reading_does_too() {
     for (approvals, want) in [
-        ("", "review"),
+        ("approvals: {}\n", "review"),
         ("approvals: { automatic: [AG-01] }\n", "machine"),
         ("approvals: { automatic: [AG-04] }\n", "review"),
     ] {
         let place = place(approvals);
         let kernel = place.open();
         let id = session(&kernel, json!({}));
+        let looked = read(&kernel, Front::Agent, &id);
+        if want == "review" {
+            let asked = review(looked);
+            assert_eq!(asked.approval.gate, Gate::FirstUse);
+            let yes = Answering::plain(true);
+            kernel
+                .answer_request(person(&kernel), &asked.approval.id, &yes)
+                .unwrap();
+            done(read(&kernel, Front::Agent, &id));
+        } else {
+            done(looked);
+        }
         done(read(&kernel, Front::Agent, &id));
         let first = run(&kernel, &id);
         if want == "review" {
             let asked = review(first);
             assert_eq!(asked.approval.gate, Gate::FirstUse);
-            assert_eq!(asked.approval.budget_left.calls, Some(99));
+            assert_eq!(asked.approval.budget_left.calls, Some(98));
             let yes = Answering::plain(true);
             kernel
                 .answer_request(person(&kernel), &asked.approval.id, &yes)

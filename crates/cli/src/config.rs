@@ -7,7 +7,7 @@
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
-use airlock_core::closest;
+use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -66,13 +66,49 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: "the absolute path of a PEM file",
         check: |value| value.is_empty() || value.starts_with('/'),
     },
+    Setting {
+        key: FRAME_BYTES,
+        default: "16MiB",
+        about: "the longest message between a kernel and its clients",
+        accepts: "a size from 64KiB to 64MiB",
+        check: |value| frame_bytes(value).is_some(),
+    },
+    Setting {
+        key: USERS,
+        default: "",
+        about: "other users of this machine whose agents may ask a kernel of yours",
+        accepts: "at most 16 numbers of users with commas between them, as `id -u` prints them",
+        check: |value| users(value).is_some(),
+    },
 ];
 
 const EXPERIMENTAL: &str = "adapters.experimental";
 const CERTIFICATES: &str = "adapters.certificates";
+const FRAME_BYTES: &str = "kernel.frame_bytes";
+const USERS: &str = "kernel.users";
 
 /// What only the person's own configuration says: a workspace could switch on what it brought.
-const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES];
+const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES, FRAME_BYTES, USERS];
+
+/// Most users besides one's own.
+const MOST_USERS: usize = 16;
+
+fn frame_bytes(value: &str) -> Option<usize> {
+    let size: ByteSize = value.parse().ok()?;
+    let bytes = usize::try_from(size.as_bytes()).ok()?;
+    airlock_service::FRAME_BYTES
+        .contains(&bytes)
+        .then_some(bytes)
+}
+
+fn users(value: &str) -> Option<Vec<u32>> {
+    let words = value.split(',').map(str::trim);
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let numbers = words.iter().map(|word| word.parse().ok());
+    numbers
+        .collect::<Option<Vec<u32>>>()
+        .filter(|users| users.len() <= MOST_USERS)
+}
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,6 +238,16 @@ impl Config {
             .why(error)
             .fix("make it readable, or change it: `airlock config set adapters.certificates FILE`")
         })
+    }
+
+    /// The longest frame of a kernel's socket.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        frame_bytes(self.get(FRAME_BYTES)).unwrap_or(airlock_service::DEFAULT_FRAME_BYTES)
+    }
+
+    /// The users who may use a kernel's socket, besides its own.
+    pub(crate) fn users(&self) -> Vec<u32> {
+        users(self.get(USERS)).unwrap_or_default()
     }
 
     pub(crate) fn search_threads(&self) -> usize {

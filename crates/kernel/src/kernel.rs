@@ -498,14 +498,15 @@ impl Kernel {
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
+        let user = self.local.user_of(whence)?;
         let tags = match (front, &whence.plugin) {
             (Front::Plugin, Some(plugin)) => {
-                let mut tags = policy.tags(plugin.as_str(), self.local.user());
+                let mut tags = policy.tags(plugin.as_str(), &user);
                 tags.extend(self.plugins.tags(plugin));
                 tags
             }
             (Front::Cli | Front::Agent | Front::Mcp | Front::Server | Front::Plugin, _) => {
-                policy.tags(front.as_str(), self.local.user())
+                policy.tags(front.as_str(), &user)
             }
         };
         self.local.caller(

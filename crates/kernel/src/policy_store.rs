@@ -115,7 +115,12 @@ pub struct PolicyInForce {
     engine: Engine,
     origin: PolicyOrigin,
     workspace_allow: CapabilitySet,
+    /// The kernel's own user, and what their roles permit.
+    user: UserId,
     user_allow: CapabilitySet,
+    /// What the roles of others permit whom the policy names; nothing for anybody else.
+    others: BTreeMap<Arc<str>, CapabilitySet>,
+    nothing: CapabilitySet,
     source: Arc<[u8]>,
     extensions: Vec<Arc<Listed>>,
     definitions: Vec<(String, Arc<[u8]>)>,
@@ -148,6 +153,17 @@ impl PolicyInForce {
             |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
         let user_allow = set(&permissions(document, user))?;
+        let others = document.users.iter();
+        let others = others.map(|(name, roles)| -> Result<_, StartError> {
+            // Only the kernel's own user owns what it works on.
+            let roles: Vec<Arc<str>> = roles
+                .iter()
+                .filter(|role| ***role != *OWNER)
+                .cloned()
+                .collect();
+            Ok((name.clone(), set(&permitted(document, &roles))?))
+        });
+        let others = others.collect::<Result<_, StartError>>()?;
         let built_ins = BuiltIns::standard(protected(workspace)?);
         let extensions = extensions::listed(&policy, approved, workspace, worker);
         let engine = Engine::new(policy, built_ins, extensions::host(&extensions));
@@ -155,7 +171,10 @@ impl PolicyInForce {
             engine,
             origin,
             workspace_allow,
+            user: user.clone(),
             user_allow,
+            others,
+            nothing: set(&[])?,
             source: source.into(),
             extensions,
             definitions: Vec::new(),
@@ -257,7 +276,16 @@ impl PolicyInForce {
         &self.workspace_allow
     }
 
-    pub(crate) fn user_allow(&self) -> &CapabilitySet {
+    /// What `user` is permitted.
+    pub(crate) fn user_allow(&self, user: &UserId) -> &CapabilitySet {
+        if *user == self.user {
+            return &self.user_allow;
+        }
+        self.others.get(user.as_str()).unwrap_or(&self.nothing)
+    }
+
+    /// What the kernel's own user is permitted.
+    pub(crate) const fn own_allow(&self) -> &CapabilitySet {
         &self.user_allow
     }
 }
@@ -276,6 +304,11 @@ fn permissions(document: &Document, user: &UserId) -> Vec<Arc<str>> {
         .users
         .get(user.as_str())
         .map_or(&owner[..], Vec::as_slice);
+    permitted(document, roles)
+}
+
+/// What `roles` permit together.
+fn permitted(document: &Document, roles: &[Arc<str>]) -> Vec<Arc<str>> {
     let everything = [Arc::from("*")];
     let of = |role: &Arc<str>| match document.roles.get(role) {
         Some(granted) => granted.clone(),

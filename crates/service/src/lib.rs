@@ -19,6 +19,7 @@ mod remote;
 mod running;
 mod service;
 
+pub use airlock_wire::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
 pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;

@@ -133,6 +133,8 @@ pub(super) fn host(
     let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
     let mut options = Options::new(directory, place.own(), settings);
     options.idle = idle;
+    options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
+    options.wire.users.extend(config.users());
     start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
 }
 

@@ -189,7 +189,7 @@ impl Desk {
         if !covers(current.workspace_allow()) {
             return Some("workspace");
         }
-        if !covers(current.user_allow()) {
+        if !covers(current.own_allow()) {
             return Some("user");
         }
         None

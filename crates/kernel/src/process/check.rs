@@ -387,7 +387,7 @@ impl<'a> Changes<'a> {
                 plugin: &request.caller.plugin,
                 capability: &capability,
                 workspace: self.policy.workspace_allow(),
-                user: self.policy.user_allow(),
+                user: self.policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };

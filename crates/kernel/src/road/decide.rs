@@ -211,7 +211,7 @@ impl Kernel {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: policy.workspace_allow(),
-                user: policy.user_allow(),
+                user: policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };
@@ -380,7 +380,7 @@ impl<'a> SearchFilter<'a> {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: self.policy.workspace_allow(),
-                user: self.policy.user_allow(),
+                user: self.policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             })

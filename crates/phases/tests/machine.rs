@@ -440,7 +440,7 @@ fn padded_coverage_spends_the_budget_and_another_language_does_not_touch_it() {
         ..World::changing(tests, source, &[])
     };
     let approve = Event::MergeApproved(digest("stage"));
-    let after = |world: &World, by, coverage, proven| {
+    let after = |world: &World, by, coverage, proven| -> Result<bool, Guard> {
         let mut shown = progress(Some(Route::Exploring), Some(Proof::Green), None);
         let run = shown.last.as_mut().unwrap();
         (run.framework, run.coverage, run.proven) = (Some(by), coverage, proven);

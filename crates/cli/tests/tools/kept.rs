@@ -118,7 +118,7 @@ fn a_member_of_a_workspace_is_tested_with_its_root() {
         let lock = "version = 3\n\n[[package]]\nname = \"a\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"demo\"\nversion = \"0.1.0\"\n";
         let member = manifest.split("\n\n").next().unwrap().replace("demo", "a");
         let test = format!("#[test]\nfn own() {{\n    assert!({claim});\n}}\n");
-        let own = [
+        [
             ("Cargo.toml", manifest.to_owned()),
             ("Cargo.lock", lock.to_owned()),
             (".gitignore", "target/\n".to_owned()),
@@ -126,8 +126,7 @@ fn a_member_of_a_workspace_is_tested_with_its_root() {
             ("tests/root.rs", "#[test]\nfn root() {}\n".to_owned()),
             ("crates/a/Cargo.toml", member),
             ("crates/a/src/lib.rs", test),
-        ];
-        own
+        ]
     };
     for (claim, failed) in [("true", 0), ("false", 1)] {
         let files = files(claim);

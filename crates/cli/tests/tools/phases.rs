@@ -460,9 +460,10 @@ fn a_mode_that_is_refused_by_name_leaves_the_named_session_strict() {
 
 #[test]
 fn source_behind_a_long_remark_is_not_taken_for_inline_tests() {
-    let work = Work::new(POLICY, &projects::with(projects::RUST, &[]), "strict").planned();
+    let own = [("src/main.rs", "fn main() {}\n")];
+    let work = Work::new(POLICY, &projects::with(projects::RUST, &own), "strict").planned();
     let ran = work.sneak(
-        "mkdir -p src; head -c 2100000 /dev/zero | tr '\\000' '/' >src/lib.rs; \
+        "head -c 2100000 /dev/zero | tr '\\000' '/' >src/lib.rs; \
          printf '\\npub fn double(a: u32) -> u32 { a * 2 }\\n' >>src/lib.rs",
     );
     assert_eq!(put_back(&ran), ["src/lib.rs"], "{:?}", ran.value);

@@ -120,9 +120,8 @@ impl Kept<'_> {
 
     fn before(&self) -> Before {
         let staged = self.staged;
-        let language = |path: &str| Language::of(path);
         let wanted = |path: &str| {
-            let known = language(path).filter(|one| one.tested_by() == self.framework);
+            let known = Language::of(path).filter(|one| one.tested_by() == self.framework);
             known.is_some_and(|language| {
                 staged.is_test(path) || language == Language::Rust && staged.is_source(path)
             })
@@ -130,7 +129,8 @@ impl Kept<'_> {
         let (paths, mut complete) = files(staged.real(), &wanted);
         let mut tests = Vec::new();
         for path in paths {
-            let (Some(language), Some(text)) = (language(&path), text(staged.real(), &path)) else {
+            let found = (Language::of(&path), text(staged.real(), &path));
+            let (Some(language), Some(text)) = found else {
                 complete = false;
                 continue;
             };

@@ -59,7 +59,7 @@ impl Kernel {
         if session.phase == Phase::Planning {
             run.lines = finished.lines().map(Spans::of).filter(is_kept);
         }
-        let beside = self.beside(&session, job, &staged, &mut run, again)?;
+        let beside = beside(&session, job, &staged, &mut run, again)?;
         run.partial = partial(tests, &beside);
         let drill = Drill {
             job,
@@ -85,41 +85,6 @@ impl Kernel {
             object.extend(tried);
         }
         Ok(Some(told))
-    }
-
-    /// Runs the tests of further languages whose files the stage changes: they have to pass as well.
-    /// Those that were not run, by name.
-    fn beside(
-        &self,
-        session: &Session,
-        job: &Job,
-        staged: &Staged,
-        run: &mut TestRun,
-        again: Again<'_>,
-    ) -> Result<Vec<&'static str>, ToolFailure> {
-        let mut left = Vec::new();
-        for other in job.other_tests() {
-            let Some(tests) = other.tests() else {
-                continue;
-            };
-            let concerned = session.phase == Phase::Validating
-                && run.proof == Proof::Green
-                && staged.concerns(tests.framework);
-            if !concerned {
-                left.push(tests.framework.as_str());
-                continue;
-            }
-            let finished = again(&other)?;
-            let (proof, why) = Examined::new(staged, tests, &finished).reading;
-            match proof {
-                Proof::Green | Proof::NoTests => {}
-                Proof::Red | Proof::Nothing => {
-                    let why = format!("`{}`: {why}", tests.framework.as_str());
-                    (run.proof, run.why) = (proof, crate::sanitise::sanitise_line(&why, 300));
-                }
-            }
-        }
-        Ok(left)
     }
 
     /// Notes in `run` which tests of the real tree are gone or no longer run, and says how that was
@@ -167,6 +132,40 @@ impl Kernel {
         run.lost.truncate(LOST);
         Ok(told)
     }
+}
+
+/// Runs the tests of further languages whose files the stage changes: they have to pass as well.
+/// Those that were not run, by name.
+fn beside(
+    session: &Session,
+    job: &Job,
+    staged: &Staged,
+    run: &mut TestRun,
+    again: Again<'_>,
+) -> Result<Vec<&'static str>, ToolFailure> {
+    let mut left = Vec::new();
+    for other in job.other_tests() {
+        let Some(tests) = other.tests() else {
+            continue;
+        };
+        let concerned = session.phase == Phase::Validating
+            && run.proof == Proof::Green
+            && staged.concerns(tests.framework);
+        if !concerned {
+            left.push(tests.framework.as_str());
+            continue;
+        }
+        let finished = again(&other)?;
+        let (proof, why) = Examined::new(staged, tests, &finished).reading;
+        match proof {
+            Proof::Green | Proof::NoTests => {}
+            Proof::Red | Proof::Nothing => {
+                let why = format!("`{}`: {why}", tests.framework.as_str());
+                (run.proof, run.why) = (proof, crate::sanitise::sanitise_line(&why, 300));
+            }
+        }
+    }
+    Ok(left)
 }
 
 /// Most lost tests that are kept by name.

@@ -57,6 +57,7 @@ fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
     let ledger = Ledger {
         baseline: Some(Coverage { found: 10, hit: 9 }),
         locked: None,
+        framework: None,
     };
     let progress = Progress {
         commit: Some("abc".to_owned()),

@@ -9,8 +9,8 @@ use crate::tools::{
 };
 use airlock_core::{Caller, Digest, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
 use airlock_phases::{
-    Category, Effects, Event, Exemption, Place, Refusal, Writable, advance_event, mode_switch,
-    step, writable,
+    Category, Effects, Event, Exemption, Guard, Place, Refusal, Writable, advance_event,
+    mode_switch, step, writable,
 };
 use airlock_state::{Owner, Session};
 use schemars::JsonSchema;
@@ -285,6 +285,8 @@ impl Tool for Status {
                     "why": run.why,
                     "passed": run.passed,
                     "failed": run.failed,
+                    "lost": run.lost,
+                    "partial": run.partial,
                     "of_the_stage_as_it_is": run.stage == staged.digest,
                 })
             });
@@ -516,8 +518,13 @@ impl Tool for SetMode {
                 .ledger(&session.workspace)
                 .map_err(|error| failure(&error))?;
             let place = place_of(&session);
-            let next =
-                mode_switch(&place, mode, ledger).map_err(|refusal| refused(&place, &refusal))?;
+            let next = mode_switch(&place, mode, ledger).map_err(|refusal| {
+                // What is locked is refused between tasks, and leaves nobody exploring.
+                if refusal.guard == Guard::CoverageBudget {
+                    desk.mode_refused(&Owner::of(caller), &id);
+                }
+                refused(&place, &refusal)
+            })?;
             // Whoever names a mode is held to it from then on.
             let session = desk.keep(&session, next)?;
             Ok(told(&session, &Effects::default()))

@@ -170,7 +170,7 @@ impl Kernel {
         match ruling.decision.verdict {
             Verdict::Deny => {
                 if valid.request.syscall.name() == "session.set_mode" {
-                    self.mode_refused(&valid.request.caller);
+                    self.mode_refused(&valid.request);
                 }
                 return Err(trail.deny(&policy, &valid.request, ruling));
             }

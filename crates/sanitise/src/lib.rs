@@ -16,6 +16,7 @@ mod base64;
 mod bound;
 mod class;
 mod emit;
+mod find;
 mod flags;
 mod kinds;
 mod numbers;
@@ -31,6 +32,7 @@ mod values;
 mod work;
 
 pub use bound::{Bound, Keep};
+pub use find::{LONGEST_SECRET, Secret};
 pub use flags::Flag;
 pub use origin::{Origin, tag};
 pub use patterns::{MOST_PATTERNS, Patterns, RefusedPattern};

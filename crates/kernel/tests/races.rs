@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use airlock_core::WorkspacePath;
-use airlock_kernel::tools::{ReadFilter, Registry, RunContext};
+use airlock_kernel::tools::{ReadFilter, Registry, RunContext, Sanitiser};
 use airlock_kernel::{Root, Staged};
 use serde_json::{Value, json};
 use std::fs;
@@ -171,6 +171,7 @@ fn call(registry: &Registry, root: &Root, tool: &str, arguments: &Value) -> Opti
         max_output: 100_000,
         cancelled: &AtomicBool::new(false),
         threads: 2,
+        secrets: &Sanitiser::new(),
     };
     prepared.run(&context).ok().map(|output| output.value)
 }
@@ -357,6 +358,7 @@ fn a_swap_right_after_the_decision_gains_nothing() {
                 max_output: 100_000,
                 cancelled: &AtomicBool::new(false),
                 threads: 1,
+                secrets: &Sanitiser::new(),
             };
             let output = tool_of
                 .prepare(&arguments, &root)

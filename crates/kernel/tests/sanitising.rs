@@ -97,6 +97,27 @@ fn the_policys_own_patterns_are_taken_out() {
 }
 
 #[test]
+fn a_search_tells_nothing_of_a_secret_that_only_policy_knows() {
+    let section = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let text = format!("id: ACME-123456;\n{}ACME-123456\n", "-".repeat(495));
+    let (_place, kernel) = governed(section, &[("a.txt", &text)]);
+    let found = |pattern: &str| {
+        let arguments = json!({ "pattern": pattern });
+        let result = done(submit(&kernel, Front::Agent, "search.grep", arguments));
+        result.value.to_string()
+    };
+    assert_eq!(found("ACME-1"), found("ACME-2"));
+    assert_eq!(found("id|ACME-1"), found("id|ACME-2"));
+    assert!(found("id: .;").contains("id: [secret:badge#1];"));
+    // The cut falls inside it.
+    let cut = found("--");
+    assert!(
+        cut.contains("[secret:badge]") && !cut.contains("ACME"),
+        "{cut}"
+    );
+}
+
+#[test]
 fn numbers_last_for_a_session_and_tell_no_other_session_anything() {
     let other = token().replace("a1", "z9");
     let files = [("a.txt", token()), ("b.txt", other)];

@@ -16,7 +16,7 @@ use crate::sanitise::Clean;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{Phase, Request, Tier};
 use airlock_policy::Imposed;
-use airlock_sanitise::Bound;
+use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -291,11 +291,13 @@ impl Kernel {
             outer: outer.as_ref().map(of),
         };
         let cancelled = crate::cancel::flag();
+        let secrets = self.sanitiser(policy, &valid.request)?;
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,
             cancelled: &cancelled,
             threads: self.search_threads(),
+            secrets: &secrets,
         };
         let imposed = &ruling.decision.imposed;
         let run =
@@ -355,6 +357,20 @@ impl Kernel {
         }
     }
 
+    /// What knows the secrets in results of `request`.
+    fn sanitiser(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+    ) -> Result<Arc<Sanitiser>, ToolFailure> {
+        let session = request.caller.session.as_ref();
+        let sanitiser = self.sanitisers().of(session, policy);
+        sanitiser.map_err(|refused| ToolFailure::Control {
+            what: format!("the policy's patterns cannot be used: {refused}"),
+            fix: refused.hint(),
+        })
+    }
+
     /// What of a result may be given out.
     fn clean(
         &self,
@@ -364,14 +380,7 @@ impl Kernel {
         imposed: &Imposed,
         value: Value,
     ) -> Result<Clean, ToolFailure> {
-        let session = request.caller.session.as_ref();
-        let sanitiser =
-            self.sanitisers()
-                .of(session, policy)
-                .map_err(|refused| ToolFailure::Control {
-                    what: format!("the policy's patterns cannot be used: {refused}"),
-                    fix: refused.hint(),
-                })?;
+        let sanitiser = self.sanitiser(policy, request)?;
         let bound = Bound::bytes(spec.keep, self.output_budget(imposed));
         let bound = match spec.name {
             "fs.read" => bound.paged("read on with `offset_line`"),

@@ -16,7 +16,7 @@ use airlock_core::{ActionId, ByteSize, Request, RequestPath, Span, Tier, Workspa
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use airlock_sanitise::Keep;
+pub use airlock_sanitise::{Keep, Sanitiser};
 
 /// What follows a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,6 +176,9 @@ pub struct RunContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Threads a search may use; zero means as many as there are processors.
     pub threads: usize,
+    /// Knows what will be taken out of the result. A tool that shows parts of something, or tells
+    /// what something holds, asks it first: afterwards a part is no longer known for what it is.
+    pub secrets: &'a Sanitiser,
 }
 
 impl RunContext<'_> {

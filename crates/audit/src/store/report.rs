@@ -85,7 +85,7 @@ fn unfinished(layout: &Layout, after: u64, last: u64) -> Result<Vec<UnfinishedAt
     };
     // A record that cannot be read is neither attempt nor outcome.
     for record in records.map_while(Result::ok) {
-        let Some(action) = record.entry.action else {
+        let Some(action) = record.entry.action.clone() else {
             continue;
         };
         match record.entry.stage {

@@ -602,7 +602,7 @@ fn what_nobody_approved_deletes_no_records() {
     let keeping = format!("{READS}audit: {{ retention_days: 3650, max_size: 20GiB }}\n");
     for (case, change) in CHANGES {
         let place = Place::new(&[
-            (".airlock/policy.yaml", &keeping),
+            (".airlock/policy.yaml", keeping.as_str()),
             (".airlock/config.yaml", "version: 1\n"),
             (PLUGIN, "name: tool\n"),
             ("a.txt", "a\n"),

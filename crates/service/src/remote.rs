@@ -120,11 +120,8 @@ impl Remote {
 
     /// The tools its front may know of, each with its arguments' schema and examples.
     pub fn tools(&mut self) -> Result<Vec<Value>, ClientError> {
-        let listed = self.client.call("tools.list", Value::Null)?;
-        let names = listed.as_array().into_iter().flatten();
-        let names: Vec<Value> = names.filter_map(|tool| tool.get("name").cloned()).collect();
-        let show = |name| self.client.call("tools.show", json!({ "name": name }));
-        names.into_iter().map(show).collect()
+        let listed = self.client.call("tools.list", json!({ "full": true }))?;
+        serde_json::from_value(listed).map_err(|error| ClientError::Nonsense(error.to_string()))
     }
 
     /// The gates whose questions an MCP server may put to the user of its client.

@@ -5,7 +5,8 @@ use crate::caller::Identity;
 use crate::events::Following;
 use crate::exec::Runs;
 use crate::methods::{
-    CallParams, ElicitedParams, Method, Person, ShowParams, TokenText, none, params,
+    CallParams, ElicitedParams, ListParams, Method, Person, ShowParams, TokenText, none, params,
+    some,
 };
 use airlock_audit::AppendError;
 use airlock_core::Digest;
@@ -248,8 +249,8 @@ impl Handler for Service {
         match method {
             Method::Status => none(&given).map(|()| self.status()),
             Method::ToolsList => {
-                none(&given)?;
-                Ok(answers::list(&self.kernel, front))
+                let ListParams { full } = some(given)?;
+                Ok(answers::list(&self.kernel, front, full))
             }
             Method::ToolsShow => {
                 answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)

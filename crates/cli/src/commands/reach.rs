@@ -178,13 +178,12 @@ impl<'g> Reach<'g> {
         match &mut self.door {
             Door::Embedded(kernel) => Ok(kernel),
             Door::Running(remote) => {
-                let kernel = match self.beside.take() {
-                    Some(kernel) => kernel,
-                    None => {
-                        // What it has written down so far is to be seen. It does so by itself, too.
-                        let _ = remote.flush();
-                        open::beside(self.global, output)?
-                    }
+                let kernel = if let Some(kernel) = self.beside.take() {
+                    kernel
+                } else {
+                    // What it has written down so far is to be seen. It does so by itself, too.
+                    let _ = remote.flush();
+                    open::beside(self.global, output)?
                 };
                 Ok(self.beside.insert(kernel))
             }

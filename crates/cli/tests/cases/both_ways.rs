@@ -98,7 +98,7 @@ const PROGRAMS: &[Line] = &[
         "tool",
         "call",
         "exec.run",
-        "{\"command\": [\"sh\", \"-c\", \"cat src/new.rs; echo $TZ$HOME\"]}",
+        "{\"command\": [\"wc\", \"-c\", \"src/new.rs\"]}",
     ]),
     line(&[
         "tool",
@@ -106,7 +106,7 @@ const PROGRAMS: &[Line] = &[
         "exec.run",
         "--as",
         "agent",
-        "{\"command\": [\"sh\", \"-c\", \"cat src/new.rs; exit 4\"]}",
+        "{\"command\": [\"cp\", \"src/new.rs\", \"src/copy.rs\"]}",
     ]),
     line(&["exec", "--", "true"]),
     line(&["tool", "call", "git.status"]),
@@ -128,7 +128,7 @@ const PROGRAMS: &[Line] = &[
 
 const MAY_RUN: &str = "\
 version: 1
-commands: [{ executable: sh }]
+commands: [{ executable: wc }, { executable: cp }]
 rules:
   - { name: read, match: { effect: read, path_glob: '**' }, action: allow }
   - { name: run, match: { syscall: [exec.run, shell.run, test.run, 'git.*'] }, action: allow }

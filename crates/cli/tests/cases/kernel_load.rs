@@ -166,8 +166,8 @@ impl Work {
                 self.change(hands, &path, line.repeat(LINES), params);
             }
             5 if self.files.get(&path) == Some(&vec![Some(line.repeat(LINES))]) => {
-                let patch = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{line}+patched\n");
-                let params = self.params("fs.patch", &json!({ "patch": patch }));
+                let hunk = format!("--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{line}+patched\n");
+                let params = self.params("fs.patch", &json!({ "patch": hunk }));
                 let text = format!("patched\n{}", line.repeat(LINES - 1));
                 self.change(hands, &path, text, params);
             }
@@ -317,7 +317,9 @@ fn killed_amid_five_hundred_calls_again_and_again_it_comes_back_whole() {
         assert_eq!(verified.code, Some(0), "round {round}: {verified:?}");
         served = world.serve();
         let mut client = served.client("cli");
-        work.iter().for_each(|work| work.assert_kept(&mut client));
+        for work in &work {
+            work.assert_kept(&mut client);
+        }
         let written = work.iter().map(|work| work.files.len()).sum::<usize>();
         assert!(written > 50, "round {round}: {written} files prove little");
     }

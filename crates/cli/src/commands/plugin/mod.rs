@@ -13,13 +13,14 @@ pub(super) use hosts::hosting;
 pub(super) use show::request;
 
 use super::reach::Reach;
-use super::{open, tool};
+use super::{open, outcome, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use crate::plugin_settings;
-use airlock_kernel::{Call, Outcome};
+use crate::review;
+use airlock_kernel::{Call, Front, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
@@ -218,8 +219,16 @@ fn reviewed(
     what: &str,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    let done = Reach::new(global, output)?.reviewed(call, what, output)?;
-    Ok(done.value)
+    // What is approved is the plugin's files, which a question that crossed the wire does not name.
+    let kernel = open::kernel(global, output)?;
+    let mut review = match kernel.submit(Front::Cli, call) {
+        Outcome::NeedsReview(review) => review,
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
+            return outcome::done(other).map(|done| done.value);
+        }
+    };
+    review::answer(&kernel, &mut review, what, None, output)?;
+    outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
 }
 
 /// Has the kernel that runs for this workspace, if one does, run what was approved here.

@@ -20,11 +20,8 @@ mod remote;
 mod running;
 mod service;
 
-<<<<<<< ours
 pub use accompanied::{Accompanied, accompany};
-=======
 pub use airlock_wire::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
->>>>>>> theirs
 pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;

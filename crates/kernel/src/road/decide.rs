@@ -527,7 +527,9 @@ impl ReadFilter for Narrowed<'_> {
 mod tests {
     use super::*;
     use crate::some_caller::some_caller;
+    use airlock_core::Digest;
     use airlock_core::Tier;
+    use airlock_policy::{Contributions, Generation};
 
     #[test]
     fn the_capability_for_a_path_is_the_one_its_request_needs() {
@@ -544,13 +546,6 @@ mod tests {
         let (read, write) = (Syscall::parse("fs.read"), Syscall::parse("fs.write"));
         assert_eq!(path_capability(read.unwrap(), write.ok(), "/"), None);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use airlock_core::Digest;
-    use airlock_policy::{Contributions, Generation};
 
     fn said(verdict: Verdict, opinions: &[(&str, Opinion)]) -> Decision {
         let contribution = |(rule, opinion): &(&str, Opinion)| Contribution {

@@ -253,7 +253,8 @@ fn nothing_but_manifests_is_read_of_a_workspace_before_somebody_starts_it() {
         place.manager.set_sources(sources).unwrap();
         assert!(place.manager.get("x").is_ok());
         let mut space = [std::mem::MaybeUninit::uninit(); 512];
-        let opened = Reader::new(&watching, &mut space).next();
+        let mut reader = Reader::new(&watching, &mut space);
+        let opened = reader.next();
         // Where nobody keeps a record of them, they have to stay as they are now.
         assert_eq!(opened.is_err(), keeps_files, "{opened:?}");
     }

@@ -303,12 +303,11 @@ fn put(
         watch(Step::Model(event));
     };
     let answered = with.model.chat(request, &mut on_event, with.cancel);
-    let (tokens, cost_micros) = match &answered {
-        Ok(reply) => (reply.usage.total(), reply.usage.cost_micros),
-        Err(_) => {
-            heard.broke_off();
-            (0, 0)
-        }
+    let (tokens, cost_micros) = if let Ok(reply) = &answered {
+        (reply.usage.total(), reply.usage.cost_micros)
+    } else {
+        heard.broke_off();
+        (0, 0)
     };
     let (questions, answers) = heard.broken();
     let broken = asking.price.of(questions, answers);

@@ -119,8 +119,10 @@ const OTHER_VARIABLES: &[&str] = &[
     "AIRLOCK_KERNEL",
     "AIRLOCK_MCP_TOKEN",
     "AIRLOCK_PING_EVERY",
+    "AIRLOCK_PING_TIMEOUT",
     "AIRLOCK_PLUGIN",
     "AIRLOCK_SOCKET",
+    "AIRLOCK_START_TIMEOUT",
     "AIRLOCK_STATE",
     "AIRLOCK_WORKSPACE",
 ];
@@ -485,6 +487,7 @@ mod tests {
             "AIRLOCK_COLOR",
             "AIRLOCK_COLOUR",
             "AIRLOCK_SOCKET",
+            "AIRLOCK_START_TIMEOUT",
             "AIRLOCK_TEST_X",
             "AIRLOCK_\u{1b}[2J",
             "PATH",

@@ -99,7 +99,7 @@ impl Kernel {
         let bearer = Bearer::of(&caller, policy.generation()).ok_or_else(nobody)?;
         let pending = self.tokens().prepare(terms, bearer, now)?;
         let ended = self.tokens().take_expired(now);
-        let mut entries: Vec<Entry> = ended.iter().map(|id| over(id, "expired", now)).collect();
+        let mut entries: Vec<Entry> = ended.iter().map(|id| over(*id, "expired", now)).collect();
         entries.push(issued(pending.event(), now));
         self.log().append_batch(&entries, Durability::Durable)?;
         Ok(pending.activate())
@@ -111,7 +111,7 @@ impl Kernel {
         if !self.tokens().revoke(token.id()) {
             return Ok(false);
         }
-        let entry = over(&token.id(), "revoked", self.clock().now());
+        let entry = over(token.id(), "revoked", self.clock().now());
         self.log().append(&entry, Durability::Durable)?;
         Ok(true)
     }
@@ -136,12 +136,12 @@ pub(crate) fn record_ends(log: &Log, ended: &[TokenId], now: Timestamp) -> Resul
     if ended.is_empty() {
         return Ok(());
     }
-    let entries: Vec<Entry> = ended.iter().map(|id| over(id, "expired", now)).collect();
+    let entries: Vec<Entry> = ended.iter().map(|id| over(*id, "expired", now)).collect();
     log.append_batch(&entries, Durability::Buffered).map(drop)
 }
 
 /// The record of a token's end.
-fn over(id: &TokenId, why: &str, now: Timestamp) -> Entry {
+fn over(id: TokenId, why: &str, now: Timestamp) -> Entry {
     let mut entry = Entry::new(now, EventType::CapabilityExpired, Stage::Note);
     entry.token = Some(id.to_string());
     entry.reason = Some(why.to_owned());

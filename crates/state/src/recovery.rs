@@ -515,7 +515,7 @@ mod tests {
         ] {
             assert!(points.contains(&point), "{point:?} is never reached");
         }
-        for killed in 0..points.len() {
+        for (killed, point) in points.iter().enumerate() {
             let place = tempfile::tempdir().unwrap();
             copy(original.path(), place.path());
             let mut passed = 0;
@@ -527,10 +527,7 @@ mod tests {
                 Ok(())
             });
             assert!(cut.is_err());
-            stands(
-                place.path(),
-                &format!("killed at {:?} ({killed})", points[killed]),
-            );
+            stands(place.path(), &format!("killed at {point:?} ({killed})"));
         }
     }
 

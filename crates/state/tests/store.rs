@@ -84,13 +84,13 @@ fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
             let from = (Mode::Explore, from);
             state.step_session_and_ledger(&ada, &mine.id, from, to, (was, ledger), at(4))
         };
-        let stale = Ledger {
+        let outdated = Ledger {
             locked: Some(1),
             ..ledger
         };
         for refused in [
             commit(Phase::Validating, Ledger::default()),
-            commit(Phase::Planning, stale),
+            commit(Phase::Planning, outdated),
         ] {
             assert!(matches!(refused, Err(StateError::Unfit(_))), "{refused:?}");
             assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());

@@ -36,7 +36,7 @@ const STEPS: [Step; 5] = [
     Swap::keep_damaged,
     Swap::keep_companions,
     Swap::replace,
-    Swap::forget,
+    |_, layout| forget(layout),
 ];
 
 /// A new name for a rescue in the making.
@@ -155,12 +155,13 @@ impl Swap {
         fs::rename(self.draft_in(layout), &path).map_err(|source| OpenError::io(&path, source))?;
         sync_directory(&layout.directory)
     }
+}
 
-    fn forget(&self, layout: &Layout) -> Result<(), OpenError> {
-        let path = note_path(layout);
-        fs::remove_file(&path).map_err(|source| OpenError::io(&path, source))?;
-        sync_directory(&layout.directory)
-    }
+/// Takes the note away.
+fn forget(layout: &Layout) -> Result<(), OpenError> {
+    let path = note_path(layout);
+    fs::remove_file(&path).map_err(|source| OpenError::io(&path, source))?;
+    sync_directory(&layout.directory)
 }
 
 fn note_path(layout: &Layout) -> PathBuf {

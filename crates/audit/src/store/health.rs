@@ -254,6 +254,10 @@ mod tests {
     use airlock_core::Timestamp;
 
     /// A verification that takes longer than a command likes to wait, unless it is called off.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is handed over like the real one's"
+    )]
     fn long(state: Arc<State>, dead: Vec<DeadMarker>) -> Vec<DeadMarker> {
         let until = Instant::now() + 2 * GRACE;
         while Instant::now() < until {

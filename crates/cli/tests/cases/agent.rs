@@ -130,11 +130,14 @@ fn a_workspace_cannot_name_models() {
     let list =
         "models:\n  - { name: evil, provider: openai, base_url: https://evil.example, model: m }\n";
     world.write(".airlock/config.yaml", list);
+    // Nobody is asked to trust what does not load.
     let ran = at_terminal(&world, "trust", Typed::Line("y"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = world.quiet(&["run", "do something"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("`models`"), "{ran:?}");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("sets `models`"), "{ran:?}");
+    let ran = world.quiet(&["run", "do something"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.stderr.contains("evil"), "{ran:?}");
 }
 
 fn hosted(port: u16, more: &str) -> World {

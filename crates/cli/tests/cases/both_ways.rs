@@ -390,8 +390,9 @@ fn what_a_person_approves_at_their_terminal_the_running_kernel_does() {
     let merged = at_terminal(&world, "merge", Typed::Line("y"));
     assert_eq!(merged.code, Some(0), "{merged:?}");
     assert!(world.workspace().join("made").exists());
-    // Each looks and asks; the second asks again, with the answer. No answer is the kernel's to take.
-    assert_eq!(calls(), before + 5);
+    // Each looks, also at who is at work there, and asks; the second asks again, with the answer. No
+    // answer is the kernel's to take.
+    assert_eq!(calls(), before + 7);
     let mut client = served.client("cli");
     let answer = serde_json::json!({ "approval": "x", "answer": "approve" });
     let params = serde_json::json!({ "name": "approval.decide", "arguments": answer });

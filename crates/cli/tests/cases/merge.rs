@@ -179,7 +179,7 @@ fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
 const HELD: &str = "\
 version: 1
 approvals: { automatic: [AG-01] }
-phases: { test_command: [sh, -c, \"echo '# pass 1'; echo '# fail 0'\"] }
+phases: { test_command: [sh, -c, \"echo 'test result: ok. 1 passed; 0 failed; 0 ignored'\"] }
 commands: [{ executable: sh }]
 rules:
   - name: read

@@ -155,12 +155,12 @@ fn small(staged: &Staged, diff: &Diff, most: u32) -> Result<(), NotAutomatic> {
     for change in diff.changes.iter().filter(counted) {
         let mut sides = [&change.old, &change.new].into_iter().flatten();
         let linked = sides.any(|facts| facts.kind == NodeKind::Symlink);
-        if is_of_mode(change) {
-            return Err(NotAutomatic::Mode(told(&change.path)));
-        }
         match lines_of(&change.content) {
             Some(own) if !linked => lines = lines.saturating_add(own),
             Some(_) | None => return Err(NotAutomatic::NotText(told(&change.path))),
+        }
+        if is_of_mode(change) {
+            return Err(NotAutomatic::Mode(told(&change.path)));
         }
     }
     if lines < u64::from(most) {

@@ -264,7 +264,7 @@ fn a_call_waits_for_the_next_worker_no_longer_than_it_has_and_nobody_else_waits(
         None,
     );
     let instance = host.start(world.what()).unwrap();
-    let hold = held.lock().unwrap();
+    let guard = held.lock().unwrap();
     let mut short = call_of("try", json!({}));
     short.deadline = Duration::from_millis(50);
     let late = run(&*instance, &short).unwrap_err();
@@ -275,7 +275,7 @@ fn a_call_waits_for_the_next_worker_no_longer_than_it_has_and_nobody_else_waits(
     // Whoever looks after it is told at once.
     assert!(!instance.has_ended());
     assert!(instance.report()["limits"].is_object());
-    drop(hold);
+    drop(guard);
     assert_eq!(ask(&*instance).unwrap(), json!("done"));
     instance.stop(Duration::ZERO);
     assert!(instance.has_ended());

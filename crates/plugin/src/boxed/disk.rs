@@ -164,7 +164,7 @@ mod tests {
             ..NOTHING
         };
         assert!(watched.look(untold).is_some());
-        watched.untold = watched.untold.map(|since| since - UNTOLD);
+        watched.untold = watched.untold.and_then(|since| since.checked_sub(UNTOLD));
         assert_eq!(watched.look(untold), None);
         // It arrived meanwhile: whatever is on its way next has its own moment.
         assert!(watched.look(NOTHING).is_some());

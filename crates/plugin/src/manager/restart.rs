@@ -34,17 +34,12 @@ impl Restarts {
         while self.starts.front().is_some_and(|at| *at + WINDOW <= now) {
             self.starts.pop_front();
         }
-        match BACK_OFF.get(self.starts.len()) {
-            Some(wait) => {
-                self.starts.push_back(now);
-                self.gave_up = false;
-                Verdict::At(now + *wait)
-            }
-            None => {
-                self.gave_up = true;
-                Verdict::GiveUp
-            }
-        }
+        let wait = BACK_OFF.get(self.starts.len());
+        self.gave_up = wait.is_none();
+        wait.map_or(Verdict::GiveUp, |wait| {
+            self.starts.push_back(now);
+            Verdict::At(now + *wait)
+        })
     }
 
     /// Whether it stays down until a person starts it anew.

@@ -86,7 +86,9 @@ fn constraints(all: &Constraints) -> Option<String> {
         .map(|(name, value)| match value {
             Value::Bool(_) => name.clone(),
             Value::String(text) => format!("{name} {text}"),
-            other => format!("{name} {other}"),
+            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                format!("{name} {value}")
+            }
         })
         .collect();
     (!set.is_empty()).then(|| set.join(", "))

@@ -172,6 +172,14 @@ impl<'g> Reach<'g> {
         self.done(call, output)
     }
 
+    /// Frees stages that a kernel which runs keeps ready for the next command.
+    pub(super) fn free_stages(&mut self) {
+        if let Door::Running(remote) = &mut self.door {
+            // It does so by itself after a while.
+            let _ = remote.flush();
+        }
+    }
+
     /// A kernel of this process: for an answer, whose proof is this terminal, and to look at files
     /// once a call allowed it.
     pub(super) fn kernel(&mut self, output: &mut Output) -> Result<&Kernel, Failure> {

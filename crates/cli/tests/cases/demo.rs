@@ -175,8 +175,8 @@ const STORY: &[(&str, &[&str])] = &[
         &[
             "denied fs.read",
             "/.ssh/id_ed25519",
-            "rule `keep-environment-files` (policy, line ",
-            "environment files usually hold passwords and API keys",
+            "rule `keep-private-keys` (policy, line ",
+            "private keys prove who you are",
         ],
     ),
     (

@@ -157,9 +157,10 @@ fn what_a_killed_command_left_is_gone_with_the_next() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // Only a sandbox with a cgroup, which root can make, leaves something.
+    // Only a sandbox with a cgroup, which root can make, leaves something; and where a kernel runs, it
+    // takes it away by itself.
     let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(notes(), usize::from(is_root));
+    assert!(notes() <= usize::from(is_root));
     let mut last = None;
     for _ in 0..100 {
         let ran = world.quiet(&["exec", "--", "true"]);

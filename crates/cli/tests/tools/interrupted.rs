@@ -50,12 +50,12 @@ fn task_of(work: &Work) -> Task {
 /// Merges what waits, as the kernel does for `task`, and dies at `moment`.
 fn dies_at(work: &Work, task: Task, moment: &'static str) {
     work.place.kernel().release_idle();
-    let state = state_of(work);
-    let stages = Stages::open(&state.join("stages")).unwrap();
+    let kept = state_of(work);
+    let stages = Stages::open(&kept.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
     let reviewed: Digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
     let merges = Merges::new(
-        &state.join("merges"),
+        &kept.join("merges"),
         &work.place.real("").canonicalize().unwrap(),
     );
     let merges = merges.ending(Some(task));
@@ -132,13 +132,13 @@ fn a_task_is_ended_by_its_own_merge_alone() {
 #[test]
 fn a_task_is_not_given_up_while_its_merge_is_under_way() {
     let work = approved();
-    let state = state_of(&work);
+    let kept = state_of(&work);
     // Somebody is at it, in the middle.
     let task = task_of(&work);
     dies_at(&work, task, "written");
     let lock = std::fs::File::options()
         .write(true)
-        .open(state.join("merges/lock"))
+        .open(kept.join("merges/lock"))
         .unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let refused = work.refused("phase.advance", json!({ "to": "idle" }));
@@ -156,15 +156,15 @@ fn a_task_is_not_given_up_while_its_merge_is_under_way() {
 fn a_session_that_cannot_be_told_is_told_later_and_keeps_nobody_from_merging() {
     let work = approved();
     work.place.kernel().release_idle();
-    let state = state_of(&work);
-    let stages = Stages::open(&state.join("stages")).unwrap();
+    let kept = state_of(&work);
+    let stages = Stages::open(&kept.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
     let reviewed = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
     let root = work.place.real("").canonicalize().unwrap();
     let task = task_of(&work);
     work.place.kernel().release_idle();
     let deaf = || {
-        let merges = Merges::new(&state.join("merges"), &root).ending(Some(task.clone()));
+        let merges = Merges::new(&kept.join("merges"), &root).ending(Some(task.clone()));
         merges.telling(|_, _| Err("the store is full".to_owned()))
     };
     let now = Timestamp::from_micros(1);
@@ -181,8 +181,8 @@ const LOST: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    re
                     def lost(a):\n    low = a + 1\n    wide = a * 10\n    note = wide + 7\n    \
                     more = note + 5\n    return (low, wide, note, more)\n";
 
-fn journals(state: &std::path::Path) -> usize {
-    let open = std::fs::read_dir(state.join("merges/open"));
+fn journals(kept: &std::path::Path) -> usize {
+    let open = std::fs::read_dir(kept.join("merges/open"));
     let open = open.into_iter().flatten().flatten();
     open.filter(|one| one.path().join("journal.json").exists())
         .count()
@@ -206,14 +206,14 @@ fn killed(work: &Work, merge: &Value) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let state = state_of(work);
+    let kept = state_of(work);
     let until = Instant::now() + Duration::from_mins(2);
-    while journals(&state) == 0 && child.try_wait().unwrap().is_none() {
+    while journals(&kept) == 0 && child.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "it never began");
     }
     let _ = child.kill();
     let ran = child.wait_with_output().unwrap();
-    let begun = state.join("merges/done").exists();
+    let begun = kept.join("merges/done").exists();
     assert!(begun, "{}", String::from_utf8_lossy(&ran.stderr));
 }
 

@@ -234,7 +234,7 @@ impl Session {
                 }
             };
             let how = match self.road.unvalidated() {
-                Some(state) => format!("{how}, not validated: the session is in `{state}`"),
+                Some(phase) => format!("{how}, not validated: the session is in `{phase}`"),
                 None => how,
             };
             output.note(format!("{files} changed in stage {stage}; {how}"));

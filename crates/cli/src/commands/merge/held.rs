@@ -82,38 +82,41 @@ impl Held {
             return Ok(None);
         }
         let status = self.status(reach, output)?;
-        let changes = &status["changes"];
+        let changes = field(&status, "changes");
+        let digest = field(changes, "digest");
         let approved = self.state == "committing";
         let stands = if approved {
-            status["approved"] == changes["digest"]
+            field(&status, "approved") == digest
         } else {
-            status["last_run"]["of_the_stage_as_it_is"] == Value::Bool(true)
+            field(field(&status, "last_run"), "of_the_stage_as_it_is") == &Value::Bool(true)
         };
-        if !stands || changes["digest"].is_null() {
+        if !stands || digest.is_null() {
             return Ok(None);
         }
         for kind in ["tests", "source", "other"] {
-            for path in changes[kind].as_array().into_iter().flatten() {
+            for path in field(changes, kind).as_array().into_iter().flatten() {
                 let path = sanitise_line(path.as_str().unwrap_or_default(), 200);
                 output.note(format!("{kind:<7}{path}"));
             }
         }
         if !approved {
-            let call = self.call("phase.commit", json!({ "digest": changes["digest"] }));
+            let call = self.call("phase.commit", json!({ "digest": digest }));
             let what = format!("merging what session {} made", self.id);
             let done = reach.reviewed(&call, &what, output)?;
-            if let Some(warning) = done.value["warning"].as_str() {
+            if let Some(warning) = field(&done.value, "warning").as_str() {
                 output.warning(&sanitise_line(warning, 200));
             }
         }
         let root = reach.kernel(output)?.workspace().root().path();
         let is_repository = Path::new(root).join(".git/objects").is_dir();
-        if status["commit"].is_null() && is_repository {
+        if field(&status, "commit").is_null() && is_repository {
+            reach.free_stages();
             let call = self.call("git.commit", json!({ "message": self.message() }));
             reach.reviewed(&call, "committing it", output)?;
         }
-        let merge = self.status(reach, output)?["merge"].clone();
-        let call = self.call("merge.apply", merge);
+        reach.free_stages();
+        let status = self.status(reach, output)?;
+        let call = self.call("merge.apply", field(&status, "merge").clone());
         reach.reviewed(&call, "merging it", output).map(Some)
     }
 
@@ -137,6 +140,11 @@ impl Held {
             )),
         }
     }
+}
+
+/// What `value` has under `name`, or null.
+fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

@@ -790,9 +790,8 @@ fn a_test_that_notices_nothing_is_named_with_what_it_did_not_notice() {
         state: Phase::Validating,
         progress,
     };
-    let refusal = world
-        .with(|facts| step(&place, &Event::Validated, facts))
-        .unwrap_err();
+    let refused = world.with(|facts| step(&place, &Event::Validated, facts));
+    let refusal = refused.unwrap_err();
     assert_eq!(refusal.guard, Guard::TestsCanFail);
     for part in ["`a`, `b`, `c`, `d` and 2 more", "`double` emptied"] {
         assert!(refusal.why.contains(part), "{}", refusal.why);

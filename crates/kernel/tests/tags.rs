@@ -13,7 +13,7 @@ use airlock_core::TagName;
 use airlock_kernel::Front;
 use airlock_policy::{ExampleFields, Policy, Verdict};
 use serde_json::json;
-use support::{Place, submit, word};
+use support::{NOTHING, Place, READS, submit, word};
 
 #[test]
 fn a_users_tag_is_held_by_their_own_commands_and_by_nothing_that_acts_for_them() {

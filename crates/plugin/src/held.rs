@@ -32,7 +32,8 @@ impl HeldDirectory {
         let new = place.join(format!(".{name}{NEW}"));
         let path = place.join(name);
         DirBuilder::new().mode(0o700).create(&new)?;
-        let made = locked(&new).and_then(|lock| {
+        // Whoever looks whether it is a leftover has it for a moment.
+        let made = locked(&new, FlockOperation::LockExclusive).and_then(|lock| {
             std::fs::rename(&new, &path)?;
             Ok(lock)
         });
@@ -66,7 +67,7 @@ impl HeldDirectory {
             if !new.unwrap_or(name).starts_with(prefix) {
                 continue;
             }
-            let Ok(lock) = locked(&entry.path()) else {
+            let Ok(lock) = locked(&entry.path(), FlockOperation::NonBlockingLockExclusive) else {
                 continue;
             };
             if new.is_none() || is_older(&lock, unfinished) {
@@ -83,8 +84,8 @@ impl Drop for HeldDirectory {
     }
 }
 
-/// A directory of this user's, locked, if nobody else has it locked. No link is followed.
-fn locked(path: &Path) -> io::Result<OwnedFd> {
+/// A directory of this user's, locked as `how` says. No link is followed.
+fn locked(path: &Path, how: FlockOperation) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty())?;
     let looked = fstat(&directory)?;
@@ -92,7 +93,7 @@ fn locked(path: &Path) -> io::Result<OwnedFd> {
     if !is_directory || looked.st_uid != rustix::process::geteuid().as_raw() {
         return Err(Errno::PERM.into());
     }
-    flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+    flock(&directory, how)?;
     Ok(directory)
 }
 

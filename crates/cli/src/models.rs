@@ -101,12 +101,16 @@ pub(crate) struct Chosen {
 pub(crate) fn choose(
     config: &Config,
     wanted: Option<&str>,
-    place: &Place,
+    kept: &BTreeMap<String, Ledger>,
 ) -> Result<Chosen, Failure> {
-    choose_in(config.models(), wanted, place)
+    choose_in(config.models(), wanted, kept)
 }
 
-fn choose_in(models: Option<&str>, wanted: Option<&str>, place: &Place) -> Result<Chosen, Failure> {
+fn choose_in(
+    models: Option<&str>,
+    wanted: Option<&str>,
+    kept: &BTreeMap<String, Ledger>,
+) -> Result<Chosen, Failure> {
     if let Some(path) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT)) {
         let model = scripted("script", Path::new(path), None)?;
         return Ok(Chosen {
@@ -122,17 +126,12 @@ fn choose_in(models: Option<&str>, wanted: Option<&str>, place: &Place) -> Resul
     let mut ledgers = Ledgers::new();
     let mut members: Vec<Arc<dyn Model>> = Vec::new();
     for entry in picked {
-        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let ledger = kept.get(&entry.name).cloned().unwrap_or_default();
+        let ledger = Arc::new(Mutex::new(ledger));
         members.push(entry.build(&ledger)?);
         ledgers.insert(entry.name.clone(), ledger);
     }
     let model = Failover::new(members, Clock::system()).ok_or_else(none)?;
-    kept::refresh(place, &ledgers);
-    let model = Kept {
-        model,
-        ledgers: ledgers.clone(),
-        place: place.clone(),
-    };
     Ok(Chosen {
         model: Arc::new(model),
         ledgers,
@@ -178,22 +177,25 @@ impl Models for Configured {
         let models = self.models.as_deref();
         let named = entries(models).map_err(none)?;
         let first = name == FIRST && !named.iter().any(|entry| entry.name == FIRST);
+        let kept = kept::load(&self.place);
         let wanted = (!first).then_some(name);
-        let chosen = choose_in(models, wanted, &self.place).map_err(none)?;
-        Ok(chosen.model)
+        let chosen = choose_in(models, wanted, &kept).map_err(none)?;
+        Ok(Arc::new(Kept {
+            chosen,
+            place: self.place.clone(),
+        }))
     }
 }
 
-/// A model that knows before each question what others spent, and whose spending is kept after it.
+/// A model whose spending is kept after each question.
 struct Kept {
-    model: Failover,
-    ledgers: Ledgers,
+    chosen: Chosen,
     place: Place,
 }
 
 impl Model for Kept {
     fn name(&self) -> &str {
-        self.model.name()
+        self.chosen.model.name()
     }
 
     fn chat(
@@ -202,26 +204,25 @@ impl Model for Kept {
         on_event: &mut dyn FnMut(Event),
         cancel: &Cancel,
     ) -> Result<Reply, ModelError> {
-        kept::refresh(&self.place, &self.ledgers);
-        let answered = self.model.chat(request, on_event, cancel);
-        kept::store(&self.place, &self.ledgers);
+        let answered = self.chosen.model.chat(request, on_event, cancel);
+        kept::store(&self.place, &self.chosen.ledgers);
         answered
     }
 
     fn counter(&self) -> Counter {
-        self.model.counter()
+        self.chosen.model.counter()
     }
 
     fn window(&self) -> u32 {
-        self.model.window()
+        self.chosen.model.window()
     }
 
     fn hosts(&self) -> Vec<String> {
-        self.model.hosts()
+        self.chosen.model.hosts()
     }
 
     fn price(&self) -> Price {
-        self.model.price()
+        self.chosen.model.price()
     }
 }
 

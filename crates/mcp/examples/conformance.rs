@@ -140,8 +140,6 @@ fn failed(code: &'static str, what: &str) -> Outcome {
         what: what.to_owned(),
         fix: None,
         retryable: false,
-        origin: None,
-        flags: Vec::new(),
     })
 }
 

@@ -18,7 +18,6 @@ mod handler;
 mod http;
 mod in_flight;
 mod lines;
-mod names;
 mod resources;
 mod road;
 mod schemas;

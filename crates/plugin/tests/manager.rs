@@ -13,7 +13,5 @@ mod discovery;
 mod fake;
 #[path = "manager/installing.rs"]
 mod installing;
-#[path = "manager/leaving.rs"]
-mod leaving;
 #[path = "manager/running.rs"]
 mod running;

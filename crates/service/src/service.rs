@@ -2,11 +2,10 @@
 
 use crate::answers::{self, covering};
 use crate::caller::Identity;
-use crate::events::Following;
+use crate::events;
 use crate::exec::Runs;
 use crate::methods::{
-    CallParams, ElicitedParams, ListParams, Method, Person, ShowParams, TokenText, none, params,
-    some,
+    CallParams, ElicitedParams, Method, Person, ShowParams, TokenText, none, params,
 };
 use airlock_audit::AppendError;
 use airlock_core::Digest;
@@ -210,13 +209,7 @@ impl Handler for Service {
             "settings": self.settings,
         });
         let number = self.runs.next_client();
-        let following = Following::default();
-        let client = Client {
-            identity,
-            number,
-            following,
-        };
-        Ok((client, about))
+        Ok((Client { identity, number }, about))
     }
 
     fn lasts(&self, request: &Incoming) -> bool {
@@ -249,8 +242,8 @@ impl Handler for Service {
         match method {
             Method::Status => none(&given).map(|()| self.status()),
             Method::ToolsList => {
-                let ListParams { full } = some(given)?;
-                Ok(answers::list(&self.kernel, front, full))
+                none(&given)?;
+                Ok(answers::list(&self.kernel, front))
             }
             Method::ToolsShow => {
                 answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)
@@ -272,11 +265,9 @@ impl Handler for Service {
             }
             Method::KernelStop if identity.is_person() => {
                 none(&given)?;
-                let asked = Call::new(method.as_str(), json!({}));
-                let leave = self
-                    .kernel
-                    .submit_from(front, &identity.whence(None), &asked, None);
-                answers::leave(leave, "the kernel may not be ended")?;
+                let whence = identity.whence(None);
+                let noted = self.kernel.note(front, &whence, method.as_str(), []);
+                noted.map_err(unrecorded)?;
                 self.stop.notify_one();
                 Ok(Value::Null)
             }
@@ -288,14 +279,13 @@ impl Handler for Service {
     }
 
     fn subscribe(&self, client: &Client, after: Option<u64>) -> Result<u64, WireError> {
-        client
-            .following
-            .begin(&self.kernel, &client.identity, after)
+        events::subscribe(&self.kernel, &client.identity, after)
     }
 
-    fn events(&self, client: &Client, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
-        let (kernel, identity) = (&self.kernel, &client.identity);
-        client.following.go_on(kernel, identity, after, most)
+    fn events(&self, _: &Client, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
+        // Buffered records count as soon as somebody looks.
+        let _ = self.kernel.log().flush();
+        events::after(self.kernel.log(), after, most)
     }
 }
 
@@ -305,7 +295,6 @@ pub(crate) struct Client {
     pub(crate) identity: Identity,
     /// Tells the runs of connections apart.
     pub(crate) number: u64,
-    following: Following,
 }
 
 pub(crate) type Shared = Arc<Service>;

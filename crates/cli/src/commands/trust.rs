@@ -1,20 +1,19 @@
 //! `airlock trust`: a person reviews what came with the workspace, and approves or withdraws.
 
-mod brought;
-
-use super::open;
-use super::reach::Reach;
+use super::{open, outcome};
 use crate::args::{Global, TrustAction};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_kernel::{Call, Kernel, Trust, TrustChange, TrustReport};
+use crate::review;
+use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange, TrustReport};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
+    let kernel = open::unannounced(global, output)?;
     match action {
-        Some(TrustAction::Show) => show(&open::unannounced(global, output)?, output),
+        Some(TrustAction::Show) => show(&kernel, output),
         Some(TrustAction::Revoke) => {
-            Reach::unannounced(global, output)?.value("trust.revoke", json!({}), output)?;
+            outcome::done(kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
             if output.is_json() {
                 output.json(&json!({ "trusted": false }));
             } else {
@@ -22,7 +21,7 @@ pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Ou
             }
             Ok(0)
         }
-        None => approve(&mut Reach::unannounced(global, output)?, output),
+        None => approve(&kernel, output),
     }
 }
 
@@ -94,8 +93,7 @@ fn files(trust: &Trust) -> Vec<String> {
     trust.report().iter().map(line).collect()
 }
 
-fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
-    let kernel = reach.kernel(output)?;
+fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
     let trust = load(kernel)?;
     if trust.is_empty() {
         return Err(Failure::new(Kind::Failed, "there is nothing to trust")
@@ -118,9 +116,15 @@ fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
     }
     summary(&trust, output)?;
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
-    reach.reviewed(&call, "trusting these files", output)?;
+    let mut review = match kernel.submit(Front::Cli, &call) {
+        Outcome::NeedsReview(review) => review,
+        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
+            return outcome::done(other).map(|_| 0);
+        }
+    };
+    review::answer(kernel, &mut review, "trusting these files", None, output)?;
+    outcome::done(kernel.submit(Front::Cli, &call))?;
     if output.is_json() {
-        let kernel = reach.kernel(output)?;
         report(kernel, &load(kernel)?, output);
     } else {
         output.note(styled(Tone::Good, "trusted; these files count from now on"));
@@ -128,10 +132,10 @@ fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-/// The files as a person should see them before saying yes.
+/// The policy as a person should see it before saying yes.
 fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
-    if let Some(bytes) = trust.untrusted_policy() {
-        super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)?;
-    }
-    brought::show(trust, output)
+    let Some(bytes) = trust.untrusted_policy() else {
+        return Ok(());
+    };
+    super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)
 }

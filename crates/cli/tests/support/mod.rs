@@ -31,7 +31,6 @@ use tempfile::TempDir;
 
 /// A workspace, its state and configuration, and what was said in it so far.
 pub(crate) struct World {
-    accompanying: served::Accompanying,
     root: TempDir,
     transcript: String,
 }
@@ -51,7 +50,6 @@ impl World {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
         }
         Self {
-            accompanying: served::Accompanying::default(),
             root,
             transcript: String::new(),
         }
@@ -69,21 +67,10 @@ impl World {
 
     /// The same with its starter policy in force.
     pub(crate) fn governed() -> Self {
-        Self::project().initialised()
-    }
-
-    /// The same where no kernel ever runs: for whoever names records by their numbers, because a kernel
-    /// that runs has records of its own.
-    pub(crate) fn governed_alone() -> Self {
         let world = Self::project();
-        world.alone();
-        world.initialised()
-    }
-
-    fn initialised(self) -> Self {
-        let ran = self.quiet(&["init"]);
+        let ran = world.quiet(&["init"]);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        self
+        world
     }
 
     /// The same under `policy`, which a person approved.
@@ -144,11 +131,6 @@ impl World {
 
     /// Gives `command` this world's directories and nothing of the person's own environment.
     pub(crate) fn prepare(&self, command: &mut Command) {
-        self.accompany();
-        self.settle(command);
-    }
-
-    fn settle(&self, command: &mut Command) {
         command
             .current_dir(self.workspace())
             .env_clear()

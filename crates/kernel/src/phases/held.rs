@@ -3,7 +3,7 @@
 //! Invariant: an exception takes away what the state objects to, and nothing else: every other rule
 //! is asked anew.
 
-use super::facts::{side, text};
+use super::facts::text;
 use crate::beneath::Root;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
@@ -99,14 +99,13 @@ impl Held {
                 return false;
             }
             let (old, new) = match after {
-                After::Asked(root) => (side(root, path), asked_text(request, root, path)),
+                After::Asked(root) => (text(root, path), asked_text(request, root, path)),
                 After::Done(real, staged) => {
                     let staged = staged.and_then(|staged| text(staged, path));
-                    (side(real, path), staged)
+                    (text(real, path), staged)
                 }
             };
-            let both = old.zip(new);
-            both.is_some_and(|(old, new)| only_tests_differ(&old, &new))
+            new.is_some_and(|new| only_tests_differ(&old.unwrap_or_default(), &new))
         })
     }
 }
@@ -139,7 +138,7 @@ fn asked_text(request: &Request, root: &Root, path: &str) -> Option<String> {
         }
         "fs.patch" => {
             let diff = request.arguments.get("patch")?.as_str()?;
-            crate::process::patched(diff, path, &side(root, path)?)
+            crate::process::patched(diff, path, &text(root, path).unwrap_or_default())
         }
         _ => None,
     }

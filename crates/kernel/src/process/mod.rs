@@ -15,7 +15,6 @@ mod check;
 #[cfg(target_os = "linux")]
 mod check_tests;
 mod checks;
-mod contract;
 mod denials;
 #[cfg(test)]
 mod denials_tests;
@@ -78,7 +77,7 @@ pub(crate) use surround::Look;
 pub use surround::Machine;
 #[cfg(target_os = "linux")]
 pub(crate) use sweeper::{EVERY, Sweeper};
-pub(crate) use testing::{Measured, SaidBy, TestJob, TestRun, Variation};
+pub(crate) use testing::{Measured, TestJob, TestRun, Variation};
 pub(crate) use warm::Warm;
 
 /// Where the sandboxes of a workspace are noted, those of its extensions' workers too.

@@ -142,9 +142,7 @@ impl Planned {
         };
         let ran = self.within(ground, attached)?;
         let mut value = told(&ran);
-        let secrets = ground.changes.secrets(ground.outer.kernel());
-        let (mut stdout, mut cut_out) = stdout.text(&secrets);
-        let (stderr, cut_err) = stderr.text(&secrets);
+        let ((mut stdout, mut cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
         let mut measured = None;
         match work {
             Work::Command | Work::Unavailable(_) => {}
@@ -166,7 +164,7 @@ impl Planned {
                         let (printed, report) = testing::parted(&stdout, mark);
                         let mut kept = Kept::new(STDOUT);
                         let _ = kept.write_all(printed.as_bytes());
-                        let (short, cut) = kept.text(&secrets);
+                        let (short, cut) = kept.text();
                         (stdout, cut_out) = (short, cut_out || cut);
                         report
                     }

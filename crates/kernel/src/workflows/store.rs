@@ -81,15 +81,14 @@ pub struct RunRecord {
 
 /// Keeps runs.
 pub trait RunStore: Send + Sync {
-    /// Begins the run `id`.
+    /// Begins a run; its id.
     fn create(
         &self,
         owner: &Owner,
-        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<(), RunStoreError>;
+    ) -> Result<String, RunStoreError>;
     /// A step is about to begin.
     fn step_started(
         &self,
@@ -160,21 +159,18 @@ impl RunStore for StateRuns {
     fn create(
         &self,
         owner: &Owner,
-        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<(), RunStoreError> {
+    ) -> Result<String, RunStoreError> {
         let new = NewRun {
-            id: id.to_owned(),
             owner: owner.clone(),
             session: None,
             name: name.to_owned(),
             definition,
             input: input.clone(),
         };
-        self.state.create_run(new, self.clock.now())?;
-        Ok(())
+        Ok(self.state.create_run(new, self.clock.now())?.id)
     }
 
     fn step_started(
@@ -255,13 +251,13 @@ impl RunStore for MemoryRuns {
     fn create(
         &self,
         owner: &Owner,
-        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<(), RunStoreError> {
+    ) -> Result<String, RunStoreError> {
+        let id = uuid::Uuid::now_v7().to_string();
         let record = RunRecord {
-            id: id.to_owned(),
+            id: id.clone(),
             name: name.to_owned(),
             definition,
             input: input.clone(),
@@ -271,7 +267,7 @@ impl RunStore for MemoryRuns {
         };
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.push((owner.clone(), record));
-        Ok(())
+        Ok(id)
     }
 
     fn step_started(

@@ -10,9 +10,7 @@
 
 mod asking;
 mod called;
-mod kept;
 mod managed;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;
-mod taken_back;

@@ -12,5 +12,4 @@
 mod paths;
 mod reading;
 mod searching;
-mod secrets;
 mod support;

@@ -84,8 +84,6 @@ impl Scripted {
                 ),
                 fix: None,
                 retryable: false,
-                origin: None,
-                flags: Vec::new(),
             }),
         }
     }

@@ -18,12 +18,10 @@ struct Trees {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
-pub(crate) fn git(directory: &Path, words: &[&str]) -> String {
+fn git(directory: &Path, words: &[&str]) -> String {
     let ran = Command::new("git")
         .args(["-c", "user.name=me", "-c", "user.email=me@example.org"])
         .args(["-c", "core.logAllRefUpdates=false", "-c", "gc.auto=0"])
-        // A stage may be another user's.
-        .args(["-c", "safe.directory=*"])
         .args(words)
         .current_dir(directory)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -37,7 +35,7 @@ pub(crate) fn git(directory: &Path, words: &[&str]) -> String {
 }
 
 /// Commits what is in `root`, with nothing in its repository but what a commit needs.
-pub(crate) fn commit(root: &Path, parent: Option<&str>) -> String {
+fn commit(root: &Path, parent: Option<&str>) -> String {
     git(root, &["add", "-A"]);
     let tree = git(root, &["write-tree"]);
     let mut words = vec!["commit-tree", &tree, "-m", "a commit"];

@@ -30,17 +30,18 @@ pub(crate) enum Unusable {
     Incomplete,
 }
 
-// Servers leave out what they have nothing to say of, or say `null`.
 #[derive(Debug, Deserialize)]
 struct Chunk {
-    choices: Option<Vec<Choice>>,
+    #[serde(default)]
+    choices: Vec<Choice>,
     usage: Option<WireUsage>,
     error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Choice {
-    index: Option<u64>,
+    #[serde(default)]
+    index: u64,
     delta: Option<Piece>,
     message: Option<Piece>,
     finish_reason: Option<String>,
@@ -70,8 +71,10 @@ struct WireFunction {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct WireUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
 }
 
 #[derive(Debug, Default)]
@@ -135,22 +138,18 @@ impl<'n> Assembly<'n> {
         }
         if let Some(usage) = chunk.usage {
             self.usage = Usage {
-                input: usage.prompt_tokens.unwrap_or_default(),
-                output: usage.completion_tokens.unwrap_or_default(),
+                input: usage.prompt_tokens,
+                output: usage.completion_tokens,
                 estimated: false,
                 ..Usage::default()
             };
         }
         // One answer was asked for; others, if a server has more, are none of ours.
-        let first = |choice: &Choice| choice.index.unwrap_or_default() == 0;
-        for choice in chunk.choices.into_iter().flatten().filter(first) {
-            // What comes at once is complete; of a piece, an empty reason says that more follows.
-            let at_once = choice.message.is_some();
+        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
             if let Some(piece) = choice.delta.or(choice.message) {
                 self.piece(piece, on_event)?;
             }
-            let reason = choice.finish_reason.as_deref();
-            if let Some(reason) = reason.filter(|reason| at_once || !reason.is_empty()) {
+            if let Some(reason) = choice.finish_reason.as_deref() {
                 self.finish = Some(finish(reason));
             }
         }

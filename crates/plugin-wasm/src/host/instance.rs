@@ -3,15 +3,14 @@
 use super::link::{Call, Link};
 use super::place::{Loaded, Source};
 use super::slots::{LOOK, NoSlot, Slot, Slots};
-use super::spare::Workers;
 use crate::limits::millis;
 use crate::message::{Declined, Order, Replied, ToWorker, message};
 use airlock_plugin::{
     CallError, Callback, CallbackError, Instance, Sink, ToolCall, ToolDescription,
 };
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,18 +21,50 @@ const HEALTH: Duration = Duration::from_secs(5);
 
 /// A running plugin.
 pub(super) struct WasmInstance {
-    workers: Arc<Workers>,
+    source: Source,
+    tools: Vec<ToolDescription>,
+    worker: Mutex<Arc<Loaded>>,
     slots: Arc<Slots>,
     callback: Arc<dyn Callback>,
+    is_stopped: AtomicBool,
 }
 
 impl WasmInstance {
     pub(super) fn new(source: Source, loaded: Loaded, callback: Arc<dyn Callback>) -> Self {
         Self {
+            tools: loaded.tools.clone(),
             slots: Slots::new(source.limits.instances),
-            workers: Workers::new(source, loaded),
+            worker: Mutex::new(Arc::new(loaded)),
+            source,
             callback,
+            is_stopped: AtomicBool::new(false),
         }
+    }
+
+    fn worker(&self) -> MutexGuard<'_, Arc<Loaded>> {
+        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker for the next call: a new one where the last has said nearly all it may. Calls
+    /// carry nothing over, so nobody notices; the old one is gone after its last call.
+    fn current(&self) -> Result<Arc<Loaded>, CallError> {
+        if self.is_stopped.load(SeqCst) {
+            return Err(CallError::Ended("it was stopped".to_owned()));
+        }
+        let mut worker = self.worker();
+        if let Some(why) = worker.link.ended() {
+            return Err(CallError::Ended(why.to_owned()));
+        }
+        if worker.link.is_spent() {
+            let next = self.source.load();
+            let next = next.map_err(|error| CallError::Ended(error.to_string()))?;
+            if next.tools != self.tools {
+                let what = "it describes other tools than before";
+                return Err(CallError::Protocol(what.to_owned()));
+            }
+            *worker = Arc::new(next);
+        }
+        Ok(Arc::clone(&worker))
     }
 
     /// Makes the syscall a guest asked for, on a thread of its own: the road may take longer than
@@ -130,7 +161,7 @@ fn reply(id: u32, replied: &Replied) -> Vec<u8> {
 
 impl Instance for WasmInstance {
     fn tools(&self) -> &[ToolDescription] {
-        &self.workers.tools
+        &self.tools
     }
 
     fn call(
@@ -139,14 +170,14 @@ impl Instance for WasmInstance {
         sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, CallError> {
-        let deadline = call.deadline.min(self.workers.source.limits.deadline);
+        let deadline = call.deadline.min(self.source.limits.deadline);
         let until = Instant::now() + deadline;
         let slot = match self.slots.take(until, cancelled) {
             Ok(slot) => Arc::new(slot),
             Err(NoSlot::Late) => return Err(CallError::Limit("instances")),
             Err(NoSlot::Cancelled) => return Err(CallError::Cancelled),
         };
-        let worker = self.workers.fetch(until, cancelled)?;
+        let worker = self.current()?;
         let begun = Begun {
             link: &worker.link,
             call: worker.link.begin(call.max_output),
@@ -189,8 +220,7 @@ impl Instance for WasmInstance {
     }
 
     fn health(&self) -> Result<(), CallError> {
-        let until = Instant::now() + HEALTH;
-        let worker = self.workers.fetch(until, &AtomicBool::new(false))?;
+        let worker = self.current()?;
         let ping = message(&ToWorker::Ping);
         worker
             .link
@@ -203,12 +233,12 @@ impl Instance for WasmInstance {
     }
 
     fn has_ended(&self) -> bool {
-        self.workers.has_ended()
+        self.is_stopped.load(SeqCst) || self.worker().link.ended().is_some()
     }
 
     fn report(&self) -> Value {
-        let worker = self.workers.now();
-        let limits = &self.workers.source.limits;
+        let worker = Arc::clone(&self.worker());
+        let limits = &self.source.limits;
         json!({
             "tier": "wasm",
             "form": worker.form,
@@ -228,16 +258,16 @@ impl Instance for WasmInstance {
     }
 
     fn stop(&self, grace: Duration) {
-        self.workers.close();
+        self.is_stopped.store(true, SeqCst);
         self.slots.wait_for_all(grace);
-        self.workers.kill();
+        self.worker().link.kill("it was stopped");
     }
 }
 
 impl Drop for WasmInstance {
     fn drop(&mut self) {
         // At once, also where a syscall's thread is just about to send a reply.
-        self.workers.kill();
+        self.worker().link.kill("it was stopped");
     }
 }
 

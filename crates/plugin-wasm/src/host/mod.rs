@@ -16,7 +16,6 @@ mod link;
 mod log;
 mod place;
 mod slots;
-mod spare;
 
 #[cfg(target_os = "linux")]
 pub use boxed::Boxed;

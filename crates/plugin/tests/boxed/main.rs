@@ -5,7 +5,6 @@
 
 mod contained;
 mod entry;
-mod hidden;
 mod sees;
 mod support;
 mod watch;

@@ -2,18 +2,18 @@
 
 use airlock_core::{ByteSize, PluginName};
 use airlock_plugin::{
-    Approval, ApprovedFile, CallError, Callback, CallbackError, Clock, Host, Hosts, Instance,
-    Manager, Manifest, Origin, Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier,
-    ToolCall, ToolDescription,
+    Approval, CallError, Callback, CallbackError, Clock, Host, Hosts, Instance, Manager, Manifest,
+    Origin, Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier, ToolCall,
+    ToolDescription,
 };
 use airlock_policy::CapabilityGrants;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What the kernel and the hosts saw, in order.
 #[derive(Default)]
@@ -23,8 +23,6 @@ pub(crate) struct Notes {
     pub(crate) configuration: Mutex<Value>,
     /// Whether what is set for a plugin cannot be forgotten.
     pub(crate) keeps: AtomicBool,
-    /// Whether the kernel has a record of what was approved of a workspace's files.
-    pub(crate) keeps_files: AtomicBool,
 }
 
 impl Notes {
@@ -102,14 +100,6 @@ impl Registrar for Notes {
         Ok(())
     }
 
-    fn leaves(&self, plugin: &PluginName) {
-        self.add(format!("leaves {plugin}"));
-    }
-
-    fn approved_files(&self, _: Origin, _: &Path) -> Option<BTreeMap<String, ApprovedFile>> {
-        self.keeps_files.load(Ordering::SeqCst).then(BTreeMap::new)
-    }
-
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {
         self.add(format!("serving {plugin} {}", tools.len()));
     }
@@ -134,10 +124,6 @@ pub(crate) struct Script {
     pub(crate) healthy: bool,
     pub(crate) tools: Vec<ToolDescription>,
     pub(crate) takes: Duration,
-    /// Until this is unlocked, what is told to stop does not, for as long as it may.
-    pub(crate) stays: Arc<Mutex<()>>,
-    /// Until this is unlocked, nothing gets to the end of its start.
-    pub(crate) begins: Arc<Mutex<()>>,
 }
 
 #[derive(Clone)]
@@ -189,7 +175,6 @@ impl Host for FakeHost {
         );
         self.notes
             .add(format!("start {name} {}", start.manifest.version));
-        drop(script.begins.lock().unwrap());
         script
             .start
             .map_err(|why| StartError::Ended(why.to_owned()))?;
@@ -256,11 +241,7 @@ impl Instance for FakeInstance {
         json!({"fake": true})
     }
 
-    fn stop(&self, grace: Duration) {
-        let begun = Instant::now();
-        while self.script.stays.try_lock().is_err() && begun.elapsed() < grace {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    fn stop(&self, _: Duration) {
         let (name, version) = (&self.manifest.name, &self.manifest.version);
         let busy = self.calls.load(Ordering::SeqCst);
         self.notes.add(format!("stop {name} {version} busy {busy}"));
@@ -309,8 +290,6 @@ impl Place {
                 healthy: true,
                 tools: vec![tool("echo")],
                 takes: Duration::ZERO,
-                stays: Arc::default(),
-                begins: Arc::default(),
             })),
             notes: Arc::clone(&notes),
             instances: Arc::default(),
@@ -319,7 +298,7 @@ impl Place {
         let clock = Arc::new(Hand::default());
         fs::create_dir(root.path().join("home")).unwrap();
         let sources = sources(root.path());
-        let manager = manager(root.path(), sources, &host, &notes, &clock);
+        let manager = Arc::new(manager(root.path(), sources, &host, &notes, &clock));
         Self {
             root,
             notes,
@@ -334,7 +313,7 @@ impl Place {
     }
 
     /// The same directories after a restart.
-    pub(crate) fn again(&self) -> Arc<Manager> {
+    pub(crate) fn again(&self) -> Manager {
         manager(
             self.root.path(),
             Vec::new(),
@@ -397,7 +376,7 @@ fn manager(
     host: &FakeHost,
     notes: &Arc<Notes>,
     clock: &Arc<Hand>,
-) -> Arc<Manager> {
+) -> Manager {
     let settings = Settings {
         engine: "1.0.0".parse().unwrap(),
         home: root.join("home"),
@@ -426,12 +405,4 @@ pub(crate) fn write_plugin(directory: &Path, name: &str, version: &str, more: &s
     let manifest = format!("name: {name}\nversion: {version}\ntype: tool\n{more}\n");
     fs::write(path.join("plugin.yaml"), manifest).unwrap();
     path
-}
-
-pub(crate) fn wait_for(condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it did not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -153,8 +153,6 @@ mod tests {
             framework,
             coverage: true,
             whole: true,
-            said_by: super::super::SaidBy::Tree,
-            others: Vec::new(),
             plain: Vec::new(),
             configured,
             mark: None,

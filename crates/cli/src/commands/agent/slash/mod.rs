@@ -6,7 +6,7 @@
 mod answers;
 mod standing;
 
-use super::Session;
+use super::{Session, kept};
 use crate::args::{Cli, Global};
 use crate::failure::{Failure, Kind};
 use crate::models;
@@ -204,7 +204,9 @@ fn pin(session: &mut Session, text: &str, output: &mut Output) -> Result<(), Fai
 
 fn model(session: &mut Session, name: &str, output: &mut Output) -> Result<(), Failure> {
     if !name.is_empty() {
-        session.chosen = models::choose(&session.config, Some(name), &session.place)?;
+        kept::store(&session.place, &session.chosen.ledgers);
+        let kept = kept::load(&session.place);
+        session.chosen = models::choose(&session.config, Some(name), &kept)?;
     }
     let asked = session.chosen.model.name().to_owned();
     if output.is_json() {

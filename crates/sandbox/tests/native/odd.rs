@@ -298,6 +298,17 @@ fn no_start_walks_the_workspace_however_large_and_whatever_is_denied() {
 }
 
 #[test]
+fn what_a_program_makes_is_not_everybodys_to_change() {
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let made = sh(
+        &mut sandbox,
+        "umask; touch file; mkdir dir; stat -c %a file dir",
+    );
+    assert_eq!(made, "0022\n644\n755\n");
+}
+
+#[test]
 fn a_deep_directory_is_reached_and_copied_up() {
     let place = Place::new();
     let deep = vec!["d"; 300].join("/");

@@ -540,6 +540,8 @@ fn become_user(control: BorrowedFd<'_>) -> Result<()> {
 }
 
 fn powerless() -> Result<()> {
+    // What programs make is not everybody's to change; nothing of ours is made after this.
+    umask(Mode::from_raw_mode(0o022));
     own::set_no_new_privs(true)?;
     own::clear_ambient_capability_set()?;
     for capability in 0..64 {

@@ -8,7 +8,9 @@ use crate::hands::{Asking, Hands, Spent};
 use crate::prompt::{self, Role};
 use crate::repeats::Repeats;
 use crate::step::Step;
-use airlock_model::{Cancel, Event, Finish, Message, Model, ModelError, Reply, Request, Status};
+use airlock_model::{
+    Cancel, Event, Finish, Heard, Message, Model, ModelError, Reply, Request, Status,
+};
 use airlock_sanitise::{Origin, Sanitiser, tag};
 
 /// How often a question is made shorter because the model says that it is too long.
@@ -295,30 +297,24 @@ fn put(
     with: &mut With<'_>,
 ) -> (Result<Reply, ModelError>, Spent) {
     let watch = &mut *with.watch;
-    let counter = with.model.counter();
-    let mut heard = 0_u64;
+    let mut heard = Heard::new(with.model.counter(), asking.tokens);
     let mut on_event = |event: Event| {
-        if let Event::TextDelta { text }
-        | Event::ReasoningDelta { text }
-        | Event::ToolCallDelta { text, .. } = &event
-        {
-            heard = heard.saturating_add(counter.count(text));
-        }
+        heard.hear(&event);
         watch(Step::Model(event));
     };
     let answered = with.model.chat(request, &mut on_event, with.cancel);
-    let (tokens, cost_micros) = match &answered {
-        Ok(reply) => (reply.usage.total(), reply.usage.cost_micros),
-        Err(_) if heard > 0 => {
-            let spent = asking.price.of(asking.tokens, heard);
-            (spent.tokens, spent.cost_micros)
-        }
-        Err(_) => (0, 0),
+    let (tokens, cost_micros) = if let Ok(reply) = &answered {
+        (reply.usage.total(), reply.usage.cost_micros)
+    } else {
+        heard.broke_off();
+        (0, 0)
     };
+    let (questions, answers) = heard.broken();
+    let broken = asking.price.of(questions, answers);
     let spent = Spent {
         turns: 0,
-        tokens,
-        cost_micros,
+        tokens: tokens.saturating_add(broken.tokens),
+        cost_micros: cost_micros.saturating_add(broken.cost_micros),
     };
     (answered, spent)
 }

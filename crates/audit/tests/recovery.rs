@@ -17,6 +17,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 use support::{Place, all, note};
 
 /// The page size of the log's database.
@@ -275,4 +278,32 @@ fn a_whole_database_is_not_recovered_and_one_in_use_is_left_alone() {
     let refused = recover(&place.directory, &place.keys, place.now());
     assert!(matches!(refused, Err(OpenError::InUse(_))), "{refused:?}");
     log.close().expect("closes");
+}
+
+#[test]
+fn a_backup_ends_however_much_is_written_meanwhile() {
+    let place = Place::new();
+    let log = place.open();
+    // Far more pages than are copied between two commits.
+    let large: Vec<_> = (0..500).map(|_| note(&"x".repeat(6_000))).collect();
+    for _ in 0..8 {
+        log.append_batch(&large, Durability::Durable)
+            .expect("appended");
+    }
+    let copied = AtomicBool::new(false);
+    let (told, heard) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (log, copied) = (&log, &copied);
+        scope.spawn(move || {
+            while !copied.load(Ordering::Relaxed) {
+                log.append(&note("meanwhile"), Durability::Durable)
+                    .expect("appended");
+            }
+        });
+        scope.spawn(move || told.send(log.snapshot()));
+        let copy = heard.recv_timeout(Duration::from_mins(1));
+        copied.store(true, Ordering::Relaxed);
+        let copy = copy.expect("it ends").expect("it is made");
+        assert!(copy.exists());
+    });
 }

@@ -13,6 +13,8 @@ use airlock_audit::{
     SignedCheckpoint, SigningKey, VerifyOptions, VerifyReport, verify_database,
 };
 use airlock_core::Timestamp;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use support::{DAY, Place, START, all, note_at};
@@ -246,7 +248,17 @@ fn a_missing_archive_in_the_middle_is_a_gap() {
 #[test]
 fn a_full_log_warns_once_a_level_and_makes_room_at_the_limit() {
     let place = Place::new();
-    let log = days(&place, Retention::default(), 5);
+    let log = place.open();
+    // Noise, so that most of the log is in its archives.
+    let mut random = StdRng::seed_from_u64(5);
+    for day in 0..5 {
+        for n in 0..60 {
+            let noise: Vec<String> = (0..60)
+                .map(|_| format!("{:016x}", random.random::<u64>()))
+                .collect();
+            add(&log, START + day * DAY + n, &noise.concat());
+        }
+    }
     let used = maintain(&log, 4).bytes;
     log.close().expect("closes");
     let count = |log: &Log, event| {
@@ -304,4 +316,51 @@ fn a_damaged_archive_is_found() {
     }
     std::fs::write(path, &whole).expect("written");
     assert!(place.verify().is_intact());
+}
+
+fn add(log: &Log, micros: i64, text: &str) {
+    log.append(&note_at(micros, text), Durability::Durable)
+        .expect("appended");
+}
+
+#[test]
+fn a_clock_that_was_wrong_for_a_moment_neither_stops_archiving_nor_costs_archives() {
+    let place = Place::new();
+    let log = days(&place, Retention::default(), 1);
+    add(&log, 0, "the clock says 1970");
+    let report = maintain(&log, 1);
+    assert_eq!((report.archived.len(), report.deleted.len()), (1, 0));
+    add(&log, START + 30_000 * DAY, "the clock says 2108");
+    // While it is ahead nothing is known to be over.
+    assert_eq!(maintain(&log, 2).archived, []);
+    add(&log, START + 2 * DAY, "and is right again");
+    let report = maintain(&log, 3);
+    assert_eq!((report.archived.len(), report.deleted.len()), (1, 0));
+    assert_eq!(rows(&place), 0);
+    // What it dated does not keep archives for ever either.
+    let report = maintain(&log, 100);
+    assert_eq!(report.deleted.len(), 2);
+    drop(log);
+    assert!(place.verify().is_intact());
+}
+
+#[test]
+fn no_archive_is_deleted_where_that_makes_no_room() {
+    let place = Place::new();
+    let retention = Retention {
+        bytes: 512 * 1024,
+        ..Retention::default()
+    };
+    let log = days(&place, retention, 2);
+    // A single day that is larger than all of the log may be.
+    for n in 0..250 {
+        let text = format!("{n} ").repeat(1_000);
+        add(&log, START + DAY + 100 + n, &text);
+    }
+    let report = maintain(&log, 1);
+    assert_eq!((report.archived.len(), report.deleted.len()), (1, 0));
+    assert!(report.bytes > retention.bytes);
+    let critical =
+        |record: &airlock_audit::Record| record.entry.event == EventType::AuditStorageCritical;
+    assert!(all(&log).iter().any(critical), "a person is told");
 }

@@ -10,8 +10,8 @@
 mod support;
 
 use airlock_audit::{
-    AppendError, Break, Durability, Entry, EventType, Filter, Health, Log, OpenError, Receipt,
-    SignedCheckpoint, Stage, VerifyOptions, read_log, verify_database,
+    AppendError, Break, DecisionSummary, Durability, Entry, EventType, Filter, Health, Log,
+    OpenError, Receipt, SignedCheckpoint, Stage, VerifyOptions, read_log, verify_database,
 };
 use airlock_core::{ActionId, Timestamp};
 use rusqlite::Connection;
@@ -563,4 +563,60 @@ fn a_follower_sees_what_came_after_and_statistics_count_everything() {
         ),
         (6, 1, 1)
     );
+}
+
+#[test]
+fn after_a_crash_only_what_may_have_happened_is_named() {
+    let decided = |action: &str, verdict: &str| {
+        let mut entry = attempt(action);
+        entry.decision = Some(DecisionSummary {
+            verdict: verdict.to_owned(),
+            rules: Vec::new(),
+            generation: String::new(),
+        });
+        entry
+    };
+    let mut outcome = attempt("done");
+    outcome.stage = Stage::Outcome;
+    let place = Place::new();
+    let log = place.open();
+    let mut written = vec![decided("real", "allow")];
+    // More of them than are named: none may take the place of the one that counts.
+    written.extend((0..10_050).map(|n| decided(&format!("denied-{n}"), "deny")));
+    written.extend([
+        decided("asked", "require_review"),
+        decided("done", "allow"),
+        outcome,
+        decided("again", "allow"),
+        decided("again", "allow"),
+    ]);
+    for chunk in written.chunks(1_000) {
+        log.append_batch(chunk, Durability::Durable)
+            .expect("appended");
+    }
+    // As it would lie there if its writer were killed now.
+    let killed = Place::new();
+    for (from, to) in [
+        (place.directory.clone(), killed.directory.clone()),
+        (
+            place.directory.join("writers"),
+            killed.directory.join("writers"),
+        ),
+    ] {
+        std::fs::create_dir(&to).expect("made");
+        for entry in std::fs::read_dir(from).expect("listed") {
+            let path = entry.expect("listed").path();
+            if path.is_file() {
+                let name = path.file_name().expect("named");
+                std::fs::copy(&path, to.join(name)).expect("copied");
+            }
+        }
+    }
+    let after = killed.open();
+    let report = after.open_report();
+    assert_eq!(report.unclean.len(), 1);
+    let named = report.unfinished.iter();
+    let named: Vec<_> = named.map(|one| (one.action.to_string(), one.seq)).collect();
+    let last = written.len() as u64;
+    assert_eq!(named, [("real".to_owned(), 1), ("again".to_owned(), last)]);
 }

@@ -3,6 +3,8 @@
 //! Guarantee: an argument vector, never a shell line, and no setting can become a word of its own
 //! or a part of another option. Which walls a container has is fixed here and no setting widens it:
 //! no network, nothing writable but workspace and state, no capabilities, no new privileges.
+//! Non-guarantee: it sees the processes of the machine, because a kernel answers nobody whom the
+//! operating system does not name to it, and names mean nothing from one process namespace to another.
 
 use crate::config::Config;
 use crate::problem::Problem;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Engines whose command lines are alike, in the order they are looked for.
 const KNOWN: [&str; 2] = ["podman", "docker"];
 /// What every container gets.
-const WALLS: &str = "run --rm --interactive --pull=never --network=none --read-only \
+const WALLS: &str = "run --rm --interactive --pull=never --network=none --pid=host --read-only \
     --cap-drop=ALL --security-opt=no-new-privileges --pids-limit=256 --memory=1g --memory-swap=1g \
     --tmpfs=/tmp:rw,noexec,nosuid,nodev,size=64m --entrypoint=airlock";
 /// What every kernel is told.
@@ -37,13 +39,13 @@ pub(crate) fn line(config: &Config, number: u32) -> Result<Line, Problem> {
         return Ok(Line { program, arguments: kernel, kill: None });
     };
     let name: OsString = format!("airlock-kernel-{}-{number}", std::process::id()).into();
-    let mut arguments = walls(config, &name)?;
+    let mut arguments = walls(config, &name, program.ends_with("podman"))?;
     arguments.extend(kernel);
     let kill = Some(["kill".into(), name]);
     Ok(Line { program, arguments, kill })
 }
 
-fn walls(config: &Config, name: &OsStr) -> Result<Vec<OsString>, Problem> {
+fn walls(config: &Config, name: &OsStr, is_podman: bool) -> Result<Vec<OsString>, Problem> {
     let image = config.image.as_bytes();
     if image.is_empty() || image.starts_with(b"-") {
         return Err(unusable("image", &config.image));
@@ -52,6 +54,10 @@ fn walls(config: &Config, name: &OsStr) -> Result<Vec<OsString>, Problem> {
     let own = std::fs::metadata("/proc/self").map_err(|_| unusable("user", OsStr::new("?")))?;
     let mut words: Vec<OsString> = WALLS.split(' ').map(OsString::from).collect();
     words.push(format!("--user={}:{}", own.uid(), own.gid()).into());
+    // Without root, its numbers inside are other users' outside unless it is told to keep them.
+    if is_podman && own.uid() != 0 {
+        words.push("--userns=keep-id".into());
+    }
     words.push(joined("--name=", name));
     words.push(joined("--env=XDG_STATE_HOME=", config.state.as_os_str()));
     words.push(joined("--workdir=", config.workspace.as_os_str()));
@@ -149,6 +155,7 @@ mod tests {
             let line = contained(&[("AIRLOCK_IMAGE", image)]).unwrap();
             for wall in [
                 "--network=none",
+                "--pid=host",
                 "--read-only",
                 "--cap-drop=ALL",
                 "--security-opt=no-new-privileges",
@@ -177,6 +184,16 @@ mod tests {
                     .iter()
                     .any(|word| word == "--privileged" || word == "--network=host")
             );
+        }
+    }
+
+    #[test]
+    fn podman_keeps_the_user_who_it_is_and_docker_is_not_asked_to() {
+        let own = std::fs::metadata("/proc/self").unwrap().uid();
+        for (podman, kept) in [(true, own != 0), (false, false)] {
+            let config = config(&[("AIRLOCK_WORKSPACE", "/w"), ("AIRLOCK_STATE", "/s")]);
+            let words = walls(&config, OsStr::new("name"), podman).unwrap();
+            assert_eq!(words.iter().any(|word| word == "--userns=keep-id"), kept, "{podman}");
         }
     }
 

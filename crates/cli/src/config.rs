@@ -7,8 +7,9 @@
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
-use airlock_core::closest;
+use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,13 +67,66 @@ pub(crate) const SETTINGS: &[Setting] = &[
         accepts: "the absolute path of a PEM file",
         check: |value| value.is_empty() || value.starts_with('/'),
     },
+    Setting {
+        key: FRAME_BYTES,
+        default: "16MiB",
+        about: "the longest message between a kernel and its clients",
+        accepts: "a size from 64KiB to 64MiB",
+        check: |value| frame_bytes(value).is_some(),
+    },
+    Setting {
+        key: USERS,
+        default: "",
+        about: "other users of this machine whose agents may ask a kernel of yours",
+        accepts: "at most 16 numbers of users with commas between them, as `id -u` prints them",
+        check: |value| users(value).is_some(),
+    },
 ];
 
 const EXPERIMENTAL: &str = "adapters.experimental";
 const CERTIFICATES: &str = "adapters.certificates";
+const FRAME_BYTES: &str = "kernel.frame_bytes";
+const USERS: &str = "kernel.users";
 
 /// What only the person's own configuration says: a workspace could switch on what it brought.
-const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES];
+const OWN_ONLY: &[&str] = &[EXPERIMENTAL, CERTIFICATES, FRAME_BYTES, USERS];
+
+/// Most users besides one's own.
+const MOST_USERS: usize = 16;
+
+fn frame_bytes(value: &str) -> Option<usize> {
+    let size: ByteSize = value.parse().ok()?;
+    let bytes = usize::try_from(size.as_bytes()).ok()?;
+    airlock_service::FRAME_BYTES
+        .contains(&bytes)
+        .then_some(bytes)
+}
+
+fn users(value: &str) -> Option<Vec<u32>> {
+    let words = value.split(',').map(str::trim);
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let numbers = words.iter().map(|word| word.parse().ok());
+    numbers
+        .collect::<Option<Vec<u32>>>()
+        .filter(|users| users.len() <= MOST_USERS)
+}
+
+/// Variables that are no settings: of the kernel, of the starter, of plugins and of tests.
+const OTHER_VARIABLES: &[&str] = &[
+    "AIRLOCK_BOOTSTRAP_CONFIG",
+    "AIRLOCK_ENGINE",
+    "AIRLOCK_IMAGE",
+    "AIRLOCK_KERNEL",
+    "AIRLOCK_MCP_TOKEN",
+    "AIRLOCK_PING_EVERY",
+    "AIRLOCK_PING_TIMEOUT",
+    "AIRLOCK_PLUGIN",
+    "AIRLOCK_SOCKET",
+    "AIRLOCK_START_TIMEOUT",
+    "AIRLOCK_STATE",
+    "AIRLOCK_WORKSPACE",
+];
+const TEST_VARIABLES: &str = "AIRLOCK_TEST_";
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,10 +178,7 @@ impl Config {
             }
         };
         let workspace_values = match workspace {
-            Some(bytes) => match parse(bytes, airlock_kernel::CONFIG_FILE)? {
-                (values, None) => values,
-                (_, Some(_)) => return Err(not_a_workspaces()),
-            },
+            Some(bytes) => workspace_values(bytes)?,
             None => BTreeMap::new(),
         };
         let mut values = BTreeMap::new();
@@ -137,7 +188,7 @@ impl Config {
                 value = (text.clone(), Origin::User(user.clone()));
             }
             let theirs = workspace_values.get(setting.key);
-            if let Some(text) = theirs.filter(|_| !OWN_ONLY.contains(&setting.key)) {
+            if let Some(text) = theirs.filter(|_| is_a_workspaces(setting.key)) {
                 value = (text.clone(), Origin::Workspace);
             }
             let name = variable_name(setting.key);
@@ -204,6 +255,16 @@ impl Config {
         })
     }
 
+    /// The longest frame of a kernel's socket.
+    pub(crate) fn frame_bytes(&self) -> usize {
+        frame_bytes(self.get(FRAME_BYTES)).unwrap_or(airlock_service::DEFAULT_FRAME_BYTES)
+    }
+
+    /// The users who may use a kernel's socket, besides its own.
+    pub(crate) fn users(&self) -> Vec<u32> {
+        users(self.get(USERS)).unwrap_or_default()
+    }
+
     pub(crate) fn search_threads(&self) -> usize {
         self.get("search.threads").parse().unwrap_or(0)
     }
@@ -211,6 +272,25 @@ impl Config {
 
 fn variable_name(key: &str) -> String {
     format!("AIRLOCK_{}", key.to_uppercase().replace('.', "_"))
+}
+
+/// What to say of each variable of `environment` that looks like a setting and is none.
+pub(crate) fn strange_variables<'a>(environment: impl Iterator<Item = &'a OsStr>) -> Vec<String> {
+    let settings: Vec<String> = SETTINGS.iter().map(|one| variable_name(one.key)).collect();
+    let known = || {
+        let settings = settings.iter().map(String::as_str);
+        settings.chain(OTHER_VARIABLES.iter().copied())
+    };
+    let strange = environment.filter_map(|name| {
+        let name = name.to_str().filter(|name| name.starts_with("AIRLOCK_"))?;
+        if name.starts_with(TEST_VARIABLES) || known().any(|known| known == name) {
+            return None;
+        }
+        let near = closest(name, known());
+        let fix = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        Some(format!("${} is no setting{fix}", shorten(name)))
+    });
+    strange.collect()
 }
 
 /// How messages name what the person typed, as opposed to `in FILE:3`.
@@ -245,6 +325,19 @@ fn check(key: &str, value: &str, source: &str) -> Result<(), Failure> {
 
 fn shorten(text: &str) -> String {
     airlock_kernel::sanitise_line(text, 60)
+}
+
+/// What a workspace's own configuration sets.
+pub(crate) fn workspace_values(bytes: &[u8]) -> Result<BTreeMap<String, String>, Failure> {
+    match parse(bytes, airlock_kernel::CONFIG_FILE)? {
+        (values, None) => Ok(values),
+        (_, Some(_)) => Err(not_a_workspaces()),
+    }
+}
+
+/// Whether a workspace's value for `key` counts.
+pub(crate) fn is_a_workspaces(key: &str) -> bool {
+    !OWN_ONLY.contains(&key)
 }
 
 /// A workspace must not say where keys come from, nor whom they are sent to.
@@ -386,6 +479,26 @@ mod tests {
         set(&path, "color", "always").unwrap();
         let after = std::fs::read_to_string(&path).unwrap();
         assert_eq!(after, text.replace("never", "always"));
+    }
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_told_with_the_one_that_was_meant() {
+        let names = [
+            "AIRLOCK_COLOR",
+            "AIRLOCK_COLOUR",
+            "AIRLOCK_SOCKET",
+            "AIRLOCK_START_TIMEOUT",
+            "AIRLOCK_TEST_X",
+            "AIRLOCK_\u{1b}[2J",
+            "PATH",
+        ];
+        let told = strange_variables(names.iter().map(OsStr::new));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(
+            told[0],
+            "$AIRLOCK_COLOUR is no setting; did you mean `AIRLOCK_COLOR`?"
+        );
+        assert!(!told[1].contains('\u{1b}'), "{told:?}");
     }
 
     #[test]

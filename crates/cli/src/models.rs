@@ -101,16 +101,12 @@ pub(crate) struct Chosen {
 pub(crate) fn choose(
     config: &Config,
     wanted: Option<&str>,
-    kept: &BTreeMap<String, Ledger>,
+    place: &Place,
 ) -> Result<Chosen, Failure> {
-    choose_in(config.models(), wanted, kept)
+    choose_in(config.models(), wanted, place)
 }
 
-fn choose_in(
-    models: Option<&str>,
-    wanted: Option<&str>,
-    kept: &BTreeMap<String, Ledger>,
-) -> Result<Chosen, Failure> {
+fn choose_in(models: Option<&str>, wanted: Option<&str>, place: &Place) -> Result<Chosen, Failure> {
     if let Some(path) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT)) {
         let model = scripted("script", Path::new(path), None)?;
         return Ok(Chosen {
@@ -126,12 +122,17 @@ fn choose_in(
     let mut ledgers = Ledgers::new();
     let mut members: Vec<Arc<dyn Model>> = Vec::new();
     for entry in picked {
-        let ledger = kept.get(&entry.name).cloned().unwrap_or_default();
-        let ledger = Arc::new(Mutex::new(ledger));
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
         members.push(entry.build(&ledger)?);
         ledgers.insert(entry.name.clone(), ledger);
     }
     let model = Failover::new(members, Clock::system()).ok_or_else(none)?;
+    kept::refresh(place, &ledgers);
+    let model = Kept {
+        model,
+        ledgers: ledgers.clone(),
+        place: place.clone(),
+    };
     Ok(Chosen {
         model: Arc::new(model),
         ledgers,
@@ -177,25 +178,22 @@ impl Models for Configured {
         let models = self.models.as_deref();
         let named = entries(models).map_err(none)?;
         let first = name == FIRST && !named.iter().any(|entry| entry.name == FIRST);
-        let kept = kept::load(&self.place);
         let wanted = (!first).then_some(name);
-        let chosen = choose_in(models, wanted, &kept).map_err(none)?;
-        Ok(Arc::new(Kept {
-            chosen,
-            place: self.place.clone(),
-        }))
+        let chosen = choose_in(models, wanted, &self.place).map_err(none)?;
+        Ok(chosen.model)
     }
 }
 
-/// A model whose spending is kept after each question.
+/// A model that knows before each question what others spent, and whose spending is kept after it.
 struct Kept {
-    chosen: Chosen,
+    model: Failover,
+    ledgers: Ledgers,
     place: Place,
 }
 
 impl Model for Kept {
     fn name(&self) -> &str {
-        self.chosen.model.name()
+        self.model.name()
     }
 
     fn chat(
@@ -204,25 +202,26 @@ impl Model for Kept {
         on_event: &mut dyn FnMut(Event),
         cancel: &Cancel,
     ) -> Result<Reply, ModelError> {
-        let answered = self.chosen.model.chat(request, on_event, cancel);
-        kept::store(&self.place, &self.chosen.ledgers);
+        kept::refresh(&self.place, &self.ledgers);
+        let answered = self.model.chat(request, on_event, cancel);
+        kept::store(&self.place, &self.ledgers);
         answered
     }
 
     fn counter(&self) -> Counter {
-        self.chosen.model.counter()
+        self.model.counter()
     }
 
     fn window(&self) -> u32 {
-        self.chosen.model.window()
+        self.model.window()
     }
 
     fn hosts(&self) -> Vec<String> {
-        self.chosen.model.hosts()
+        self.model.hosts()
     }
 
     fn price(&self) -> Price {
-        self.chosen.model.price()
+        self.model.price()
     }
 }
 

@@ -328,6 +328,30 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "search what a session remembers",
     ),
     row(
+        "session.result",
+        Fixed("sessions.read.self"),
+        &[Read],
+        "read on in a result that was cut or withheld",
+    ),
+    row(
+        "workflow.run",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "begin a run of a workflow",
+    ),
+    row(
+        "workflow.resume",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "resume a run of a workflow",
+    ),
+    row(
+        "workflow.cancel",
+        Fixed("sessions.write.self"),
+        &[Control],
+        "cancel a run of a workflow",
+    ),
+    row(
         "workflow.confirm",
         Fixed("sessions.write.self"),
         &[Control],
@@ -441,6 +465,18 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         Fixed("approvals.decide"),
         &[Control],
         "withdraw a grant",
+    ),
+    row(
+        "approval.passphrase",
+        Fixed("approvals.decide"),
+        &[Control],
+        "replace the passphrase that approvals are given with",
+    ),
+    row(
+        "kernel.stop",
+        Fixed("kernel.stop"),
+        &[Control],
+        "end a kernel that stays",
     ),
     row(
         "trust.approve",

@@ -47,8 +47,8 @@ impl Answering {
 /// Why an answer was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerFailure {
-    /// Policy asks for a passphrase with every yes.
-    #[error("the policy asks for a passphrase with every approval")]
+    /// Every yes needs the passphrase here.
+    #[error("every approval needs the passphrase here")]
     Passphrase,
     /// The road did not take it.
     #[error("{what}")]

@@ -6,7 +6,7 @@ use crate::policy_store::PolicyInForce;
 use crate::process::{Job, StageHold};
 use crate::road::Scene;
 use crate::showing::{details, shown_command};
-use airlock_core::{ActionId, Digest, Effect, EffectSet, Request, Timestamp};
+use airlock_core::{ActionId, Digest, Request, Timestamp};
 use airlock_policy::approval::{
     Action, Answer, Answerer, ApprovalId, ApprovalRequest, Channel, Gate, GateFacts, Query, Reply,
     gate_for, may_answer,
@@ -16,9 +16,6 @@ use airlock_sandbox::stage::Change;
 use airlock_sanitise::Sanitiser;
 use airlock_state::{Approval, Asked, Session, StateError};
 use serde_json::{Value, json};
-
-/// The first use of a tool that does no more than these is nobody's business.
-const HARMLESS: EffectSet = EffectSet::of(&[Effect::Read]);
 
 /// What a review is about, beside the request itself.
 #[derive(Debug, Clone)]
@@ -140,7 +137,8 @@ impl Kernel {
         now: Timestamp,
     ) -> Result<Asked, StateError> {
         let mut question = question(scene.policy, action, request, decision, grounds, now);
-        question.action = Action::of(shown, details(request, cleaner));
+        let result = self.result_to_review(scene.policy, request, cleaner);
+        question.action = Action::of(shown, result.or_else(|| details(request, cleaner)));
         question.action.command = shown_command(&request.command, cleaner);
         if let Some(session) = scene.session {
             question.budget_left = session.left();
@@ -201,10 +199,7 @@ fn raise_for(session: &Session, request: &Request, decision: &mut Decision, fact
     let tool = request.tool.as_deref().unwrap_or(request.syscall.name());
     // Only where nothing else wants a review: policy may answer for a first use, and must not
     // answer for a rule in passing.
-    if decision.verdict == Verdict::Allow
-        && !request.effects.is_subset(HARMLESS)
-        && !session.tools.contains(tool)
-    {
+    if decision.verdict == Verdict::Allow && !session.tools.contains(tool) {
         facts.first_use = true;
         raise(decision, Gate::FirstUse, Gate::FirstUse.title());
     }

@@ -45,6 +45,11 @@ pub(crate) fn is_set() -> bool {
     COVERING.with_borrow(|covering| covering.as_ref().is_some_and(Cancel::is_cancelled))
 }
 
+/// What takes back the call this thread is on; where nothing does yet, something new that can.
+pub(crate) fn covering() -> Cancel {
+    COVERING.with_borrow(|covering| covering.clone().unwrap_or_default())
+}
+
 /// A call that leaves its place to others, until this is dropped.
 #[must_use = "it comes back when this is dropped"]
 pub(crate) struct SteppedAside(Option<Arc<dyn Aside>>);

@@ -12,7 +12,7 @@ use airlock_core::Digest;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 /// Below the state directory.
@@ -21,15 +21,27 @@ const DIRECTORY: &str = "contents";
 /// The longest content that is kept: a call's arguments and results are far shorter.
 const MOST: u64 = 64 * 1024 * 1024;
 
-fn place(state: &Path, digest: Digest) -> PathBuf {
-    state.join(DIRECTORY).join(digest.to_string())
-}
-
 /// Keeps `value`, and says under which digest.
 pub(crate) fn keep(state: &Path, value: &serde_json::Value) -> io::Result<Digest> {
-    let bytes = value.to_string().into_bytes();
-    let digest = Digest::of(&bytes);
-    let path = place(state, digest);
+    keep_in(&state.join(DIRECTORY), value.to_string().as_bytes())
+}
+
+/// What was kept under `digest`; an error if it is gone, or is something else by now.
+pub(crate) fn read(state: &Path, digest: Digest) -> io::Result<String> {
+    read_in(&state.join(DIRECTORY), digest, None)
+}
+
+/// Forgets what is older than the log's archives may be, and the oldest while there is more than the
+/// log may have.
+pub(crate) fn forget(state: &Path, retention: Retention) -> io::Result<()> {
+    let age = Duration::from_secs(u64::from(retention.days) * 24 * 60 * 60);
+    forget_in(&state.join(DIRECTORY), age, retention.bytes)
+}
+
+/// Keeps `bytes` in `directory`, which is made if need be.
+pub(crate) fn keep_in(directory: &Path, bytes: &[u8]) -> io::Result<Digest> {
+    let digest = Digest::of(bytes);
+    let path = directory.join(digest.to_string());
     if bytes.len() as u64 > MOST {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -38,21 +50,29 @@ pub(crate) fn keep(state: &Path, value: &serde_json::Value) -> io::Result<Digest
         kept.set_modified(SystemTime::now())?;
         return Ok(digest);
     }
-    let directory = state.join(DIRECTORY);
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&directory)?;
-    let mut file = tempfile::NamedTempFile::new_in(&directory)?;
-    file.write_all(&bytes)?;
+        .create(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
     file.persist(&path).map_err(|error| error.error)?;
     Ok(digest)
 }
 
-/// What was kept under `digest`; an error if it is gone, or is something else by now.
-pub(crate) fn read(state: &Path, digest: Digest) -> io::Result<String> {
+/// What was kept in `directory`; an error also if it is older than `age`.
+pub(crate) fn read_in(
+    directory: &Path,
+    digest: Digest,
+    age: Option<Duration>,
+) -> io::Result<String> {
     let mut bytes = Vec::new();
-    let file = File::open(place(state, digest))?;
+    let file = File::open(directory.join(digest.to_string()))?;
+    let oldest = age.and_then(|age| SystemTime::now().checked_sub(age));
+    let modified = file.metadata()?.modified()?;
+    if oldest.is_some_and(|oldest| modified < oldest) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     file.take(MOST + 1).read_to_end(&mut bytes)?;
     if Digest::of(&bytes) != digest {
         let what = "the file is not what was recorded";
@@ -61,30 +81,35 @@ pub(crate) fn read(state: &Path, digest: Digest) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Forgets what is older than the log's archives may be, and the oldest while there is more than the
-/// log may have.
-pub(crate) fn forget(state: &Path, retention: Retention) -> io::Result<()> {
-    let age = Duration::from_secs(u64::from(retention.days) * 24 * 60 * 60);
+/// Forgets what in `directory` is older than `age`, and the oldest while there is more than `most`
+/// bytes.
+pub(crate) fn forget_in(directory: &Path, age: Duration, most: u64) -> io::Result<()> {
     let oldest = SystemTime::now().checked_sub(age);
     let mut kept = Vec::new();
-    let listed = match std::fs::read_dir(state.join(DIRECTORY)) {
+    let listed = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         listed => listed?,
     };
     for entry in listed {
         let entry = entry?;
-        let facts = entry.metadata()?;
+        let facts = match entry.metadata() {
+            // Somebody else forgot it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            facts => facts?,
+        };
         kept.push((facts.modified()?, facts.len(), entry.path()));
     }
     kept.sort();
     let mut bytes: u64 = kept.iter().map(|(_, length, _)| length).sum();
     for (modified, length, path) in kept {
         let too_old = oldest.is_some_and(|oldest| modified < oldest);
-        if !too_old && bytes <= retention.bytes {
+        if !too_old && bytes <= most {
             break;
         }
-        std::fs::remove_file(path)?;
-        bytes -= length;
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => bytes -= length,
+        }
     }
     Ok(())
 }
@@ -93,6 +118,10 @@ pub(crate) fn forget(state: &Path, retention: Retention) -> io::Result<()> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn place(state: &Path, digest: Digest) -> std::path::PathBuf {
+        state.join(DIRECTORY).join(digest.to_string())
+    }
 
     #[test]
     fn what_is_kept_reads_back_until_it_is_changed_too_old_or_too_much() {

@@ -68,9 +68,14 @@ impl Front {
     pub const fn deny(self) -> &'static [&'static str] {
         match self {
             Self::Cli => &[],
-            Self::Agent | Self::Mcp | Self::Server | Self::Plugin => {
-                &["policy.*", "approvals.*", "trust.*", "plugin.*", "audit.*"]
-            }
+            Self::Agent | Self::Mcp | Self::Server | Self::Plugin => &[
+                "policy.*",
+                "approvals.*",
+                "trust.*",
+                "plugin.*",
+                "audit.*",
+                "kernel.*",
+            ],
         }
     }
 }
@@ -127,6 +132,21 @@ impl Local {
         })
     }
 
+    /// For whom a call from `whence` is made. A process of another user, who was let in besides, acts
+    /// for that one; what runs in a sandbox acts for whoever runs it, as whomever the machine has it
+    /// run.
+    pub(crate) fn user_of(&self, whence: &Whence) -> Result<UserId, IdError> {
+        let other = whence.peer.map(|peer| peer.uid);
+        let other = other.filter(|uid| *uid != self.peer.uid && whence.sandbox.is_none());
+        let Some(uid) = other else {
+            return Ok(self.user.clone());
+        };
+        let name = user_name(uid).and_then(|name| UserId::new(&name).ok());
+        // One that has our name has another number, and so is somebody else.
+        let name = name.filter(|name| *name != self.user);
+        name.map_or_else(|| UserId::new(&format!("uid:{uid}")), Ok)
+    }
+
     /// The user.
     pub(crate) fn user(&self) -> &UserId {
         &self.user
@@ -155,7 +175,7 @@ impl Local {
         };
         Ok(Caller {
             tenant: self.tenant.clone(),
-            user: self.user.clone(),
+            user: self.user_of(whence)?,
             workspace: workspace.clone(),
             session,
             plugin,
@@ -194,6 +214,23 @@ fn own_start_time() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_of_another_user_acts_for_that_one_and_never_for_ours() {
+        let local = Local::detect().unwrap();
+        let from = |uid: u32, sandbox: Option<&str>| Whence {
+            peer: Some(Peer { uid, ..local.peer }),
+            sandbox: sandbox.map(|name| SandboxId::new(name).unwrap()),
+            ..Whence::default()
+        };
+        let own = local.user().clone();
+        assert_eq!(local.user_of(&Whence::default()).unwrap(), own);
+        assert_eq!(local.user_of(&from(local.peer.uid, None)).unwrap(), own);
+        let other = local.user_of(&from(4_000_000_001, None)).unwrap();
+        assert_eq!(other.as_str(), "uid:4000000001");
+        let inside = local.user_of(&from(4_000_000_001, Some("box"))).unwrap();
+        assert_eq!(inside, own, "a sandbox's socket says who is in it");
+    }
 
     #[test]
     fn this_process_has_a_user_and_a_start_time() {

@@ -4,10 +4,11 @@
 
 use crate::clock::Clock;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage};
-use airlock_core::{Mode, Phase, SessionId};
+use airlock_core::{Mode, Phase, SessionId, Timestamp};
 use airlock_state::{Session, State, StateBreak, StateError};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, ThreadId};
 
 /// Opens the store once, and tells what went wrong with the one before it.
@@ -17,7 +18,14 @@ pub(crate) struct StateHold {
     opened: Mutex<Opened>,
     /// Sessions that moved, until the call that moved them is recorded. A call runs on one thread.
     moves: Mutex<Vec<(ThreadId, Move)>>,
+    /// The hour in which old sessions were last put away.
+    archived: AtomicI64,
+    /// Whether a session ended since the last copies were made.
+    ended: AtomicBool,
 }
+
+/// How often a kernel that stays puts old sessions away.
+const HOUR_MICROS: i64 = 60 * 60 * 1_000_000;
 
 /// A session that moved to another mode or phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,48 @@ impl StateHold {
             clock,
             opened: Mutex::new(Opened::default()),
             moves: Mutex::default(),
+            archived: AtomicI64::new(i64::MIN),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that a session ended: copies of what is known are due, once nobody waits for them.
+    pub(crate) fn session_ended(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    /// What a kernel that stays does now and then: puts old sessions away, and makes copies.
+    pub(crate) fn keep(&self, log: &Log) {
+        let now = self.clock.now();
+        let hour = now.as_micros().div_euclid(HOUR_MICROS);
+        let opened = self.lock().state.clone();
+        if let Some(state) = opened
+            && self.archived.swap(hour, Ordering::SeqCst) != hour
+        {
+            self.archive_stale(&state, now);
+        }
+        self.copy(log);
+    }
+
+    /// What stays unarchived now is archived later.
+    fn archive_stale(&self, state: &State, now: Timestamp) {
+        if state.archive_stale(now).is_ok_and(|archived| archived > 0) {
+            self.session_ended();
+        }
+    }
+
+    /// Copies store and log, if a session ended since that was last done. What cannot be copied is
+    /// copied later, or after the next session.
+    pub(crate) fn copy(&self, log: &Log) {
+        if !self.ended.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        // What is only gathered would be missing.
+        let _written = log.flush();
+        let state = self.get().map(|state| state.snapshot(self.clock.now()));
+        let copied = matches!(state, Ok(Ok(_))) && log.snapshot().is_ok();
+        if !copied {
+            self.session_ended();
         }
     }
 
@@ -83,12 +133,14 @@ impl StateHold {
         }
         let now = self.clock.now();
         let state = Arc::new(State::open(&self.directory, now)?);
-        let lost = state.recovered().map(airlock_state::StateRecovery::message);
+        // Also what an earlier process did not live to tell.
+        let lost = state.untold();
         opened.unrecorded.clone_from(&lost);
         opened.untold = lost;
         opened.state = Some(Arc::clone(&state));
-        // What stays unarchived today is archived tomorrow.
-        let _ = state.archive_stale(now);
+        let hour = now.as_micros().div_euclid(HOUR_MICROS);
+        self.archived.store(hour, Ordering::SeqCst);
+        self.archive_stale(&state, now);
         Ok(state)
     }
 
@@ -137,11 +189,177 @@ impl StateHold {
             .insert("store".to_owned(), "state".to_owned());
         if log.append(&entry, Durability::Durable).is_err() {
             opened.unrecorded = Some(lost);
+        } else if let Some(state) = &opened.state {
+            state.told();
         }
     }
 
     /// What the person should be told, once.
     pub(crate) fn take_notice(&self) -> Option<String> {
         self.lock().untold.take()
+    }
+}
+
+/// Makes the copies that are due when a kernel ends, however it does.
+pub(crate) struct LastCopies {
+    hold: Arc<StateHold>,
+    log: Weak<Log>,
+}
+
+impl LastCopies {
+    pub(crate) fn new(hold: &Arc<StateHold>, log: &Arc<Log>) -> Self {
+        Self {
+            hold: Arc::clone(hold),
+            log: Arc::downgrade(log),
+        }
+    }
+}
+
+impl Drop for LastCopies {
+    fn drop(&mut self) {
+        if let Some(log) = self.log.upgrade() {
+            self.hold.copy(&log);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_audit::LogConfig;
+    use airlock_state::{Budget, NewSession, Owner, SessionState};
+
+    /// 2026-01-01, in microseconds.
+    const START: i64 = 1_767_225_600_000_000;
+    const DAY: i64 = 24 * HOUR_MICROS;
+
+    struct Place {
+        directory: tempfile::TempDir,
+        time: Arc<AtomicI64>,
+        clock: Clock,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let time = Arc::new(AtomicI64::new(START));
+            let told = Arc::clone(&time);
+            Self {
+                directory: tempfile::tempdir().unwrap(),
+                time,
+                clock: Clock::from_fn(move || Timestamp::from_micros(told.load(Ordering::SeqCst))),
+            }
+        }
+
+        fn pass(&self, micros: i64) {
+            self.time.fetch_add(micros, Ordering::SeqCst);
+        }
+
+        fn log(&self) -> Log {
+            let path = self.directory.path();
+            Log::open(LogConfig::new(
+                path,
+                &path.join("keys"),
+                self.clock.shared(),
+            ))
+            .unwrap()
+        }
+
+        fn hold(&self) -> StateHold {
+            StateHold::new(self.directory.path().to_owned(), self.clock.clone())
+        }
+
+        /// Copies of the store and of the log.
+        fn copies(&self) -> (usize, usize) {
+            let count = |name: &str| {
+                let found = std::fs::read_dir(self.directory.path().join(name));
+                let found = found.into_iter().flatten().flatten();
+                found
+                    .filter(|entry| entry.path().extension().is_some_and(|end| end == "db"))
+                    .count()
+            };
+            (count("backups/state"), count("backups"))
+        }
+    }
+
+    fn owner() -> Owner {
+        Owner {
+            tenant: "local".parse().unwrap(),
+            user: "ada".parse().unwrap(),
+        }
+    }
+
+    fn begin(state: &State, now: Timestamp) -> SessionId {
+        let new = NewSession {
+            id: "s-1".parse().unwrap(),
+            owner: owner(),
+            workspace: "w".parse().unwrap(),
+            title: None,
+            agent: None,
+            parent: None,
+            mode: Mode::Explore,
+            disciplined: false,
+            stage: "default".to_owned(),
+            budget: Budget::USUAL,
+        };
+        state.create_session(new, now).unwrap().id
+    }
+
+    #[test]
+    fn a_kernel_that_stays_puts_old_sessions_away_as_time_passes() {
+        let place = Place::new();
+        let (log, hold) = (place.log(), place.hold());
+        let state = hold.get().unwrap();
+        let id = begin(&state, place.clock.now());
+        let stands = || state.session(&owner(), &id).unwrap().unwrap().state;
+        place.pass(29 * DAY);
+        hold.keep(&log);
+        assert_eq!(stands(), SessionState::Active);
+        assert_eq!(place.copies(), (0, 0), "no session ended");
+        place.pass(2 * DAY);
+        hold.keep(&log);
+        assert_eq!(stands(), SessionState::Archived);
+        assert_eq!(place.copies(), (1, 1), "one did");
+    }
+
+    #[test]
+    fn copies_are_made_once_for_all_sessions_that_ended_and_five_are_kept() {
+        let place = Place::new();
+        let (log, hold) = (place.log(), place.hold());
+        begin(&hold.get().unwrap(), place.clock.now());
+        for round in 1..=7 {
+            place.pass(1_000_000);
+            hold.session_ended();
+            hold.session_ended();
+            hold.keep(&log);
+            hold.keep(&log);
+            let want = round.min(5);
+            assert_eq!(place.copies(), (want, want), "round {round}");
+        }
+    }
+
+    #[test]
+    fn copies_that_fail_are_made_the_next_time() {
+        let place = Place::new();
+        let (log, hold) = (place.log(), place.hold());
+        begin(&hold.get().unwrap(), place.clock.now());
+        let backups = place.directory.path().join("backups");
+        std::fs::write(&backups, "in the way").unwrap();
+        hold.session_ended();
+        hold.keep(&log);
+        std::fs::remove_file(&backups).unwrap();
+        hold.keep(&log);
+        assert_eq!(place.copies(), (1, 1));
+    }
+
+    #[test]
+    fn a_kernel_that_ends_makes_the_copies_that_are_due() {
+        let place = Place::new();
+        let (log, hold) = (Arc::new(place.log()), Arc::new(place.hold()));
+        begin(&hold.get().unwrap(), place.clock.now());
+        drop(LastCopies::new(&hold, &log));
+        assert_eq!(place.copies(), (0, 0), "no session ended");
+        hold.session_ended();
+        drop(LastCopies::new(&hold, &log));
+        assert_eq!(place.copies(), (1, 1));
     }
 }

@@ -7,17 +7,19 @@ use crate::agents::{self, Agents};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::content;
-use crate::control;
+use crate::control::{self, Desk};
 use crate::defined::{AdapterTools, Defined};
 use crate::definitions::{DefinedBy, Definitions, OwnDefinitions, WorkflowEntry};
 use crate::extensions::WorkerProgram;
 use crate::fronts::{Front, Local, Whence};
-use crate::hold::StateHold;
+use crate::hold::{LastCopies, StateHold};
 use crate::plugins::Plugins;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::process::{self, Machine, Reception, Sandboxes, Serving, StageHold, Warm};
+use crate::results::{Results, SessionResult};
 use crate::road::{Call, Turns};
 use crate::sanitise::Sessions;
+use crate::tokens::record_ends;
 use crate::tools::Registry;
 use crate::upkeep::{self, Keeper};
 use crate::workflows;
@@ -117,9 +119,11 @@ pub struct Kernel {
     plugins: Arc<Plugins>,
     agents: Arc<Agents>,
     hold: Arc<StateHold>,
-    tokens: TokenAuthority,
+    tokens: Arc<TokenAuthority>,
     state_home: PathBuf,
     registry: Registry,
+    // Before the log, which it copies.
+    copies: LastCopies,
     log: Arc<Log>,
     book: Book,
     keeper: Option<Keeper>,
@@ -134,7 +138,7 @@ pub struct Kernel {
     file_worker: Option<WorkerProgram>,
     turns: Arc<Turns>,
     warm: Arc<Warm>,
-    sanitisers: Sessions,
+    sanitisers: Arc<Sessions>,
     reception: Option<Arc<dyn Reception>>,
     serving: Serving,
     #[cfg(target_os = "linux")]
@@ -159,45 +163,56 @@ impl Kernel {
             config.worker.clone(),
         )?);
         let log = Arc::new(open_log(&store, &config).map_err(StartError::Audit)?);
-        if store.current().policy().document().audit.stop_on_break {
+        if store.current().kept_log().stop_on_break {
             refuse_broken(&log)?;
         }
-        let recovered = control::merge::recover(store.workspace(), &log, &config.clock);
+        let hold = Arc::new(StateHold::new(
+            store.workspace().state().path().to_owned(),
+            config.clock.clone(),
+        ));
+        let book = Book::new(&config.clock);
+        let enforcer = Arc::new(enforcer()?);
+        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
+        let state = store.workspace().state().path();
+        let sanitisers = Arc::new(Sessions::holding(plugins.desk().held(), state));
+        let desk = Desk {
+            store: Arc::clone(&store),
+            hold: Arc::clone(&hold),
+            clock: config.clock.clone(),
+            sanitisers: Arc::clone(&sanitisers),
+        };
+        let recovered = control::merge::recover(&desk, &log);
         let kept = keep_log(&log, &store, &config.clock);
         let notice = recovered.or(kept);
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
-        let book = Book::new(&config.clock);
+        let tokens = Arc::new(TokenAuthority::new(rand::random()));
         let mut keeper = None;
         if config.lifetime == Lifetime::Long {
             book.tell(&log);
-            keeper = keeper_of(&log, &store, &config.clock);
+            keeper = keeper_of(&log, &store, &hold, &tokens, &config.clock);
         }
-        let enforcer = Arc::new(enforcer()?);
         let mut registry = Registry::built_in();
-        let hold = Arc::new(StateHold::new(
-            store.workspace().state().path().to_owned(),
-            config.clock.clone(),
-        ));
-        control::register(&mut registry, &store, &hold, &config.clock);
+        control::register(&mut registry, &desk);
+        let results = Results::of(store.workspace().state().path());
+        registry.add(Box::new(SessionResult(results)));
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
         let agents = Arc::new(Agents::default());
         agents::register(&mut registry, &agents);
-        let plugins = Plugins::new(&config.state_home, &store, &enforcer, &book);
         plugins.register(&mut registry);
-        let sanitisers = Sessions::holding(plugins.desk().held());
         let kernel = Self {
             store,
             enforcer,
             plugins,
             agents,
-            hold,
-            tokens: TokenAuthority::new(rand::random()),
+            tokens,
             state_home: config.state_home,
             registry,
+            copies: LastCopies::new(&hold, &log),
+            hold,
             log,
             book,
             keeper,
@@ -363,7 +378,10 @@ impl Kernel {
         self.warm.release_all();
         self.sandboxes.settle();
         drop(self.keeper);
-        let told = self.book.close(&self.log);
+        drop(self.copies);
+        let ended = self.tokens.end_all();
+        let ended = record_ends(&self.log, &ended, self.clock.now());
+        let told = ended.and(self.book.close(&self.log));
         if self.lifetime == Lifetime::Long {
             note(&self.log, &self.clock, EventType::KernelShutdown)?;
         }
@@ -453,6 +471,10 @@ impl Kernel {
         &self.sanitisers
     }
 
+    pub(crate) fn sanitisers_shared(&self) -> Arc<Sessions> {
+        Arc::clone(&self.sanitisers)
+    }
+
     pub(crate) fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref()
     }
@@ -494,14 +516,15 @@ impl Kernel {
         call: &Call,
         policy: &PolicyInForce,
     ) -> Result<Caller, IdError> {
+        let user = self.local.user_of(whence)?;
         let tags = match (front, &whence.plugin) {
             (Front::Plugin, Some(plugin)) => {
-                let mut tags = policy.tags(plugin.as_str(), self.local.user());
+                let mut tags = policy.tags(plugin.as_str(), &user);
                 tags.extend(self.plugins.tags(plugin));
                 tags
             }
             (Front::Cli | Front::Agent | Front::Mcp | Front::Server | Front::Plugin, _) => {
-                policy.tags(front.as_str(), self.local.user())
+                policy.tags(front.as_str(), &user)
             }
         };
         self.local.caller(
@@ -545,11 +568,12 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
 
 /// How much of the log the policy in force keeps.
 fn retention(store: &PolicyStore) -> Retention {
-    let audit = store.current().policy().document().audit;
+    let current = store.current();
+    let kept = current.kept_log();
     Retention {
-        days: audit.retention_days,
-        bytes: audit.max_size.as_bytes(),
-        segment: audit.segment,
+        days: kept.days,
+        bytes: kept.bytes,
+        segment: current.policy().document().audit.segment,
     }
 }
 
@@ -559,13 +583,25 @@ fn keep_log(log: &Log, store: &PolicyStore, clock: &Clock) -> Option<String> {
     upkeep::keep(log, state.path(), retention(store), clock.now())
 }
 
-/// Keeps after the log of a kernel that stays. Where there is no thread for it, the next start does.
-fn keeper_of(log: &Arc<Log>, store: &Arc<PolicyStore>, clock: &Clock) -> Option<Keeper> {
+/// Keeps after the log, the sessions and the tokens of a kernel that stays. Where there is no thread
+/// for it, the next start does.
+fn keeper_of(
+    log: &Arc<Log>,
+    store: &Arc<PolicyStore>,
+    hold: &Arc<StateHold>,
+    tokens: &Arc<TokenAuthority>,
+    clock: &Clock,
+) -> Option<Keeper> {
     let (log, store, clock) = (Arc::downgrade(log), Arc::clone(store), clock.clone());
+    let (hold, tokens) = (Arc::clone(hold), Arc::clone(tokens));
     let keeper = Keeper::start(UPKEEP, move || {
         if let Some(log) = log.upgrade() {
-            // What fails is tried again, and told by the next start.
+            let now = clock.now();
+            // What fails is tried again, and told by the next start. A token whose end cannot be
+            // recorded is over all the same.
             let _told = keep_log(&log, &store, &clock);
+            hold.keep(&log);
+            let _recorded = record_ends(&log, &tokens.take_expired(now), now);
         }
     });
     keeper.ok()

@@ -5,6 +5,7 @@
 //! the passphrase is what it cannot make.
 
 use crate::kernel::Kernel;
+use crate::policy_store::PolicyOrigin;
 use airlock_state::{PassphraseError, PassphraseFile};
 use std::os::fd::AsFd;
 
@@ -60,10 +61,17 @@ impl Kernel {
         })
     }
 
-    /// Whether the policy in force asks for a passphrase with every yes.
+    /// Whether a yes needs the passphrase. The workspace's policy says so while it is in force. Where
+    /// none is, whoever set a passphrase is asked for it: what was changed in a workspace, or taken
+    /// out of it, must not be approved with less than before.
     pub fn asks_passphrase(&self) -> bool {
         let policy = self.policy();
-        policy.policy().document().approvals.require_passphrase
+        match policy.origin() {
+            PolicyOrigin::Workspace | PolicyOrigin::Tried => {
+                policy.policy().document().approvals.require_passphrase
+            }
+            PolicyOrigin::Default | PolicyOrigin::Untrusted => self.passphrase().is_set(),
+        }
     }
 
     /// Where the passphrase is kept.

@@ -4,11 +4,12 @@
 //! [`PolicyStore::update`] - reached only through the reviewed syscall - is the only writer.
 
 use crate::extensions::{self, Approved, ExtensionProblem, Listed, WorkerProgram};
+use crate::fronts::Front;
 use crate::kernel::StartError;
 use crate::policy_stamp::Stamp;
 use crate::starter::Starter;
 use crate::workspace::{
-    Existing, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
+    Existing, KeptLog, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
 };
 use airlock_core::{Digest, Request, TagName, Timestamp, UserId};
 use airlock_plugin::ApprovedFile;
@@ -17,6 +18,7 @@ use airlock_policy::capability::CapabilitySet;
 use airlock_policy::token::Redeemed;
 use airlock_policy::{
     BuiltIns, Decision, Document, Engine, Explanation, Generation, LoadError, Policy, Protected,
+    Tag,
 };
 use arc_swap::ArcSwap;
 use rustix::fs::{FlockOperation, flock};
@@ -63,6 +65,9 @@ pub enum UpdateError {
     /// There is a policy already.
     #[error("this workspace already has a policy, `{POLICY_FILE}`")]
     Exists,
+    /// The policy a person approved is gone.
+    #[error("this workspace had a policy that a person approved, and it is gone")]
+    Gone,
     /// The files are not the ones a person looked at.
     #[error("the files changed while they were being reviewed")]
     Moved,
@@ -91,6 +96,9 @@ impl UpdateError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Exists => "edit it and run `airlock policy update FILE`, or `airlock trust`",
+            Self::Gone => {
+                "bring it back, or have a new one reviewed: `airlock init --print > FILE`, then `airlock policy update FILE`"
+            }
             Self::Moved => "look at them again and answer again",
             Self::Unusable(error) => error.hint(),
             Self::Trust(error) => error.hint(),
@@ -115,11 +123,17 @@ pub struct PolicyInForce {
     engine: Engine,
     origin: PolicyOrigin,
     workspace_allow: CapabilitySet,
+    /// The kernel's own user, and what their roles permit.
+    user: UserId,
     user_allow: CapabilitySet,
+    /// What the roles of others permit whom the policy names; nothing for anybody else.
+    others: BTreeMap<Arc<str>, CapabilitySet>,
+    nothing: CapabilitySet,
     source: Arc<[u8]>,
     extensions: Vec<Arc<Listed>>,
     definitions: Vec<(String, Arc<[u8]>)>,
     plugin_files: BTreeMap<String, ApprovedFile>,
+    log: KeptLog,
 }
 
 /// Where a policy is in force, and for whom.
@@ -148,18 +162,34 @@ impl PolicyInForce {
             |patterns: &[Arc<str>]| CapabilitySet::parse(patterns).map_err(StartError::Manifest);
         let workspace_allow = set(&document.workspace.allow)?;
         let user_allow = set(&permissions(document, user))?;
+        let others = document.users.iter();
+        let others = others.map(|(name, roles)| -> Result<_, StartError> {
+            // Only the kernel's own user owns what it works on.
+            let roles: Vec<Arc<str>> = roles
+                .iter()
+                .filter(|role| ***role != *OWNER)
+                .cloned()
+                .collect();
+            Ok((name.clone(), set(&permitted(document, &roles))?))
+        });
+        let others = others.collect::<Result<_, StartError>>()?;
         let built_ins = BuiltIns::standard(protected(workspace)?);
         let extensions = extensions::listed(&policy, approved, workspace, worker);
+        let log = KeptLog::of(&document.audit);
         let engine = Engine::new(policy, built_ins, extensions::host(&extensions));
         Ok(Self {
             engine,
             origin,
             workspace_allow,
+            user: user.clone(),
             user_allow,
+            others,
+            nothing: set(&[])?,
             source: source.into(),
             extensions,
             definitions: Vec::new(),
             plugin_files: BTreeMap::new(),
+            log,
         })
     }
 
@@ -171,6 +201,12 @@ impl PolicyInForce {
     /// The files of the workspace's plugins that were approved together with this policy.
     pub(crate) fn plugin_files(&self) -> &BTreeMap<String, ApprovedFile> {
         &self.plugin_files
+    }
+
+    /// How the log is kept. A policy that no longer counts still says how much is kept at least: what
+    /// nobody approved must not delete records.
+    pub(crate) fn kept_log(&self) -> KeptLog {
+        self.log
     }
 
     /// Starts every extension and says which cannot be asked.
@@ -235,15 +271,22 @@ impl PolicyInForce {
         self.engine.explain(request, decision)
     }
 
-    /// The tags policy gives to `plugin` acting for `user`.
+    /// The tags policy gives to `plugin` acting for `user`. Of a tag that names users, the person's own
+    /// commands alone hold it, unless it names the plugin too: what acts for somebody is not them.
     pub(crate) fn tags(&self, plugin: &str, user: &UserId) -> Vec<TagName> {
         let policy = self.engine.policy();
         let holds = |holders: &[Arc<str>], name: &str| holders.iter().any(|held| **held == *name);
+        let given = |tag: &Tag| match (tag.plugin.is_empty(), tag.user.is_empty()) {
+            (false, true) => holds(&tag.plugin, plugin),
+            (true, false) => plugin == Front::Cli.as_str() && holds(&tag.user, user.as_str()),
+            (false, false) => holds(&tag.plugin, plugin) && holds(&tag.user, user.as_str()),
+            (true, true) => false,
+        };
         policy
             .document()
             .tags
             .iter()
-            .filter(|(_, tag)| holds(&tag.plugin, plugin) || holds(&tag.user, user.as_str()))
+            .filter(|(_, tag)| given(tag))
             .filter_map(|(name, _)| TagName::new(name).ok())
             .collect()
     }
@@ -257,7 +300,16 @@ impl PolicyInForce {
         &self.workspace_allow
     }
 
-    pub(crate) fn user_allow(&self) -> &CapabilitySet {
+    /// What `user` is permitted.
+    pub(crate) fn user_allow(&self, user: &UserId) -> &CapabilitySet {
+        if *user == self.user {
+            return &self.user_allow;
+        }
+        self.others.get(user.as_str()).unwrap_or(&self.nothing)
+    }
+
+    /// What the kernel's own user is permitted.
+    pub(crate) const fn own_allow(&self) -> &CapabilitySet {
         &self.user_allow
     }
 }
@@ -276,6 +328,11 @@ fn permissions(document: &Document, user: &UserId) -> Vec<Arc<str>> {
         .users
         .get(user.as_str())
         .map_or(&owner[..], Vec::as_slice);
+    permitted(document, roles)
+}
+
+/// What `roles` permit together.
+fn permitted(document: &Document, roles: &[Arc<str>]) -> Vec<Arc<str>> {
     let everything = [Arc::from("*")];
     let of = |role: &Arc<str>| match document.roles.get(role) {
         Some(granted) => granted.clone(),
@@ -347,12 +404,7 @@ impl PolicyStore {
     /// was: what is not as approved does not count, whenever it came to be so.
     pub(crate) fn current(&self) -> Arc<PolicyInForce> {
         if !self.stamp.load().holds() {
-            // What cannot be loaded is not trusted: built-in defaults hold until it can.
-            if self.look_again().is_err()
-                && let Ok(defaults) = defaults(self.here())
-            {
-                self.current.store(Arc::new(defaults));
-            }
+            self.look_again();
         }
         self.current.load_full()
     }
@@ -387,7 +439,8 @@ impl PolicyStore {
         self.reload()
     }
 
-    /// Writes and approves the starter policy, unless there is a policy.
+    /// Writes and approves the starter policy, unless there is a policy, or was one: who takes away
+    /// what a person approved does not choose what takes its place.
     pub(crate) fn initialise(&self) -> Result<Starter, UpdateError> {
         let _held = self.lock()?;
         let trust = self.workspace.trust()?;
@@ -396,6 +449,9 @@ impl PolicyStore {
             .map_err(UpdateError::Unusable)?;
         if trust.untrusted_policy().is_some() {
             return Err(UpdateError::Exists);
+        }
+        if trust.had_policy() {
+            return Err(UpdateError::Gone);
         }
         let starter = Starter::detect(self.workspace.root());
         let text = starter.policy();
@@ -482,14 +538,30 @@ impl PolicyStore {
                 failed(error)
             }
         })?;
-        TrustStore::new(&self.workspace).approve_file(POLICY_FILE, bytes)?;
+        TrustStore::new(&self.workspace).approve_policy(bytes)?;
         self.load_alone()
+    }
+
+    /// Loads what stands there now. What cannot be loaded is not trusted: built-in defaults hold until
+    /// it can. They are part of the program, and load wherever a policy did.
+    ///
+    /// One at a time from the first look to the last: who failed must not put the defaults over what
+    /// another has loaded since, for its stamp would keep them there.
+    fn look_again(&self) {
+        let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stamp.load().holds() {
+            return;
+        }
+        if self.look_alone().is_err()
+            && let Ok(defaults) = defaults(self.here())
+        {
+            self.current.store(Arc::new(defaults));
+        }
     }
 
     /// Loads what stands there now, unless that is what is in force: extensions that were started,
     /// or disabled, stay so.
-    fn look_again(&self) -> Result<(), UpdateError> {
-        let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+    fn look_alone(&self) -> Result<(), UpdateError> {
         let stamp = Stamp::of(&self.workspace);
         let in_force = self.current.load().origin() == PolicyOrigin::Workspace;
         if in_force
@@ -590,6 +662,11 @@ fn load(here: Here<'_>) -> Result<PolicyInForce, StartError> {
     let mut current = PolicyInForce::new(loaded.policy, origin, bytes, &trust.approved(), here)?;
     current.definitions = trust.definitions().to_vec();
     current.plugin_files = trust.plugin_files();
+    if origin != PolicyOrigin::Workspace {
+        let unknown = trust.had_policy().then_some(KeptLog::EVERYTHING);
+        let approved = trust.kept_log().or(unknown);
+        current.log = approved.map_or(current.log, |approved| current.log.and(approved));
+    }
     Ok(current)
 }
 
@@ -601,13 +678,10 @@ fn defaults(here: Here<'_>) -> Result<PolicyInForce, StartError> {
         source_text: airlock_policy::DEFAULT_POLICY.to_owned(),
     })?;
     let nothing = Approved::new();
-    PolicyInForce::new(
-        loaded.policy,
-        PolicyOrigin::Untrusted,
-        bytes,
-        &nothing,
-        here,
-    )
+    let origin = PolicyOrigin::Untrusted;
+    let mut current = PolicyInForce::new(loaded.policy, origin, bytes, &nothing, here)?;
+    current.log = KeptLog::EVERYTHING;
+    Ok(current)
 }
 
 fn backup_numbers(directory: &Path) -> io::Result<Vec<u32>> {

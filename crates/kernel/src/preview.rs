@@ -1,11 +1,19 @@
 //! What would be decided, without anything being done or recorded.
+//!
+//! Non-guarantee: a plugin is registered, with what its manifest asks for, only while it runs. Of one
+//! that does not run here it is decided as if its manifest asked for everything, and said that it was.
 
+use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
-use airlock_core::{Request, Timestamp};
+use airlock_core::{PluginName, Request, TagName, Timestamp};
+use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    CapabilityCheck, Decision, Engine, ExampleFields, Explanation, Judge, Policy, Replay, replay,
+    CapabilityCheck, CapabilityGrants, Decision, Enforcer, EnforcerSnapshot, Engine, ExampleFields,
+    Explanation, Judge, Policy, Replay, replay,
 };
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A request with its decision and why.
@@ -17,17 +25,45 @@ pub struct Explained {
     pub decision: Decision,
     /// Why, and what would change it.
     pub explanation: Explanation,
+    /// Whether what the plugin that asks was granted is known; if not, only the workspace's and the
+    /// user's word on capabilities was asked.
+    pub knows_manifest: bool,
 }
 
 /// A policy as it works in this workspace: capabilities, then rules.
 struct Here<'k> {
     kernel: &'k Kernel,
     policy: &'k PolicyInForce,
+    /// Tags that one of the policies at hand gives to somebody.
+    tags: BTreeSet<Arc<str>>,
 }
 
 impl Judge for Here<'_> {
     fn engine(&self) -> &Engine {
         self.policy.engine()
+    }
+
+    /// With the tags this policy gives. What a record has beyond those of policies, a plugin was given
+    /// when it was approved.
+    fn received<'r>(&self, request: &'r Request) -> Cow<'r, Request> {
+        let caller = &request.caller;
+        let mut tags = self.policy.tags(caller.plugin.as_str(), &caller.user);
+        let is_front = Front::ALL
+            .iter()
+            .any(|front| front.as_str() == caller.plugin.as_str());
+        let given = caller
+            .tags
+            .iter()
+            .filter(|tag| !is_front && !self.tags.contains(tag.as_str()) && !tags.contains(tag));
+        let given: Vec<TagName> = given.cloned().collect();
+        tags.extend(given);
+        let mut request = request.clone();
+        request.caller.tags = tags;
+        Cow::Owned(request)
+    }
+
+    fn knows_manifest(&self, request: &Request) -> bool {
+        self.kernel.knows_manifest(&request.caller.plugin)
     }
 
     fn judge(&self, request: &Request, now: Timestamp) -> Decision {
@@ -52,18 +88,10 @@ impl Kernel {
         request.caller.user = self.user().clone();
         let granted = policy.tags(request.caller.plugin.as_str(), self.user());
         request.caller.tags.extend(granted);
-        // A preview is no action: what the enforcer says of it is shown, not recorded.
-        let mut unrecorded = |_: &CapabilityCheck<'_>| {};
-        let enforcer = self.enforcer().snapshot();
-        let decision = self.rule(
-            &policy,
-            &enforcer,
-            &request,
-            &mut unrecorded,
-            self.clock().now(),
-        );
+        let decision = self.preview(&policy, &request, self.clock().now());
         let explanation = policy.explain(&request, &decision);
         Ok(Explained {
+            knows_manifest: self.knows_manifest(&request.caller.plugin),
             request,
             decision,
             explanation,
@@ -73,13 +101,19 @@ impl Kernel {
     /// Past requests, decided under the policy in force and under `next`.
     pub fn replay(&self, requests: &[(u64, Request)], next: &PolicyInForce) -> Replay {
         let current = self.policy();
+        let named = |policy: &PolicyInForce| -> BTreeSet<Arc<str>> {
+            policy.policy().document().tags.keys().cloned().collect()
+        };
+        let tags = &named(&current) | &named(next);
         let old = Here {
             kernel: self,
             policy: &current,
+            tags: tags.clone(),
         };
         let new = Here {
             kernel: self,
             policy: next,
+            tags,
         };
         replay(requests, &old, &new, self.clock().now())
     }
@@ -87,8 +121,16 @@ impl Kernel {
     /// A preview is no action: what the enforcer says of it is shown, not recorded.
     fn preview(&self, policy: &PolicyInForce, request: &Request, now: Timestamp) -> Decision {
         let mut unrecorded = |_: &CapabilityCheck<'_>| {};
-        let enforcer = self.enforcer().snapshot();
+        let mut enforcer = self.enforcer().snapshot();
+        if enforcer.grants(&request.caller.plugin).is_none() {
+            enforcer = asking_for_everything(&request.caller.plugin);
+        }
         self.rule(policy, &enforcer, request, &mut unrecorded, now)
+    }
+
+    /// Whether `plugin` runs here, or is a front.
+    fn knows_manifest(&self, plugin: &PluginName) -> bool {
+        self.enforcer().snapshot().grants(plugin).is_some()
     }
 
     /// `policy` as it would be in force in this workspace and for this user.
@@ -98,4 +140,16 @@ impl Kernel {
             .map(Arc::new)
             .map_err(|error| error.to_string())
     }
+}
+
+/// An enforcer for which `plugin` asks for everything there is: the workspace's set and the user's are
+/// what is left to refuse it.
+fn asking_for_everything(plugin: &PluginName) -> EnforcerSnapshot {
+    let enforcer = Enforcer::new();
+    let set = |patterns: &[&str]| CapabilitySet::parse(patterns);
+    if let (Ok(allow), Ok(deny)) = (set(&["*"]), set(&[])) {
+        // It knows nobody yet.
+        let _registered = enforcer.register(plugin.clone(), CapabilityGrants { allow, deny });
+    }
+    enforcer.snapshot()
 }

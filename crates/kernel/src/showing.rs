@@ -107,7 +107,7 @@ pub(crate) fn shown_command(command: &[Arc<str>], cleaner: &Sanitiser) -> Vec<Ar
 }
 
 /// All of `text`, or its beginning and its end and how much is between them.
-fn ends(text: &str, most: usize) -> String {
+pub(crate) fn ends(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

@@ -72,7 +72,6 @@ const PROFILES: &[Profile] = &[
             "package-lock.json",
             "yarn.lock",
             "pnpm-lock.yaml",
-            ".npmrc",
             "tsconfig*.json",
             "*.config.js",
             "*.config.ts",
@@ -175,6 +174,7 @@ impl Starter {
         };
         let mut text = HEAD.replace("{fitted}", &fitted);
         text.push_str(READS);
+        denials(&mut text);
         self.writes(&mut text);
         self.build_files(&mut text);
         text.push_str(TAIL);
@@ -271,6 +271,23 @@ phases:
     }
 }
 
+/// The denials of the built-in policy, under names of the starter's own: what an agent may not read
+/// where there is no policy it may not read under this one either.
+fn denials(text: &mut String) {
+    let rules = airlock_policy::DEFAULT_POLICY.split("\n\n");
+    for rule in rules.filter(|rule| rule.contains("\n    action: deny\n")) {
+        let lines = rule.lines();
+        text.push('\n');
+        for line in lines.skip_while(|line| !line.starts_with("  - name: ")) {
+            let _ = writeln!(
+                text,
+                "{}",
+                line.replacen("name: default/", "name: keep-", 1)
+            );
+        }
+    }
+}
+
 /// A YAML flow list of quoted strings.
 fn list(items: &[&str]) -> String {
     let quoted: Vec<String> = items.iter().map(|item| format!("\"{item}\"")).collect();
@@ -295,29 +312,6 @@ const READS: &str = "  - name: read-the-workspace
     examples:
       match: [{ syscall: fs.read, path: README.md }]
       not_match: [{ syscall: fs.read, path: /etc/shadow }]
-
-  - name: keep-secrets
-    match:
-      effect: [read, write, delete]
-      path_glob:
-        - \".env\"
-        - \".env.*\"
-        - \"!.env.example\"
-        - \"*.pem\"
-        - \"*.key\"
-        - \"*.p12\"
-        - \"id_rsa*\"
-        - \"id_ed25519*\"
-        - \".ssh/\"
-        - \".aws/\"
-        - \".netrc\"
-        - \".pypirc\"
-        - \"*.tfstate\"
-    action: deny
-    reason: secrets stay with the person
-    examples:
-      match: [{ syscall: fs.read, path: .env }, { syscall: fs.read, path: deploy/tls/server.pem }]
-      not_match: [{ syscall: fs.read, path: .env.example }]
 ";
 
 const TAIL: &str = "
@@ -336,10 +330,10 @@ const TAIL: &str = "
     reason: what the person's own commands change lies in a stage until it is merged
     constraints: { require_sandbox: process }
 
-  - name: merge-after-review
-    match: { syscall: [merge.apply, merge.undo, git.commit] }
-    action: require_review
-    reason: the real tree changes only when a person agrees
+  - name: commit-in-the-stage
+    match: { syscall: git.commit }
+    action: allow
+    reason: a commit of what was approved waits in the stage until it is merged, which a person decides
 
   - name: ask-own-models
     match: { plugin: cli, syscall: model.chat }
@@ -361,23 +355,40 @@ approvals:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use airlock_policy::Policy;
+    use airlock_policy::{Action, Policy, Rule};
+
+    /// Every combination of languages.
+    fn combinations() -> impl Iterator<Item = Vec<Language>> {
+        let all = PROFILES.iter().map(|profile| profile.language);
+        let all: Vec<Language> = all.collect();
+        (0..1 << all.len()).map(move |bits: usize| {
+            let chosen = all.iter().enumerate();
+            let chosen = chosen.filter(|(i, _)| bits >> i & 1 == 1);
+            chosen.map(|(_, language)| *language).collect()
+        })
+    }
+
+    #[test]
+    fn what_the_built_in_policy_denies_every_starter_denies() {
+        let default = airlock_policy::DEFAULT_POLICY.as_bytes();
+        let default = Policy::load("default", default).unwrap().policy;
+        let denials = default.document().rules.iter();
+        let denials: Vec<_> = denials.filter(|rule| rule.action == Action::Deny).collect();
+        assert!(!denials.is_empty());
+        for chosen in combinations() {
+            let text = Starter::for_languages(&chosen).policy();
+            let starter = Policy::load("starter", text.as_bytes()).unwrap().policy;
+            for denial in &denials {
+                let mut rules = starter.document().rules.iter();
+                let same = |rule: &Rule| rule.action == denial.action && rule.when == denial.when;
+                assert!(rules.any(same), "{chosen:?}: {}", denial.name);
+            }
+        }
+    }
 
     #[test]
     fn every_combination_loads_without_warnings() {
-        let all = [
-            Language::Rust,
-            Language::Node,
-            Language::Python,
-            Language::Go,
-        ];
-        for bits in 0..16 {
-            let chosen: Vec<Language> = all
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| bits >> i & 1 == 1)
-                .map(|(_, l)| *l)
-                .collect();
+        for chosen in combinations() {
             let text = Starter::for_languages(&chosen).policy();
             let loaded = Policy::load("starter", text.as_bytes())
                 .unwrap_or_else(|error| panic!("{chosen:?}: {error}\n{text}"));

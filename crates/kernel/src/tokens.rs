@@ -11,10 +11,12 @@ use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::Call;
 use crate::sanitise::sanitise_line;
-use airlock_audit::{AppendError, Durability, Entry, EventType, Stage};
-use airlock_core::{IdError, Request, SessionId, Timestamp, limits};
+use airlock_audit::{AppendError, Durability, Entry, EventType, Log, Stage};
+use airlock_core::{IdError, Request, SessionId, Timestamp};
 use airlock_policy::Generation;
-use airlock_policy::token::{Bearer, IssueError, NoToken, Redeemed, Terms, Token, TokenEvent};
+use airlock_policy::token::{
+    Bearer, IssueError, NoToken, Redeemed, Terms, Token, TokenEvent, TokenId,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,7 +67,8 @@ pub enum TokenFailure {
 
 impl Kernel {
     /// Issues a token on `terms` for what `front` does in `session`. Its issue is on disk before it
-    /// can be used; its end is recorded when the next one is issued.
+    /// can be used. Its end is recorded too: by the upkeep of a kernel that stays, when the next one is
+    /// issued, or when the kernel closes.
     pub fn issue_token(
         &self,
         front: Front,
@@ -95,26 +98,22 @@ impl Kernel {
         let nobody = || TokenFailure::Holder("no process would hold the token".to_owned());
         let bearer = Bearer::of(&caller, policy.generation()).ok_or_else(nobody)?;
         let pending = self.tokens().prepare(terms, bearer, now)?;
-        let mut entries: Vec<Entry> = self.ended_tokens(now);
+        let ended = self.tokens().take_expired(now);
+        let mut entries: Vec<Entry> = ended.iter().map(|id| over(*id, "expired", now)).collect();
         entries.push(issued(pending.event(), now));
         self.log().append_batch(&entries, Durability::Durable)?;
         Ok(pending.activate())
     }
 
-    /// Voids a token and everything narrowed from it. False if it is not live.
-    pub fn revoke_token(&self, token: &Token) -> bool {
-        self.tokens().revoke(token.id())
-    }
-
-    fn ended_tokens(&self, now: Timestamp) -> Vec<Entry> {
-        let ended = self.tokens().take_expired(now).into_iter();
-        ended
-            .map(|id| {
-                let mut entry = Entry::new(now, EventType::CapabilityExpired, Stage::Note);
-                entry.token = Some(id.to_string());
-                entry
-            })
-            .collect()
+    /// Voids a token and everything narrowed from it, and records that. False if it is not live. It is
+    /// void also if that cannot be recorded.
+    pub fn revoke_token(&self, token: &Token) -> Result<bool, AppendError> {
+        if !self.tokens().revoke(token.id()) {
+            return Ok(false);
+        }
+        let entry = over(token.id(), "revoked", self.clock().now());
+        self.log().append(&entry, Durability::Durable)?;
+        Ok(true)
     }
 
     /// Uses `presented` once for `request`, if it is good for it.
@@ -132,16 +131,46 @@ impl Kernel {
     }
 }
 
+/// Records the end of the tokens in `ended`.
+pub(crate) fn record_ends(log: &Log, ended: &[TokenId], now: Timestamp) -> Result<(), AppendError> {
+    if ended.is_empty() {
+        return Ok(());
+    }
+    let entries: Vec<Entry> = ended.iter().map(|id| over(*id, "expired", now)).collect();
+    log.append_batch(&entries, Durability::Buffered).map(drop)
+}
+
+/// The record of a token's end.
+fn over(id: TokenId, why: &str, now: Timestamp) -> Entry {
+    let mut entry = Entry::new(now, EventType::CapabilityExpired, Stage::Note);
+    entry.token = Some(id.to_string());
+    entry.reason = Some(why.to_owned());
+    entry
+}
+
 /// The record of an issue: everything but the token.
 fn issued(event: &TokenEvent, now: Timestamp) -> Entry {
     let mut entry = Entry::new(now, EventType::CapabilityIssued, Stage::Note);
     entry.token = Some(event.id.to_string());
     entry.syscall = Some(event.scope.syscall.to_string());
-    let scope = serde_json::to_string(&event.scope).unwrap_or_default();
-    let bearer = serde_json::to_string(&event.bearer).unwrap_or_default();
-    for (name, text) in [("scope", scope), ("bearer", bearer)] {
-        let text = sanitise_line(&text, 4 * limits::SUMMARY_CHARS);
-        entry.metadata.insert(name.to_owned(), text);
+    let parent = event.parent.as_ref().map(ToString::to_string);
+    let delegable = event.delegable.as_ref().map(written);
+    // Whole, however many paths it names: what was handed out is what the record is for.
+    let parts = [
+        ("scope", Some(written(&event.scope))),
+        ("bearer", Some(written(&event.bearer))),
+        ("delegable", delegable),
+        ("parent", parent),
+    ];
+    for (name, text) in parts {
+        let text = text.map(|text| sanitise_line(&text, usize::MAX));
+        entry
+            .metadata
+            .extend(text.map(|text| (name.to_owned(), text)));
     }
     entry
+}
+
+fn written(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

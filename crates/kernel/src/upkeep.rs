@@ -6,9 +6,11 @@
 //! log itself is not at stake.
 
 use crate::content;
+use crate::results::Results;
 use crate::workspace::write_atomic;
 use airlock_audit::{Log, Retention};
 use airlock_core::Timestamp;
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
@@ -36,6 +38,11 @@ pub(crate) fn keep(
     if before == done {
         return None;
     }
+    // Others need not wait for it, nor do it a second time.
+    let turn = File::create(state.join("upkeep.lock"));
+    if turn.as_ref().is_ok_and(|turn| turn.try_lock().is_err()) {
+        return None;
+    }
     let result = log
         .maintain_within(retention, now)
         .map_err(|error| error.to_string())
@@ -45,6 +52,8 @@ pub(crate) fn keep(
                 log.snapshot().map_err(|error| error.to_string())?;
             }
             content::forget(state, retention).map_err(|error| error.to_string())?;
+            let forgotten = Results::of(state).forget();
+            forgotten.map_err(|error| error.to_string())?;
             write_atomic(&marker, done.as_bytes(), 0o600).map_err(|error| error.to_string())
         });
     result

@@ -114,8 +114,11 @@ fn nothing_is_answered_that_policy_did_not_open() {
 fn persons_own(kernel: &Kernel) -> [(Gate, Review); 4] {
     let id = session(kernel, json!({}));
     let spent = session(kernel, json!({ "budget": { "calls": 1 } }));
-    let first = mcp(kernel, &spent, "fs.read", json!({ "path": "a.txt" }));
-    assert_eq!(word(&first), "done");
+    let read = || mcp(kernel, &spent, "fs.read", json!({ "path": "a.txt" }));
+    if let Outcome::NeedsReview(mut first) = read() {
+        answer(kernel, &mut first, true).unwrap();
+        assert_eq!(word(&read()), "done");
+    }
     let budget = mcp(kernel, &spent, "fs.read", json!({ "path": "a.txt" }));
     let rule = mcp(kernel, &id, "fs.read", json!({ "path": "ask/b.txt" }));
     let sensitive = json!({ "path": ".github/workflows/ci.yml", "text": "x\n" });

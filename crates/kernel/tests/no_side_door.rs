@@ -62,12 +62,16 @@ fn expected(front: Front, tool: &str) -> &'static str {
     }
     let own = [
         "exec.own",
-        "workflow.confirm",
+        "kernel.stop",
         "agent.invoke",
         "model.chat",
         "plugin.install",
     ];
-    if (own.contains(&tool) || tool.starts_with("approval.")) && front != Front::Cli {
+    let own = own.contains(&tool)
+        || ["approval.", "workflow."]
+            .iter()
+            .any(|area| tool.starts_with(area));
+    if own && front != Front::Cli {
         return "unknown_tool";
     }
     // Whoever asks, a person looks first.
@@ -84,13 +88,24 @@ fn expected(front: Front, tool: &str) -> &'static str {
     match tool {
         "policy.update" | "trust.approve" | "workflow.confirm" | "plugin.install"
         | "plugin.enable" => "review",
-        "audit.read" | "trust.revoke" | "stage.read" | "session.create" | "session.list"
-        | "approval.read" | "plugin.list" => "done",
+        "audit.read"
+        | "trust.revoke"
+        | "stage.read"
+        | "session.create"
+        | "session.list"
+        | "approval.read"
+        | "approval.passphrase"
+        | "kernel.stop"
+        | "workflow.run"
+        | "workflow.resume"
+        | "workflow.cancel"
+        | "plugin.list" => "done",
         // There is no such plugin.
         other if other.starts_with("plugin.") => "plugin_unknown",
         // No rule of this policy allows running anything, or names a session's own view.
         other if other.starts_with("phase.") || other == "plan.complete" => "denied",
         "exec.own" | "agent.invoke" | "model.chat" | "session.policy" | "session.log" => "denied",
+        "session.result" => "unknown_result",
         "approval.revoke" => "unknown_approval",
         other if other.starts_with("session.") => "unknown_session",
         // There is no such stage.

@@ -179,7 +179,7 @@ fn checks_have_their_ids_and_a_refusal_runs_nothing() {
             "IV-04",
         ),
         (
-            json!({ "command": ["cat"], "memory": "2GiB" }),
+            json!({ "command": ["cat"], "memory": "5GiB" }),
             "invalid_arguments",
             "IV-05",
         ),
@@ -189,12 +189,32 @@ fn checks_have_their_ids_and_a_refusal_runs_nothing() {
             "IV-05",
         ),
         (
-            json!({ "command": ["cat"], "cpus": 2 }),
+            json!({ "command": ["cat"], "cpus": 5 }),
             "invalid_arguments",
             "IV-05",
         ),
         (
             json!({ "command": ["cat"], "child_processes": 101 }),
+            "invalid_arguments",
+            "IV-05",
+        ),
+        (
+            json!({ "command": ["cat"], "inputs": ["../state/x"] }),
+            "invalid_arguments",
+            "IV-03",
+        ),
+        (
+            json!({ "command": ["cat"], "outputs": ["/etc/passwd"] }),
+            "invalid_arguments",
+            "IV-03",
+        ),
+        (
+            json!({ "command": ["cat"], "outputs": vec!["a.txt"; 65] }),
+            "invalid_arguments",
+            "IV-05",
+        ),
+        (
+            json!({ "command": ["cat"], "purpose": "x".repeat(501) }),
             "invalid_arguments",
             "IV-05",
         ),
@@ -208,15 +228,94 @@ fn checks_have_their_ids_and_a_refusal_runs_nothing() {
         &kernel,
         Front::Agent,
         "exec.run",
-        json!({ "command": ["cat"], "memory": "2GiB" }),
+        json!({ "command": ["cat"], "memory": "5GiB" }),
     ));
+    assert_eq!(bound.fix.as_deref(), Some("give 64MiB to 4GiB"));
+    assert!(!support::state(&kernel).join("stages/default").exists());
+}
+
+/// The limits a call was planned with, as its attempt says.
+fn planned(kernel: &Kernel, arguments: serde_json::Value) -> String {
+    let outcome = submit(kernel, Front::Agent, "exec.run", arguments);
+    let records = of_action(kernel, &action(&outcome));
+    assert_eq!(word(&outcome), "done");
+    let attempt = at(&records, Stage::Attempt);
+    attempt.metadata["limits"].clone()
+}
+
+#[test]
+fn the_contract_bounds_a_run_in_place_of_the_template_and_policy_narrows_it() {
+    let most = json!({
+        "command": ["cat"], "timeout": "10m", "memory": "4GiB", "cpus": 4, "child_processes": 100,
+    });
+    let place = place();
+    let narrowed = planned(&open(&place), most.clone());
     assert!(
-        bound
-            .fix
-            .unwrap()
-            .contains("the template `code-executor` bounds")
+        narrowed.starts_with("memory 256MiB, cpus 4, pids 101, duration 20s"),
+        "{narrowed}"
+    );
+    let wide = RUNS.replace("templates:\n  code-executor: { memory: 256MiB }\n", "");
+    let wide = wide.replace(", max_duration: 20s", "");
+    let place = Place::governed(&wide, &[]);
+    let limits = planned(&open(&place), most);
+    assert!(
+        limits.starts_with("memory 4GiB, cpus 4, pids 101, duration 10m"),
+        "{limits}"
+    );
+    let usual = planned(&open(&place), json!({ "command": ["cat"] }));
+    assert!(
+        usual.starts_with("memory 512MiB, cpus 1, pids 11, duration 30s"),
+        "{usual}"
+    );
+}
+
+#[test]
+fn without_its_inputs_nothing_runs_and_nobody_learns_what_they_may_not_read() {
+    let place = place();
+    let kernel = open(&place);
+    let run = |inputs: &[&str]| {
+        let call = json!({ "command": ["sh", "run.sh"], "inputs": inputs });
+        submit(&kernel, Front::Agent, "exec.run", call)
+    };
+    let absent = failed(run(&["a.txt", "absent"]));
+    assert!(
+        absent.what.starts_with("IV-03: the input `absent`"),
+        "{}",
+        absent.what
+    );
+    let denied = failed(run(&[".env"]));
+    assert_eq!(
+        (denied.code, denied.what),
+        (absent.code, absent.what.replace("absent", ".env"))
     );
     assert!(!support::state(&kernel).join("stages/default").exists());
+    assert_eq!(done(run(&["a.txt"])).value["changes"], 1);
+}
+
+#[test]
+fn the_files_a_run_is_to_leave_come_back_and_only_those_that_may_be_read() {
+    let place = place();
+    let kernel = open(&place);
+    std::os::unix::fs::symlink(".env", place.root().join("link.txt")).unwrap();
+    std::fs::write(place.root().join("binary.txt"), [0_u8, 1, 2]).unwrap();
+    let call = json!({
+        "command": ["sh", "run.sh"], "purpose": "to see what it leaves",
+        "outputs": ["b.txt", "absent.txt", ".env", "link.txt", "binary.txt"],
+    });
+    let outcome = submit(&kernel, Front::Agent, "exec.run", call);
+    let records = of_action(&kernel, &action(&outcome));
+    let noted = &at(&records, Stage::Attempt).metadata["purpose"];
+    assert_eq!(noted, "to see what it leaves");
+    assert_eq!(
+        done(outcome).value["outputs"],
+        json!([
+            { "path": "b.txt", "bytes": 7, "text": "staged\n", "truncated": false },
+            { "path": "absent.txt", "missing": true },
+            { "path": ".env", "missing": true },
+            { "path": "link.txt", "missing": true },
+            { "path": "binary.txt", "bytes": 3, "binary": true },
+        ])
+    );
 }
 
 #[test]

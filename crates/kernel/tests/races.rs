@@ -1,11 +1,19 @@
 //! Names swapped and directories renamed while tools read: nothing outside is ever returned.
 
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
 
 use airlock_core::WorkspacePath;
-use airlock_kernel::tools::{ReadFilter, Registry, RunContext};
-use airlock_kernel::{Root, Staged};
+use airlock_kernel::tools::{ReadFilter, Registry, RunContext, Sanitiser};
+use airlock_kernel::{Call, Front, Kernel, KernelConfig, Lifetime, Outcome, Root, Staged};
+use airlock_sandbox::stage::Stages;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,12 +21,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::Place;
 
 /// In the content and the name of every file outside, and of the file policy denies.
 const SECRET: &str = "top-secret";
 
 const READS: u64 = 90_000;
 const SEARCHES: u64 = 10_000;
+/// Half of them on the whole road to the real tree, and half to a stage.
+const ON_THE_ROAD: (u64, u64) = (READS / 2, SEARCHES / 2);
 
 /// Policy: `denied` may not be read.
 struct NotDenied;
@@ -30,7 +41,7 @@ impl ReadFilter for NotDenied {
 }
 
 struct Arena {
-    _outer: tempfile::TempDir,
+    _outer: Option<tempfile::TempDir>,
     workspace: PathBuf,
     outside: PathBuf,
     /// Where names are swapped: the workspace, or the upper layer of a stage of it.
@@ -51,8 +62,18 @@ impl Arena {
 
     fn on(layer: Layer) -> Self {
         let outer = tempfile::tempdir().unwrap();
-        let workspace = outer.path().join("w");
-        let outside = outer.path().join("outside");
+        let upper = (layer == Layer::Upper).then(|| outer.path().join("upper"));
+        let arena = Self::in_directory(outer.path(), upper);
+        Self {
+            _outer: Some(outer),
+            ..arena
+        }
+    }
+
+    /// One in `outer`, whose names are swapped in `upper` if there is one.
+    fn in_directory(outer: &Path, upper: Option<PathBuf>) -> Self {
+        let workspace = outer.join("w");
+        let outside = outer.join("outside");
         for directory in [&workspace.join("d"), &workspace.join("denied"), &outside] {
             fs::create_dir_all(directory).unwrap();
         }
@@ -61,23 +82,18 @@ impl Arena {
         fs::write(workspace.join("denied/file"), SECRET).unwrap();
         fs::write(outside.join("file"), SECRET).unwrap();
         fs::write(outside.join(format!("{SECRET}.txt")), SECRET).unwrap();
-        let swapped = match layer {
-            Layer::Real => workspace.clone(),
-            Layer::Upper => {
-                let upper = outer.path().join("upper");
-                fs::create_dir_all(upper.join("d")).unwrap();
-                fs::create_dir_all(upper.join("e")).unwrap();
-                fs::write(upper.join("d/file"), "harmless\n").unwrap();
-                fs::write(upper.join("e/file"), "harmless\n").unwrap();
-                fs::write(upper.join("file"), "harmless\n").unwrap();
-                upper
-            }
-        };
+        if let Some(upper) = &upper {
+            fs::create_dir_all(upper.join("d")).unwrap();
+            fs::create_dir_all(upper.join("e")).unwrap();
+            fs::write(upper.join("d/file"), "harmless\n").unwrap();
+            fs::write(upper.join("e/file"), "harmless\n").unwrap();
+            fs::write(upper.join("file"), "harmless\n").unwrap();
+        }
         Self {
-            _outer: outer,
+            _outer: None,
+            swapped: upper.unwrap_or_else(|| workspace.clone()),
             workspace,
             outside,
-            swapped,
         }
     }
 
@@ -171,27 +187,54 @@ fn call(registry: &Registry, root: &Root, tool: &str, arguments: &Value) -> Opti
         max_output: 100_000,
         cancelled: &AtomicBool::new(false),
         threads: 2,
+        secrets: &Sanitiser::new(),
     };
     prepared.run(&context).ok().map(|output| output.value)
 }
 
 type Calls = Vec<(&'static str, Value)>;
 
-fn calls() -> (Calls, Calls) {
-    let reads = vec![
-        ("fs.read", json!({"path": "file"})),
-        ("fs.read", json!({"path": "d/file"})),
-    ];
-    let searches = vec![
-        ("search.grep", json!({"pattern": SECRET, "all": true})),
-        ("search.grep", json!({"pattern": ".", "path": "d"})),
-        ("search.glob", json!({"pattern": "**", "all": true})),
-        ("search.glob", json!({"pattern": "*", "path": "d"})),
-        ("fs.list", json!({"depth": 3, "all": true})),
-        ("fs.list", json!({"path": "d"})),
-        ("fs.read", json!({"path": format!("d/{SECRET}.txt")})),
-    ];
-    (reads, searches)
+/// What is called while names are swapped, and how often.
+struct Mix {
+    reads: Calls,
+    searches: Calls,
+    times: (u64, u64),
+}
+
+impl Mix {
+    fn new(layer: Layer, times: (u64, u64)) -> Self {
+        let mut reads = vec![
+            ("fs.read", json!({"path": "file"})),
+            ("fs.read", json!({"path": "d/file"})),
+        ];
+        let mut searches = vec![
+            ("search.grep", json!({"pattern": SECRET, "all": true})),
+            ("search.grep", json!({"pattern": ".", "path": "d"})),
+            ("search.glob", json!({"pattern": "**", "all": true})),
+            ("search.glob", json!({"pattern": "*", "path": "d"})),
+            ("fs.list", json!({"depth": 3, "all": true})),
+            ("fs.list", json!({"path": "d"})),
+            ("fs.read", json!({"path": format!("d/{SECRET}.txt")})),
+        ];
+        if layer == Layer::Upper {
+            reads.push(("fs.read", json!({"path": "e/file"})));
+            searches.push(("search.grep", json!({"pattern": SECRET, "path": "e"})));
+            searches.push(("fs.list", json!({"path": "e", "all": true})));
+        }
+        Self {
+            reads,
+            searches,
+            times,
+        }
+    }
+}
+
+/// How names are swapped in a layer.
+fn ways(layer: Layer) -> &'static [Way] {
+    match layer {
+        Layer::Real => &[Way::File, Way::Directory, Way::MovedOut],
+        Layer::Upper => &[Way::File, Way::Directory, Way::Denied, Way::Whiteout],
+    }
 }
 
 /// Runs `body` while names are swapped in every way.
@@ -219,35 +262,34 @@ impl Drop for Stopper<'_> {
 
 #[test]
 fn a_hundred_thousand_racing_calls_return_nothing_from_outside() {
-    let arena = Arena::new();
-    let (reads, searches) = calls();
-    race(
-        &arena,
-        &[Way::File, Way::Directory, Way::MovedOut],
-        &reads,
-        &searches,
-    );
+    race_tools(Layer::Real);
 }
 
 #[test]
 fn a_hundred_thousand_calls_racing_a_stage_return_nothing_from_outside() {
-    let arena = Arena::on(Layer::Upper);
-    let (mut reads, mut searches) = calls();
-    reads.push(("fs.read", json!({"path": "e/file"})));
-    searches.push(("search.grep", json!({"pattern": SECRET, "path": "e"})));
-    searches.push(("fs.list", json!({"path": "e", "all": true})));
-    let ways = [Way::File, Way::Directory, Way::Denied, Way::Whiteout];
-    race(&arena, &ways, &reads, &searches);
+    race_tools(Layer::Upper);
 }
 
-fn race(arena: &Arena, ways: &[Way], reads: &Calls, searches: &Calls) {
-    let root = arena.root();
-    let registry = Registry::built_in();
+fn race_tools(layer: Layer) {
+    let arena = Arena::on(layer);
+    let (root, registry) = (arena.root(), Registry::built_in());
+    let mix = Mix::new(layer, (READS, SEARCHES));
+    race(&arena, ways(layer), &mix, |tool, arguments| {
+        call(&registry, &root, tool, arguments)
+    });
+}
+
+fn race(
+    arena: &Arena,
+    ways: &[Way],
+    mix: &Mix,
+    call: impl Fn(&str, &Value) -> Option<Value> + Sync,
+) {
     let answered = AtomicU64::new(0);
     let refused = AtomicU64::new(0);
     let try_all = |calls: &[(&'static str, Value)], times: u64| {
         for (tool, arguments) in calls.iter().cycle().take(usize::try_from(times).unwrap()) {
-            match call(&registry, &root, tool, arguments) {
+            match call(tool, arguments) {
                 Some(value) => {
                     let text = value.to_string();
                     assert!(!text.contains(SECRET), "{tool} {arguments} gave {text}");
@@ -259,19 +301,88 @@ fn race(arena: &Arena, ways: &[Way], reads: &Calls, searches: &Calls) {
             }
         }
     };
+    let (reads, searches) = mix.times;
     while_swapping(arena, ways, || {
         thread::scope(|scope| {
-            scope.spawn(|| try_all(searches, SEARCHES));
-            scope.spawn(|| try_all(reads, READS));
+            scope.spawn(|| try_all(&mix.searches, searches));
+            scope.spawn(|| try_all(&mix.reads, reads));
         });
     });
     let (answered, refused) = (answered.into_inner(), refused.into_inner());
-    assert_eq!(answered + refused, READS + SEARCHES);
+    assert_eq!(answered + refused, reads + searches);
     // A race that was never or always lost proves nothing.
     assert!(
         answered > 1_000 && refused > 1_000,
         "{answered} answered, {refused} refused"
     );
+}
+
+/// Everything may be read but what is in `denied`.
+const POLICY: &str = "\
+version: 1
+rules:
+  - { name: read, match: { effect: read, path_glob: '**' }, action: allow }
+  - { name: keep, match: { effect: read, path_glob: ['denied', 'denied/**'] }, action: deny }
+";
+
+#[test]
+fn fifty_thousand_calls_racing_on_the_whole_road_return_nothing_from_outside() {
+    race_road(Layer::Real);
+}
+
+#[test]
+fn fifty_thousand_calls_racing_a_stage_on_the_whole_road_return_nothing_from_outside() {
+    race_road(Layer::Upper);
+}
+
+/// The same race against a whole kernel: with the policy that it decides by, what it opens again
+/// after waiting, the filter of its searches, and whatever it says when it fails.
+fn race_road(layer: Layer) {
+    let place = Place::governed(POLICY, &[]);
+    let kernel = Kernel::open(KernelConfig {
+        lifetime: Lifetime::Long,
+        ..place.config()
+    })
+    .unwrap();
+    let upper = (layer == Layer::Upper).then(|| {
+        let stages = Stages::open(&support::state(&kernel).join("stages")).unwrap();
+        let owner = airlock_sandbox::stage_owner();
+        let stage = stages.open_or_create("default", &place.root(), owner);
+        stage.unwrap().layers().upper
+    });
+    let arena = Arena::in_directory(place.outer.path(), upper);
+    let mut mix = Mix::new(layer, ON_THE_ROAD);
+    mix.reads.push(("fs.exists", json!({"path": "d/file"})));
+    let hidden = json!({"path": format!("d/{SECRET}.txt")});
+    mix.searches.push(("fs.exists", hidden));
+    race(&arena, ways(layer), &mix, |tool, arguments| {
+        on_the_road(&kernel, tool, arguments)
+    });
+}
+
+/// What an agent is told. A refusal tells nothing that was not asked with.
+fn on_the_road(kernel: &Kernel, tool: &str, arguments: &Value) -> Option<Value> {
+    let asked = arguments.to_string();
+    let outcome = kernel.submit(Front::Agent, &Call::new(tool, arguments.clone()));
+    match outcome {
+        Outcome::Done(done) if tool == "fs.exists" => {
+            let exists = &done.value["exists"];
+            assert!(exists == false || !asked.contains(SECRET), "{done:?}");
+            Some(exists.clone())
+        }
+        Outcome::Done(done) => Some(done.value),
+        Outcome::Failed(failed) => {
+            let told = format!("{} {:?}", failed.what, failed.fix);
+            assert!(!told.contains(SECRET) || asked.contains(SECRET), "{told}");
+            None
+        }
+        Outcome::Denied(denied) => {
+            let told = denied.explanation.headline();
+            assert!(!told.contains(SECRET) || asked.contains(SECRET), "{told}");
+            None
+        }
+        Outcome::NeedsReview(review) => panic!("{tool} {asked} needs review: {review:?}"),
+    }
 }
 
 #[test]
@@ -357,6 +468,7 @@ fn a_swap_right_after_the_decision_gains_nothing() {
                 max_output: 100_000,
                 cancelled: &AtomicBool::new(false),
                 threads: 1,
+                secrets: &Sanitiser::new(),
             };
             let output = tool_of
                 .prepare(&arguments, &root)

@@ -97,6 +97,27 @@ fn the_policys_own_patterns_are_taken_out() {
 }
 
 #[test]
+fn a_search_tells_nothing_of_a_secret_that_only_policy_knows() {
+    let section = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let text = format!("id: ACME-123456;\n{}ACME-123456\n", "-".repeat(495));
+    let (_place, kernel) = governed(section, &[("a.txt", &text)]);
+    let found = |pattern: &str| {
+        let arguments = json!({ "pattern": pattern });
+        let result = done(submit(&kernel, Front::Agent, "search.grep", arguments));
+        result.value.to_string()
+    };
+    assert_eq!(found("ACME-1"), found("ACME-2"));
+    assert_eq!(found("id|ACME-1"), found("id|ACME-2"));
+    assert!(found("id: .;").contains("id: [secret:badge#1];"));
+    // The cut falls inside it.
+    let cut = found("--");
+    assert!(
+        cut.contains("[secret:badge]") && !cut.contains("ACME"),
+        "{cut}"
+    );
+}
+
+#[test]
 fn numbers_last_for_a_session_and_tell_no_other_session_anything() {
     let other = token().replace("a1", "z9");
     let files = [("a.txt", token()), ("b.txt", other)];
@@ -115,4 +136,26 @@ fn numbers_last_for_a_session_and_tell_no_other_session_anything() {
     assert!(seen(&one, "b.txt").contains("[secret:github-token#2]"));
     assert!(seen(&one, "a.txt").contains("[secret:github-token#1]"));
     assert!(seen(&two, "b.txt").contains("[secret:github-token#1]"));
+}
+
+#[test]
+fn a_number_never_means_two_secrets_in_one_session_whatever_is_restarted() {
+    let other = token().replace("a1", "z9");
+    let files = [("a.txt", token()), ("b.txt", other)];
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (*name, text.as_str()))
+        .collect();
+    let (place, kernel) = governed("", &files);
+    let one = session(&kernel, json!({}));
+    drop(kernel);
+    let seen = |path: &str| {
+        let mut call = Call::new("fs.read", read(path));
+        call.session = Some(one.clone());
+        let shown = done(place.open().submit(Front::Agent, &call));
+        shown.value["text"].as_str().unwrap().to_owned()
+    };
+    let each = ["a.txt", "b.txt", "b.txt", "a.txt"].map(seen);
+    let want = [1, 2, 3, 4].map(|number| format!("[secret:github-token#{number}]"));
+    assert_eq!(each, want);
 }

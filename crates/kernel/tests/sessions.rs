@@ -34,8 +34,14 @@ rules:
     action: allow
 ";
 
+/// A policy that says nothing else of approvals answers the first use of a tool by itself.
 fn place(more: &str) -> Place {
-    Place::governed(&format!("{WORKS}{more}"), &[("a.txt", "a\n")])
+    let answers = if more.contains("approvals:") {
+        ""
+    } else {
+        "approvals: { automatic: [AG-01] }\n"
+    };
+    Place::governed(&format!("{WORKS}{more}{answers}"), &[("a.txt", "a\n")])
 }
 
 fn read(kernel: &Kernel, front: Front, id: &SessionId) -> Outcome {
@@ -126,21 +132,33 @@ fn the_mode_of_the_session_is_what_rules_see() {
 }
 
 #[test]
-fn the_first_use_of_a_tool_asks_unless_policy_answers_and_reading_never_does() {
+fn the_first_use_of_a_tool_asks_unless_policy_answers_and_reading_does_too() {
     for (approvals, want) in [
-        ("", "review"),
+        ("approvals: {}\n", "review"),
         ("approvals: { automatic: [AG-01] }\n", "machine"),
         ("approvals: { automatic: [AG-04] }\n", "review"),
     ] {
         let place = place(approvals);
         let kernel = place.open();
         let id = session(&kernel, json!({}));
+        let looked = read(&kernel, Front::Agent, &id);
+        if want == "review" {
+            let asked = review(looked);
+            assert_eq!(asked.approval.gate, Gate::FirstUse);
+            let yes = Answering::plain(true);
+            kernel
+                .answer_request(person(&kernel), &asked.approval.id, &yes)
+                .unwrap();
+            done(read(&kernel, Front::Agent, &id));
+        } else {
+            done(looked);
+        }
         done(read(&kernel, Front::Agent, &id));
         let first = run(&kernel, &id);
         if want == "review" {
             let asked = review(first);
             assert_eq!(asked.approval.gate, Gate::FirstUse);
-            assert_eq!(asked.approval.budget_left.calls, Some(99));
+            assert_eq!(asked.approval.budget_left.calls, Some(98));
             let yes = Answering::plain(true);
             kernel
                 .answer_request(person(&kernel), &asked.approval.id, &yes)
@@ -370,21 +388,110 @@ fn who_acts_in_a_session_knows_of_that_one_alone() {
 }
 
 #[test]
-fn a_session_that_ends_leaves_a_copy_of_the_store() {
+fn what_is_kept_of_a_session_holds_no_secret_that_only_the_policy_knows() {
+    let secrets = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let place = place(secrets);
+    let kernel = place.open();
+    let title = json!({ "title": "the badge ACME-123456" });
+    let id = session(&kernel, title);
+    let title = show(&kernel, &id)["title"].as_str().unwrap().to_owned();
+    assert!(
+        title.starts_with("the badge [") && title.contains("badge#1]"),
+        "{title}"
+    );
+    let asked = json!({ "text": "it is ACME-123456", "origin": "file:ACME-654321" });
+    let kept = done(in_session(
+        &kernel,
+        Front::Agent,
+        &id,
+        "session.observe",
+        asked,
+    ))
+    .value;
+    assert!(!kept.to_string().contains("ACME-"), "{kept}");
+    let state = support::state(&kernel);
+    drop(kernel);
+    for name in ["state.db", "state.db-wal"] {
+        let bytes = std::fs::read(state.join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("ACME-123456") && !text.contains("ACME-654321"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_is_remembered_is_summed_up_on_demand() {
     let place = place("");
     let kernel = place.open();
-    for _ in 0..7 {
-        let id = session(&kernel, json!({}));
-        place.pass(1);
-        done(submit(
+    let id = session(&kernel, json!({}));
+    for (text, origin) in [
+        ("tests fail", "tool:test.run"),
+        ("ask ada", "file:NOTES.md"),
+        ("tests pass", "tool:test.run"),
+    ] {
+        let asked = json!({ "text": text, "origin": origin });
+        done(in_session(
             &kernel,
-            Front::Cli,
-            "session.cancel",
-            json!({ "session": id }),
+            Front::Agent,
+            &id,
+            "session.observe",
+            asked,
         ));
     }
-    let copies = std::fs::read_dir(support::state(&kernel).join("backups/state")).unwrap();
-    assert_eq!(copies.count(), 5);
+    let asked = |query: &str| {
+        let asked = json!({ "summary": true, "query": query });
+        done(in_session(
+            &kernel,
+            Front::Agent,
+            &id,
+            "session.recall",
+            asked,
+        ))
+        .value
+    };
+    let told = asked("");
+    assert_eq!(told["count"], 3);
+    assert_eq!(told["origins"][0]["origin"], "tool:test.run");
+    assert_eq!(told["origins"][0]["newest"], "tests pass");
+    assert_eq!(asked("ada")["count"], 1);
+}
+
+#[test]
+fn sessions_that_ended_leave_copies_of_store_and_log_when_nobody_waits_for_them() {
+    let place = place("");
+    let count = |name: &str| {
+        let kernel = place.open();
+        let found = std::fs::read_dir(support::state(&kernel).join(name));
+        let found = found.into_iter().flatten().flatten();
+        found
+            .filter(|entry| entry.path().extension().is_some_and(|end| end == "db"))
+            .count()
+    };
+    let copies = || (count("backups/state"), count("backups"));
+    let before = copies();
+    assert_eq!(before.0, 0);
+    for (round, tool) in ["session.cancel", "session.archive"].iter().enumerate() {
+        let kernel = place.open();
+        let ids = [session(&kernel, json!({})), session(&kernel, json!({}))];
+        for id in ids {
+            place.pass(1);
+            let asked = json!({ "session": id });
+            done(submit(&kernel, Front::Cli, tool, asked));
+        }
+        assert_eq!(
+            copies(),
+            (round, before.1 + round),
+            "{tool}: not within the call"
+        );
+        if round == 0 {
+            kernel.close().unwrap();
+        } else {
+            drop(kernel);
+        }
+        assert_eq!(copies(), (round + 1, before.1 + round + 1), "{tool}");
+    }
 }
 
 #[test]

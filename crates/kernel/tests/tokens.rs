@@ -12,7 +12,7 @@ mod support;
 use airlock_audit::{EventType, Stage};
 use airlock_core::Syscall;
 use airlock_kernel::{Call, Front, Kernel, Outcome, Presented};
-use airlock_policy::token::{Scope, Token};
+use airlock_policy::token::{Scope, Terms, Token};
 use serde_json::json;
 use support::{Place, READS, action, at, done, of_action, records, review, session, update, word};
 
@@ -74,7 +74,8 @@ fn a_token_is_void_once_anything_it_was_bound_to_changed() {
     place.pass(31);
     assert_eq!(word(&read(&kernel, Front::Agent, "a.txt", &late)), "denied");
     let revoked = issue();
-    assert!(kernel.revoke_token(&revoked));
+    assert!(kernel.revoke_token(&revoked).unwrap());
+    assert!(!kernel.revoke_token(&revoked).unwrap(), "once");
     assert_eq!(
         word(&read(&kernel, Front::Agent, "a.txt", &revoked)),
         "denied"
@@ -155,4 +156,43 @@ fn garbage_is_no_token_and_no_token_is_ever_written_down() {
         !log.contains(&text) && !log.contains("alt1_"),
         "a token in the log"
     );
+}
+
+#[test]
+fn what_was_handed_out_is_recorded_whole_and_its_end_as_well() {
+    let place = place();
+    let kernel = place.open();
+    let mut large = scope(3);
+    large.paths = (0..200)
+        .map(|n| format!("a-directory-with-a-long-name/file-{n}.txt").into())
+        .collect();
+    let terms = Terms {
+        scope: large.clone(),
+        delegable: Some(scope(2)),
+    };
+    let revoked = kernel.issue_token(Front::Agent, None, terms).unwrap();
+    let last = kernel.issue_token(Front::Agent, None, scope(1)).unwrap();
+    assert!(kernel.revoke_token(&revoked).unwrap());
+    kernel.close().unwrap();
+    let kernel = place.open();
+    let entries = records(&kernel);
+    let issued: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.event == EventType::CapabilityIssued)
+        .collect();
+    for path in &large.paths {
+        assert!(issued[0].metadata["scope"].contains(&**path), "{path}");
+    }
+    assert!(issued[0].metadata["delegable"].contains("a.txt"));
+    assert!(!issued[1].metadata.contains_key("delegable"));
+    let ended: Vec<_> = entries
+        .iter()
+        .filter(|entry| entry.event == EventType::CapabilityExpired)
+        .map(|entry| (entry.token.clone().unwrap(), entry.reason.clone().unwrap()))
+        .collect();
+    let want = [
+        (revoked.id().to_string(), "revoked".to_owned()),
+        (last.id().to_string(), "expired".to_owned()),
+    ];
+    assert_eq!(ended, want, "each once, and also the last");
 }

@@ -590,3 +590,84 @@ fn places_that_cannot_be_used_are_typed_errors_with_a_way_out() {
         assert!(error.hint().contains("XDG_STATE_HOME"));
     }
 }
+
+fn archives(kernel: &Kernel) -> usize {
+    fs::read_dir(state(kernel).join("segments")).map_or(0, Iterator::count)
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+#[test]
+fn what_nobody_approved_deletes_no_records() {
+    let keeping = format!("{READS}audit: {{ retention_days: 3650, max_size: 20GiB }}\n");
+    for (case, change) in CHANGES {
+        let place = Place::new(&[
+            (".airlock/policy.yaml", keeping.as_str()),
+            (".airlock/config.yaml", "version: 1\n"),
+            (PLUGIN, "name: tool\n"),
+            ("a.txt", "a\n"),
+        ]);
+        trust(&place.open());
+        place.pass(2 * DAY);
+        assert_eq!(archives(&place.open()), 1, "{case}");
+        change(&place);
+        place.pass(200 * DAY);
+        let kernel = place.open();
+        assert_ne!(kernel.policy().origin(), PolicyOrigin::Workspace, "{case}");
+        assert!(archives(&kernel) >= 1, "{case}: by a change");
+        done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
+        drop(kernel);
+        place.pass(200 * DAY);
+        let kernel = place.open();
+        let log = airlock_audit::Filter {
+            event: Some(EventType::AuditArchiveDeleted),
+            ..airlock_audit::Filter::default()
+        };
+        let deleted = kernel.log().read(log).unwrap().count();
+        assert_eq!(deleted, 0, "{case}: by a withdrawal");
+    }
+    // The built-in limits hold where nobody ever said otherwise.
+    let place = Place::new(&[("a.txt", "a\n")]);
+    done(submit(
+        &place.open(),
+        Front::Cli,
+        "fs.read",
+        json!({ "path": "a.txt" }),
+    ));
+    place.pass(2 * DAY);
+    assert_eq!(archives(&place.open()), 1);
+    place.pass(200 * DAY);
+    assert_eq!(archives(&place.open()), 0, "ninety days are over");
+}
+
+#[test]
+fn a_broken_log_stops_the_start_as_long_as_the_last_approved_policy_says_so() {
+    let stopping = format!("{READS}audit: {{ stop_on_break: true }}\n");
+    let place = Place::governed(&stopping, &[("a.txt", "a\n")]);
+    let kernel = place.open();
+    let directory = state(&kernel);
+    drop(kernel);
+    let break_it = "UPDATE records SET stored = zeroblob(40) WHERE seq = 1";
+    support::connect(&directory).execute(break_it, []).unwrap();
+    assert!(matches!(place.try_open(), Err(StartError::Broken(_))));
+    place.write(".airlock/policy.yaml", format!("{stopping}# pulled\n"));
+    assert!(matches!(place.try_open(), Err(StartError::Broken(_))));
+}
+
+#[test]
+fn a_policy_that_is_gone_makes_no_room_for_another_that_nobody_reviewed() {
+    for revoked in [false, true] {
+        let place = Place::governed(NOTHING, &[("a.txt", "a\n")]);
+        let kernel = place.open();
+        if revoked {
+            done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
+        }
+        fs::remove_dir_all(place.path(".airlock")).unwrap();
+        let refusal = failed(submit(&kernel, Front::Cli, "policy.init", json!({})));
+        assert!(refusal.what.contains("gone"), "{refusal:?}");
+        assert!(!place.path(".airlock/policy.yaml").exists());
+        // With a review a person can have any.
+        update(&kernel, READS);
+        assert_eq!(kernel.policy().origin(), PolicyOrigin::Workspace);
+    }
+}

@@ -5,7 +5,7 @@
 
 use airlock_core::WorkspacePath;
 use airlock_kernel::Root;
-use airlock_kernel::tools::{ReadFilter, Registry, RunContext};
+use airlock_kernel::tools::{ReadFilter, Registry, RunContext, Sanitiser};
 use proptest::prelude::*;
 use serde_json::json;
 use std::fs;
@@ -34,6 +34,7 @@ fn ours(root: &Path, start: &str, all: bool) -> Vec<String> {
         max_output: u64::MAX,
         cancelled: &AtomicBool::new(false),
         threads: 2,
+        secrets: &Sanitiser::new(),
     };
     let value = prepared.run(&context).unwrap().value;
     let paths = value

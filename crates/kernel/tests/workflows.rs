@@ -323,11 +323,12 @@ impl RunStore for Crashing {
     fn create(
         &self,
         owner: &Owner,
+        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<String, RunStoreError> {
-        self.inner.create(owner, name, definition, input)
+    ) -> Result<(), RunStoreError> {
+        self.inner.create(owner, id, name, definition, input)
     }
 
     fn step_started(
@@ -460,14 +461,15 @@ fn runs_belong_to_their_owner_and_end_when_they_are_stopped() {
         user: "eve".parse().unwrap(),
         ..mine.clone()
     };
-    let id = store
-        .create(&mine, "x", Digest::of(b"x"), &json!({}))
+    let id = "run-1";
+    store
+        .create(&mine, id, "x", Digest::of(b"x"), &json!({}))
         .unwrap();
-    assert!(store.load(&other, &id).unwrap().is_none() && store.list(&other).unwrap().is_empty());
-    assert!(store.step_started(&other, &id, "a", true).is_err());
+    assert!(store.load(&other, id).unwrap().is_none() && store.list(&other).unwrap().is_empty());
+    assert!(store.step_started(&other, id, "a", true).is_err());
     assert!(
         store
-            .finish(&other, &id, RunStatus::Cancelled, None)
+            .finish(&other, id, RunStatus::Cancelled, None)
             .is_err()
     );
     let flows = kernel.workflows().unwrap();
@@ -531,12 +533,70 @@ fn what_a_step_runs_ends_with_its_run() {
     // The command itself may take half a minute.
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
-    let noted = |what: &str| {
+    let kept = |what: &str| {
         let records = support::records(&kernel).into_iter();
-        let mut records = records.filter(|entry| entry.syscall.as_deref() == Some(what));
-        records.any(|entry| entry.metadata.contains_key("run") && entry.caller.is_some())
+        let mut records = records.filter(|entry| entry.stage == Stage::Attempt);
+        records.find(|entry| entry.syscall.as_deref() == Some(what))
     };
-    assert!(noted("workflow.run") && noted("workflow.cancel"));
+    let begun = kept("workflow.run").unwrap();
+    assert_eq!(begun.action.unwrap().to_string(), report.id);
+    assert!(begun.decision.unwrap().verdict == "allow" && begun.caller.is_some());
+    let cancelled = kept("workflow.cancel").unwrap().input.unwrap();
+    assert!(cancelled.contains(&report.id), "{cancelled}");
+}
+
+#[test]
+fn a_rule_stops_a_run_before_there_is_one_and_before_it_goes_on() {
+    let text = flow("ask", "steps: [{ id: sure, approval: 'Sure?' }]\n");
+    let place = place(&[("ask", &text)]);
+    let kernel = open(&place);
+    let waiting = run(&kernel, "ask", &json!({}));
+    assert!(matches!(waiting.state, RunState::Waiting { .. }));
+    let allowing = place.policy_text();
+    for (syscall, action) in [
+        ("workflow.run", "deny"),
+        ("workflow.run", "require_review"),
+        ("workflow.resume", "deny"),
+        ("workflow.cancel", "deny"),
+    ] {
+        let rule = format!(
+            "  - name: not-this\n    match: {{ syscall: {syscall} }}\n    action: {action}\n    reason: not here\n"
+        );
+        support::update(&kernel, &format!("{allowing}{rule}"));
+        let flows = kernel.workflows().unwrap();
+        let before = flows.runs().unwrap().len();
+        let refused = match syscall {
+            "workflow.run" => flows.run(Front::Cli, "ask", &json!({})).map(drop),
+            "workflow.resume" => flows
+                .resume(Front::Cli, &waiting.id, &Resume::default())
+                .map(drop),
+            _ => flows.cancel(Front::Cli, &waiting.id),
+        };
+        let Err(RunError::NoLeave(outcome)) = refused else {
+            panic!("{syscall} {action}: {refused:?}");
+        };
+        let want = if action == "deny" { "denied" } else { "review" };
+        assert_eq!(support::word(&outcome), want, "{syscall}");
+        assert_eq!(flows.runs().unwrap().len(), before, "{syscall}");
+        let kept = flows.find(&waiting.id).unwrap();
+        assert_eq!(kept.status, RunStatus::Waiting, "{syscall}");
+    }
+}
+
+#[test]
+fn to_agents_runs_do_not_exist() {
+    let text = flow("two", "steps: [{ id: a, tool: fs.list }]\n");
+    let place = place(&[("two", &text)]);
+    let kernel = open(&place);
+    let flows = kernel.workflows().unwrap();
+    for front in [Front::Agent, Front::Mcp, Front::Server, Front::Plugin] {
+        let refused = flows.run(front, "two", &json!({}));
+        let Err(RunError::NoLeave(outcome)) = refused else {
+            panic!("{front}: {refused:?}");
+        };
+        assert_eq!(support::word(&outcome), "unknown_tool", "{front}");
+    }
+    assert_eq!(flows.runs().unwrap().len(), 0);
 }
 
 /// Cancels its run as its first step begins.
@@ -546,11 +606,12 @@ impl RunStore for Cancelling {
     fn create(
         &self,
         owner: &Owner,
+        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<String, RunStoreError> {
-        self.0.create(owner, name, definition, input)
+    ) -> Result<(), RunStoreError> {
+        self.0.create(owner, id, name, definition, input)
     }
 
     fn step_started(

@@ -140,6 +140,8 @@ fn failed(code: &'static str, what: &str) -> Outcome {
         what: what.to_owned(),
         fix: None,
         retryable: false,
+        origin: None,
+        flags: Vec::new(),
     })
 }
 

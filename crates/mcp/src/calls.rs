@@ -1,6 +1,7 @@
 //! Calls that run: a bounded number at once, each on a thread of its own, each of which can be
 //! taken back.
 
+use crate::names::Names;
 use crate::road::{Road, Unanswered};
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Cancel, Outcome};
@@ -31,6 +32,9 @@ pub(crate) struct Calls {
     begun: Arc<Mutex<Vec<SessionId>>>,
     /// Held while one of them is put away, so that whoever settles can wait for it.
     leaving: Arc<Mutex<()>>,
+    /// Questions that are asked at once, so that no client fills the threads with them.
+    questions: Arc<Semaphore>,
+    names: Names,
     ending: CancellationToken,
 }
 
@@ -55,6 +59,8 @@ impl Calls {
             share: Arc::new(Semaphore::new(AT_ONCE)),
             begun: Arc::default(),
             leaving: Arc::default(),
+            questions: Arc::new(Semaphore::new(AT_ONCE)),
+            names: Names::default(),
             ending,
         }
     }
@@ -145,9 +151,21 @@ impl Calls {
         question: impl FnOnce(&dyn Road) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         let road = Arc::clone(&self.road);
-        tokio::task::spawn_blocking(move || question(&*road))
+        let turn = Arc::clone(&self.questions).acquire_owned().await;
+        let turn = turn.map_err(|_| ending())?;
+        let asked = move || {
+            let answer = question(&*road);
+            drop(turn);
+            answer
+        };
+        tokio::task::spawn_blocking(asked)
             .await
             .map_err(|_| broken())
+    }
+
+    /// What the tools are called.
+    pub(crate) const fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Waits until nothing runs any more, and puts away what sessions are left; each for as long as

@@ -33,14 +33,6 @@ pub(crate) fn offered_name(name: &str) -> String {
     name.replace('.', "_")
 }
 
-/// The kernel's name for what a client calls `name`; a name of no tool stays as it is.
-pub(crate) fn kernel_name(tools: &[ToolInfo], name: &str) -> String {
-    tools
-        .iter()
-        .find(|tool| offered_name(&tool.name) == name)
-        .map_or_else(|| name.to_owned(), |tool| tool.name.clone())
-}
-
 pub(crate) fn tool(info: &ToolInfo) -> Tool {
     let mut description = info.summary.clone();
     if let Some(example) = info.examples.first().filter(|example| *example != "{}") {
@@ -163,24 +155,6 @@ mod tests {
                 found.open_world_hint,
             ];
             assert_eq!(found, hints.map(Some), "{}", info.name);
-        }
-    }
-
-    #[test]
-    fn both_names_of_a_tool_lead_to_it_and_no_other_does() {
-        let tools = [
-            info("fs.read", true, &[]),
-            info("session.set_mode", false, &[]),
-        ];
-        for (asked, meant) in [
-            ("fs_read", "fs.read"),
-            ("fs.read", "fs.read"),
-            ("session_set_mode", "session.set_mode"),
-            ("fs/read", "fs/read"),
-            ("../fs.read", "../fs.read"),
-            ("FS_READ", "FS_READ"),
-        ] {
-            assert_eq!(kernel_name(&tools, asked), meant);
         }
     }
 

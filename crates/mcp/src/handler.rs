@@ -1,7 +1,7 @@
 //! The server as the protocol sees it: what it declares, and what it answers.
 //!
-//! Declared is what is here and nothing else: tools and resources, neither of which changes while
-//! a server runs.
+//! Declared is what is here and nothing else: tools and resources. Tools come and go with plugins and
+//! adapters; a client that lists them is told what there is at that moment, and is not told by itself.
 
 use crate::answer;
 use crate::calls::{Calls, unanswered};
@@ -156,9 +156,10 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        let names = self.calls.names().clone();
         let tools = self
             .calls
-            .ask(Road::tools)
+            .ask(move |road| names.list(road))
             .await?
             .map_err(|error| unanswered(&error))?;
         let tools = tools.iter().map(describe::tool).collect();
@@ -170,10 +171,10 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asked = request.name.into_owned();
+        let (asked, names) = (request.name.into_owned(), self.calls.names().clone());
         let name = self
             .calls
-            .ask(move |road| Ok(describe::kernel_name(&road.tools()?, &asked)))
+            .ask(move |road| names.find(road, &asked))
             .await?
             .map_err(|error| unanswered(&error))?;
         let arguments = Value::Object(request.arguments.unwrap_or_default());

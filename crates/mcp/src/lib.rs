@@ -18,6 +18,7 @@ mod handler;
 mod http;
 mod in_flight;
 mod lines;
+mod names;
 mod resources;
 mod road;
 mod schemas;

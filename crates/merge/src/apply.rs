@@ -144,13 +144,61 @@ impl Work<'_> {
         entries.all(|(entry, ended)| !git::is_object(entry.path.as_path()) || ended.is_none())
     }
 
-    #[expect(
-        clippy::unused_self,
-        clippy::unnecessary_wraps,
-        reason = "a step like any other"
-    )]
-    fn orphaned(&self, _: usize, _: &Entry) -> io::Result<Step> {
-        Ok(Step::Conflict("what it would name could not be brought"))
+    /// Leaves a ref where it is, and nothing of a try that was interrupted with it.
+    fn orphaned(&self, index: usize, entry: &Entry) -> io::Result<Step> {
+        let why = Step::Conflict("what it would name could not be brought");
+        let Some(spot) = self.spot(entry)? else {
+            return Ok(why);
+        };
+        let Some(lock) = git::Lock::left(&spot, &entry.path, &self.journal.id)? else {
+            return Ok(why);
+        };
+        let left = self.left(index, entry, &spot, why);
+        lock.release()?;
+        left
+    }
+
+    /// Takes away what an interrupted try left beside `spot`, which holds `now`. A step if it came to
+    /// an end that way.
+    fn tidied(
+        &self,
+        index: usize,
+        entry: &Entry,
+        spot: &Spot,
+        now: &Node,
+    ) -> io::Result<Option<Step>> {
+        // Only ever written by us, and never anybody's only copy.
+        self.beside(spot, index, "new")?.unlink()?;
+        let swap = self.beside(spot, index, "swap")?;
+        settle(&swap, spot, now, entry)
+    }
+
+    /// Leaves the ref at `spot` where it is, for the reason `why`.
+    fn left(&self, index: usize, entry: &Entry, spot: &Spot, why: Step) -> io::Result<Step> {
+        let tidied = self.tidied(index, entry, spot, &spot.node()?.0)?;
+        Ok(tidied.unwrap_or(why))
+    }
+
+    /// Why a ref has to stay where it is, told while git keeps off it; none if it is moved already.
+    fn stays(&self, entry: &Entry, spot: &Spot) -> io::Result<Option<&'static str>> {
+        let now = spot.node()?.0;
+        if now == entry.after {
+            return Ok(None);
+        }
+        let refs = git::Refs::read(&self.tree)?;
+        // A ref without a file of its own has its value elsewhere.
+        let packed = entry.before == Node::Absent && now == Node::Absent;
+        if packed && refs.packed_digest() != self.journal.packed_refs {
+            return Ok(Some(CHANGED));
+        }
+        let brings_head = || {
+            let mut entries = self.journal.entries.iter();
+            entries.any(|entry| git::is_head(entry.path.as_path()))
+        };
+        let head = self.journal.head;
+        let switched = head.is_some() && refs.head_digest() != head && !brings_head();
+        let elsewhere = switched && refs.is_other_branch(entry.path.as_path());
+        Ok(elsewhere.then_some(git::ELSEWHERE))
     }
 
     /// Moves a ref while git keeps off it.
@@ -167,13 +215,10 @@ impl Work<'_> {
             return Ok(Step::Conflict("git is at work on it"));
         };
         (self.moment)("locked");
-        // A ref without a file of its own has its value elsewhere.
-        let packed = entry.before == Node::Absent
-            && git::packed_refs(self.journal.root.as_path()) != self.journal.packed_refs;
-        let moved = if packed && spot.node()?.0 == Node::Absent {
-            Ok(Step::Conflict(CHANGED))
-        } else {
-            step(self, index, entry)
+        let moved = match self.stays(entry, &spot) {
+            Ok(None) => step(self, index, entry),
+            Ok(Some(why)) => self.left(index, entry, &spot, Step::Conflict(why)),
+            Err(error) => Err(error),
         };
         lock.release()?;
         moved
@@ -241,14 +286,12 @@ impl Work<'_> {
         let Some(spot) = self.spot(entry)? else {
             return Ok(Step::Conflict("the directory it belongs in is not there"));
         };
-        let fresh = self.beside(&spot, index, "new")?;
-        let swap = self.beside(&spot, index, "swap")?;
-        // Only ever written by us, and never anybody's only copy.
-        fresh.unlink()?;
         let (now, _) = spot.node()?;
-        if let Some(step) = settle(&swap, &spot, &now, entry)? {
+        if let Some(step) = self.tidied(index, entry, &spot, &now)? {
             return Ok(step);
         }
+        let fresh = self.beside(&spot, index, "new")?;
+        let swap = self.beside(&spot, index, "swap")?;
         let expected = if entry.clears() {
             &Node::Absent
         } else {

@@ -30,6 +30,14 @@ pub enum MergeError {
         #[source]
         source: Box<MergeError>,
     },
+    /// It is done, and whoever has to know of it could not be told; the next command tells them.
+    #[error("merge `{id}` is done, but its session does not know: {why}")]
+    Untold {
+        /// The merge.
+        id: String,
+        /// What stopped it.
+        why: String,
+    },
     /// The journal cannot be made sense of.
     #[error("the journal of merge `{id}` cannot be read: {why}")]
     Damaged {
@@ -96,6 +104,7 @@ impl MergeError {
             Self::Unfinished { .. } => {
                 "each file is old or new; any `airlock` command completes it once it can"
             }
+            Self::Untold { .. } => "any `airlock` command tells it once it can",
             Self::Damaged { .. } => "keep the directory; nothing more is done with that merge",
             Self::NewerFormat { .. } => "use the version that made it, or a later one",
             Self::Busy => "wait until it is done",

@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::error::{MergeError, failed};
 use crate::outcome::{EntryResult, MergeOutcome};
 use crate::tree::keep_bytes;
-use airlock_core::{Digest, Timestamp};
+use airlock_core::{Digest, SessionId, TenantId, Timestamp, UserId};
 use airlock_sandbox::stage::TreePath;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -41,15 +41,34 @@ pub struct Journal {
     /// What git's packed refs were when it was begun, if it moves a ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed_refs: Option<Digest>,
+    /// What said then which branch is checked out, if it moves a ref.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Digest>,
     /// Which beginning of the stage what it found was as at; none if that is not known, or it went
     /// over what somebody else had changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Digest>,
+    /// The task it ends, if it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<Task>,
     /// Its paths, in order.
     pub entries: Vec<Entry>,
     /// What stayed out of it, told with whatever comes of the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<EntryResult>,
+}
+
+/// The task of a session that a merge is to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Whose session it is: the tenant's,
+    pub tenant: TenantId,
+    /// and the person's.
+    pub user: UserId,
+    /// The session.
+    pub session: SessionId,
+    /// The changes that were approved: one session has one task after another.
+    pub approved: Digest,
 }
 
 #[derive(Deserialize)]

@@ -22,21 +22,23 @@ mod error;
 mod git;
 mod hunks;
 mod journal;
+mod lineage;
 mod node;
 mod outcome;
 mod prepare;
 mod select;
 mod store;
+mod telling;
 mod tree;
 
 pub use entry::{Entry, Owner};
 pub use error::MergeError;
 pub use hunks::pick_hunks;
-pub use journal::Journal;
+pub use journal::{Journal, Task};
 pub use node::Node;
 pub use outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 pub use select::{Selection, review_digest};
-pub use store::{Merges, Summary};
+pub use store::{Merges, Recovered, Summary};
 
 /// Called at each moment a crash could come between; tests die there.
 #[doc(hidden)]

@@ -37,7 +37,8 @@ impl<'a> Preparation<'a> {
         let index = self.entries.len();
         let (before, owner) = self.keep_old(&target.path, index)?;
         if !as_seen(&before, target.seen.as_ref()) {
-            self.leave(&target.path, index, "it was changed while the merge began");
+            self.forget(index);
+            self.leave(&target.path, "it was changed while the merge began");
             return Ok(());
         }
         if before == Node::Other {
@@ -73,7 +74,8 @@ impl<'a> Preparation<'a> {
         let same = now == reversed.before || (now.is_directory() && reversed.before.is_directory());
         if !same {
             if since == Since::Stays || !may_go(&now, &reversed) {
-                self.leave(&reversed.path, index, "it was changed after the merge");
+                self.forget(index);
+                self.leave(&reversed.path, "it was changed after the merge");
                 return Ok(());
             }
             if now == reversed.after {
@@ -98,8 +100,8 @@ impl<'a> Preparation<'a> {
         Ok(())
     }
 
-    fn leave(&mut self, path: &TreePath, index: usize, why: &str) {
-        self.forget(index);
+    /// Leaves `path` out.
+    pub(crate) fn leave(&mut self, path: &TreePath, why: &str) {
         self.left.push(EntryResult {
             path: path.clone(),
             result: EntryOutcome::Conflict {

@@ -5,11 +5,12 @@ use crate::apply::carry_out;
 use crate::entry::Entry;
 use crate::error::{MergeError, failed};
 use crate::git;
-use crate::journal::{FORMAT, Journal, new_content, old_content, sync_directory};
+use crate::journal::{FORMAT, Journal, Task, new_content, old_content, sync_directory};
 use crate::node::Node;
 use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 use crate::prepare::Preparation;
 use crate::select::{Selection, review_digest};
+use crate::telling::Telling;
 use crate::tree::Tree;
 use airlock_core::{Digest, Timestamp};
 use airlock_sandbox::stage::{Conflict, ConflictReason, Diff, DiffOptions, Stage, TreePath};
@@ -33,6 +34,17 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Merges {
     place: PathBuf,
     root: PathBuf,
+    task: Option<Task>,
+    telling: Telling,
+}
+
+/// What was carried on after an interruption.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// What came to an end, as it was begun and as it ended.
+    pub ended: Vec<(Journal, MergeOutcome)>,
+    /// Why one of which somebody could not be told is not put away, if that is so.
+    pub untold: Option<MergeError>,
 }
 
 /// A merge that came to an end.
@@ -67,6 +79,8 @@ struct Origin {
     stage: Option<String>,
     undo_of: Option<String>,
     base: Option<Digest>,
+    task: Option<Task>,
+    refs: git::Refs,
 }
 
 impl Merges {
@@ -75,7 +89,27 @@ impl Merges {
         Self {
             place: place.to_owned(),
             root: root.to_owned(),
+            task: None,
+            telling: Telling::default(),
         }
+    }
+
+    /// The same, to merge what ends `task`.
+    #[must_use]
+    pub fn ending(mut self, task: Option<Task>) -> Self {
+        self.task = task;
+        self
+    }
+
+    /// The same, where `tell` hears of each merge that comes to an end, also of one that another
+    /// process began, and also more than once. Until it could be told, the merge is not put away.
+    #[must_use]
+    pub fn telling(
+        mut self,
+        tell: impl Fn(&Journal, &MergeOutcome) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.telling = Telling::of(tell);
+        self
     }
 
     fn open(&self, id: &str) -> PathBuf {
@@ -141,20 +175,27 @@ impl Merges {
             return Err(MergeError::ChangedSinceReview);
         }
         let selected = selection.select(&diff)?;
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let standing = git::Standing::look(&tree, stage, &diff)?;
         let clean = !selection.overwrite || diff.conflicts.is_empty();
+        let stage = &*stage;
+        let prepared = self.prepared(id, &tree, moment, |preparation| {
+            for target in &selected.targets {
+                moment("prepare");
+                match standing.refuses(target).filter(|_| !selection.overwrite) {
+                    Some(why) => preparation.leave(&target.path, why),
+                    None => preparation.add(target, stage)?,
+                }
+            }
+            Ok(())
+        })?;
         let from = Origin {
             stage: Some(stage.name().as_str().to_owned()),
             undo_of: None,
             base: clean.then(|| stage.base()),
+            task: self.task.clone(),
+            refs: standing.refs,
         };
-        let stage = &*stage;
-        let prepared = self.prepared(id, moment, |preparation| {
-            for target in &selected.targets {
-                moment("prepare");
-                preparation.add(target, stage)?;
-            }
-            Ok(())
-        })?;
         let conflicts = selected.conflicts.into_iter().map(|path| EntryResult {
             path,
             result: EntryOutcome::Conflict {
@@ -237,7 +278,9 @@ impl Merges {
         let of = self.undoable(of)?;
         let merged = self.merged_entries(&of)?;
         let place = self.done(&of);
-        let (entries, left) = self.prepared(id, moment, |preparation| {
+        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
+        let refs = git::Refs::read(&tree).map_err(failed("read", ".git"))?;
+        let (entries, left) = self.prepared(id, &tree, moment, |preparation| {
             for (index, entry) in &merged {
                 moment("prepare");
                 preparation.add_reversed(entry, &old_content(&place, *index), since)?;
@@ -248,6 +291,8 @@ impl Merges {
             stage: None,
             undo_of: Some(of),
             base: None,
+            task: None,
+            refs,
         };
         self.begin(id, from, entries, left, now, moment)
     }
@@ -296,13 +341,13 @@ impl Merges {
     }
 
     /// Carries on what was interrupted. Nothing is done while another process merges.
-    pub fn recover(&self) -> Result<Vec<MergeOutcome>, MergeError> {
+    pub fn recover(&self) -> Result<Recovered, MergeError> {
         if !self.has_unfinished() {
-            return Ok(Vec::new());
+            return Ok(Recovered::default());
         }
         let _hold = match self.hold() {
             Ok(hold) => hold,
-            Err(MergeError::Busy) => return Ok(Vec::new()),
+            Err(MergeError::Busy) => return Ok(Recovered::default()),
             Err(error) => return Err(error),
         };
         self.recover_held(&|_| {})
@@ -412,6 +457,7 @@ impl Merges {
     fn prepared(
         &self,
         id: &str,
+        tree: &Tree,
         moment: Moment<'_>,
         fill: impl FnOnce(&mut Preparation<'_>) -> Result<(), MergeError>,
     ) -> Result<(Vec<Entry>, Vec<EntryResult>), MergeError> {
@@ -423,8 +469,7 @@ impl Merges {
                 .map_err(failed("make", &path))?;
         }
         moment("begun");
-        let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
-        let mut preparation = Preparation::new(&place, &tree);
+        let mut preparation = Preparation::new(&place, tree);
         if let Err(error) = fill(&mut preparation) {
             // What stays of it is taken away at the next merge.
             let _ = std::fs::remove_dir_all(&place);
@@ -442,6 +487,7 @@ impl Merges {
         created: Timestamp,
         moment: Moment<'_>,
     ) -> Result<MergeOutcome, MergeError> {
+        let moves_refs = entries.iter().any(git::is_ref);
         let journal = Journal {
             format: FORMAT,
             id: id.to_owned(),
@@ -450,7 +496,9 @@ impl Merges {
             created,
             undo_of: from.undo_of,
             base: from.base,
-            packed_refs: git::packed_refs(&self.root).filter(|_| entries.iter().any(git::is_ref)),
+            task: from.task,
+            packed_refs: from.refs.packed_digest().filter(|_| moves_refs),
+            head: from.refs.head_digest().filter(|_| moves_refs),
             entries,
             left,
         };
@@ -462,12 +510,17 @@ impl Merges {
         moment("journal");
         // From here on the tree may be changed: what fails now is not "nothing happened".
         let completed = self.carry(&journal, moment).and_then(|outcome| {
-            self.finish(&outcome, moment)?;
+            self.finish(&journal, &outcome, moment)?;
             Ok(outcome)
         });
-        completed.map_err(|source| MergeError::Unfinished {
-            id: id.to_owned(),
-            source: Box::new(source),
+        completed.map_err(|source| {
+            if matches!(source, MergeError::Untold { .. }) {
+                return source;
+            }
+            MergeError::Unfinished {
+                id: id.to_owned(),
+                source: Box::new(source),
+            }
         })
     }
 
@@ -486,10 +539,17 @@ impl Merges {
         })
     }
 
-    fn finish(&self, outcome: &MergeOutcome, moment: Moment<'_>) -> Result<(), MergeError> {
+    fn finish(
+        &self,
+        journal: &Journal,
+        outcome: &MergeOutcome,
+        moment: Moment<'_>,
+    ) -> Result<(), MergeError> {
         let (place, done) = (self.open(&outcome.id), self.done(&outcome.id));
         outcome.write(&place)?;
         moment("result");
+        self.telling.tell(journal, outcome)?;
+        moment("told");
         std::fs::rename(&place, &done).map_err(failed("keep", &done))?;
         for name in ["open", "done"] {
             let below = self.place.join(name);
@@ -498,8 +558,8 @@ impl Merges {
         Ok(())
     }
 
-    fn recover_held(&self, moment: Moment<'_>) -> Result<Vec<MergeOutcome>, MergeError> {
-        let mut outcomes = Vec::new();
+    fn recover_held(&self, moment: Moment<'_>) -> Result<Recovered, MergeError> {
+        let mut recovered = Recovered::default();
         for id in self.names("open")? {
             let place = self.open(&id);
             let Some(journal) = Journal::read(&place, &id)? else {
@@ -517,10 +577,14 @@ impl Merges {
                 Some(outcome) => outcome,
                 None => self.carry(&journal, moment)?,
             };
-            self.finish(&outcome, moment)?;
-            outcomes.push(outcome);
+            match self.finish(&journal, &outcome, moment) {
+                Ok(()) => recovered.ended.push((journal, outcome)),
+                // The tree is as it is to be. It keeps nobody else from merging.
+                Err(error @ MergeError::Untold { .. }) => recovered.untold = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(outcomes)
+        Ok(recovered)
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Spending {
 }
 
 impl Spending {
-    const fn plus(self, other: Self) -> Self {
+    pub(crate) const fn plus(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.saturating_add(other.tokens),
             cost_micros: self.cost_micros.saturating_add(other.cost_micros),
@@ -170,7 +170,40 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Reserved, OverBudget> {
         self.forget(now);
-        let open = self.open.iter().fold(most, |sum, (_, one)| sum.plus(*one));
+        self.holds(budget, most, None, now)?;
+        self.next += 1;
+        self.open.push((self.next, most));
+        Ok(Reserved(self.next))
+    }
+
+    /// Reserves `most` in place of what was `reserved`, if every budget has it.
+    pub fn reserve_again(
+        &mut self,
+        reserved: &Reserved,
+        budget: &Budget,
+        most: Spending,
+        now: Timestamp,
+    ) -> Result<(), OverBudget> {
+        self.holds(budget, most, Some(reserved), now)?;
+        for (number, open) in &mut self.open {
+            if *number == reserved.0 {
+                *open = most;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every budget has `most`, beside what else is reserved.
+    fn holds(
+        &self,
+        budget: &Budget,
+        most: Spending,
+        instead_of: Option<&Reserved>,
+        now: Timestamp,
+    ) -> Result<(), OverBudget> {
+        let others = self.open.iter();
+        let others = others.filter(|(number, _)| instead_of.is_none_or(|own| own.0 != *number));
+        let open = others.fold(most, |sum, (_, one)| sum.plus(*one));
         for (span, limit, spent) in [
             (Span::Call, budget.call, most),
             (Span::Session, budget.session, self.session.plus(open)),
@@ -185,9 +218,7 @@ impl Ledger {
                 });
             }
         }
-        self.next += 1;
-        self.open.push((self.next, most));
-        Ok(Reserved(self.next))
+        Ok(())
     }
 
     /// Replaces what was reserved by what was spent.

@@ -14,12 +14,25 @@ pub struct Cancel {
 struct Inner {
     taken_back: AtomicBool,
     told: Notify,
+    /// The work that this is a part of.
+    whole: Option<Cancel>,
 }
 
 impl Cancel {
     /// For work that is wanted, as yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For a part of this work: taken back by itself, or with all of it.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                whole: Some(self.clone()),
+                ..Inner::default()
+            }),
+        }
     }
 
     /// Takes the work back.
@@ -30,7 +43,8 @@ impl Cancel {
 
     /// Whether it was taken back.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.taken_back.load(Ordering::SeqCst)
+        let whole = self.inner.whole.as_ref();
+        self.inner.taken_back.load(Ordering::SeqCst) || whole.is_some_and(Self::is_cancelled)
     }
 
     /// Waits until it is.
@@ -43,7 +57,13 @@ impl Cancel {
             if self.is_cancelled() {
                 return;
             }
-            told.await;
+            match &self.inner.whole {
+                Some(whole) => tokio::select! {
+                    () = told => {}
+                    () = Box::pin(whole.cancelled()) => return,
+                },
+                None => told.await,
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod clean;
 mod clock;
 mod error;
 mod failover;
+mod heard;
 mod message;
 mod metered;
 mod model;
@@ -29,6 +30,7 @@ pub use cancel::Cancel;
 pub use clock::Clock;
 pub use error::{CertificateFault, ModelError, Phase};
 pub use failover::Failover;
+pub use heard::Heard;
 pub use message::{
     Arguments, Event, Finish, Message, Reply, Request, Status, ToolCall, ToolDefinition, Usage,
 };

@@ -4,6 +4,7 @@ use crate::budget::{Budget, Ledger, Price, Spending};
 use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::error::ModelError;
+use crate::heard::Heard;
 use crate::message::{Arguments, Event, Message, Reply, Request, Usage};
 use crate::model::Model;
 use crate::tokens::Counter;
@@ -11,6 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Tokens that every message and every call takes besides its text.
 const AROUND: u64 = 8;
+
+/// What a server says it took is believed down to this part of what was counted here. Counting
+/// without a model's own tokenizer is careful, and at most about twice as much.
+const BELIEVED: u64 = 2;
 
 /// Holds a model to a budget.
 pub struct Metered {
@@ -48,12 +53,23 @@ impl Metered {
         self.price.of(usage.input, usage.output)
     }
 
-    /// The same with what it costs.
-    fn priced(&self, usage: Usage) -> Usage {
-        Usage {
-            cost_micros: self.spent(usage).cost_micros,
-            ..usage
-        }
+    /// What attempts that broke off took: nobody says, so what was heard of them is counted.
+    fn broken(&self, heard: &Heard) -> Spending {
+        let (questions, answers) = heard.broken();
+        self.price.of(questions, answers)
+    }
+
+    /// The same with what it costs. A server is believed only as far as that can be: an answer is
+    /// never so much cheaper than what was sent and heard of it.
+    fn priced(&self, told: Usage, question: u64, answer: u64) -> Usage {
+        let mut usage = Usage {
+            input: told.input.max(question / BELIEVED),
+            output: told.output.max(answer / BELIEVED),
+            ..told
+        };
+        usage.estimated |= usage.total() != told.total();
+        usage.cost_micros = self.spent(usage).cost_micros;
+        usage
     }
 }
 
@@ -68,41 +84,48 @@ impl Model for Metered {
         on_event: &mut dyn FnMut(Event),
         cancel: &Cancel,
     ) -> Result<Reply, ModelError> {
-        let input = question(self.counter(), request);
-        let most = self.price.of(input, u64::from(request.max_output));
+        let question = question(self.counter(), request);
+        let most = self.price.of(question, u64::from(request.max_output));
         let reserved = self
             .ledger()
             .reserve(&self.budget, most, self.clock.now())?;
-        // What an answer that broke off took nobody says; what was heard of it is counted.
-        let mut heard = 0_u64;
-        let counter = self.counter();
+        let mut heard = Heard::new(self.counter(), question);
+        // An attempt after one that broke off has to fit, too; where it does not, it is taken back.
+        let (part, mut over) = (cancel.part(), None);
         let answered = self.model.chat(
             request,
             &mut |event| {
-                if let Event::TextDelta { text }
-                | Event::ReasoningDelta { text }
-                | Event::ToolCallDelta { text, .. } = &event
-                {
-                    heard = heard.saturating_add(counter.count(text));
+                if heard.hear(&event) {
+                    let all = self.broken(&heard).plus(most);
+                    let now = self.clock.now();
+                    let mut ledger = self.ledger();
+                    if let Err(error) = ledger.reserve_again(&reserved, &self.budget, all, now) {
+                        over = Some(error);
+                        part.cancel();
+                    }
                 }
                 if let Event::Usage { usage } = event {
-                    let usage = self.priced(usage);
+                    let usage = self.priced(usage, question, heard.answer());
                     on_event(Event::Usage { usage });
                 } else {
                     on_event(event);
                 }
             },
-            cancel,
+            &part,
         );
-        let answered = answered.map(|mut reply| {
-            reply.usage = self.priced(reply.usage);
-            reply
-        });
-        let spent = match &answered {
-            Ok(reply) => self.spent(reply.usage),
-            Err(_) if heard > 0 => self.price.of(input, heard),
-            Err(_) => Spending::default(),
+        let answered = match (answered, over) {
+            (Ok(mut reply), _) => {
+                reply.usage = self.priced(reply.usage, question, heard.answer());
+                Ok(reply)
+            }
+            (Err(ModelError::Cancelled), Some(over)) if !cancel.is_cancelled() => Err(over.into()),
+            (Err(error), _) => {
+                heard.broke_off();
+                Err(error)
+            }
         };
+        let own = answered.as_ref().map(|reply| self.spent(reply.usage));
+        let spent = self.broken(&heard).plus(own.unwrap_or_default());
         self.ledger().settle(&reserved, spent, self.clock.now());
         answered
     }
@@ -181,6 +204,121 @@ impl Counter {
 mod tests {
     use super::*;
     use crate::scripted::{Script, Scripted};
+
+    /// Breaks off in the middle so often, then says that the whole answer took one token.
+    struct Breaking {
+        name: String,
+        times: u32,
+    }
+
+    impl Model for Breaking {
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn chat(
+            &self,
+            _: &Request,
+            on_event: &mut dyn FnMut(Event),
+            cancel: &Cancel,
+        ) -> Result<Reply, ModelError> {
+            for _ in 0..self.times {
+                on_event(Event::TextDelta {
+                    text: "x".repeat(300),
+                });
+                on_event(Event::Error {
+                    message: "gone".to_owned(),
+                    retrying: true,
+                });
+                if cancel.is_cancelled() {
+                    return Err(ModelError::Cancelled);
+                }
+            }
+            let text = "y".repeat(300);
+            on_event(Event::TextDelta { text: text.clone() });
+            Ok(Reply {
+                text,
+                reasoning: String::new(),
+                calls: Vec::new(),
+                finish: crate::message::Finish::Stop,
+                usage: Usage {
+                    output: 1,
+                    ..Usage::default()
+                },
+                model: String::new(),
+            })
+        }
+
+        fn counter(&self) -> Counter {
+            Counter::ESTIMATE
+        }
+
+        fn window(&self) -> u32 {
+            8_000
+        }
+
+        fn hosts(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    fn broken(times: u32, budget: Budget) -> (Result<Reply, ModelError>, u64) {
+        let metered = Metered::new(
+            Arc::new(Breaking {
+                name: "breaking".to_owned(),
+                times,
+            }),
+            Price::default(),
+            budget,
+            Arc::default(),
+            Clock::system(),
+        );
+        let request = Request {
+            max_output: 200,
+            ..Request::default()
+        };
+        let answered = metered.chat(&request, &mut |_| {}, &Cancel::new());
+        let spent = metered.ledger().session().tokens;
+        (answered, spent)
+    }
+
+    #[test]
+    fn attempts_that_broke_off_are_paid_and_a_small_bill_is_not_believed() {
+        let heard = Counter::ESTIMATE.count(&"x".repeat(300));
+        let question = question(Counter::ESTIMATE, &Request::default());
+        let (once, spent) = broken(0, Budget::default());
+        let usage = once.unwrap().usage;
+        assert_eq!((usage.input, usage.output), (question / 2, heard / 2));
+        assert!(usage.estimated);
+        assert_eq!(spent, usage.total());
+        let (_, more) = broken(3, Budget::default());
+        assert_eq!(more - spent, 3 * (question + heard));
+    }
+
+    #[test]
+    fn a_budget_is_asked_before_each_attempt() {
+        let heard = Counter::ESTIMATE.count(&"x".repeat(300));
+        let question = question(Counter::ESTIMATE, &Request::default());
+        // Room for one attempt that broke off, and another after it.
+        let tokens = Some(question + heard + question + 200);
+        for limit in ["call", "session", "hour", "day"] {
+            let mut budget = Budget::default();
+            let span = match limit {
+                "call" => &mut budget.call,
+                "session" => &mut budget.session,
+                "hour" => &mut budget.hour,
+                _ => &mut budget.day,
+            };
+            span.tokens = tokens;
+            assert!(broken(1, budget).0.is_ok(), "{limit}");
+            let (answered, spent) = broken(2, budget);
+            assert!(
+                matches!(answered, Err(ModelError::OverBudget(_))),
+                "{limit}: {answered:?}"
+            );
+            assert_eq!(spent, 2 * (question + heard), "{limit}");
+        }
+    }
 
     #[test]
     fn what_an_answer_costs_is_told_with_it() {

@@ -261,6 +261,34 @@ fn an_answer_that_is_complete_needs_no_last_word() {
 }
 
 #[test]
+fn what_some_servers_leave_empty_is_no_answer_and_no_error() {
+    let empty = "data: {\"choices\":[{\"index\":null,\"delta\":{\"content\":\"hel\"},\"finish_reason\":\"\"}],\"usage\":null}\n\n";
+    let server = Server::start(move |number, stream| {
+        let rest = match number {
+            // Closed in the middle: an empty reason is no end.
+            0 => "",
+            _ => {
+                "data: {\"choices\":[{\"delta\":{\"content\":\"lo\"},\"finish_reason\":\"\"}]}\n\n\
+                 data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"length\"}]}\n\n\
+                 data: {\"choices\":null,\"usage\":{\"prompt_tokens\":null,\"completion_tokens\":2}}\n\n"
+            }
+        };
+        let _ = stream.write_all(&events(&format!("{empty}{rest}")));
+    });
+    let (reply, heard) = ask(&server.model());
+    let reply = reply.unwrap();
+    assert_eq!(
+        (reply.text.as_str(), reply.finish),
+        ("hello", Finish::Length)
+    );
+    assert_eq!((reply.usage.input, reply.usage.output), (0, 2));
+    let again = heard
+        .iter()
+        .filter(|event| matches!(event, Event::Error { retrying: true, .. }));
+    assert_eq!(again.count(), 1, "what broke off is asked for again");
+}
+
+#[test]
 fn nobody_there_is_said_with_the_address() {
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -1,6 +1,7 @@
 //! Line coverage, and the budget that exploring may spend of it.
 
 use crate::report::{LineSet, Lines};
+use crate::runs::Framework;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -76,6 +77,9 @@ pub struct Ledger {
     /// What has to be covered again before anybody explores, in hundredths of a point.
     #[serde(default)]
     pub locked: Option<u64>,
+    /// Whose tests it is about. Those of another language neither spend nor set it.
+    #[serde(default)]
+    pub framework: Option<Framework>,
 }
 
 impl Ledger {

@@ -20,6 +20,7 @@ mod blank;
 mod coverage;
 mod exemption;
 mod functions;
+mod guards;
 mod heard;
 mod inline;
 mod machine;
@@ -47,6 +48,6 @@ pub use report::{LineSet, Lines, go_module, newly_covered, parse_go_profile, par
 pub use roster::{Ended, Known, Printed, Roster};
 pub use runs::{Framework, Observed, Proof, Reading, judge, names};
 pub use smuggled::pulls_in_tests;
-pub use suite::{Language, TestItem, new_tests, tests_of};
+pub use suite::{Language, TestItem, lost_tests, new_tests, tests_of};
 pub use table::{Writable, writable};
 pub use trial::{Edit, Ground, Mutation, apart, coarse, fine};

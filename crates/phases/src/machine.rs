@@ -2,8 +2,10 @@
 
 use crate::coverage::{Ledger, Loss};
 use crate::exemption::{Category, Exemption};
-use crate::progress::{Changed, Place, Progress, Route, TestRun};
-use crate::runs::Proof;
+use crate::guards::{can_fail, fresh, green, nothing_lost, passes, same_tests};
+use crate::progress::{Changed, Place, Progress, Route};
+use crate::runs::{Framework, Proof};
+use crate::suite::Language;
 use airlock_core::{Digest, Mode, Phase};
 use std::collections::BTreeMap;
 
@@ -138,7 +140,11 @@ pub struct Refusal {
     pub fix: String,
 }
 
-fn refuse<T>(guard: Guard, why: impl Into<String>, fix: impl Into<String>) -> Result<T, Refusal> {
+pub(crate) fn refuse<T>(
+    guard: Guard,
+    why: impl Into<String>,
+    fix: impl Into<String>,
+) -> Result<T, Refusal> {
     Err(Refusal {
         guard,
         why: why.into(),
@@ -319,39 +325,6 @@ fn exempt(
     Ok(Phase::Exploring)
 }
 
-/// The last run, if all its tests passed with the stage as it is.
-fn green<'p>(place: &'p Place, facts: &Facts<'_>) -> Result<&'p TestRun, Refusal> {
-    let run = fresh(place, facts)?;
-    match run.proof {
-        Proof::Green => Ok(run),
-        Proof::Red | Proof::NoTests | Proof::Nothing => {
-            let fix = "make every test pass, and run `test.run` again";
-            refuse(
-                Guard::Green,
-                format!("not every test passes: {}", run.why),
-                fix,
-            )
-        }
-    }
-}
-
-fn fresh<'p>(place: &'p Place, facts: &Facts<'_>) -> Result<&'p TestRun, Refusal> {
-    let run = place.progress.last.as_ref();
-    match run {
-        Some(run) if run.stage == facts.stage => Ok(run),
-        Some(_) => refuse(
-            Guard::Green,
-            "the stage was changed after the tests last ran",
-            "run `test.run`, without a filter",
-        ),
-        None => refuse(
-            Guard::Green,
-            "the kernel has not run the tests",
-            "run `test.run`, without a filter",
-        ),
-    }
-}
-
 fn tests_written(place: &Place, facts: &Facts<'_>, next: &mut Place) -> Result<Phase, Refusal> {
     let Changed {
         tests,
@@ -381,7 +354,8 @@ fn tests_written(place: &Place, facts: &Facts<'_>, next: &mut Place) -> Result<P
             return refuse(Guard::Red, why, "run `test.run`, without a filter");
         }
     };
-    can_fail(run)?;
+    nothing_lost(run)?;
+    can_fail(&Route::TestFirst, run)?;
     match run.proof {
         Proof::Red => {
             next.progress.before = Some(run.clone());
@@ -473,96 +447,17 @@ fn validated(place: &Place, facts: &Facts<'_>) -> Result<Phase, Refusal> {
     within_the_way(place, facts)?;
     let way = route(place);
     let run = fresh(place, facts)?;
-    let enough = match (&way, run.proof) {
-        (_, Proof::Green) | (Route::Exploring | Route::Exempt(_), Proof::NoTests) => true,
-        (Route::TestFirst | Route::Refactoring(_), Proof::NoTests)
-        | (_, Proof::Red | Proof::Nothing) => false,
-    };
-    if !enough {
-        let fix = "go on working, and run `test.run` again";
-        return refuse(
-            Guard::Green,
-            format!("not every test passes: {}", run.why),
-            fix,
-        );
-    }
+    passes(&way, run)?;
     if let Some(before) = &place.progress.before {
         same_tests(&way, before, run)?;
     }
-    can_fail(run)?;
+    match way {
+        // What goes while exploring, a person is told of.
+        Route::Exploring => {}
+        Route::TestFirst | Route::Refactoring(_) | Route::Exempt(_) => nothing_lost(run)?,
+    }
+    can_fail(&way, run)?;
     Ok(Phase::Reviewing)
-}
-
-fn can_fail(run: &TestRun) -> Result<(), Refusal> {
-    let Some(first) = run.suspects.first() else {
-        return was_heard(run);
-    };
-    if run.unnoticed.is_empty() {
-        let why = format!(
-            "`{first}` passed before there was anything to pass for, or asserts nothing, and notices no mutation"
-        );
-        let fix = "make it assert something that is not so without the change";
-        return refuse(Guard::TestsCanFail, why, fix);
-    }
-    let tests = some(&run.suspects, |test| format!("`{test}`"));
-    let unnoticed = some(&run.unnoticed, String::clone);
-    let why = format!(
-        "{tests} would pass whatever the code does: what was changed in it and not noticed is {unnoticed}"
-    );
-    let fix = "begin anew with a test that asserts what the code gives back, does or raises: `phase.advance` to `idle`, airlock stage drop NAME";
-    refuse(Guard::TestsCanFail, why, fix)
-}
-
-/// A test of which nobody knows how it ended has shown nothing, which is not to say that it could not.
-fn was_heard(run: &TestRun) -> Result<(), Refusal> {
-    if run.unheard.is_empty() {
-        return Ok(());
-    }
-    let tests = some(&run.unheard, |test| format!("`{test}`"));
-    let why = format!(
-        "it is not known whether the code matters to {tests}: where it was changed, the run ended before its result was told, also when nothing else was asked for"
-    );
-    let fix = "let tests fail by an assertion rather than end the process that runs them, and write fewer at a time: `phase.advance` to `idle`, airlock stage drop NAME";
-    refuse(Guard::TestsCanFail, why, fix)
-}
-
-/// The first few of `all`, and how many more there are.
-fn some(all: &[String], told: impl Fn(&String) -> String) -> String {
-    const FEW: usize = 4;
-    let shown: Vec<String> = all.iter().take(FEW).map(told).collect();
-    let shown = shown.join(", ");
-    match all.len().saturating_sub(FEW) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-fn same_tests(way: &Route, before: &TestRun, now: &TestRun) -> Result<(), Refusal> {
-    let count = before.passed + before.failed;
-    if now.passed < count {
-        let why = format!("{} tests ran where there were {count}", now.passed);
-        return refuse(Guard::SameTests, why, "bring back the tests that are gone");
-    }
-    // Of a run that did not compile nothing was counted.
-    if count > 0 && now.ignored > before.ignored {
-        let why = format!(
-            "{} tests are left out where {} were",
-            now.ignored, before.ignored
-        );
-        return refuse(Guard::SameTests, why, "run them again");
-    }
-    let same = match way {
-        Route::Refactoring(_) => before.names == now.names,
-        Route::Exempt(exemption) if exemption.category == Category::TypeRefactor => {
-            before.names == now.names
-        }
-        Route::TestFirst | Route::Exploring | Route::Exempt(_) => true,
-    };
-    if !same {
-        let why = "other tests passed than before";
-        return refuse(Guard::SameTests, why, "leave the tests as they were");
-    }
-    Ok(())
 }
 
 fn add_tests(place: &Place) -> Result<Phase, Refusal> {
@@ -581,9 +476,19 @@ fn budget(place: &Place, facts: &Facts<'_>) -> Result<Option<String>, Refusal> {
         return Ok(None);
     }
     let run = place.progress.last.as_ref();
-    let Some(now) = run.and_then(|run| run.coverage) else {
-        let why = "this workspace has a coverage budget, and the last run left no report";
-        let fix = "go back to work, and run `test.run` with `coverage`";
+    let by = run.and_then(|run| run.framework);
+    if is_other(by, facts.ledger) {
+        return measured_otherwise(facts);
+    }
+    let now = match run {
+        // What new tests cover counts where they were shown to look at it.
+        Some(run) if facts.changed.tests.is_empty() => run.proven.or(run.coverage),
+        Some(run) => run.proven,
+        None => None,
+    };
+    let Some(now) = now else {
+        let why = "this workspace has a coverage budget, and what the tests cover is not known";
+        let fix = "go back to work, and validate anew; `test.run` with `coverage` says what is missing to measure it";
         return refuse(Guard::CoverageBudget, why, fix);
     };
     Ok(
@@ -598,8 +503,30 @@ fn budget(place: &Place, facts: &Facts<'_>) -> Result<Option<String>, Refusal> {
     )
 }
 
+/// Whether a run `by` some tests says nothing of what the budget is about.
+fn is_other(by: Option<Framework>, ledger: Ledger) -> bool {
+    match (by, ledger.framework) {
+        (Some(by), Some(own)) => by != own,
+        (_, _) => false,
+    }
+}
+
+/// Tests of another language measured nothing of the budget: that is well if nothing of it changed.
+fn measured_otherwise(facts: &Facts<'_>) -> Result<Option<String>, Refusal> {
+    let own = facts.ledger.framework;
+    let touched = |path: &&String| Language::of(path).map(Language::tested_by) == own;
+    let Some(path) = facts.changed.source.iter().find(touched) else {
+        return Ok(None);
+    };
+    let own = own.map_or("another", Framework::as_str);
+    let why = format!("`{path}` was changed, and the coverage budget is measured by `{own}`");
+    let fix = format!("go back to work, and validate with `test.run` and `framework: {own}`");
+    refuse(Guard::CoverageBudget, why, fix)
+}
+
 fn approved(place: &Place, digest: &Digest, facts: &Facts<'_>) -> Result<Phase, Refusal> {
     let run = fresh(place, facts)?;
+    passes(&route(place), run)?;
     if facts.stage != Some(*digest) || run.stage != facts.stage {
         let why = "the changes are not those that were approved";
         return refuse(Guard::Approved, why, "ask again: `phase.commit`");
@@ -612,11 +539,21 @@ fn spent(place: &Place, facts: &Facts<'_>) -> Ledger {
     let run = place.progress.last.as_ref();
     let now = run.and_then(|run| run.coverage);
     let proven = run.and_then(|run| run.proven);
+    let by = run.and_then(|run| run.framework);
+    if is_other(by, facts.ledger) {
+        return facts.ledger;
+    }
     match route(place) {
-        Route::TestFirst | Route::Refactoring(_) => facts.ledger.strictly(now, proven),
-        Route::Exploring => facts
-            .ledger
-            .explored(now, facts.warn_points, facts.lock_points),
+        Route::TestFirst | Route::Refactoring(_) => {
+            let mut ledger = facts.ledger.strictly(now, proven);
+            ledger.framework = ledger.framework.or(now.and(by));
+            ledger
+        }
+        Route::Exploring => {
+            let sure = proven.or(now);
+            let (warn, lock) = (facts.warn_points, facts.lock_points);
+            facts.ledger.explored(sure, warn, lock)
+        }
         Route::Exempt(_) => facts.ledger,
     }
 }

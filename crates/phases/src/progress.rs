@@ -3,7 +3,7 @@
 use crate::coverage::Coverage;
 use crate::exemption::Exemption;
 use crate::report::Lines;
-use crate::runs::Proof;
+use crate::runs::{Framework, Proof};
 use airlock_core::{Digest, Mode, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +38,9 @@ impl Route {
 pub struct TestRun {
     /// What the stage held, as one digest; none: nothing.
     pub stage: Option<Digest>,
+    /// What ran it.
+    #[serde(default)]
+    pub framework: Option<Framework>,
     /// What it proves.
     pub proof: Proof,
     /// Why, in words.
@@ -62,11 +65,17 @@ pub struct TestRun {
     /// New tests that said nothing when the code was changed, also when they were asked alone.
     #[serde(default)]
     pub unheard: Vec<String>,
+    /// Tests of the real tree that are gone, or no longer run.
+    #[serde(default)]
+    pub lost: Vec<String>,
+    /// Why these are perhaps not all tests of the project, in words.
+    #[serde(default)]
+    pub partial: Option<String>,
     /// Line coverage, where the run was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,
     /// What of it is certain: all of it but lines that only new tests run and nobody shows to be
-    /// looked at. Told only where something has to be regained.
+    /// looked at. Told only where the coverage budget depends on it.
     #[serde(default)]
     pub proven: Option<Coverage>,
     /// The lines themselves, while somebody may ask for them: before refactoring.
@@ -157,6 +166,9 @@ pub struct Progress {
     /// The commit made of them.
     #[serde(default)]
     pub commit: Option<String>,
+    /// What the stage changed of git's own when that was made, as one digest.
+    #[serde(default)]
+    pub brought: Option<Digest>,
     /// What the last validation warned of.
     #[serde(default)]
     pub warning: Option<String>,

@@ -23,6 +23,18 @@ pub enum Framework {
     Node,
 }
 
+impl Framework {
+    /// The word for it in calls and results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cargo => "cargo",
+            Self::Go => "go",
+            Self::Pytest => "pytest",
+            Self::Node => "node",
+        }
+    }
+}
+
 /// What a run proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,6 +3,7 @@
 //! Rust is parsed; the others are read by the shape their frameworks prescribe. A test that is not
 //! found here is simply not known to be new; what its run shows still counts.
 
+use crate::runs::Framework;
 use quote::ToTokens as _;
 use regex::Regex;
 use std::sync::LazyLock;
@@ -31,6 +32,16 @@ impl Language {
             "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx" => Some(Self::JavaScript),
             "go" => Some(Self::Go),
             _ => None,
+        }
+    }
+
+    /// What runs tests of this language.
+    pub const fn tested_by(self) -> Framework {
+        match self {
+            Self::Rust => Framework::Cargo,
+            Self::Python => Framework::Pytest,
+            Self::JavaScript => Framework::Node,
+            Self::Go => Framework::Go,
         }
     }
 
@@ -162,6 +173,41 @@ pub fn new_tests(language: Language, old: Option<&str>, new: &str) -> Vec<TestIt
     found
 }
 
+/// The tests of `old` that `new` does not hold under their names; of a file that is gone all.
+pub fn lost_tests(language: Language, old: &str, new: Option<&str>) -> Vec<TestItem> {
+    let mut now = new.map(|new| tests_of(language, new)).unwrap_or_default();
+    let mut found = tests_of(language, old);
+    // Of namesakes in one file each is one of its own.
+    found.retain(|test| {
+        let same = |new: &TestItem| (&new.within, &new.name) == (&test.within, &test.name);
+        match now.iter().position(same) {
+            Some(at) => {
+                now.swap_remove(at);
+                false
+            }
+            None => true,
+        }
+    });
+    found
+}
+
+impl TestItem {
+    /// Whether its own text may keep it from being run.
+    pub fn may_be_left_out(&self) -> bool {
+        let words = [
+            "# [ignore",
+            "mark.skip",
+            "mark.xfail",
+            "unittest.skip",
+            "pytest.skip(",
+            ".skip(",
+            ".todo(",
+            ".Skip",
+        ];
+        words.iter().any(|word| self.body.contains(word))
+    }
+}
+
 const RUST_WORDS: &[&str] = &[
     "assert",
     "panic !",
@@ -279,6 +325,8 @@ fn python(text: &str) -> Vec<TestItem> {
     let mut found: Vec<TestItem> = Vec::new();
     let mut depth = None;
     let mut classes: Vec<(usize, String)> = Vec::new();
+    // What stands above a test is part of it: it may be left out by that, or run with other values.
+    let mut above = String::new();
     for line in text.lines() {
         let body = line.trim_start();
         let indent = line.len() - body.len();
@@ -303,8 +351,19 @@ fn python(text: &str) -> Vec<TestItem> {
             found.push(TestItem {
                 name: name.to_owned(),
                 within: classes.iter().map(|(_, class)| class.clone()).collect(),
+                body: std::mem::take(&mut above),
                 ..TestItem::default()
             });
+        } else if depth.is_none() {
+            let defines = ["def ", "class "]
+                .iter()
+                .any(|word| start.starts_with(word));
+            if defines {
+                above.clear();
+            } else if body.starts_with('@') || !above.is_empty() {
+                above.push_str(body);
+                above.push('\n');
+            }
         }
         if let (Some(_), Some(test)) = (depth, found.last_mut()) {
             test.body.push_str(body);
@@ -312,7 +371,8 @@ fn python(text: &str) -> Vec<TestItem> {
         }
     }
     for test in &mut found {
-        test.asserts = asserts(&test.body, PYTHON_WORDS);
+        let own = test.body.find("def ").and_then(|at| test.body.get(at..));
+        test.asserts = asserts(own.unwrap_or_default(), PYTHON_WORDS);
     }
     found
 }
@@ -447,6 +507,46 @@ mod tests {
                 "{language:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_stands_above_a_test_of_python_is_part_of_it_and_asserts_nothing() {
+        let old = "def test_a():\n    assert x()\n\n\ndef test_b():\n    assert x()\n";
+        let skipped = old.replace(
+            "def test_b",
+            "@pytest.mark.skip(\n    'assert'\n)\ndef test_b",
+        );
+        let changed = new_tests(Language::Python, Some(old), &skipped);
+        let names: Vec<&str> = changed.iter().map(|test| test.name.as_str()).collect();
+        assert_eq!(names, ["test_b"]);
+        assert!(changed[0].may_be_left_out());
+        assert!(!tests_of(Language::Python, old)[1].may_be_left_out());
+        let hollow = "@mark('assert raises')\ndef helper():\n    pass\n\n@mark('assert')\ndef test_c():\n    pass\n";
+        assert_eq!(
+            found(Language::Python, hollow),
+            [("test_c".to_owned(), false)]
+        );
+        let own = &tests_of(Language::Python, hollow)[0].body;
+        assert!(!own.contains("raises"), "{own}");
+    }
+
+    #[test]
+    fn a_test_is_lost_if_its_name_is_gone_from_where_it_stood() {
+        let old = "#[test] fn a() { x() }\nmod m { #[test] fn a() {} }\n#[test] fn b() {}\n";
+        let lost = |new: Option<&str>| -> Vec<String> {
+            let lost = lost_tests(Language::Rust, old, new).into_iter();
+            lost.map(|test| [test.within, vec![test.name]].concat().join("::"))
+                .collect()
+        };
+        assert_eq!(lost(None), ["a", "m::a", "b"]);
+        assert_eq!(lost(Some(old)), [""; 0]);
+        assert_eq!(
+            lost(Some("#[test] fn a() { y() }\n#[test] fn b() {}\n")),
+            ["m::a"]
+        );
+        let twice = "test('a', () => {});\ntest('a', () => {});\n";
+        let once = lost_tests(Language::JavaScript, twice, Some("test('a', () => {});\n"));
+        assert_eq!(once.len(), 1);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 
 use airlock_core::{Digest, Mode, Phase};
 use airlock_phases::{
-    Category, Changed, Coverage, Event, Exemption, Facts, Guard, Ledger, Place, Progress, Proof,
-    Route, TestRun, Writable, advance_event, mode_switch, step, writable,
+    Category, Changed, Coverage, Event, Exemption, Facts, Framework, Guard, Ledger, Place,
+    Progress, Proof, Route, TestRun, Writable, advance_event, mode_switch, step, writable,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -19,6 +19,7 @@ fn digest(text: &str) -> Digest {
 fn run(proof: Proof) -> TestRun {
     TestRun {
         stage: Some(digest("stage")),
+        framework: None,
         proof,
         why: "so it ended".to_owned(),
         passed: if proof == Proof::Green { 3 } else { 2 },
@@ -29,6 +30,8 @@ fn run(proof: Proof) -> TestRun {
         unheard: Vec::new(),
         noticed: Vec::new(),
         unnoticed: Vec::new(),
+        lost: Vec::new(),
+        partial: None,
         coverage: None,
         proven: None,
         lines: None,
@@ -164,6 +167,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
                 hit: 90,
             }),
             locked: Some(9_000),
+            framework: None,
         },
         ..World::new()
     };
@@ -181,6 +185,13 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         Some(Proof::Green),
     );
     others.last.as_mut().unwrap().names = digest("other names");
+    let losing = |mut progress: Progress| {
+        progress.last.as_mut().unwrap().lost = vec!["old".to_owned()];
+        progress
+    };
+    let mut others_ran = way(Route::TestFirst, Some(Proof::Green), Some(Proof::Red));
+    others_ran.before.as_mut().unwrap().framework = Some(Framework::Cargo);
+    others_ran.last.as_mut().unwrap().framework = Some(Framework::Node);
     let exempt = Route::Exempt(documentation("docs/a.md"));
     let types = Exemption {
         category: Category::TypeRefactor,
@@ -209,6 +220,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
                 hit: 90,
             }),
             locked: None,
+            framework: None,
         },
         ..code.clone()
     };
@@ -231,6 +243,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("strict never is", Strict, Planning, none(), Event::PlanComplete, &locked, Ok(TestWriting)),
         ("red", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &tests, Ok(CodeWriting)),
         ("red, beside a test that cannot fail", Strict, TestWriting, suspicious, Event::TestsWritten, &tests, Err(Guard::TestsCanFail)),
+        ("red, and an old test is gone", Strict, TestWriting, losing(with_last(Proof::Red)), Event::TestsWritten, &tests, Err(Guard::SameTests)),
         ("no test written", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &clean, Err(Guard::TestsExist)),
         ("not run", Strict, TestWriting, none(), Event::TestsWritten, &tests, Err(Guard::Red)),
         ("run before it was changed", Strict, TestWriting, with_last(Proof::Red), Event::TestsWritten, &untested, Err(Guard::Red)),
@@ -251,16 +264,22 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("run before a change", Strict, Validating, first(), Event::Validated, &later, Err(Guard::Green)),
         ("fewer tests", Strict, Validating, fewer, Event::Validated, &code, Err(Guard::SameTests)),
         ("tests left out", Strict, Validating, skipped, Event::Validated, &code, Err(Guard::SameTests)),
+        ("an old test is gone", Strict, Validating, losing(first()), Event::Validated, &code, Err(Guard::SameTests)),
+        ("the tests of another language", Strict, Validating, others_ran, Event::Validated, &code, Err(Guard::SameTests)),
         ("a test that cannot fail", Strict, Validating, suspected, Event::Validated, &code, Err(Guard::TestsCanFail)),
         ("sent back", Strict, Validating, first(), Event::SentBack, &code, Ok(CodeWriting)),
         ("sent back by the reviewer", Strict, Reviewing, first(), Event::SentBack, &code, Ok(CodeWriting)),
         ("approved", Strict, Reviewing, first(), approve.clone(), &code, Ok(Committing)),
         ("others approved", Strict, Reviewing, first(), Event::MergeApproved(digest("other")), &code, Err(Guard::Approved)),
         ("changed after it was tested", Strict, Reviewing, first(), approve.clone(), &later, Err(Guard::Green)),
+        ("failed in a later run", Strict, Reviewing, way(Route::TestFirst, Some(Proof::Red), Some(Proof::Red)), approve.clone(), &code, Err(Guard::Green)),
+        ("nothing ran in a later run", Strict, Reviewing, way(Route::TestFirst, Some(Proof::Nothing), Some(Proof::Red)), approve.clone(), &code, Err(Guard::Green)),
         ("merged", Strict, Committing, first(), Event::Committed, &clean, Ok(Idle)),
         ("explored", Explore, Exploring, explored(), Event::ChangesMade, &code, Ok(Validating)),
         ("explored what is neither", Explore, Exploring, explored(), Event::ChangesMade, &docs, Err(Guard::WithinTheWay)),
         ("explored without tests", Explore, Validating, way(Route::Exploring, Some(Proof::NoTests), None), Event::Validated, &source, Ok(Reviewing)),
+        ("explored, and an old test is gone", Explore, Validating, losing(explored()), Event::Validated, &code, Ok(Reviewing)),
+        ("explored, and all old tests are gone", Explore, Validating, losing(way(Route::Exploring, Some(Proof::NoTests), None)), Event::Validated, &source, Err(Guard::SameTests)),
         ("explored and broken", Explore, Validating, way(Route::Exploring, Some(Proof::Red), None), Event::Validated, &source, Err(Guard::Green)),
         ("back to exploring", Explore, Validating, explored(), Event::SentBack, &code, Ok(Exploring)),
         ("tests after all", Explore, Reviewing, explored(), Event::AddTests, &code, Ok(RetroactiveTesting)),
@@ -353,6 +372,7 @@ fn the_mode_is_switched_between_tasks_only_and_never_into_what_is_locked() {
     let locked = Ledger {
         baseline: None,
         locked: Some(9_000),
+        framework: None,
     };
     for state in Phase::ALL.iter().copied() {
         for to in Mode::ALL.iter().copied() {
@@ -378,6 +398,7 @@ fn the_budget_warns_locks_and_is_only_spent_by_exploring() {
             hit: 90,
         }),
         locked: None,
+        framework: None,
     };
     let world = World {
         ledger,
@@ -404,6 +425,69 @@ fn the_budget_warns_locks_and_is_only_spent_by_exploring() {
             .unwrap();
         assert_eq!(effects.ledger, None, "{hit}");
     }
+}
+
+#[test]
+fn padded_coverage_spends_the_budget_and_another_language_does_not_touch_it() {
+    let covered = |hit| Some(Coverage { found: 100, hit });
+    let ledger = Ledger {
+        baseline: covered(90),
+        locked: None,
+        framework: Some(Framework::Cargo),
+    };
+    let with = |tests: &[&str], source: &[&str]| World {
+        ledger,
+        ..World::changing(tests, source, &[])
+    };
+    let approve = Event::MergeApproved(digest("stage"));
+    let after = |world: &World, by, coverage, proven| -> Result<bool, Guard> {
+        let mut shown = progress(Some(Route::Exploring), Some(Proof::Green), None);
+        let run = shown.last.as_mut().unwrap();
+        (run.framework, run.coverage, run.proven) = (Some(by), coverage, proven);
+        let reviewing = place(Mode::Explore, Phase::Reviewing, shown);
+        let (next, _) = world
+            .with(|facts| step(&reviewing, &approve, facts))
+            .map_err(|refusal| refusal.guard)?;
+        let (_, effects) = world
+            .with(|facts| step(&next, &Event::Committed, facts))
+            .map_err(|refusal| refusal.guard)?;
+        Ok(effects.ledger.unwrap_or(ledger).locked.is_some())
+    };
+    let both = with(&["tests/a.rs"], &["src/a.rs"]);
+    let (cargo, node) = (Framework::Cargo, Framework::Node);
+    let unproven = after(&both, cargo, covered(95), None);
+    assert_eq!(unproven, Err(Guard::CoverageBudget), "tests nobody tried");
+    assert_eq!(after(&both, cargo, covered(95), covered(60)), Ok(true));
+    assert_eq!(after(&both, cargo, covered(95), covered(90)), Ok(false));
+    let code = with(&[], &["src/a.rs"]);
+    assert_eq!(after(&code, cargo, covered(60), None), Ok(true));
+    // What another runner measured is no measure of what changed.
+    let other = after(&code, node, covered(99), None);
+    assert_eq!(other, Err(Guard::CoverageBudget));
+    let page = with(&[], &["src/a.js"]);
+    assert_eq!(after(&page, node, covered(10), None), Ok(false));
+}
+
+#[test]
+fn the_budget_is_set_by_the_language_it_was_first_measured_in() {
+    let covered = |hit| Some(Coverage { found: 100, hit });
+    let committed = |ledger, by, hit| {
+        let mut shown = progress(Some(Route::TestFirst), Some(Proof::Green), None);
+        let run = shown.last.as_mut().unwrap();
+        (run.framework, run.coverage) = (Some(by), covered(hit));
+        let world = World {
+            ledger,
+            ..World::new()
+        };
+        let committing = place(Mode::Strict, Phase::Committing, shown);
+        let stepped = world.with(|facts| step(&committing, &Event::Committed, facts));
+        stepped.unwrap().1.ledger.unwrap_or(ledger)
+    };
+    let first = committed(Ledger::default(), Framework::Cargo, 90);
+    assert_eq!(first.baseline, covered(90));
+    assert_eq!(first.framework, Some(Framework::Cargo));
+    assert_eq!(committed(first, Framework::Node, 5), first);
+    assert_eq!(committed(first, Framework::Cargo, 80).baseline, covered(80));
 }
 
 /// What a walk does at one moment.
@@ -706,9 +790,8 @@ fn a_test_that_notices_nothing_is_named_with_what_it_did_not_notice() {
         state: Phase::Validating,
         progress,
     };
-    let refusal = world
-        .with(|facts| step(&place, &Event::Validated, facts))
-        .unwrap_err();
+    let refused = world.with(|facts| step(&place, &Event::Validated, facts));
+    let refusal = refused.unwrap_err();
     assert_eq!(refusal.guard, Guard::TestsCanFail);
     for part in ["`a`, `b`, `c`, `d` and 2 more", "`double` emptied"] {
         assert!(refusal.why.contains(part), "{}", refusal.why);

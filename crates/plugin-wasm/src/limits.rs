@@ -11,28 +11,24 @@ use std::time::Duration;
 /// A page of linear memory.
 pub(crate) const PAGE: u64 = 64 * 1024;
 /// Bytes of linear memory in one worker. The box of workers has twice that.
-const POOL_BYTES: u64 = 64 * 1024 * 1024;
-/// Calls at once in one worker: the box has five threads, of which one reads and one keeps time.
-const CALLS: u32 = 3;
-const MOST_TABLE_ELEMENTS: u32 = 100_000;
-const MOST_STACK: u64 = 1024 * 1024;
+const POOL_BYTES: u64 = WasmLimits::POOL.as_bytes();
 /// Less, and not even the entry of a compiled function fits.
 const LEAST_STACK: u64 = 16 * 1024;
-const MOST_TIME: Duration = Duration::from_mins(10);
 
 /// The limits that hold for a plugin whose manifest asks for `asked`.
 pub fn effective(asked: &WasmLimits) -> WasmLimits {
     let memory = asked.memory.as_bytes().clamp(PAGE, POOL_BYTES);
     // Whole pages: that is how memories grow.
     let memory = memory - memory % PAGE;
-    let fit = u32::try_from(POOL_BYTES / memory).unwrap_or(CALLS);
+    let memory = ByteSize::from_bytes(memory);
+    let most_stack = WasmLimits::STACK.as_bytes();
     WasmLimits {
         fuel: asked.fuel.max(1),
-        deadline: asked.deadline.min(MOST_TIME),
-        memory: ByteSize::from_bytes(memory),
-        tables: asked.tables.min(MOST_TABLE_ELEMENTS),
-        stack: ByteSize::from_bytes(asked.stack.as_bytes().clamp(LEAST_STACK, MOST_STACK)),
-        instances: asked.instances.clamp(1, fit.min(CALLS)),
+        deadline: asked.deadline.min(WasmLimits::DEADLINE),
+        memory,
+        tables: asked.tables.min(WasmLimits::TABLES),
+        stack: ByteSize::from_bytes(asked.stack.as_bytes().clamp(LEAST_STACK, most_stack)),
+        instances: asked.instances.clamp(1, WasmLimits::fit(memory)),
     }
 }
 
@@ -93,7 +89,7 @@ mod tests {
             prop_assert_eq!(held.memory.as_bytes() % PAGE, 0);
             prop_assert!(held.memory.as_bytes() <= memory.max(PAGE));
             prop_assert!(held.stack.as_bytes() <= stack.max(LEAST_STACK));
-            prop_assert!((1..=CALLS).contains(&held.instances));
+            prop_assert!((1..=WasmLimits::CALLS).contains(&held.instances));
             prop_assert!(held.instances <= instances.max(1));
             prop_assert!(held.tables <= tables && held.deadline <= asked.deadline);
             prop_assert_eq!(effective(&held), held, "what holds can be asked for");

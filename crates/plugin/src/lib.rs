@@ -11,6 +11,7 @@ mod arguments;
 pub mod boxed;
 mod built_in;
 mod configuration;
+mod held;
 mod host;
 mod lifecycle;
 mod manager;
@@ -23,10 +24,11 @@ pub use airlock_yaml::{DefinitionError, Mismatch};
 pub use arguments::{Misfit, check_arguments};
 pub use built_in::built_in;
 pub use configuration::{check_configuration, plain_settings, secrets_of, shown_configuration};
+pub use held::HeldDirectory;
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};
 pub use lifecycle::{Lifecycle, Refused, State};
 pub use manager::{
-    Approval, Approved, ApprovedFile, Clock, Contents, DependencyError, FilesError, Hosts,
+    Approval, Approved, ApprovedFile, Clock, Contents, Decided, DependencyError, FilesError, Hosts,
     LaunchError, Listed, ManageError, Manager, Monotonic, Origin, Reason, Registrar, Rejected,
     Review, Settings, Source, THIRD_PARTY, Watch, manifest_text, remove_plugin_directory,
 };

@@ -13,5 +13,7 @@ mod discovery;
 mod fake;
 #[path = "manager/installing.rs"]
 mod installing;
+#[path = "manager/leaving.rs"]
+mod leaving;
 #[path = "manager/running.rs"]
 mod running;

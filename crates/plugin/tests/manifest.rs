@@ -317,6 +317,61 @@ const RULES: &[(&str, u32, &str)] = &[
         "unknown template `none`",
     ),
     (
+        "execution:\n  sandbox:\n    template: integration-test",
+        6,
+        "no plugin is made from the template `integration-test`",
+    ),
+    (
+        "execution:\n  sandbox:\n    template: policy-sandbox",
+        6,
+        "no plugin is made from the template `policy-sandbox`",
+    ),
+    (
+        "execution:\n  sandbox:\n    memory_limit: 2GiB",
+        6,
+        "out of range",
+    ),
+    (
+        "deny_capabilities: ['filesystem.*']\nexecution:\n  sandbox:\n    filesystem: { read_allow: ['/srv/x/*'] }",
+        4,
+        "`filesystem.read` of `/srv/x/*` is denied by `filesystem.*`",
+    ),
+    (
+        "deny_capabilities: ['filesystem.write./srv/x/private/**']\nexecution:\n  sandbox:\n    filesystem: { write_allow: [/srv/x] }",
+        4,
+        "`filesystem.write` of `/srv/x` is denied by `filesystem.write./srv/x/private/**`",
+    ),
+    (
+        "deny_capabilities: ['filesystem.read.*']\nexecution:\n  sandbox:\n    filesystem: { read_allow: [~/data] }",
+        4,
+        "`filesystem.read` of `~/data` is denied",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { memory: 128MiB }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { stack: 2MiB }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { tables: 100001 }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { instances: 4, memory: 1MiB }",
+        6,
+        "out of range",
+    ),
+    (
+        "execution:\n  tier: wasm\n  limits: { instances: 2 }",
+        6,
+        "2 instances of 64MiB have no room: all have 64MiB together",
+    ),
+    (
         "execution:\n  sandbox:\n    memory_limit: 1KiB",
         6,
         "out of range",

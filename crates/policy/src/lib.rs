@@ -37,7 +37,9 @@ pub use enforcer::{
     CheckSink, Enforcer, EnforcerSnapshot, NotRegistered,
 };
 pub use engine::Engine;
-pub use explain::{Explanation, Fix, Mismatch, Nearest, Remedy, RuleSummary, explain};
+pub use explain::{
+    Explanation, Fix, Mismatch, Nearest, Remedy, RuleSummary, SettingSummary, explain,
+};
 pub use extension::{Answer, Extension, ExtensionFailure, ExtensionHost};
 pub use glob::GlobError;
 pub use load::{

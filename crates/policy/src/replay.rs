@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::rules::Policy;
 use airlock_core::{Request, Timestamp};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct Replay {
     pub replayed: usize,
     /// How many could not be, for want of their arguments.
     pub undecided: usize,
+    /// How many were decided without the manifest of the plugin that asked.
+    pub without_manifest: usize,
     /// Where the verdicts differ, in the order of the requests.
     pub differences: Vec<Difference>,
 }
@@ -90,6 +93,16 @@ pub trait Judge {
     /// The engine.
     fn engine(&self) -> &Engine;
 
+    /// A past request as it would come to this judge: who asks may have other tags by now.
+    fn received<'r>(&self, request: &'r Request) -> Cow<'r, Request> {
+        Cow::Borrowed(request)
+    }
+
+    /// Whether what the plugin that asks was granted is known.
+    fn knows_manifest(&self, _request: &Request) -> bool {
+        true
+    }
+
     /// What is decided about `request`.
     fn judge(&self, request: &Request, now: Timestamp) -> Decision {
         self.engine().decide(request, None, now)
@@ -112,17 +125,22 @@ pub fn replay(
     let mut replay = Replay {
         replayed: 0,
         undecided: 0,
+        without_manifest: 0,
         differences: Vec::new(),
     };
     let (old_side, new_side) = (Side::of(old.engine()), Side::of(new.engine()));
     for (seq, request) in requests {
-        let before = old.judge(request, now);
-        let after = new.judge(request, now);
-        if !old_side.settles(request, &before) || !new_side.settles(request, &after) {
+        let (asked, asking) = (old.received(request), new.received(request));
+        let before = old.judge(&asked, now);
+        let after = new.judge(&asking, now);
+        if !old_side.settles(&asked, &before) || !new_side.settles(&asking, &after) {
             replay.undecided += 1;
             continue;
         }
         replay.replayed += 1;
+        if !old.knows_manifest(request) || !new.knows_manifest(request) {
+            replay.without_manifest += 1;
+        }
         if let Some(change) = Change::between(before.verdict, after.verdict) {
             replay.differences.push(Difference {
                 seq: *seq,

@@ -83,6 +83,20 @@ impl<'p> Bound<'p> {
     }
 }
 
+/// About `bytes` bytes of `text` from `offset` on; empty at its end. It tears no character, and no
+/// placeholder unless it begins in one.
+pub fn page(text: &str, offset: usize, bytes: usize) -> &str {
+    let begin = text.ceil_char_boundary(offset);
+    let end = begin.saturating_add(bytes).min(text.len());
+    // Whatever stands there, each page has something.
+    let least = text.ceil_char_boundary(begin.saturating_add(1));
+    let end = match whole_before(text, end) {
+        whole if whole > begin => whole,
+        _ => text.floor_char_boundary(end).max(least),
+    };
+    text.get(begin..end).unwrap_or_default()
+}
+
 /// The longest placeholder that a cut must not tear apart.
 const PLACEHOLDER: usize = 96;
 
@@ -116,6 +130,25 @@ fn torn(text: &str, at: usize) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pages_one_after_the_other_are_the_text(
+            text in "([aé€]|\\[secret:github-token#1\\]){0,12}",
+            bytes in 1_usize..40,
+        ) {
+            let (mut read, mut pages) = (String::new(), 0);
+            while read.len() < text.len() {
+                let next = page(&text, read.len(), bytes);
+                prop_assert!(!next.is_empty() && pages <= text.len());
+                read.push_str(next);
+                pages += 1;
+            }
+            prop_assert_eq!(&read, &text);
+            prop_assert_eq!(page(&text, text.len(), bytes), "");
+            prop_assert_eq!(page(&text, usize::MAX, bytes), "");
+        }
+    }
 
     #[test]
     fn the_wanted_end_is_kept_and_the_cut_is_marked() {

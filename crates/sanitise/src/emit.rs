@@ -1,7 +1,6 @@
 //! Writing sanitised text: placeholders for what was found, and flags at their places in it.
 
 use crate::flags::Flag;
-use crate::kinds::KINDS;
 use crate::numbers::Numbers;
 use crate::scan::{Edit, Flagged, Label, Ready, Wanted};
 use std::sync::Mutex;
@@ -145,19 +144,16 @@ impl Written {
         numbers: &mut Numbers,
         out: &mut String,
     ) {
-        let secret = text.as_bytes().get(edit.whole.clone()).unwrap_or_default();
-        let (name, identity) = match edit.label {
-            Label::Forged => {
-                out.push_str(FORGED);
-                return;
-            }
-            Label::Kind(number) => (KINDS.get(number).map_or("secret", |kind| kind.name), secret),
-            Label::Pattern(number) => (ink.wanted.patterns.name(number), secret),
+        let Some(name) = edit.label.name(ink.wanted) else {
+            out.push_str(FORGED);
+            return;
+        };
+        let identity = match edit.label {
             // However it is written, it is the same value.
-            Label::Value(number) => (
-                ink.wanted.values.name(number),
-                ink.wanted.values.identity(number),
-            ),
+            Label::Value(number) => ink.wanted.values.identity(number),
+            Label::Kind(_) | Label::Pattern(_) | Label::Forged => {
+                text.as_bytes().get(edit.whole.clone()).unwrap_or_default()
+            }
         };
         self.secrets += 1;
         let number = numbers.number(name, identity);

@@ -3,7 +3,7 @@
 //! A number says only which of the different secrets of a kind, in the order they first came up,
 //! stands there. The secrets themselves are not kept, only hashes under a key that no one knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// So many secrets are remembered; after that a secret that comes up again may get a new number.
@@ -46,6 +46,24 @@ impl std::fmt::Debug for Numbers {
 }
 
 impl Numbers {
+    /// Numbers that begin after the highest of each kind that was given before.
+    pub(crate) fn after(highest: &BTreeMap<String, u32>) -> Self {
+        let next = highest.iter();
+        Self {
+            next: next
+                .map(|(kind, number)| (kind.as_str().into(), *number))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The highest of each kind so far.
+    pub(crate) fn highest(&self) -> BTreeMap<String, u32> {
+        let next = self.next.iter();
+        next.map(|(kind, number)| (kind.to_string(), *number))
+            .collect()
+    }
+
     /// The number of a secret of a kind.
     pub(crate) fn number(&mut self, kind: &str, secret: &[u8]) -> u32 {
         let key = self.key.hash_one((kind, secret));
@@ -69,6 +87,23 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_begin_after_others_never_repeat_one() {
+        let mut before = Numbers::default();
+        assert_eq!([before.number("a", b"x"), before.number("a", b"y")], [1, 2]);
+        let mut after = Numbers::after(&before.highest());
+        assert_eq!(
+            [
+                after.number("a", b"z"),
+                after.number("b", b"x"),
+                after.number("a", b"x")
+            ],
+            [3, 1, 4]
+        );
+        let full = Numbers::after(&BTreeMap::from([("a".to_owned(), u32::MAX)]));
+        assert_eq!(full.highest()["a"], u32::MAX);
+    }
 
     #[test]
     fn numbers_go_by_first_appearance_within_a_kind() {

@@ -84,6 +84,18 @@ pub(crate) enum Label {
     Forged,
 }
 
+impl Label {
+    /// What kind of secret it is, if it is one.
+    pub(crate) fn name(self, wanted: &Wanted) -> Option<&str> {
+        match self {
+            Self::Value(number) => Some(wanted.values.name(number)),
+            Self::Kind(number) => Some(KINDS.get(number).map_or("secret", |kind| kind.name)),
+            Self::Pattern(number) => Some(wanted.patterns.name(number)),
+            Self::Forged => None,
+        }
+    }
+}
+
 /// Something to replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Edit {

@@ -2,7 +2,7 @@
 
 use crate::bound::{Bound, Keep};
 use crate::flags::Flag;
-use crate::sanitiser::Sanitiser;
+use crate::sanitiser::{Cleaned, Sanitiser};
 use serde_json::{Map, Value};
 
 /// A value that passed all steps, with what was taken out.
@@ -24,6 +24,8 @@ pub struct Sanitised {
 pub const DEFAULT_OUTPUT_BYTES: usize = 16_000;
 /// The most flags told of one result.
 const MOST_FLAGS: usize = 100;
+/// What an item of a list takes up besides what is in it.
+const ITEM: usize = 4;
 /// Keys shorter than this hold no secret of any kind.
 const SHORTEST: usize = 11;
 
@@ -32,39 +34,88 @@ pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
     Sanitiser::new().value(value, Bound::bytes(keep, budget))
 }
 
+/// More than any text has.
+const NO_BOUND: Bound<'static> = Bound {
+    keep: Keep::Head,
+    bytes: usize::MAX / 2,
+    paging: None,
+};
+
 impl Sanitiser {
     /// Sanitises every string of `value`; together they hold at most about what `bound` says.
-    pub fn value(&self, mut value: Value, bound: Bound<'_>) -> Sanitised {
-        let mut walk = Walk {
-            sanitiser: self,
-            bound,
-            left: bound.bytes,
-            cut: false,
-            changed: false,
-            secrets: 0,
-            flags: Vec::new(),
-            field: String::new(),
-        };
-        walk.walk(&mut value);
-        let Walk {
-            cut,
-            changed,
-            secrets,
-            flags,
-            ..
-        } = walk;
-        Sanitised {
-            value,
-            secrets,
-            cut,
-            flags,
-            changed,
-        }
+    pub fn value(&self, value: Value, bound: Bound<'_>) -> Sanitised {
+        walked(value, bound, Some((self, Before::Raw)))
+    }
+
+    /// The same for a whole value.
+    pub fn whole(&self, value: Value) -> Sanitised {
+        self.value(value, NO_BOUND)
+    }
+
+    /// The same for a whole value that was sanitised before: its placeholders stay.
+    pub fn whole_again(&self, value: Value) -> Sanitised {
+        walked(value, NO_BOUND, Some((self, Before::Sanitised)))
+    }
+}
+
+/// What is left of a sanitised value within `bound`, and whether that is less than all of it.
+pub fn fitted(value: Value, bound: Bound<'_>) -> (Value, bool) {
+    let Sanitised { value, cut, .. } = walked(value, bound, None);
+    (value, cut)
+}
+
+/// How much of a bound `value` takes up: one that takes up no more than there is is not cut.
+pub fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| ITEM + weight(item)).sum(),
+        Value::Object(fields) => fields.values().map(weight).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// What a value went through.
+#[derive(Clone, Copy)]
+enum Before {
+    Raw,
+    Sanitised,
+}
+
+fn walked(
+    mut value: Value,
+    bound: Bound<'_>,
+    sanitiser: Option<(&Sanitiser, Before)>,
+) -> Sanitised {
+    let mut walk = Walk {
+        sanitiser,
+        bound,
+        left: bound.bytes,
+        cut: false,
+        changed: false,
+        secrets: 0,
+        flags: Vec::new(),
+        field: String::new(),
+    };
+    walk.walk(&mut value);
+    let Walk {
+        cut,
+        changed,
+        secrets,
+        flags,
+        ..
+    } = walk;
+    Sanitised {
+        value,
+        secrets,
+        cut,
+        flags,
+        changed,
     }
 }
 
 struct Walk<'a> {
-    sanitiser: &'a Sanitiser,
+    /// None where only the length matters.
+    sanitiser: Option<(&'a Sanitiser, Before)>,
     bound: Bound<'a>,
     left: usize,
     cut: bool,
@@ -121,7 +172,7 @@ impl Walk<'_> {
                 self.changed = true;
                 break;
             }
-            self.left = self.left.saturating_sub(4);
+            self.left = self.left.saturating_sub(ITEM);
             self.within(&kept.to_string(), item);
             kept += 1;
         }
@@ -129,26 +180,36 @@ impl Walk<'_> {
     }
 
     fn key(&mut self, key: &str) -> String {
-        let clean = self.sanitiser.text(key);
+        let Some(clean) = self.clean(key) else {
+            return key.to_owned();
+        };
         self.secrets += clean.secrets;
         let clean = clean.text.into_owned();
         self.changed |= clean != key;
         clean
     }
 
+    fn clean<'t>(&self, text: &'t str) -> Option<Cleaned<'t>> {
+        self.sanitiser.map(|(sanitiser, before)| match before {
+            Before::Raw => sanitiser.text(text),
+            Before::Sanitised => sanitiser.again(text),
+        })
+    }
+
     fn text(&mut self, text: &mut String) {
-        let clean = self.sanitiser.text(text);
-        self.secrets += clean.secrets;
-        let room = MOST_FLAGS.saturating_sub(self.flags.len());
-        let field = &self.field;
-        self.flags
-            .extend(clean.flags.into_iter().take(room).map(|flag| Flag {
-                field: field.clone(),
-                ..flag
-            }));
-        if let std::borrow::Cow::Owned(clean) = clean.text {
-            *text = clean;
-            self.changed = true;
+        if let Some(clean) = self.clean(text) {
+            self.secrets += clean.secrets;
+            let room = MOST_FLAGS.saturating_sub(self.flags.len());
+            let field = &self.field;
+            self.flags
+                .extend(clean.flags.into_iter().take(room).map(|flag| Flag {
+                    field: field.clone(),
+                    ..flag
+                }));
+            if let std::borrow::Cow::Owned(clean) = clean.text {
+                *text = clean;
+                self.changed = true;
+            }
         }
         if text.len() > self.left {
             // The mark can be longer than a short text that it stands for.
@@ -222,6 +283,37 @@ mod tests {
         let value = json!({ "a": ["plain", { "b/c": "text\n" }], "n": null });
         let out = sanitise(value.clone(), Keep::Head, 5_000);
         assert_eq!((out.value, out.changed), (value, false));
+    }
+
+    #[test]
+    fn fitting_a_sanitised_value_gives_what_sanitising_within_a_bound_does() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let values = [
+            json!({ "a": "x".repeat(300), "b": [token, "y".repeat(50)], "c": 7 }),
+            json!({ "list": ["one", "two", "three", { "four": "z".repeat(90) }] }),
+            json!("short"),
+        ];
+        for value in values {
+            let whole = Sanitiser::new().whole(value.clone());
+            for bytes in [1, 20, 60, 100, 350, 1_000] {
+                let bound = Bound::bytes(Keep::Middle, bytes);
+                let (fitted, cut) = fitted(whole.value.clone(), bound);
+                let direct = Sanitiser::new().value(value.clone(), bound);
+                assert_eq!((&fitted, cut), (&direct.value, direct.cut), "{bytes}");
+                assert_eq!(cut, weight(&whole.value) > bytes, "{bytes} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_sanitised_before_keeps_its_placeholders_and_loses_what_is_known_since() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let before = Sanitiser::new().whole(json!({ "a": format!("{token} badge-7") }));
+        let mut patterns = crate::Patterns::new();
+        patterns.add("badge", "badge-[0-9]").unwrap();
+        let since = Sanitiser::with(std::sync::Arc::default(), std::sync::Arc::new(patterns));
+        let again = since.whole_again(before.value);
+        assert_eq!(again.value["a"], "[secret:github-token#1] [secret:badge#1]");
     }
 
     #[test]

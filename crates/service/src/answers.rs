@@ -15,9 +15,16 @@ fn open_to(kernel: &Kernel, front: Front) -> impl Iterator<Item = &'static ToolS
         .map(|tool| tool.spec())
 }
 
-/// Each of them, in short.
-pub(crate) fn list(kernel: &Kernel, front: Front) -> Value {
-    open_to(kernel, front).map(describe).collect()
+/// Each of them, in short or with its arguments.
+pub(crate) fn list(kernel: &Kernel, front: Front, full: bool) -> Value {
+    let tell = |spec| {
+        if full {
+            whole(kernel, spec)
+        } else {
+            describe(spec)
+        }
+    };
+    open_to(kernel, front).map(tell).collect()
 }
 
 /// One of them, with its arguments.
@@ -31,6 +38,10 @@ pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, W
                 .details(json!({ "suggestion": near })),
         );
     };
+    Ok(whole(kernel, spec))
+}
+
+fn whole(kernel: &Kernel, spec: &ToolSpec) -> Value {
     let mut value = describe(spec);
     let tool = kernel.registry().get(spec.name);
     let schema = tool.map_or_else(|_| (spec.schema)(), |tool| tool.schema());
@@ -38,7 +49,7 @@ pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, W
         object.insert("arguments".to_owned(), schema);
         object.insert("examples".to_owned(), json!(spec.examples));
     }
-    Ok(value)
+    value
 }
 
 fn describe(spec: &ToolSpec) -> Value {
@@ -49,6 +60,17 @@ fn describe(spec: &ToolSpec) -> Value {
         "tier": spec.tier,
         "read_only": spec.read_only,
     })
+}
+
+/// Leave that the road was asked for; else `told`, with what came of asking.
+pub(crate) fn leave(outcome: Outcome, told: &str) -> Result<(), WireError> {
+    match outcome {
+        Outcome::Done(_) => Ok(()),
+        refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+            let details = serde_json::to_value(&refused).unwrap_or_default();
+            Err(WireError::new(code::REFUSED, told).details(json!({ "outcome": details })))
+        }
+    }
 }
 
 /// What is wrong with the log, if something is.

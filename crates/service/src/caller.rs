@@ -10,10 +10,19 @@ pub const SANDBOX_FRONT: Front = Front::Agent;
 /// The name of a supervisor, which asks whether the kernel is alive and nothing else.
 const SUPERVISOR: &str = "bootstrap";
 
+/// What users whom the kernel's own lets in besides may act as: what a person does at the command
+/// line is done in the name of the kernel's user, and nobody else has that.
+const OTHERS: &[&str] = &["agent", "mcp"];
+
+/// Whether `peer` is a process of another user than the kernel's.
+fn is_another(peer: Peer) -> bool {
+    peer.uid != rustix::process::geteuid().as_raw()
+}
+
 /// Who a connection is.
 #[derive(Debug, Clone)]
 pub enum Identity {
-    /// A front, in a process of the kernel's user.
+    /// A front, in a process of the kernel's user or of one who was let in besides.
     Front {
         /// Which.
         front: Front,
@@ -63,6 +72,13 @@ impl Identity {
                 Err(WireError::new(code::REFUSED, told))
             };
         }
+        if visitor.via == Via::Main && is_another(peer) && !OTHERS.contains(&hello.name.as_str()) {
+            let told = format!(
+                "another user acts as {} here: the rest is the kernel's own user's",
+                OTHERS.join(" or ")
+            );
+            return Err(WireError::new(code::REFUSED, told));
+        }
         let named = Front::ALL
             .into_iter()
             .find(|front| front.as_str() == hello.name);
@@ -108,13 +124,10 @@ impl Identity {
 
     /// Whether it is an MCP server of the kernel's user. What runs in a sandbox never is.
     pub(crate) fn is_mcp_server(&self) -> bool {
-        matches!(
-            self,
-            Self::Front {
-                front: Front::Mcp,
-                ..
-            }
-        )
+        match self {
+            Self::Front { front, peer } => *front == Front::Mcp && !is_another(*peer),
+            Self::Sandbox { .. } | Self::Plugin { .. } | Self::Supervisor => false,
+        }
     }
 
     /// Where its calls come from.
@@ -149,7 +162,7 @@ mod tests {
     fn the_socket_decides_who_somebody_can_be() {
         let peer = Peer {
             pid: 1,
-            uid: 2,
+            uid: rustix::process::geteuid().as_raw(),
             started: 3,
         };
         let sandbox = SandboxId::new("box").unwrap();
@@ -190,6 +203,30 @@ mod tests {
         ] {
             assert_eq!(who(via, name), Err(code::REFUSED.into()), "{name}");
         }
+    }
+
+    #[test]
+    fn another_user_is_never_at_the_command_line_nor_asks_for_the_person() {
+        let peer = Peer {
+            pid: 1,
+            uid: rustix::process::geteuid().as_raw() + 1,
+            started: 3,
+        };
+        let via = Via::Main;
+        let visitor = Visitor { peer, via };
+        for name in ["cli", "server", "bootstrap", "root"] {
+            let refused = Identity::of(&visitor, &Hello::new(name, "1"), |_| None);
+            assert_eq!(refused.unwrap_err().code, code::REFUSED, "{name}");
+        }
+        for name in ["agent", "mcp"] {
+            let identity = Identity::of(&visitor, &Hello::new(name, "1"), |_| None).unwrap();
+            assert!(!identity.is_person() && !identity.is_mcp_server(), "{name}");
+            assert_eq!(identity.whence(None).peer, Some(peer));
+        }
+        // Processes of a sandbox run as whom the machine lets them; their socket says who they are.
+        let sandbox = Via::Sandbox(SandboxId::new("box").unwrap());
+        let visitor = Visitor { peer, via: sandbox };
+        assert!(Identity::of(&visitor, &Hello::new("agent", "1"), |_| None).is_ok());
     }
 
     #[test]

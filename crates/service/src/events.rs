@@ -2,40 +2,78 @@
 //!
 //! Their ids are the records' own numbers, so they grow for as long as the log exists, whoever
 //! serves it, and a client that comes back after a restart misses nothing. Reading the log is a
-//! syscall, so subscribing is one.
+//! syscall, so subscribing is one, and so is going on under another policy.
 
+use crate::answers;
 use crate::caller::Identity;
 use airlock_audit::{Filter, Log, ReadError, Record};
-use airlock_kernel::{Call, Kernel, Outcome};
+use airlock_kernel::{Call, Kernel};
+use airlock_policy::Generation;
 use airlock_wire::{Event, WireError, code};
 use serde_json::{Value, json};
+use std::sync::{Mutex, PoisonError};
 
 /// The method of every event.
 const RECORD: &str = "audit.record";
 
-/// Asks the road whether `identity` may follow the log, and says after which record it begins.
-pub(crate) fn subscribe(
-    kernel: &Kernel,
-    identity: &Identity,
-    after: Option<u64>,
-) -> Result<u64, WireError> {
+/// Under which policy a client was let follow the log.
+#[derive(Debug, Default)]
+pub(crate) struct Following(Mutex<Option<Generation>>);
+
+impl Following {
+    /// Asks the road whether `identity` may follow the log, unless it was under the policy in force.
+    fn allowed(&self, kernel: &Kernel, identity: &Identity) -> Result<(), WireError> {
+        // Before it is decided: a policy that comes in between is another one.
+        let policy = kernel.policy().generation();
+        let mut under = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *under == Some(policy) {
+            return Ok(());
+        }
+        *under = None;
+        ask(kernel, identity)?;
+        *under = Some(policy);
+        Ok(())
+    }
+
+    /// Asks the road anew, and says after which record it begins.
+    pub(crate) fn begin(
+        &self,
+        kernel: &Kernel,
+        identity: &Identity,
+        after: Option<u64>,
+    ) -> Result<u64, WireError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.allowed(kernel, identity)?;
+        match after {
+            Some(after) => Ok(after),
+            None => newest(kernel.log()),
+        }
+    }
+
+    /// At most `most` records after `after`, for as long as policy lets `identity` have them.
+    pub(crate) fn go_on(
+        &self,
+        kernel: &Kernel,
+        identity: &Identity,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<Event>, WireError> {
+        self.allowed(kernel, identity)?;
+        // Buffered records count as soon as somebody looks.
+        let _ = kernel.log().flush();
+        records(kernel.log(), after, most)
+    }
+}
+
+/// Asks the road whether `identity` may follow the log.
+fn ask(kernel: &Kernel, identity: &Identity) -> Result<(), WireError> {
     let Some(front) = identity.front() else {
         let told = "a supervisor follows nothing";
         return Err(WireError::new(code::REFUSED, told));
     };
     let call = Call::new("audit.read", json!({ "purpose": "events" }));
-    match kernel.submit_from(front, &identity.whence(None), &call, None) {
-        Outcome::Done(_) => {}
-        refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
-            let told = "the log may not be followed";
-            let details = serde_json::to_value(&refused).unwrap_or_default();
-            return Err(WireError::new(code::REFUSED, told).details(json!({ "outcome": details })));
-        }
-    }
-    match after {
-        Some(after) => Ok(after),
-        None => newest(kernel.log()),
-    }
+    let leave = kernel.submit_from(front, &identity.whence(None), &call, None);
+    answers::leave(leave, "the log may not be followed")
 }
 
 fn newest(log: &Log) -> Result<u64, WireError> {
@@ -56,7 +94,7 @@ fn newest(log: &Log) -> Result<u64, WireError> {
 }
 
 /// At most `most` records after `after`.
-pub(crate) fn after(log: &Log, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
+fn records(log: &Log, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
     let filter = Filter {
         limit: Some(most as u64),
         ..Filter::default()

@@ -6,7 +6,7 @@
 
 use crate::answers::{self, covering};
 use crate::caller::SANDBOX_FRONT;
-use crate::methods::{CallParams, Method, ShowParams, TokenText, none, params};
+use crate::methods::{CallParams, ListParams, Method, ShowParams, TokenText, params, some};
 use airlock_core::Peer;
 use airlock_kernel::{Call, Inside, Reception, Visitors};
 use airlock_wire::{
@@ -156,8 +156,10 @@ impl Handler for Desk {
         let front = self.inside.front();
         match Method::named(&method)? {
             Method::ToolsList => {
-                none(&given)?;
-                let told = self.inside.look(move |kernel| answers::list(kernel, front));
+                let ListParams { full } = some(given)?;
+                let told = self
+                    .inside
+                    .look(move |kernel| answers::list(kernel, front, full));
                 told.ok_or_else(ended)
             }
             Method::ToolsShow => {

@@ -7,6 +7,7 @@
 //! and as the front its socket lets it be. Non-guarantee: any process of the same user outside a
 //! sandbox can be the command line, as it can start the command line itself.
 
+mod accompanied;
 mod answers;
 mod caller;
 mod door;
@@ -19,6 +20,8 @@ mod remote;
 mod running;
 mod service;
 
+pub use accompanied::{Accompanied, accompany};
+pub use airlock_wire::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
 pub use caller::{Identity, SANDBOX_FRONT};
 pub use door::{Door, DoorError, Standing};
 pub use inside::SandboxReception;

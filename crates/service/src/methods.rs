@@ -16,8 +16,6 @@ use std::path::PathBuf;
 pub enum Kept {
     /// It takes the road: a decision, and records before and after.
     Road,
-    /// It is noted before it is done.
-    Noted,
     /// It goes on with what took the road, or only tells: nothing of its own.
     Nothing,
 }
@@ -81,8 +79,7 @@ impl Method {
     /// What of it is in the log.
     pub const fn kept(self) -> Kept {
         match self {
-            Self::Call | Self::Exec | Self::ApprovalsElicited => Kept::Road,
-            Self::KernelStop => Kept::Noted,
+            Self::Call | Self::Exec | Self::ApprovalsElicited | Self::KernelStop => Kept::Road,
             Self::Status
             | Self::ToolsList
             | Self::ToolsShow
@@ -233,6 +230,15 @@ pub(crate) struct ElicitedParams {
     pub(crate) approved: bool,
 }
 
+/// Parameters of `tools.list`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListParams {
+    /// Whether each tool is told whole, as `tools.show` tells it.
+    #[serde(default)]
+    pub(crate) full: bool,
+}
+
 /// Parameters of `tools.show`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -244,6 +250,14 @@ pub(crate) struct ShowParams {
 pub(crate) fn params<T: DeserializeOwned>(value: Value) -> Result<T, WireError> {
     serde_json::from_value(value)
         .map_err(|error| WireError::new(code::INVALID_PARAMS, error.to_string()))
+}
+
+/// Reads parameters of which none has to be given.
+pub(crate) fn some<T: DeserializeOwned + Default>(value: Value) -> Result<T, WireError> {
+    if value.is_null() {
+        return Ok(T::default());
+    }
+    params(value)
 }
 
 /// Refuses parameters where none are taken.

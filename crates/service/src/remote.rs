@@ -7,7 +7,7 @@ use crate::methods::{
 };
 use crate::service::Settings;
 use airlock_core::{Digest, WorkspaceId};
-use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Steering};
+use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Outcome, Steering};
 use airlock_policy::approval::{ApprovalId, Gate};
 use airlock_sandbox::launch::TerminalSize;
 use airlock_wire::{Canceller, Client, ClientError, Hello};
@@ -85,9 +85,16 @@ impl Remote {
         self.client.greeting().get("about")?.get("root")?.as_str()
     }
 
-    /// Ends it.
-    pub fn stop(&mut self) -> Result<(), ClientError> {
-        self.client.call("kernel.stop", Value::Null).map(drop)
+    /// Ends it. Gives back what the road said, where that does not let it.
+    pub fn stop(&mut self) -> Result<Option<Outcome>, ClientError> {
+        let refused = match self.client.call("kernel.stop", Value::Null) {
+            Ok(_) => return Ok(None),
+            Err(ClientError::Answer(error)) => error,
+            Err(error) => return Err(error),
+        };
+        let told = refused.details.get("outcome").cloned();
+        let told = told.and_then(|told| serde_json::from_value(told).ok());
+        told.map_or_else(|| Err(ClientError::Answer(refused)), |told| Ok(Some(told)))
     }
 
     /// Takes `call` down its road.
@@ -113,11 +120,8 @@ impl Remote {
 
     /// The tools its front may know of, each with its arguments' schema and examples.
     pub fn tools(&mut self) -> Result<Vec<Value>, ClientError> {
-        let listed = self.client.call("tools.list", Value::Null)?;
-        let names = listed.as_array().into_iter().flatten();
-        let names: Vec<Value> = names.filter_map(|tool| tool.get("name").cloned()).collect();
-        let show = |name| self.client.call("tools.show", json!({ "name": name }));
-        names.into_iter().map(show).collect()
+        let listed = self.client.call("tools.list", json!({ "full": true }))?;
+        serde_json::from_value(listed).map_err(|error| ClientError::Nonsense(error.to_string()))
     }
 
     /// The gates whose questions an MCP server may put to the user of its client.

@@ -64,13 +64,13 @@ pub enum ServeError {
 }
 
 /// Threads that wait for sockets. Requests run on others.
-const LISTENERS: usize = 2;
+pub(crate) const LISTENERS: usize = 2;
 /// Threads besides those for requests on the main socket: for sandboxes, events and the log.
 const SPARE_THREADS: usize = 24;
 /// How often an idle kernel looks whether it has been so for long enough.
 const GLANCE: Duration = Duration::from_millis(200);
 /// How long what is taken back may take to end before it is left behind.
-const LAST_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends a served kernel, from any thread.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub struct Running {
 }
 
 /// Gives plugins a way to a kernel, which holds the kernel as long as it is given.
-struct Connected(Weak<Service>);
+pub(crate) struct Connected(Weak<Service>);
 
 impl Drop for Connected {
     fn drop(&mut self) {
@@ -106,6 +106,24 @@ impl Drop for Connected {
             service.kernel.disconnect_plugins();
         }
     }
+}
+
+/// A kernel with its server, on the threads of `runtime`, and its plugins' way back.
+pub(crate) fn connect(
+    service: Service,
+    wire: ServerConfig,
+    runtime: &Runtime,
+) -> (Shared, Server<Service>, Connected) {
+    let service = Arc::new(service);
+    let server = Server::new(Arc::clone(&service), wire);
+    let sockets = Arc::new(Sockets {
+        server: server.clone(),
+        runtime: runtime.handle().clone(),
+    });
+    let road: Weak<Service> = Arc::downgrade(&service);
+    service.kernel.connect_plugins(road, Some(sockets));
+    let connected = Connected(Arc::downgrade(&service));
+    (service, server, connected)
 }
 
 /// Serves `kernel`, whose workspace `lock` is for.
@@ -119,15 +137,8 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         .enable_all()
         .build()
         .map_err(ServeError::Threads)?;
-    let service = Arc::new(Service::new(kernel, options.own, options.settings));
-    let server = Server::new(Arc::clone(&service), options.wire);
-    let sockets = Arc::new(Sockets {
-        server: server.clone(),
-        runtime: runtime.handle().clone(),
-    });
-    let road: Weak<Service> = Arc::downgrade(&service);
-    service.kernel.connect_plugins(road, Some(sockets));
-    let connected = Connected(Arc::downgrade(&service));
+    let service = Service::new(kernel, options.own, options.settings);
+    let (service, server, connected) = connect(service, options.wire, &runtime);
     let socket = Socket::bind(&options.directory, "kernel.sock")?;
     let path = socket.path().to_owned();
     let accepting = server.clone();

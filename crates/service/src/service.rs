@@ -2,10 +2,11 @@
 
 use crate::answers::{self, covering};
 use crate::caller::Identity;
-use crate::events;
+use crate::events::Following;
 use crate::exec::Runs;
 use crate::methods::{
-    CallParams, ElicitedParams, Method, Person, ShowParams, TokenText, none, params,
+    CallParams, ElicitedParams, ListParams, Method, Person, ShowParams, TokenText, none, params,
+    some,
 };
 use airlock_audit::AppendError;
 use airlock_core::Digest;
@@ -209,7 +210,13 @@ impl Handler for Service {
             "settings": self.settings,
         });
         let number = self.runs.next_client();
-        Ok((Client { identity, number }, about))
+        let following = Following::default();
+        let client = Client {
+            identity,
+            number,
+            following,
+        };
+        Ok((client, about))
     }
 
     fn lasts(&self, request: &Incoming) -> bool {
@@ -242,8 +249,8 @@ impl Handler for Service {
         match method {
             Method::Status => none(&given).map(|()| self.status()),
             Method::ToolsList => {
-                none(&given)?;
-                Ok(answers::list(&self.kernel, front))
+                let ListParams { full } = some(given)?;
+                Ok(answers::list(&self.kernel, front, full))
             }
             Method::ToolsShow => {
                 answers::show(&self.kernel, front, &params::<ShowParams>(given)?.name)
@@ -265,9 +272,11 @@ impl Handler for Service {
             }
             Method::KernelStop if identity.is_person() => {
                 none(&given)?;
-                let whence = identity.whence(None);
-                let noted = self.kernel.note(front, &whence, method.as_str(), []);
-                noted.map_err(unrecorded)?;
+                let asked = Call::new(method.as_str(), json!({}));
+                let leave = self
+                    .kernel
+                    .submit_from(front, &identity.whence(None), &asked, None);
+                answers::leave(leave, "the kernel may not be ended")?;
                 self.stop.notify_one();
                 Ok(Value::Null)
             }
@@ -279,13 +288,14 @@ impl Handler for Service {
     }
 
     fn subscribe(&self, client: &Client, after: Option<u64>) -> Result<u64, WireError> {
-        events::subscribe(&self.kernel, &client.identity, after)
+        client
+            .following
+            .begin(&self.kernel, &client.identity, after)
     }
 
-    fn events(&self, _: &Client, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
-        // Buffered records count as soon as somebody looks.
-        let _ = self.kernel.log().flush();
-        events::after(self.kernel.log(), after, most)
+    fn events(&self, client: &Client, after: u64, most: usize) -> Result<Vec<Event>, WireError> {
+        let (kernel, identity) = (&self.kernel, &client.identity);
+        client.following.go_on(kernel, identity, after, most)
     }
 }
 
@@ -295,6 +305,7 @@ pub(crate) struct Client {
     pub(crate) identity: Identity,
     /// Tells the runs of connections apart.
     pub(crate) number: u64,
+    following: Following,
 }
 
 pub(crate) type Shared = Arc<Service>;

@@ -122,6 +122,14 @@ fn the_first_use_of_a_plugins_tool_is_asked_about_inside_as_well() {
     let session = begun.unwrap()["outcome"]["done"]["value"]["id"].clone();
     let given = reading("a.txt");
     let arguments = scripted(&format!("print(json.dumps(ask('tickets.ask', {given})))"));
+    // What the plugin reads for it would be the first reading of the session.
+    let path = json!({ "path": "a.txt" });
+    let mut read = call("fs.read", &path);
+    read["session"] = session.clone();
+    let asked = client.call("call", read.clone()).unwrap()["outcome"].clone();
+    approve(&mut client, &asked, &path);
+    let read = client.call("call", read).unwrap();
+    assert!(read["outcome"]["done"].is_object(), "{read}");
     let mut command = call("exec.run", &arguments);
     command["session"] = session;
     let run =

@@ -23,7 +23,8 @@ const MANIFEST: &str = "name: tickets\nversion: 1.0.0\ntype: tool\ncapabilities:
 fn served() -> (Place, Served) {
     let rule = "  - name: call-tools\n    match: { syscall: tool.call }\n    action: allow\n";
     let sessions = "  - name: sessions\n    match: { syscall: session.* }\n    action: allow\n";
-    let place = Place::governed(&format!("{READS}{rule}{sessions}"));
+    let first = "approvals: { automatic: [AG-01] }\n";
+    let place = Place::governed(&format!("{READS}{rule}{sessions}{first}"));
     place.install(MANIFEST, SCRIPT);
     let served = place.serve();
     (place, served)

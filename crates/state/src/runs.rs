@@ -84,6 +84,8 @@ pub struct Run {
 /// A run to be begun.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
+    /// Its name, which no other has.
+    pub id: String,
     /// Whose it is.
     pub owner: Owner,
     /// The session it belongs to.
@@ -135,8 +137,11 @@ impl State {
                 most: NAME,
             });
         }
+        if new.id.is_empty() || new.id.len() > NAME {
+            return Err(StateError::Unfit("that cannot be the name of a run"));
+        }
         let run = Run {
-            id: uuid::Uuid::now_v7().to_string(),
+            id: new.id,
             owner: new.owner,
             session: new.session,
             name: new.name,
@@ -149,6 +154,9 @@ impl State {
             updated: now,
         };
         self.write(Durable::Disk, |writer| {
+            if writer.find(Kind::Run, &run.id)?.is_some() {
+                return Err(StateError::Unfit("there is a run of that name"));
+            }
             let run = Box::new(run.clone());
             writer.append(&Change::RunCreated { run }, now)
         })?;

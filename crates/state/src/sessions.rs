@@ -421,17 +421,33 @@ impl State {
         to: (Mode, Phase, Progress),
         now: Timestamp,
     ) -> Result<Option<Session>, StateError> {
-        self.change_session(owner, id, now, |session| {
-            if (session.mode, session.phase) != from {
-                return Err(StateError::Unfit("the session moved on meanwhile"));
+        self.change_session(owner, id, now, |session| stepped(session, from, to))
+    }
+
+    /// The same, and the coverage budget of its workspace with it, which has to be what it `was`:
+    /// both or neither.
+    pub fn step_session_and_ledger(
+        &self,
+        owner: &Owner,
+        id: &SessionId,
+        from: (Mode, Phase),
+        to: (Mode, Phase, Progress),
+        (was, ledger): (Ledger, Ledger),
+        now: Timestamp,
+    ) -> Result<Option<Session>, StateError> {
+        self.write(Durable::Disk, |writer| {
+            let Some(session) = own(writer.find(Kind::Session, id.as_str())?, owner) else {
+                return Ok(None);
+            };
+            let kept = writer.find(Kind::Ledger, session.workspace.as_str())?;
+            if kept.and_then(Fact::ledger).unwrap_or_default() != was {
+                return Err(StateError::Unfit("the coverage budget changed meanwhile"));
             }
-            let (mode, phase, progress) = to;
-            Ok(Change::SessionStep {
-                id: session.id.clone(),
-                mode,
-                phase,
-                progress: Box::new(progress),
-            })
+            let step = stepped(&session, from, to)?;
+            let workspace = session.workspace;
+            writer.append(&Change::LedgerKept { workspace, ledger }, now)?;
+            writer.append(&step, now)?;
+            Ok(own(writer.find(Kind::Session, id.as_str())?, owner))
         })
     }
 
@@ -439,21 +455,6 @@ impl State {
     pub fn ledger(&self, workspace: &WorkspaceId) -> Result<Ledger, StateError> {
         let found = self.read(|reader| reader.find(Kind::Ledger, workspace.as_str()))?;
         Ok(found.and_then(Fact::ledger).unwrap_or_default())
-    }
-
-    /// Keeps the coverage budget of `workspace`.
-    pub fn set_ledger(
-        &self,
-        workspace: &WorkspaceId,
-        ledger: Ledger,
-        now: Timestamp,
-    ) -> Result<(), StateError> {
-        let change = Change::LedgerKept {
-            workspace: workspace.clone(),
-            ledger,
-        };
-        self.write(Durable::Disk, |writer| writer.append(&change, now))
-            .map(drop)
     }
 
     /// Counts what the session `id` of `owner` spent, and the tool it used; none if there is none.
@@ -521,6 +522,23 @@ impl State {
             Ok(own(writer.find(Kind::Session, id.as_str())?, owner))
         })
     }
+}
+
+/// The step of `session` to where it shall stand, if it still stands where `from` says.
+fn stepped(
+    session: &Session,
+    from: (Mode, Phase),
+    (mode, phase, progress): (Mode, Phase, Progress),
+) -> Result<Change, StateError> {
+    if (session.mode, session.phase) != from {
+        return Err(StateError::Unfit("the session moved on meanwhile"));
+    }
+    Ok(Change::SessionStep {
+        id: session.id.clone(),
+        mode,
+        phase,
+        progress: Box::new(progress),
+    })
 }
 
 /// The session, if it is `owner`'s.

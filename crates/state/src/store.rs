@@ -49,6 +49,16 @@ impl Layout {
         self.directory.join("state.suspect")
     }
 
+    /// A finished rescue that has yet to take the place of the database.
+    pub(crate) fn rescue(&self) -> PathBuf {
+        self.directory.join("state.db.rescue")
+    }
+
+    /// What was lost, until somebody kept that it was.
+    pub(crate) fn untold(&self) -> PathBuf {
+        self.directory.join("state.untold")
+    }
+
     pub(crate) fn backups(&self) -> PathBuf {
         self.directory.join("backups/state")
     }
@@ -83,10 +93,9 @@ impl State {
         };
         match Self::try_open(&layout) {
             Err(StateError::Damaged { detail, .. }) => {
-                let mut report = recovery::recover(&layout, now, &detail)?;
-                // Another process may have been first: then this is whole, and there is no report.
+                let report = recovery::recover(&layout, now, &detail)?;
                 let mut state = Self::try_open(&layout)?;
-                state.recovered = report.take();
+                state.recovered = Some(report);
                 Ok(state)
             }
             other => other,
@@ -96,6 +105,11 @@ impl State {
     fn try_open(layout: &Layout) -> Result<Self, StateError> {
         let lock = shared_lock(layout)?;
         let path = layout.database();
+        // Whatever stands in its place until then is not to be used, whole as it may look.
+        if recovery::is_cut_off(layout) {
+            let detail = "a rescue of it was cut off";
+            return Err(StateError::damaged(&path, detail));
+        }
         let db = open_or_make(&path)?;
         let mut state = Self {
             db: Mutex::new(db),
@@ -133,6 +147,18 @@ impl State {
     /// What a damaged store this one was rescued from.
     pub fn recovered(&self) -> Option<&StateRecovery> {
         self.recovered.as_ref()
+    }
+
+    /// What was lost of this store and of those before it, until [`State::told`].
+    pub fn untold(&self) -> Option<String> {
+        let told = std::fs::read_to_string(self.layout.untold()).ok()?;
+        Some(told).filter(|told| !told.is_empty())
+    }
+
+    /// Somebody kept what was lost: it need not be told again.
+    pub fn told(&self) {
+        // Told twice rather than not at all.
+        let _gone = std::fs::remove_file(self.layout.untold());
     }
 
     /// Looks whether the file is whole; facts that differ from the events are made anew.

@@ -57,6 +57,7 @@ fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
     let ledger = Ledger {
         baseline: Some(Coverage { found: 10, hit: 9 }),
         locked: None,
+        framework: None,
     };
     let progress = Progress {
         commit: Some("abc".to_owned()),
@@ -78,14 +79,33 @@ fn a_step_is_kept_and_taken_only_from_where_the_session_stands() {
         assert_eq!(stepped.phase, Phase::Planning);
         assert!(matches!(step(Phase::Idle, 3), Err(StateError::Unfit(_))));
         assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());
-        state.set_ledger(&workspace, ledger, at(4)).unwrap();
+        let commit = |from: Phase, was: Ledger| {
+            let to = (Mode::Explore, Phase::Idle, progress.clone());
+            let from = (Mode::Explore, from);
+            state.step_session_and_ledger(&ada, &mine.id, from, to, (was, ledger), at(4))
+        };
+        let outdated = Ledger {
+            locked: Some(1),
+            ..ledger
+        };
+        for refused in [
+            commit(Phase::Validating, Ledger::default()),
+            commit(Phase::Planning, outdated),
+        ] {
+            assert!(matches!(refused, Err(StateError::Unfit(_))), "{refused:?}");
+            assert_eq!(state.ledger(&workspace).unwrap(), Ledger::default());
+            let found = state.session(&ada, &mine.id).unwrap().unwrap();
+            assert_eq!(found.phase, Phase::Planning, "both or neither");
+        }
+        let committed = commit(Phase::Planning, Ledger::default());
+        assert_eq!(committed.unwrap().unwrap().phase, Phase::Idle);
         mine.id
     };
     let state = open(place.path());
     let found = state.session(&ada, &id).unwrap().unwrap();
     assert_eq!(
         (found.phase, found.progress.as_deref()),
-        (Phase::Planning, Some(&progress))
+        (Phase::Idle, Some(&progress))
     );
     assert_eq!(state.ledger(&workspace).unwrap(), ledger);
     assert_eq!(
@@ -236,13 +256,20 @@ fn a_run_keeps_its_steps_over_a_restart_and_ends_once() {
     let state = open(place.path());
     let (ada, eve) = (owner("ada"), owner("eve"));
     let new = NewRun {
+        id: "run-1".to_owned(),
         owner: ada.clone(),
         session: None,
         name: "release".to_owned(),
         definition: Digest::of(b"steps"),
         input: json!({ "version": 0.1 }),
     };
-    let run = state.create_run(new, at(0)).unwrap();
+    let run = state.create_run(new.clone(), at(0)).unwrap();
+    for id in ["run-1", "", &"x".repeat(129)] {
+        let mut other = new.clone();
+        other.id = id.to_owned();
+        let refused = state.create_run(other, at(0));
+        assert!(matches!(refused, Err(StateError::Unfit(_))), "{id}");
+    }
     for number in 1..=3 {
         let step = state
             .append_step(&ada, &run.id, json!({ "n": number }), at(number))

@@ -3,7 +3,7 @@
 use crate::error::{WireError, code};
 use crate::frame::{Decoder, encode};
 use crate::handshake::Hello;
-use crate::limits::DEFAULT_FRAME_BYTES;
+use crate::limits::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
 use crate::message::{Event, Message, Reply, Request, parse, text};
 use crate::socket::connect;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +74,8 @@ pub enum Arrived {
 struct Sender {
     stream: Mutex<UnixStream>,
     next: AtomicU64,
+    /// The longest frame the other end takes.
+    frame_bytes: AtomicUsize,
 }
 
 impl Sender {
@@ -90,7 +92,8 @@ impl Sender {
             params,
             descriptors: descriptors.len(),
         });
-        let frame = encode(&text(&request), DEFAULT_FRAME_BYTES)
+        let most = self.frame_bytes.load(Ordering::Relaxed);
+        let frame = encode(&text(&request), most)
             .map_err(|error| ClientError::Lost(io::Error::other(error)))?;
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let first = pass(&stream, &frame, descriptors).map_err(ClientError::Lost)?;
@@ -165,6 +168,7 @@ impl Client {
             sender: Arc::new(Sender {
                 stream: Mutex::new(writing),
                 next: AtomicU64::new(1),
+                frame_bytes: AtomicUsize::new(DEFAULT_FRAME_BYTES),
             }),
             decoder: Decoder::new(DEFAULT_FRAME_BYTES),
             greeting: Value::Null,
@@ -174,6 +178,9 @@ impl Client {
         };
         let params = serde_json::to_value(hello).unwrap_or_default();
         client.greeting = client.call("handshake", params)?;
+        let most = agreed(&client.greeting);
+        client.decoder.limit(most);
+        client.sender.frame_bytes.store(most, Ordering::Relaxed);
         client.wait_up_to(None).map_err(ClientError::Lost)?;
         Ok(client)
     }
@@ -316,6 +323,17 @@ impl Client {
     }
 }
 
+/// The longest frame a kernel of that greeting takes and sends. One that says nothing usable has what
+/// all have unless configured otherwise; none makes this end hold without bound.
+fn agreed(greeting: &Value) -> usize {
+    let told = greeting.pointer("/limits/frame_bytes");
+    let told = told.and_then(Value::as_u64);
+    let told = told.and_then(|bytes| usize::try_from(bytes).ok());
+    told.map_or(DEFAULT_FRAME_BYTES, |bytes| {
+        bytes.clamp(*FRAME_BYTES.start(), *FRAME_BYTES.end())
+    })
+}
+
 /// To be waited for together with others.
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -336,5 +354,36 @@ impl Canceller {
     /// Sends a request whose answer nobody waits for.
     pub fn tell(&self, method: &str, params: Value) -> Result<(), ClientError> {
         self.0.send(method, params, &[]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_says_how_long_frames_are_within_what_anybody_may_say() {
+        for (told, want) in [
+            (json!({ "limits": { "frame_bytes": 1_048_576 } }), 1_048_576),
+            (
+                json!({ "limits": { "frame_bytes": 1 } }),
+                *FRAME_BYTES.start(),
+            ),
+            (
+                json!({ "limits": { "frame_bytes": u64::MAX } }),
+                *FRAME_BYTES.end(),
+            ),
+            (
+                json!({ "limits": { "frame_bytes": "x" } }),
+                DEFAULT_FRAME_BYTES,
+            ),
+            (
+                json!({ "limits": { "frame_bytes": -1 } }),
+                DEFAULT_FRAME_BYTES,
+            ),
+            (json!(null), DEFAULT_FRAME_BYTES),
+        ] {
+            assert_eq!(agreed(&told), want, "{told}");
+        }
     }
 }

@@ -67,6 +67,11 @@ impl Decoder {
         }
     }
 
+    /// Refuses frames over `limit` bytes from here on.
+    pub const fn limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Takes bytes in.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.buffer.len() {

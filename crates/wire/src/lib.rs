@@ -24,7 +24,7 @@ pub use client::{Arrived, Canceller, Client, ClientError};
 pub use error::{WireError, code};
 pub use frame::{Decoder, FrameError, encode};
 pub use handshake::{API_NEWEST, API_OLDEST, Hello, Supported, negotiate};
-pub use limits::{DEFAULT_FRAME_BYTES, Limits};
+pub use limits::{DEFAULT_FRAME_BYTES, FRAME_BYTES, Limits};
 pub use message::{Event, Message, MessageError, Reply, Request, parse, text};
 pub use peer::{PeerError, Via, Visitor};
 pub use server::{

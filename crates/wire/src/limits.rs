@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Longest frame unless configured otherwise: 16 MiB.
 pub const DEFAULT_FRAME_BYTES: usize = 16 * 1024 * 1024;
 
+/// Least and most that may be configured: every message of ours that is no content fits into the
+/// first, and the second does not take the machine.
+pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 64 * 1024..=64 * 1024 * 1024;
+
 /// The limits of one socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -68,7 +72,42 @@ impl Limits {
         descriptors: 0,
     };
 
+    /// The same for frames of up to `bytes`, kept within [`FRAME_BYTES`]: what is under way may be as
+    /// many frames as before.
+    #[must_use]
+    pub fn with_frames_of(self, bytes: usize) -> Self {
+        let bytes = bytes.clamp(*FRAME_BYTES.start(), *FRAME_BYTES.end());
+        let scaled = |limit: usize| (limit / self.frame_bytes).saturating_mul(bytes);
+        Self {
+            frame_bytes: bytes,
+            in_flight_bytes: scaled(self.in_flight_bytes),
+            long_bytes: scaled(self.long_bytes),
+            ..self
+        }
+    }
+
     /// Frames up to this size count as short: every connection may have one, whatever the others
     /// have under way.
     pub(crate) const SHORT: usize = 64 * 1024;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_another_length_stay_in_range_and_keep_their_number() {
+        for (asked, got) in [
+            (0, 64 * 1024),
+            (1024 * 1024, 1024 * 1024),
+            (usize::MAX, 64 * 1024 * 1024),
+        ] {
+            let limits = Limits::MAIN.with_frames_of(asked);
+            assert_eq!(limits.frame_bytes, got);
+            assert_eq!(limits.in_flight_bytes, 2 * got);
+            assert_eq!(limits.long_bytes, 16 * got);
+        }
+        let same = Limits::MAIN.with_frames_of(DEFAULT_FRAME_BYTES);
+        assert_eq!(same, Limits::MAIN);
+    }
 }

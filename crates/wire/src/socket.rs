@@ -145,7 +145,10 @@ fn private(directory: &Path) -> Result<(), SocketError> {
         .map_err(failed)?;
     let found = std::fs::symlink_metadata(directory).map_err(failed)?;
     let ours = found.uid() == rustix::process::geteuid().as_raw();
-    let others = Mode::from_raw_mode(found.mode()) & (Mode::RWXG | Mode::RWXO);
+    // Whom the person lets pass by an access list shows as the group's leave to pass. The socket in it
+    // is made anew, and theirs to open.
+    let open = Mode::RGRP | Mode::WGRP | Mode::RWXO;
+    let others = Mode::from_raw_mode(found.mode()) & open;
     if found.is_dir() && ours && others.is_empty() {
         return Ok(());
     }
@@ -190,6 +193,20 @@ mod tests {
                 Socket::bind(&directory, name),
                 Err(SocketError::InTheWay { .. })
             ));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_only_passed_through_still_has_a_private_socket() {
+        let (_outer, directory) = place();
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::set_permissions(&directory, Permissions::from_mode(0o710)).unwrap();
+        let socket = Socket::bind(&directory, "s").unwrap();
+        let mode = std::fs::symlink_metadata(socket.path()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for mode in [0o720, 0o740, 0o701, 0o711, 0o750] {
+            std::fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+            assert!(Socket::bind(&directory, "t").is_err(), "{mode:o}");
         }
     }
 

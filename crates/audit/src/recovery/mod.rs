@@ -9,8 +9,10 @@
 
 mod carve;
 mod snapshot;
+mod swap;
 
 pub(crate) use snapshot::snapshot;
+pub(crate) use swap::{finish, is_unfinished};
 
 use crate::chain::{Head, LogId, Stored};
 use crate::open::{Access, OpenError, open_database, open_for_rescue};
@@ -20,16 +22,18 @@ use crate::writer::{Meta, encode_head, newest_head, write_meta};
 use crate::{Entry, EventType, Stage, seal};
 use airlock_core::Timestamp;
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use swap::Swap;
 
 /// Most ranges of lost records that are named one by one.
 const RANGES: usize = 100;
 
 /// What recovery did and what was lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryReport {
     /// What was wrong.
     pub cause: String,
@@ -100,6 +104,9 @@ pub fn recover(
     if lock.try_lock().is_err() {
         return Err(OpenError::InUse(layout.database()));
     }
+    if let Some(finished) = finish(&layout)? {
+        return Ok(Some(finished));
+    }
     match inspect(&layout) {
         Ok(()) => Ok(None),
         Err(error) if error.is_damage() => recover_layout(&layout, now, &error).map(Some),
@@ -130,24 +137,26 @@ pub(crate) fn recover_layout(
     now: Timestamp,
     cause: &OpenError,
 ) -> Result<RecoveryReport, OpenError> {
-    let path = layout.database();
-    let draft = layout
-        .directory
-        .join(format!("audit.db.rescue-{}", uuid::Uuid::new_v4().simple()));
+    prepare(layout, now, cause)?.run(layout)
+}
+
+/// Makes the new database beside the damaged one, ready to take its place.
+fn prepare(layout: &Layout, now: Timestamp, cause: &OpenError) -> Result<Swap, OpenError> {
+    swap::remove_drafts(layout);
+    let name = swap::draft_name();
+    let draft = layout.directory.join(&name);
     let known = Known::gather(layout);
     let result = Rescue::build(layout, &draft, &known).and_then(|mut rescue| {
         let recorded = rescue.conclude(now, cause, &known)?;
-        let set_aside = set_aside(&path, now)?;
-        fs::rename(&draft, &path).map_err(|source| OpenError::io(&path, source))?;
-        sync_directory(&layout.directory)?;
-        Ok(RecoveryReport {
+        let report = RecoveryReport {
             cause: cause.to_string(),
-            set_aside,
+            set_aside: aside(&layout.database(), now)?,
             rescued: rescue.rescued,
             from_backup: rescue.from_backup,
             lost: rescue.lost,
             recorded,
-        })
+        };
+        Ok(Swap::new(name, report))
     });
     if result.is_err() {
         // A rescue that failed left the damaged file where it was; its draft is of no use.
@@ -326,12 +335,8 @@ fn copy_rows(from: &Connection, to: &Connection, after: u64) -> rusqlite::Result
     Ok(copied)
 }
 
-/// Gives the damaged database and its companions another name.
-fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, OpenError> {
-    let io = |source| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    };
+/// The name under which the damaged database will be kept; none if there is no file.
+fn aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -339,16 +344,7 @@ fn set_aside(path: &Path, now: Timestamp) -> Result<Option<PathBuf>, OpenError> 
     let aside = (0..1_000)
         .map(|attempt| suffixed(path, &format!(".damaged-{stamp}-{attempt}")))
         .find(|candidate| !candidate.exists())
-        .ok_or_else(|| io(std::io::ErrorKind::AlreadyExists.into()))?;
-    // Linked, not renamed: until the new file takes its place there is always a database here.
-    fs::hard_link(path, &aside).map_err(io)?;
-    // The old write-ahead log must never meet the new database.
-    for companion in ["-wal", "-shm"] {
-        match fs::rename(suffixed(path, companion), suffixed(&aside, companion)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-            Ok(()) | Err(_) => {}
-        }
-    }
+        .ok_or_else(|| OpenError::io(path, std::io::ErrorKind::AlreadyExists.into()))?;
     Ok(Some(aside))
 }
 

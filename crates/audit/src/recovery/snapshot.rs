@@ -11,8 +11,9 @@ use std::time::Duration;
 
 /// Backups kept.
 const KEPT: usize = 5;
-/// Pages copied between two looks at the rest of the world.
-const PAGES: i32 = 1_000;
+/// All pages in one step. With several, SQLite begins anew whenever somebody wrote between two of
+/// them: under a steady stream of records it would never end. Writers need not wait for it.
+const ALL: i32 = -1;
 
 /// Copies the database into `backups/` and removes all but the newest five copies.
 pub(crate) fn snapshot(layout: &Layout, now: Timestamp) -> Result<PathBuf, OpenError> {
@@ -50,7 +51,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     let mut target = open_database(to, Access::Write)?;
     let backup = Backup::new(&source, &mut target).map_err(fail)?;
     loop {
-        match backup.step(PAGES).map_err(fail)? {
+        match backup.step(ALL).map_err(fail)? {
             StepResult::Done => break,
             StepResult::More => {}
             // Somebody is writing; and whatever else SQLite may come to say, waiting is right.

@@ -9,7 +9,7 @@ use crate::store::Layout;
 use crate::writer::{AppendError, Meta, encode_head, read_meta, write_meta};
 use crate::{Entry, EventType, Stage};
 use airlock_core::{Span, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -178,7 +178,12 @@ fn archive_oldest(
         path: draft.clone(),
         source,
     };
-    let mut run = Run::default();
+    let mut run = Run {
+        // A clock that was ahead and is right again left rows of days to come. They would keep all that
+        // follows from being archived until then.
+        was_ahead: newest_time(db)?.is_some_and(|newest| newest <= task.now),
+        ..Run::default()
+    };
     let mut writer = None;
     'rows: loop {
         let rows = next_rows(db, run.last.map_or(0, |head| head.seq))?;
@@ -230,6 +235,24 @@ fn next_rows(db: &Connection, after: u64) -> rusqlite::Result<Vec<super::source:
         .collect()
 }
 
+/// The time of the newest row.
+fn newest_time(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    let stored: Option<Vec<u8>> = db
+        .query_row(
+            "SELECT stored FROM records ORDER BY seq DESC LIMIT 1",
+            [],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(stored.as_deref().and_then(time_of))
+}
+
+fn time_of(stored: &[u8]) -> Option<Timestamp> {
+    let record = Stored::parse(stored).ok()?;
+    let entry = encoding::decode(record.body).ok()?;
+    Some(entry.time)
+}
+
 fn delete_rows(db: &Connection, first: u64, last: &Head) -> rusqlite::Result<()> {
     let transaction =
         rusqlite::Transaction::new_unchecked(db, rusqlite::TransactionBehavior::Immediate)?;
@@ -247,14 +270,19 @@ struct Run {
     first: Option<u64>,
     last: Option<Head>,
     segment: i64,
+    /// Whether rows of segments to come are of one that is over, because newer rows are not.
+    was_ahead: bool,
 }
 
 impl Run {
     /// Takes the record if it continues the run: same segment (a clock set back does not end one),
     /// a past one, linked to the record before.
     fn takes(&mut self, record: &Stored<'_>, retention: &Retention, current: i64) -> bool {
-        let segment = encoding::decode(record.body)
+        let mut segment = encoding::decode(record.body)
             .map_or(self.segment, |entry| retention.segment_of(entry.time));
+        if self.was_ahead && segment > current {
+            segment = current.saturating_sub(1);
+        }
         match self.last {
             None => self.segment = segment,
             Some(last) if last.seq + 1 != record.seq || last.digest != record.previous => {
@@ -280,13 +308,18 @@ impl Task<'_> {
         let today = self.now.as_micros().div_euclid(DAY_MICROS);
         let mut names = list_segments(&self.layout.segments())?;
         names.reverse();
+        let limit = self.retention.bytes;
+        let database = database_bytes(db)?;
         loop {
-            report.bytes = used_bytes(db, &names)?;
+            let archives = archive_bytes(&names);
+            report.bytes = database.saturating_add(archives);
             let Some(oldest) = names.last() else { break };
             let mut segment = Segment::open(&oldest.path)?;
-            let too_old = last_day(&mut segment)?
+            let too_old = last_day(&mut segment, today)?
                 .is_some_and(|day| today - day > i64::from(self.retention.days));
-            if !too_old && report.bytes <= self.retention.bytes {
+            // Where the database alone is too large, archives that are not are no help: the warning is.
+            let too_much = report.bytes > limit && (database <= limit || archives > limit);
+            if !too_old && !too_much {
                 break;
             }
             self.delete(oldest, &segment, too_old)?;
@@ -356,27 +389,30 @@ impl Task<'_> {
     }
 }
 
-fn used_bytes(db: &Connection, names: &[SegmentName]) -> rusqlite::Result<u64> {
+fn database_bytes(db: &Connection) -> rusqlite::Result<u64> {
     let pragma = |name: &str| {
         db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
             .map(i64::cast_unsigned)
     };
     let pages = pragma("page_count")?.saturating_sub(pragma("freelist_count")?);
-    let archives: u64 = names
-        .iter()
-        .filter_map(|name| fs::metadata(&name.path).ok())
-        .map(|metadata| metadata.len())
-        .sum();
-    Ok(pages * pragma("page_size")? + archives)
+    Ok(pages * pragma("page_size")?)
 }
 
-fn last_day(segment: &mut Segment) -> Result<Option<i64>, SegmentError> {
+fn archive_bytes(names: &[SegmentName]) -> u64 {
+    let found = names
+        .iter()
+        .filter_map(|name| fs::metadata(&name.path).ok());
+    found.map(|metadata| metadata.len()).sum()
+}
+
+/// The newest day of an archive's last records. One that a clock dated wrongly, far back or in days to
+/// come, does not decide what becomes of the others.
+fn last_day(segment: &mut Segment, today: i64) -> Result<Option<i64>, SegmentError> {
     let Some(index) = segment.blocks().checked_sub(1) else {
         return Ok(None);
     };
     let records = segment.block(index)?;
-    let last = records.last().and_then(|stored| Stored::parse(stored).ok());
-    Ok(last
-        .and_then(|record| encoding::decode(record.body).ok())
-        .map(|entry| entry.time.as_micros().div_euclid(DAY_MICROS)))
+    let times = records.iter().filter_map(|stored| time_of(stored));
+    let days = times.map(|time| time.as_micros().div_euclid(DAY_MICROS));
+    Ok(days.filter(|day| *day <= today).max())
 }

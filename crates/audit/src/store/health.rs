@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// How long closing waits for a verification before it calls it off; small logs are done by then.
 const GRACE: Duration = Duration::from_millis(250);
+/// The same after a crash. Called off, it would be begun anew by every command until one lasts as long:
+/// it is better that one of them waits, once.
+const AFTER_A_CRASH: Duration = Duration::from_secs(30);
 
 /// Whether the chain holds, as far as it was looked at since the log was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +53,17 @@ struct State {
     cancel: AtomicBool,
 }
 
+impl State {
+    fn settle(&self, health: Health) {
+        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = health;
+        self.changed.notify_all();
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Checker {
     state: Arc<State>,
+    grace: Duration,
     thread: Option<JoinHandle<Vec<DeadMarker>>>,
 }
 
@@ -64,23 +75,41 @@ impl Checker {
         writer: Arc<Shared>,
         clock: Clock,
     ) -> std::io::Result<Self> {
+        let layout = layout.clone();
+        Self::of(dead, move |state, dead| {
+            let task = Task {
+                layout,
+                log,
+                writer,
+                clock,
+                state,
+            };
+            task.run(dead)
+        })
+    }
+
+    /// A verification of which `work` is all, because of the writers that died.
+    fn of(
+        dead: Vec<DeadMarker>,
+        work: impl FnOnce(Arc<State>, Vec<DeadMarker>) -> Vec<DeadMarker> + Send + 'static,
+    ) -> std::io::Result<Self> {
         let state = Arc::new(State {
             health: Mutex::new(Health::Verifying),
             changed: Condvar::new(),
             cancel: AtomicBool::new(false),
         });
-        let task = Task {
-            layout: layout.clone(),
-            log,
-            writer,
-            clock,
-            state: Arc::clone(&state),
+        let grace = if dead.is_empty() {
+            GRACE
+        } else {
+            AFTER_A_CRASH
         };
+        let shared = Arc::clone(&state);
         let thread = std::thread::Builder::new()
             .name("audit-verify".to_owned())
-            .spawn(move || task.run(dead))?;
+            .spawn(move || work(shared, dead))?;
         Ok(Self {
             state,
+            grace,
             thread: Some(thread),
         })
     }
@@ -121,7 +150,7 @@ impl Checker {
         let Some(thread) = self.thread.take() else {
             return Vec::new();
         };
-        self.wait(GRACE);
+        self.wait(self.grace);
         self.state.cancel.store(true, Ordering::Relaxed);
         // A panic there left the markers in place, which is all that matters here.
         thread.join().unwrap_or_default()
@@ -155,12 +184,7 @@ impl Task {
         if !settled {
             dead.clear();
         }
-        *self
-            .state
-            .health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = health;
-        self.state.changed.notify_all();
+        self.state.settle(health);
         dead
     }
 
@@ -220,5 +244,49 @@ fn broken_chain(broken: &Break) -> Health {
     Health::Broken {
         seq: Some(broken.seq()),
         detail: broken.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::marker::{Marker, UncleanWriter, dead_writers};
+    use super::*;
+    use airlock_core::Timestamp;
+
+    /// A verification that takes longer than a command likes to wait, unless it is called off.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is handed over like the real one's"
+    )]
+    fn long(state: Arc<State>, dead: Vec<DeadMarker>) -> Vec<DeadMarker> {
+        let until = Instant::now() + 2 * GRACE;
+        while Instant::now() < until {
+            if state.cancel.load(Ordering::Relaxed) {
+                return Vec::new();
+            }
+            std::thread::yield_now();
+        }
+        state.settle(Health::Verified { records: 1 });
+        dead
+    }
+
+    #[test]
+    fn after_a_crash_a_long_verification_is_waited_for_and_otherwise_called_off() {
+        let place = tempfile::tempdir().unwrap();
+        let writer = UncleanWriter {
+            pid: 1,
+            opened: Timestamp::from_micros(0),
+            head: 0,
+        };
+        // Dropped without being removed, it is one of the dead.
+        drop(Marker::leave(place.path(), &writer).unwrap());
+        let dead = dead_writers(place.path()).unwrap();
+        assert_eq!(dead.len(), 1);
+        let mut checker = Checker::of(dead, long).unwrap();
+        assert_eq!(checker.stop().len(), 1, "its marker may go");
+        assert_eq!(checker.health(), Health::Verified { records: 1 });
+        let mut checker = Checker::of(Vec::new(), long).unwrap();
+        checker.stop();
+        assert_eq!(checker.health(), Health::Verifying);
     }
 }

@@ -534,27 +534,40 @@ fn open_or_recover(
     layout: &Layout,
     lock: &File,
 ) -> Result<(Connection, LogId, Option<RecoveryReport>), OpenError> {
+    let mut report = None;
+    if recovery::is_unfinished(layout) {
+        lock_alone(layout, lock)?;
+        report = recovery::finish(layout)?;
+        lock_again(layout, lock)?;
+    }
     match open_checked(config, layout) {
-        Ok((db, id)) => return Ok((db, id, None)),
+        Ok((db, id)) => return Ok((db, id, report)),
         Err(error) if error.is_damage() => {}
         Err(error) => return Err(error),
     }
-    // Others would go on writing into the file that is set aside.
-    if lock.try_lock().is_err() {
-        return Err(OpenError::InUse(layout.database()));
-    }
+    lock_alone(layout, lock)?;
     // Whoever was first may have recovered it already.
-    let report = match open_checked(config, layout) {
-        Ok(_) => None,
+    match open_checked(config, layout) {
+        Ok(_) => {}
         Err(error) if error.is_damage() => {
-            Some(recovery::recover_layout(layout, (config.clock)(), &error)?)
+            report = Some(recovery::recover_layout(layout, (config.clock)(), &error)?);
         }
         Err(error) => return Err(error),
-    };
-    lock.lock_shared()
-        .map_err(|source| OpenError::io(&layout.lock(), source))?;
+    }
+    lock_again(layout, lock)?;
     let (db, id) = open_checked(config, layout)?;
     Ok((db, id, report))
+}
+
+/// Others would go on writing into the file that is set aside.
+fn lock_alone(layout: &Layout, lock: &File) -> Result<(), OpenError> {
+    lock.try_lock()
+        .map_err(|_| OpenError::InUse(layout.database()))
+}
+
+fn lock_again(layout: &Layout, lock: &File) -> Result<(), OpenError> {
+    lock.lock_shared()
+        .map_err(|source| OpenError::io(&layout.lock(), source))
 }
 
 fn open_checked(config: &LogConfig, layout: &Layout) -> Result<(Connection, LogId), OpenError> {

@@ -6,11 +6,11 @@ use crate::chain::Head;
 use crate::open::OpenError;
 use crate::query::Filter;
 use crate::recovery::RecoveryReport;
-use crate::{EventType, Stage};
+use crate::{Entry, EventType, Stage};
 use airlock_core::{ActionId, Timestamp};
 use std::collections::BTreeMap;
 
-/// Most unfinished attempts that are named; beyond that the count tells enough.
+/// Most unfinished attempts that are named, the newest; beyond that the count tells enough.
 const NAMED: usize = 10_000;
 
 /// An attempt that has no outcome: it may or may not have happened.
@@ -85,13 +85,21 @@ fn unfinished(layout: &Layout, after: u64, last: u64) -> Result<Vec<UnfinishedAt
     };
     // A record that cannot be read is neither attempt nor outcome.
     for record in records.map_while(Result::ok) {
-        let Some(action) = record.entry.action else {
+        let Some(action) = record.entry.action.clone() else {
             continue;
         };
         match record.entry.stage {
-            Stage::Attempt if open.len() < NAMED => {
+            Stage::Attempt if may_have_happened(&record.entry) => {
                 let seq = record.sealed.seq();
-                by_action.insert(action.clone(), seq);
+                // What was planned anew is recorded again: its last record is the one that counts.
+                if let Some(earlier) = by_action.insert(action.clone(), seq) {
+                    open.remove(&earlier);
+                }
+                if open.len() >= NAMED
+                    && let Some((_, oldest)) = open.pop_first()
+                {
+                    by_action.remove(&oldest.action);
+                }
                 open.insert(
                     seq,
                     UnfinishedAttempt {
@@ -112,4 +120,11 @@ fn unfinished(layout: &Layout, after: u64, last: u64) -> Result<Vec<UnfinishedAt
         }
     }
     Ok(open.into_values().collect())
+}
+
+/// Whether an attempt was more than that: one that was denied, or waits for a person, has no outcome
+/// because nothing was done.
+fn may_have_happened(attempt: &Entry) -> bool {
+    let decision = attempt.decision.as_ref();
+    decision.is_none_or(|decision| decision.verdict == "allow")
 }

@@ -1,28 +1,31 @@
 //! `airlock init`: a starter policy that fits the project.
 
-use super::{open, outcome};
+use super::open;
+use super::reach::Reach;
 use crate::args::Global;
 use crate::failure::{Ending, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_kernel::{Call, Front, POLICY_FILE, Starter};
+use airlock_kernel::{Call, POLICY_FILE, Starter};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, print: bool, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
     if print {
+        let kernel = open::kernel(global, output)?;
         output.data(Starter::of(kernel.workspace()).policy().as_bytes());
         return Ok(0);
     }
-    let outcome = kernel.submit(Front::Cli, &Call::new("policy.init", json!({})));
-    let done = outcome::done(outcome).map_err(|failure| match failure.kind {
+    let mut reach = Reach::new(global, output)?;
+    let done = reach.done(&Call::new("policy.init", json!({})), output);
+    let done = done.map_err(|failure| match failure.kind {
         Kind::Failed => failure.headed("cannot write a starter policy"),
         Kind::Usage | Kind::Denied | Kind::NeedsReview | Kind::Unenforceable => failure,
     })?;
     if output.is_json() {
+        let generation = reach.kernel(output)?.policy().generation();
         output.json(&json!({
             "policy": POLICY_FILE,
             "languages": done.value.get("languages"),
-            "generation": kernel.policy().generation(),
+            "generation": generation,
         }));
         return Ok(0);
     }

@@ -1,6 +1,6 @@
 //! `airlock kernel`: a kernel that stays, for commands and other processes to use.
 
-use super::open;
+use super::{open, outcome};
 use crate::args::Global;
 use crate::config::Config;
 use crate::failure::{Ending, Failure, Kind};
@@ -133,6 +133,8 @@ pub(super) fn host(
     let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
     let mut options = Options::new(directory, place.own(), settings);
     options.idle = idle;
+    options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
+    options.wire.users.extend(config.users());
     start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
 }
 
@@ -312,9 +314,10 @@ fn stop(place: &Place, output: &mut Output) -> Ending {
         output.note("no kernel runs for this workspace");
         return Ok(0);
     };
-    remote
-        .stop()
-        .map_err(|error| Failure::of(Kind::Failed, &error))?;
+    let refused = remote.stop();
+    if let Some(refused) = refused.map_err(|error| Failure::of(Kind::Failed, &error))? {
+        outcome::done(refused)?;
+    }
     drop(remote);
     // Gone is who no longer holds the lock.
     let begun = Instant::now();

@@ -17,6 +17,7 @@ mod open;
 mod outcome;
 pub(crate) mod plugin;
 mod policy;
+mod reach;
 mod request_worker;
 mod script_worker;
 pub(crate) mod session;
@@ -29,15 +30,21 @@ pub(crate) mod workflow;
 pub(crate) use exec::{Ahead, INTERNAL};
 
 use crate::args::{Cli, Command};
+use crate::config::strange_variables;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
+use crate::place;
 use clap::CommandFactory;
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Runs what the command line says. `ahead` is what was begun of it.
 pub(crate) fn run(cli: Cli, ahead: Option<Ahead>, output: &mut Output) -> Ending {
     let global = &cli.global;
+    for strange in strange_variables(place::environment().keys().map(OsString::as_os_str)) {
+        output.warning(&strange);
+    }
     let Some(command) = cli.command else {
         return agent::bare(global, output);
     };

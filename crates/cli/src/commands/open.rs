@@ -6,14 +6,14 @@ use crate::config::Config;
 use crate::failure::{Failure, Kind};
 use crate::models::Configured;
 use crate::output::{Output, count};
-use crate::place::{self, Place};
+use crate::place::Place;
 use airlock_audit::Health;
 use airlock_core::WorkspaceId;
 use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
     StartError, Workspace, WorkspaceError,
 };
-use airlock_service::{Door, DoorError, Remote, SandboxReception, Settings, Standing};
+use airlock_service::{Accompanied, Door, Remote, SandboxReception, Settings, Standing, accompany};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,41 +178,16 @@ pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
-    if let Some(remote) = running(&place, &config, front) {
+    // Without the person's environment a program of theirs would run as no program of theirs does.
+    let tellable = front != Front::Cli || place.person().is_some();
+    if let Some(remote) = running(&place, &config, front).filter(|_| tellable) {
         return Ok(Door::Running(Box::new(remote)));
     }
+    // One that runs and is not asked may hold the stage ready that is needed here.
+    flush_running(global);
     let kernel = embedded(&place, &config, Lifetime::Command)?;
     tell(&kernel, output);
     Ok(Door::Embedded(Box::new(kernel)))
-}
-
-/// The kernel that runs the sandbox this command is in; none outside of one. What it says of itself
-/// does not matter: the socket says who asks.
-pub(super) fn door_inside() -> Result<Option<Door>, Failure> {
-    let Some(socket) = place::kernel_socket() else {
-        return Ok(None);
-    };
-    let remote = Remote::inside(&socket).map_err(|error| {
-        Failure::of(Kind::Failed, &error).fix(
-            "whoever made this sandbox takes no calls now; outside of one, unset AIRLOCK_SOCKET",
-        )
-    })?;
-    Ok(Some(Door::Running(Box::new(remote))))
-}
-
-/// The kernel of this workspace that stays, to act as `front`: started if none runs, because what
-/// plugins ask is answered by one that stays. Where there can be none, one of this command's own.
-pub(super) fn staying_door(
-    global: &Global,
-    front: Front,
-    output: &mut Output,
-) -> Result<Door, Failure> {
-    let place = Place::find(global.workspace.as_deref())?;
-    let config = configuration(global, &place)?;
-    if running(&place, &config, front).is_none() {
-        super::kernel::start_on_demand(&place);
-    }
-    door(global, front, output)
 }
 
 /// What the kernel that runs for this workspace says to `call`; none if none runs.
@@ -223,32 +198,30 @@ pub(super) fn ask_running(global: &Global, call: &Call) -> Option<Outcome> {
     Some(remote.call(call, None).ok()?.outcome)
 }
 
-/// A kernel of this command's own, whichever runs.
-pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Failure> {
+/// A kernel of this process beside the one that runs: every call is made to that one.
+pub(super) fn beside(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
     let kernel = opened(global)?;
     tell(&kernel, output);
-    Ok(Door::Embedded(Box::new(kernel)))
+    Ok(kernel)
 }
 
-/// Takes `call` through `door` and says what the person should know about the kernel behind it.
-pub(super) fn submit(
-    global: &Global,
-    door: &mut Door,
-    front: Front,
-    call: &Call,
-    output: &mut Output,
-) -> Result<Outcome, Failure> {
-    let mut submitted = door.submit(front, call, None, HEALTH_PATIENCE);
-    let is_inside = place::kernel_socket().is_some();
-    if !is_inside && submitted.as_ref().is_err_and(DoorError::is_untaken) {
-        // It ended between two words: a kernel of one's own does the same.
-        *door = own_door(global, output)?;
-        submitted = door.submit(front, call, None, HEALTH_PATIENCE);
-    }
-    let (outcome, standing) =
-        submitted.map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
-    told(&standing, output);
-    Ok(outcome)
+/// A kernel of this process whose plugins can ask for something, as those of one that stays can.
+pub(super) fn accompanied(global: &Global, output: &mut Output) -> Result<Accompanied, Failure> {
+    // One that runs may hold the stage ready that is needed here.
+    flush_running(global);
+    let place = Place::find(global.workspace.as_deref())?;
+    let config = configuration(global, &place)?;
+    let settings = settings(&place, &config)
+        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
+    let kernel = kernel(global, output)?;
+    accompany(kernel, place.own(), settings).map_err(super::kernel::serve_failure)
+}
+
+/// A kernel of this command's own, whichever runs.
+pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Failure> {
+    flush_running(global);
+    let kernel = beside(global, output)?;
+    Ok(Door::Embedded(Box::new(kernel)))
 }
 
 /// Says how a kernel stands.
@@ -327,7 +300,7 @@ pub(super) fn start_failure(error: StartError) -> Failure {
 }
 
 /// How long a command waits to hear whether the newest part of the log holds.
-const HEALTH_PATIENCE: Duration = Duration::from_millis(20);
+pub(super) const HEALTH_PATIENCE: Duration = Duration::from_millis(20);
 /// Attempts without outcome that are named; the log has the rest.
 const NAMED_ATTEMPTS: usize = 5;
 

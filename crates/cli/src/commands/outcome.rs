@@ -12,7 +12,7 @@ pub(super) fn done(outcome: Outcome) -> Result<Done, Failure> {
         Outcome::Done(done) => Ok(done),
         Outcome::Denied(denied) => Err(denied_failure(&denied)),
         Outcome::NeedsReview(review) => Err(review_failure(&review)),
-        Outcome::Failed(failed) => Err(failed_failure(failed)),
+        Outcome::Failed(failed) => Err(failed_failure(&failed)),
     }
 }
 
@@ -71,7 +71,7 @@ fn own_fix(code: &str) -> Option<String> {
     Some(fix.to_owned())
 }
 
-fn failed_failure(failed: Failed) -> Failure {
+pub(super) fn failed_failure(failed: &Failed) -> Failure {
     let kind = match failed.code {
         "unknown_tool" | "invalid_arguments" | "check_failed" | "unknown_session"
         | "unknown_approval" | "ambiguous_approval" | "no_session" => Kind::Usage,
@@ -89,8 +89,8 @@ fn failed_failure(failed: Failed) -> Failure {
         | "not_enforceable" => Kind::Unenforceable,
         _ => Kind::Failed,
     };
-    let fix = failed.fix.or_else(|| own_fix(failed.code));
-    Failure::new(kind, failed.what)
+    let fix = failed.fix.clone().or_else(|| own_fix(failed.code));
+    Failure::new(kind, failed.what.clone())
         .maybe_fix(fix)
         .json("action", json!(failed.action))
         .json("code", json!(failed.code))

@@ -1,12 +1,11 @@
 //! `airlock session`: the person's sessions, and ending them.
 
-use super::{open, outcome};
+use super::reach::Reach;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use crate::review;
 use airlock_core::SessionId;
-use airlock_kernel::{Call, Front, Kernel, Outcome, strip_control};
+use airlock_kernel::{Call, strip_control};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -90,20 +89,9 @@ pub(super) fn run(global: &Global, command: &Arguments, output: &mut Output) -> 
     }
 }
 
-fn submit(
-    kernel: &Kernel,
-    name: &str,
-    value: Value,
-    output: &mut Output,
-) -> Result<Value, Failure> {
-    let outcome = kernel.submit(Front::Cli, &Call::new(name, value));
-    open::tell_late(kernel, output);
-    outcome::done(outcome).map(|done| done.value)
-}
-
 fn list(global: &Global, all: bool, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
-    let found = submit(&kernel, "session.list", json!({ "archived": all }), output)?;
+    let asked = json!({ "archived": all });
+    let found = Reach::new(global, output)?.value("session.list", asked, output)?;
     let sessions = found.get("sessions").and_then(Value::as_array);
     let sessions: Vec<&Value> = sessions.into_iter().flatten().collect();
     if sessions.is_empty() && !output.is_json() {
@@ -147,8 +135,7 @@ fn mode(session: &Value) -> &str {
 
 /// Runs `name` on the session `id`.
 fn one(global: &Global, name: &str, id: &str, output: &mut Output) -> Result<Value, Failure> {
-    let kernel = open::kernel(global, output)?;
-    submit(&kernel, name, json!({ "session": id }), output)
+    Reach::new(global, output)?.value(name, json!({ "session": id }), output)
 }
 
 fn turn(global: &Global, name: &str, id: &str, output: &mut Output) -> Ending {
@@ -163,8 +150,8 @@ fn turn(global: &Global, name: &str, id: &str, output: &mut Output) -> Ending {
 }
 
 /// The newest session that an exemption would lead anywhere.
-fn newest(kernel: &Kernel, output: &mut Output) -> Result<String, Failure> {
-    let found = submit(kernel, "session.list", json!({ "archived": false }), output)?;
+fn newest(reach: &mut Reach<'_>, output: &mut Output) -> Result<String, Failure> {
+    let found = reach.value("session.list", json!({ "archived": false }), output)?;
     let sessions = found.get("sessions").and_then(Value::as_array);
     let could = |session: &&Value| {
         let waits = ["planning", "test_writing"].contains(&text(session, "phase"));
@@ -183,22 +170,17 @@ fn newest(kernel: &Kernel, output: &mut Output) -> Result<String, Failure> {
 }
 
 fn exempt(global: &Global, id: Option<&str>, asked: Value, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
+    let mut reach = Reach::new(global, output)?;
     let id = match id {
         Some(id) => id.to_owned(),
-        None => newest(&kernel, output)?,
+        None => newest(&mut reach, output)?,
     };
     let id = id.as_str();
     // Named before anything is asked: a session that is not there has nothing to exempt.
-    submit(&kernel, "session.show", json!({ "session": id }), output)?;
+    reach.value("session.show", json!({ "session": id }), output)?;
     let mut call = Call::new("phase.request_exemption", asked);
     call.session = SessionId::new(id).ok();
-    let mut outcome = kernel.submit(Front::Cli, &call);
-    if let Outcome::NeedsReview(review) = &mut outcome {
-        review::answer(&kernel, review, "this exemption", None, output)?;
-        outcome = kernel.submit(Front::Cli, &call);
-    }
-    let told = outcome::done(outcome)?.value;
+    let told = reach.reviewed(&call, "this exemption", output)?.value;
     if output.is_json() {
         output.json(&told);
     } else {

@@ -1,10 +1,11 @@
 //! `airlock diff` and `airlock stage`: what waits in a stage, and throwing it away.
 
-use super::{open, outcome};
+use super::open;
+use super::reach::Reach;
 use crate::args::{Global, StageCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
-use airlock_kernel::{Call, Front, Kernel, sanitise_line};
+use airlock_kernel::{Kernel, sanitise_line};
 use airlock_sandbox::stage::{Change, ChangeKind, Diff, StageError};
 use serde_json::json;
 
@@ -16,11 +17,27 @@ pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -
     }
 }
 
+/// Asks the road for leave to look at stages, and has a kernel of this process to look with.
+fn looking(
+    global: &Global,
+    purpose: &str,
+    stage: Option<&str>,
+    output: &mut Output,
+) -> Result<Kernel, Failure> {
+    let mut reach = Reach::new(global, output)?;
+    look(&mut reach, purpose, stage, output)?;
+    reach.into_kernel(output)
+}
+
 /// Asks the road for leave to look.
-pub(super) fn look(kernel: &Kernel, purpose: &str, stage: Option<&str>) -> Result<(), Failure> {
-    let arguments = json!({ "purpose": purpose, "stage": stage });
-    let asked = kernel.submit(Front::Cli, &Call::new("stage.read", arguments));
-    outcome::done(asked).map(drop)
+pub(super) fn look(
+    reach: &mut Reach<'_>,
+    purpose: &str,
+    stage: Option<&str>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let asked = json!({ "purpose": purpose, "stage": stage });
+    reach.value("stage.read", asked, output).map(drop)
 }
 
 pub(super) fn failure(error: &StageError) -> Failure {
@@ -28,8 +45,7 @@ pub(super) fn failure(error: &StageError) -> Failure {
 }
 
 pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
-    look(&kernel, "diff", Some(name))?;
+    let kernel = looking(global, "diff", Some(name), output)?;
     let diff = kernel
         .stages()
         .diff(name)
@@ -155,8 +171,7 @@ pub(super) fn remarks(diff: &Diff, output: &mut Output) {
 }
 
 fn list(global: &Global, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
-    look(&kernel, "list", None)?;
+    let kernel = looking(global, "list", None, output)?;
     let stages = kernel.stages().list().map_err(|error| failure(&error))?;
     if stages.is_empty() && !output.is_json() {
         output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
@@ -190,9 +205,7 @@ fn list(global: &Global, output: &mut Output) -> Ending {
 }
 
 fn drop_stage(global: &Global, name: &str, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
-    let call = Call::new("stage.drop", json!({ "stage": name }));
-    outcome::done(kernel.submit(Front::Cli, &call))?;
+    Reach::new(global, output)?.value("stage.drop", json!({ "stage": name }), output)?;
     if output.is_json() {
         output.json(&json!({ "dropped": name }));
     } else {

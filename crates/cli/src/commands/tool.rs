@@ -1,14 +1,14 @@
 //! `airlock tool`: what tools there are, and calling one on the road.
 
-use super::{adapter, open, outcome};
+use super::adapter;
+use super::reach::Reach;
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
 use crate::place::Place;
-use airlock_core::{PluginName, SessionId, Tier, closest};
+use airlock_core::{PluginName, SessionId, closest};
 use airlock_kernel::tools::{Registry, ToolSpec};
 use airlock_kernel::{Call, Done, Front};
-use airlock_service::Door;
 use serde_json::{Value, json};
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
@@ -153,22 +153,15 @@ fn call(
     let mut call = Call::new(name, arguments);
     call.session = setting.session;
     call.unattended = setting.unattended;
-    let mut door = if let Some(door) = open::door_inside()? {
-        door
-    } else if runs_program(&call.name) {
-        // A program gets the environment of whoever calls it, which only this process has.
-        open::own_door(global, output)?
+    let mut reach = if let Some(inside) = Reach::inside(global, setting.front)? {
+        inside
     } else if is_plugins(global, &call.name) {
-        open::staying_door(global, setting.front, output)?
+        Reach::staying(global, setting.front, output)?
     } else {
-        open::door(global, setting.front, output)?
+        Reach::acting(global, setting.front, output)?
     };
     let limited = LIMITS.iter().any(|name| call.arguments.get(name).is_some());
-    let outcome = open::submit(global, &mut door, setting.front, &call, output)?;
-    if let Door::Embedded(kernel) = &door {
-        open::tell_late(kernel, output);
-    }
-    let done = outcome::done(outcome)?;
+    let done = reach.done(&call, output)?;
     present(&done, output);
     let truncated = done.value.get("truncated").and_then(Value::as_bool);
     if !output.is_json() && (done.cut || (truncated == Some(true) && !limited)) {
@@ -220,13 +213,6 @@ fn is_plugins(global: &Global, name: &str) -> bool {
         let brought = place.workspace.join(airlock_kernel::PLUGINS_DIR);
         installed.join(plugin).exists() || brought.exists()
     })
-}
-
-/// Whether calling `name` starts a program.
-fn runs_program(name: &str) -> bool {
-    let registry = Registry::built_in();
-    let tool = registry.get(name);
-    tool.is_ok_and(|tool| tool.spec().tier != Tier::Kernel)
 }
 
 fn parse_front(name: &str) -> Result<Front, Failure> {

@@ -1,19 +1,20 @@
 //! `airlock trust`: a person reviews what came with the workspace, and approves or withdraws.
 
-use super::{open, outcome};
+mod brought;
+
+use super::open;
+use super::reach::Reach;
 use crate::args::{Global, TrustAction};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use crate::review;
-use airlock_kernel::{Call, Front, Kernel, Outcome, Trust, TrustChange, TrustReport};
+use airlock_kernel::{Call, Kernel, Trust, TrustChange, TrustReport};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
-    let kernel = open::unannounced(global, output)?;
     match action {
-        Some(TrustAction::Show) => show(&kernel, output),
+        Some(TrustAction::Show) => show(&open::unannounced(global, output)?, output),
         Some(TrustAction::Revoke) => {
-            outcome::done(kernel.submit(Front::Cli, &Call::new("trust.revoke", json!({}))))?;
+            Reach::unannounced(global, output)?.value("trust.revoke", json!({}), output)?;
             if output.is_json() {
                 output.json(&json!({ "trusted": false }));
             } else {
@@ -21,7 +22,7 @@ pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Ou
             }
             Ok(0)
         }
-        None => approve(&kernel, output),
+        None => approve(&mut Reach::unannounced(global, output)?, output),
     }
 }
 
@@ -93,7 +94,8 @@ fn files(trust: &Trust) -> Vec<String> {
     trust.report().iter().map(line).collect()
 }
 
-fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
+fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
+    let kernel = reach.kernel(output)?;
     let trust = load(kernel)?;
     if trust.is_empty() {
         return Err(Failure::new(Kind::Failed, "there is nothing to trust")
@@ -116,15 +118,9 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
     }
     summary(&trust, output)?;
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
-    let mut review = match kernel.submit(Front::Cli, &call) {
-        Outcome::NeedsReview(review) => review,
-        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
-            return outcome::done(other).map(|_| 0);
-        }
-    };
-    review::answer(kernel, &mut review, "trusting these files", None, output)?;
-    outcome::done(kernel.submit(Front::Cli, &call))?;
+    reach.reviewed(&call, "trusting these files", output)?;
     if output.is_json() {
+        let kernel = reach.kernel(output)?;
         report(kernel, &load(kernel)?, output);
     } else {
         output.note(styled(Tone::Good, "trusted; these files count from now on"));
@@ -132,10 +128,10 @@ fn approve(kernel: &Kernel, output: &mut Output) -> Ending {
     Ok(0)
 }
 
-/// The policy as a person should see it before saying yes.
+/// The files as a person should see them before saying yes.
 fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
-    let Some(bytes) = trust.untrusted_policy() else {
-        return Ok(());
-    };
-    super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)
+    if let Some(bytes) = trust.untrusted_policy() {
+        super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)?;
+    }
+    brought::show(trust, output)
 }

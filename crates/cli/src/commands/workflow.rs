@@ -1,13 +1,14 @@
 //! `airlock workflow`: jobs of several steps.
 
-use super::{adapter, open};
+use super::{adapter, open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::review;
 use airlock_definitions::Workflow;
 use airlock_kernel::{
-    Front, Kernel, Resume, RunError, RunRecord, RunReport, RunState, Workflows, sanitise_line,
+    Front, Kernel, Outcome, Resume, RunError, RunRecord, RunReport, RunState, Workflows,
+    sanitise_line,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -72,21 +73,24 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
     {
         return check_files(files, output);
     }
-    let kernel = open::kernel(global, output)?;
     match arguments {
-        Arguments::List => list(&kernel, output),
-        Arguments::Show { name } => show(&kernel, &name, output),
-        Arguments::Check { .. } => check(&kernel, output),
+        Arguments::List => list(&open::kernel(global, output)?, output),
+        Arguments::Show { name } => show(&open::kernel(global, output)?, &name, output),
+        Arguments::Check { .. } => check(&open::kernel(global, output)?, output),
         Arguments::Run { name, inputs } => {
             let inputs = super::tool::parse_arguments(&inputs)?;
-            let flows = flows(&kernel)?;
+            let accompanied = open::accompanied(global, output)?;
+            let kernel = accompanied.kernel();
+            let flows = flows(kernel)?;
             let report = flows
                 .run(Front::Cli, &name, &inputs)
                 .map_err(|error| refused(&error))?;
-            follow(&kernel, &flows, report, output)
+            follow(kernel, &flows, report, output)
         }
         Arguments::Resume { run, repeat, skip } => {
-            let flows = flows(&kernel)?;
+            let accompanied = open::accompanied(global, output)?;
+            let kernel = accompanied.kernel();
+            let flows = flows(kernel)?;
             let id = find(&flows, &run)?.id;
             let resume = Resume {
                 repeat: repeat.into_iter().collect(),
@@ -95,9 +99,10 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             let report = flows
                 .resume(Front::Cli, &id, &resume)
                 .map_err(|error| refused(&error))?;
-            follow(&kernel, &flows, report, output)
+            follow(kernel, &flows, report, output)
         }
         Arguments::Cancel { run } => {
+            let kernel = open::kernel(global, output)?;
             let flows = flows(&kernel)?;
             let id = find(&flows, &run)?.id;
             flows
@@ -119,14 +124,22 @@ fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
 
 fn refused(error: &RunError) -> Failure {
     let kind = match error {
+        RunError::NoLeave(outcome) => return no_leave(outcome, error),
         RunError::NoWorkflow { .. } | RunError::Inputs(_) | RunError::NoRun(_) => Kind::Usage,
-        RunError::Over { .. }
-        | RunError::Changed(_)
-        | RunError::Busy(_)
-        | RunError::Unrecorded(_)
-        | RunError::Store(_) => Kind::Failed,
+        RunError::Over { .. } | RunError::Changed(_) | RunError::Busy(_) | RunError::Store(_) => {
+            Kind::Failed
+        }
     };
     Failure::of(kind, error).maybe_fix(error.hint())
+}
+
+fn no_leave(outcome: &Outcome, error: &RunError) -> Failure {
+    match outcome {
+        Outcome::Denied(denied) => outcome::denied_failure(denied),
+        Outcome::NeedsReview(review) => outcome::review_failure(review),
+        Outcome::Failed(failed) => outcome::failed_failure(failed),
+        Outcome::Done(_) => Failure::of(Kind::Failed, error),
+    }
 }
 
 /// The run whose id begins with `start`; two that do are refused.

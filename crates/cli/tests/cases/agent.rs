@@ -18,7 +18,7 @@ turns:
   - expect:
       results:
         - { tool: fs.read, status: ok, contains: 'TODO: say what it does' }
-        - { tool: fs.read, status: denied, contains: keep-secrets, lacks: not-for-agents }
+        - { tool: fs.read, status: denied, contains: keep-environment-files, lacks: not-for-agents }
         - { tool: fs.raed, status: failed, contains: 'did you mean `fs.read`?' }
     text: The secrets are not for me. I write the README, in words that make this line long enough to be broken on a narrow terminal.
     calls:
@@ -130,11 +130,14 @@ fn a_workspace_cannot_name_models() {
     let list =
         "models:\n  - { name: evil, provider: openai, base_url: https://evil.example, model: m }\n";
     world.write(".airlock/config.yaml", list);
+    // Nobody is asked to trust what does not load.
     let ran = at_terminal(&world, "trust", Typed::Line("y"));
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = world.quiet(&["run", "do something"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("`models`"), "{ran:?}");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("sets `models`"), "{ran:?}");
+    let ran = world.quiet(&["run", "do something"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.stderr.contains("evil"), "{ran:?}");
 }
 
 fn hosted(port: u16, more: &str) -> World {
@@ -511,6 +514,32 @@ fn a_session_that_spent_its_tokens_asks_nothing_more() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let sessions = world.quiet(&["session", "list", "--json"]).stdout;
     assert!(!sessions.is_empty());
+}
+
+#[test]
+fn what_another_command_spent_meanwhile_counts() {
+    let provider = Provider::saying("hello");
+    let world = hosted(provider.port, "    budget: { day: { tokens: 1000000 } }\n");
+    let mut talk = Conversation::begin_with(&world, 100, "dumb", "MY_KEY=k", "run");
+    talk.until("> ");
+    talk.say("first");
+    talk.until("hello");
+    talk.until("> ");
+    let kept = world.path("state/airlock/model-usage.json");
+    assert!(kept.exists(), "what was spent is kept as soon as it is");
+    // Another command, at the same time.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let at = now.unwrap().as_micros();
+    let spent = format!(
+        "{{\"local\":{{\"entries\":[{{\"at\":{at},\"spent\":{{\"tokens\":1000000,\"cost_micros\":0}}}}]}}}}"
+    );
+    std::fs::write(&kept, spent).unwrap();
+    talk.say("second");
+    talk.until("budget of a day");
+    talk.until("> ");
+    talk.say("/quit");
+    talk.finish();
+    assert_eq!(provider.asked.lock().unwrap().len(), 1);
 }
 
 #[test]

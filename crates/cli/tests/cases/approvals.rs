@@ -229,6 +229,35 @@ fn where_policy_asks_for_a_passphrase_a_yes_needs_it() {
 }
 
 #[test]
+fn a_passphrase_that_was_set_is_asked_for_where_no_policy_is_in_force() {
+    let policy = format!("{POLICY}approvals: {{ require_passphrase: true }}\n");
+    for revoked in [false, true] {
+        let world = World::under(&policy);
+        let words = ["correct horse", "correct horse"];
+        let set = answering(&world, "approvals passphrase", &words);
+        assert_eq!(set.code, Some(0), "{set:?}");
+        if revoked {
+            assert_eq!(world.quiet(&["trust", "revoke"]).code, Some(0));
+        }
+        // Whoever can write the file could choose what it says.
+        world.write(".airlock/policy.yaml", format!("{POLICY}# another\n"));
+        for typed in [&["y"][..], &["y", "wrong horse"]] {
+            let ran = answering(&world, "trust", typed);
+            assert_ne!(ran.code, Some(0), "{ran:?}");
+            let shown = world.quiet(&["trust", "show", "--json"]).json();
+            assert_eq!(shown["trusted"], false, "{ran:?}");
+        }
+        let gone = world.workspace().join(".airlock/policy.yaml");
+        std::fs::rename(&gone, world.path("kept.yaml")).unwrap();
+        let ran = world.quiet(&["init"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        std::fs::rename(world.path("kept.yaml"), &gone).unwrap();
+        let ran = answering(&world, "trust", &["y", "correct horse"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+#[test]
 fn with_nobody_there_the_policy_decides_what_becomes_of_a_question() {
     for (headless, code) in [("wait", 4), ("deny", 3)] {
         let world = asking(&format!("approvals: {{ headless: {headless} }}\n"));

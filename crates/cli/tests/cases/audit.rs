@@ -132,3 +132,31 @@ fn following_shows_what_another_process_appends_and_ends_with_its_reader() {
     let stderr = std::io::read_to_string(follower.stderr.take().unwrap()).unwrap();
     assert_eq!(stderr, "");
 }
+
+#[test]
+fn a_follower_that_wants_no_history_gets_none() {
+    let world = logged();
+    let before = world.quiet(&["audit", "stats", "--json"]).json();
+    let before = before["records"].as_u64().unwrap();
+    let mut follower = world
+        .command(&["audit", "log", "--follow", "--json", "-n", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (send, lines) = mpsc::channel();
+    let stdout = follower.stdout.take().unwrap();
+    std::thread::spawn(move || {
+        let first = BufReader::new(stdout).lines().next();
+        // Nobody may be listening any more.
+        let _ = send.send(first.unwrap().unwrap());
+    });
+    // Until it follows, it has nothing to say about what is done.
+    let first = (0..100).find_map(|_| {
+        world.quiet(&["tool", "call", "fs.exists", "path=README.md"]);
+        lines.recv_timeout(Duration::from_millis(300)).ok()
+    });
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    let first: serde_json::Value = serde_json::from_str(&first.unwrap()).unwrap();
+    assert!(first["seq"].as_u64().unwrap() > before, "{first}");
+}

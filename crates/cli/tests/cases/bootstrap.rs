@@ -4,7 +4,8 @@ use crate::support::{PATIENCE, World, binary};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -67,25 +68,31 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The bootstrap, which starts the kernel of `world` as `settings` say.
 #[expect(
     clippy::disallowed_methods,
     reason = "the program under test is started as a person would"
 )]
-#[test]
-fn it_brings_a_killed_kernel_back_and_takes_it_along_when_it_ends() {
-    let world = World::project();
-    let mut command = Command::new(built(&world));
+fn started(program: &Path, world: &World, settings: &[(&str, &Path)]) -> Bootstrap {
+    let mut command = Command::new(program);
     world.prepare(&mut command);
     command
         .env("AIRLOCK_KERNEL", binary())
         .env("AIRLOCK_WORKSPACE", world.workspace())
         .env("AIRLOCK_PING_EVERY", "1")
+        .envs(settings.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let events = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut bootstrap = Bootstrap { child, events };
+    Bootstrap { child, events }
+}
+
+#[test]
+fn it_brings_a_killed_kernel_back_and_takes_it_along_when_it_ends() {
+    let world = World::project();
+    let mut bootstrap = started(&built(&world), &world, &[]);
     bootstrap.next("ready");
     let first = pid_of_kernel(&world);
     kill_process(first, Signal::KILL).unwrap();
@@ -99,4 +106,49 @@ fn it_brings_a_killed_kernel_back_and_takes_it_along_when_it_ends() {
     bootstrap.child.kill().unwrap();
     until("the kernel's end", || test_kill_process(second).is_err());
     assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
+}
+
+/// An engine that gives what it runs a user namespace, and a process namespace: always, or unless it is
+/// told that it shall not.
+fn engine(world: &World, obeys: bool) -> PathBuf {
+    let path = world.path(if obeys { "engine" } else { "deaf-engine" });
+    let host = if obeys { "own=" } else { ":" };
+    let script = format!(
+        "#!/bin/sh\n\
+         [ \"$1\" = run ] || exit 0\n\
+         own='--pid --mount-proc'\n\
+         while [ \"$1\" != airlock ]; do\n\
+           case \"$1\" in --pid=host) {host} ;; --env=*) export \"${{1#--env=}}\" ;; esac\n\
+           shift\n\
+         done\n\
+         shift\n\
+         exec unshare --user --map-current-user $own --fork --kill-child '{}' \"$@\"\n",
+        binary()
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_kernel_in_a_container_answers_because_it_shares_the_process_namespace() {
+    let world = World::project();
+    let state = world.path("state");
+    let settings = |engine| [("AIRLOCK_ENGINE", engine), ("AIRLOCK_STATE", &*state)];
+    let (program, obeying) = (built(&world), engine(&world, true));
+    let mut bootstrap = started(&program, &world, &settings(&*obeying));
+    bootstrap.next("ready");
+    // Who asks it is named, and what it calls itself is what it is called here.
+    let pid = pid_of_kernel(&world);
+    let ran = world.quiet(&["tool", "call", "fs.exists", "path=README.md"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    bootstrap.child.kill().unwrap();
+    until("the kernel's end", || test_kill_process(pid).is_err());
+    // The same in a process namespace of its own: nobody is let in, the bootstrap least of all.
+    let deaf = engine(&world, false);
+    let mut settings = settings(&*deaf).to_vec();
+    settings.push(("AIRLOCK_START_TIMEOUT", Path::new("3")));
+    let mut bootstrap = started(&program, &world, &settings);
+    let why = bootstrap.next("restarting")["why"].clone();
+    assert!(why.as_str().unwrap().contains("did not come up"), "{why}");
 }

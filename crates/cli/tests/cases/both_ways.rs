@@ -69,9 +69,71 @@ const LINES: &[Line] = &[
     line(&["exec", "--", "head", "-c", "3000000", "/dev/zero"]),
     line(&["stage", "drop", "default"]),
     line(&["policy", "explain", "fs.read", "--path", ".env"]),
+    line(&["session", "list"]),
+    line(&["session", "show", "0192f3a4-7c1e-7000-8000-000000000000"]),
+    line(&["approvals", "list", "--all", "--json"]),
+    line(&["approvals", "grants"]),
+    line(&["approvals", "revoke", "1f2e3d4c"]),
+    line(&["undo", "--list"]),
+    line(&["merge", "--json"]),
+    line(&["audit", "log", "-n", "1", "--event", "policy"]),
     line(&["trust", "show"]),
     line(&["config", "show"]),
 ];
+
+/// Everything that starts a program, and commands a person typed in between: each works on the stage
+/// that the one before had.
+const PROGRAMS: &[Line] = &[
+    line(&["exec", "--", "true"]),
+    line(&["tool", "call", "fs.write", "path=src/new.rs", "text=new"]),
+    line(&["exec", "--", "cat", "src/new.rs"]),
+    line(&[
+        "tool",
+        "call",
+        "fs.patch",
+        "{\"patch\": \"--- a/src/new.rs\\n+++ b/src/new.rs\\n@@ -1 +1 @@\\n-new\\n\\\\ No newline at end of file\\n+newer\\n\"}",
+    ]),
+    line(&["exec", "--", "true"]),
+    line(&[
+        "tool",
+        "call",
+        "exec.run",
+        "{\"command\": [\"wc\", \"-c\", \"src/new.rs\"]}",
+    ]),
+    line(&[
+        "tool",
+        "call",
+        "exec.run",
+        "--as",
+        "agent",
+        "{\"command\": [\"cp\", \"src/new.rs\", \"src/copy.rs\"]}",
+    ]),
+    line(&["exec", "--", "true"]),
+    line(&["tool", "call", "git.status"]),
+    line(&["tool", "call", "test.run", "--json"]),
+    line(&[
+        "tool",
+        "call",
+        "fs.move",
+        "from=src/new.rs",
+        "to=src/old.rs",
+    ]),
+    line(&["exec", "--", "true"]),
+    line(&["tool", "call", "fs.delete", "path=src/old.rs"]),
+    line(&["tool", "call", "shell.run", "command=ls src | wc -l"]),
+    line(&["diff", "--stat"]),
+    line(&["stage", "drop", "default"]),
+    line(&["diff"]),
+];
+
+const MAY_RUN: &str = "\
+version: 1
+commands: [{ executable: wc }, { executable: cp }]
+rules:
+  - { name: read, match: { effect: read, path_glob: '**' }, action: allow }
+  - { name: run, match: { syscall: [exec.run, shell.run, test.run, 'git.*'] }, action: allow }
+  - { name: change, match: { effect: [write, delete], path_glob: '**' }, action: allow }
+";
 
 fn world() -> World {
     let world = World::governed();
@@ -148,19 +210,29 @@ fn kept(world: &World) -> Vec<String> {
         .join(" ")
     });
     // That there is a kernel that stays, and keeps sandboxes for what comes next, is the one
-    // difference.
+    // difference; and so a checkpoint comes a few records sooner or later.
     let stays = |record: &String| {
-        let of_kernel = record.starts_with("kernel_");
-        of_kernel || record.starts_with("sandbox_")
+        let of_kernel = ["kernel_", "sandbox_", "checkpoint "];
+        of_kernel.iter().any(|start| record.starts_with(start))
     };
     records.filter(|record| !stays(record)).collect()
 }
 
 #[test]
 fn a_running_kernel_changes_nothing_anybody_sees() {
+    assert_same(&world, LINES);
+}
+
+#[test]
+fn every_tool_that_runs_a_program_does_so_in_the_running_kernel_whatever_it_holds_ready() {
+    assert_same(&|| World::under(MAY_RUN), PROGRAMS);
+}
+
+/// Runs `lines` in a world alone and in one with a kernel that runs, and compares everything.
+fn assert_same(world: &dyn Fn() -> World, lines: &[Line]) {
     let (embedded, through) = (world(), world());
     let served = through.serve();
-    for line in LINES {
+    for line in lines {
         let (here, there) = (run(&embedded, line), run(&through, line));
         assert_eq!(
             said(&embedded, &here),
@@ -177,9 +249,10 @@ fn a_running_kernel_changes_nothing_anybody_sees() {
         assert_eq!(pair.0, pair.1, "record {number}");
     }
     assert_eq!(here.len(), there.len());
-    // Most of it was the kernel's work.
+    // Nearly all of it was the kernel's work.
     let status = through.quiet(&["kernel", "status", "--json"]).json();
-    assert!(status["calls"].as_u64().unwrap() > 20, "{status}");
+    let calls = status["calls"].as_u64().unwrap();
+    assert!(calls >= lines.len() as u64 - 8, "{status}");
     drop(served);
     for world in [&embedded, &through] {
         let verified = world.quiet(&["audit", "verify"]);
@@ -298,5 +371,32 @@ fn what_was_changed_in_the_tree_while_a_sandbox_was_held_ready_is_no_conflict() 
         (Some(1), Some(0)),
         "{told}"
     );
+    drop(served);
+}
+
+#[test]
+fn what_a_person_approves_at_their_terminal_the_running_kernel_does() {
+    let world = World::governed();
+    let served = world.serve();
+    let calls = || {
+        let status = world.quiet(&["kernel", "status", "--json"]).json();
+        status["calls"].as_u64().unwrap()
+    };
+    assert_eq!(world.quiet(&["exec", "--", "touch", "made"]).code, Some(0));
+    let before = calls();
+    let refused = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(!world.workspace().join("made").exists());
+    let merged = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(merged.code, Some(0), "{merged:?}");
+    assert!(world.workspace().join("made").exists());
+    // Each looks, also at who is at work there, and asks; the second asks again, with the answer. No
+    // answer is the kernel's to take.
+    assert_eq!(calls(), before + 7);
+    let mut client = served.client("cli");
+    let answer = serde_json::json!({ "approval": "x", "answer": "approve" });
+    let params = serde_json::json!({ "name": "approval.decide", "arguments": answer });
+    let told = client.call("call", params).unwrap();
+    assert!(told["outcome"]["done"].is_null(), "{told}");
     drop(served);
 }

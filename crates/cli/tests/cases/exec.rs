@@ -157,9 +157,10 @@ fn what_a_killed_command_left_is_gone_with_the_next() {
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // Only a sandbox with a cgroup, which root can make, leaves something.
+    // Only a sandbox with a cgroup, which root can make, leaves something; and where a kernel runs, it
+    // takes it away by itself.
     let is_root = rustix::process::geteuid().is_root();
-    assert_eq!(notes(), usize::from(is_root));
+    assert!(notes() <= usize::from(is_root));
     let mut last = None;
     for _ in 0..100 {
         let ran = world.quiet(&["exec", "--", "true"]);
@@ -192,6 +193,7 @@ rules:
 #[test]
 fn what_a_killed_supervisor_left_is_said_and_judged_before_anybody_is_shown_it() {
     let world = World::under(KEPT);
+    world.alone();
     let script = "echo mine >README.md; echo forbidden >src/main.rs; echo >ready; exec sleep 4757";
     let mut killed = world
         .command(&["exec", "--", "sh", "-c", script])
@@ -249,6 +251,8 @@ fn what_cannot_be_judged_is_not_shown_and_can_be_dropped() {
     let world = World::under(KEPT);
     let ran = world.quiet(&["exec", "--", "sh", "-c", "echo mine >README.md"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
+    // A kernel that runs may still have the stage, and writes its mark.
+    world.alone();
     let states = std::fs::read_dir(world.path("state/airlock")).unwrap();
     let marks: Vec<_> = states
         .flatten()

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 #[test]
 fn a_state_home_that_cannot_be_used_says_so_and_nothing_is_done() {
     let mut world = World::project();
+    world.alone();
     let below_a_file = world.path("file");
     std::fs::write(&below_a_file, "").unwrap();
     for (shown, home) in [

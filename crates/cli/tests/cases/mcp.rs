@@ -301,6 +301,7 @@ fn reads(client: &mut Client, id: i64) {
 #[test]
 fn servers_of_one_workspace_share_its_kernel_and_the_next_takes_over() {
     let world = World::project();
+    world.alone();
     let mut one = Client::greeted(&world);
     reads(&mut one, 1);
     assert_eq!(kernel_of(&world), Some(u64::from(one.child.id())));
@@ -351,6 +352,7 @@ fn a_kernel_that_runs_is_used_and_left_running() {
 #[test]
 fn a_lock_whose_holder_does_not_answer_is_said_with_its_cure() {
     let world = World::project();
+    world.alone();
     // Makes the state directory.
     assert_eq!(world.quiet(&["mcp", "serve"]).code, Some(0));
     let lock = std::fs::File::open(world.state().join("run/kernel.lock")).unwrap();
@@ -366,6 +368,8 @@ fn a_lock_whose_holder_does_not_answer_is_said_with_its_cure() {
 fn with_helper(rule: &str, script: &str) -> World {
     let policy = format!("{RUNS}{rule}");
     let world = trusted(&policy);
+    // A kernel that runs has none of what follows.
+    world.alone();
     let config = world.path("config/airlock");
     std::fs::create_dir_all(config.join("agents")).unwrap();
     let script_file = config.join("script.yaml");
@@ -427,4 +431,55 @@ fn an_agent_works_for_a_client_where_policy_lets_it_and_ends_with_the_request() 
         log.stdout.contains("\"failed\":\"cancelled\"")
     });
     client.ended();
+}
+
+#[test]
+fn tools_that_come_and_go_are_listed_as_they_are_and_found_by_their_names() {
+    const ADAPTER: &str = "\
+adapter: 1
+id: wc-lines
+name: wc
+tool: text.lines
+type: cli
+---
+summary: Count the lines of a file
+version: 1.0.0
+status: active
+---
+interface:
+  read_only: true
+  input: { type: object, required: [path], properties: { path: { type: string, description: the file } } }
+cli: { command: [wc, -l], arguments: [{ value: path }] }
+---
+examples:
+  - { name: one, arguments: { path: a }, command: [wc, -l, a] }
+";
+    let world = trusted(RUNS);
+    let mut client = Client::greeted(&world);
+    let mut id = 0;
+    let mut is_listed = |client: &mut Client| {
+        id += 1;
+        client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" }));
+        let told = client.receive();
+        let tools = told["result"]["tools"].as_array().unwrap();
+        tools.iter().any(|tool| tool["name"] == "text_lines")
+    };
+    assert!(!is_listed(&mut client));
+    world.write(".airlock/adapters/lines.yaml", ADAPTER);
+    let ran = at_terminal(&world, "trust", Typed::Line("yes"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    // Its name is understood before anybody listed it.
+    client.begin(100, "text_lines", &json!({ "pth": 1 }));
+    let told = client.receive().to_string();
+    assert!(
+        told.contains("invalid arguments for `text.lines`"),
+        "{told}"
+    );
+    assert!(is_listed(&mut client));
+    assert_eq!(world.quiet(&["trust", "revoke"]).code, Some(0));
+    assert!(!is_listed(&mut client));
+    client.begin(101, "text_lines", &json!({ "path": "README.md" }));
+    let told = client.receive().to_string();
+    assert!(told.contains("unknown tool"), "{told}");
+    assert_eq!(client.ended().0, Some(0));
 }

@@ -1,6 +1,6 @@
 //! Into the real tree and out of it: looked at, said yes to, and exactly undone.
 
-use crate::support::{Typed, World, at_terminal};
+use crate::support::{Typed, World, at_terminal, finished, program};
 
 /// A project with three changes waiting in its stage.
 fn changed() -> World {
@@ -173,4 +173,103 @@ fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
         read(&world, "README.md").as_deref(),
         Some("written by hand\n")
     );
+}
+
+/// A policy whose tests always pass.
+const HELD: &str = "\
+version: 1
+approvals: { automatic: [AG-01] }
+phases: { test_command: [sh, -c, \"echo 'test result: ok. 1 passed; 0 failed; 0 ignored'\"] }
+commands: [{ executable: sh }]
+rules:
+  - name: read
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+  - name: run
+    match: { syscall: [exec.run, test.run, git.commit] }
+    action: allow
+  - name: change
+    match: { syscall: \"fs.*\", effect: [write, delete], path_glob: \"**\" }
+    action: allow
+";
+
+/// A call in the session `id`, as its agent makes it.
+fn in_session(world: &World, id: &str, words: &[&str]) -> serde_json::Value {
+    let all = [
+        &["tool", "call"],
+        words,
+        &["--as", "agent", "--session", id, "--json"],
+    ]
+    .concat();
+    let ran = world.quiet(&all);
+    assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+    ran.json()
+}
+
+fn git(world: &World, words: &[&str]) -> String {
+    let mut command = program("git");
+    world.prepare(&mut command);
+    command.args(["-c", "user.name=me", "-c", "user.email=me@example.org"]);
+    let ran = finished(command.args(words));
+    assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+    ran.stdout
+}
+
+/// A session that explored, and wrote something; as far as `validating` leads if that is wanted.
+fn explored(validated: bool) -> (World, String) {
+    let world = World::under(HELD);
+    git(&world, &["init", "-q", "-b", "main"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-q", "-m", "begin"]);
+    let begun = world.quiet(&["tool", "call", "session.create", "mode=explore", "--json"]);
+    let begun = begun.json().to_string();
+    let (_, id) = begun.split_once("\"id\":\"").unwrap();
+    let id = id.split_once('"').unwrap().0.to_owned();
+    let call = |words: &[&str]| in_session(&world, &id, words);
+    call(&["phase.advance"]);
+    call(&["plan.complete"]);
+    call(&["fs.write", "path=src/new.rs", "text=pub fn new() {}"]);
+    if validated {
+        call(&["phase.advance"]);
+        let ran = call(&["test.run"]).to_string();
+        assert!(ran.contains("\"reviewing\""), "{ran}");
+    }
+    (world, id)
+}
+
+fn phase(world: &World, id: &str) -> String {
+    let shown = world.quiet(&["session", "show", id, "--json"]).json();
+    shown["phase"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_session_has_not_validated_is_said_to_be_so_before_it_is_merged() {
+    let (world, id) = explored(false);
+    let ran = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    // Where lines are broken says nothing.
+    let told = ran.stdout + &ran.stderr;
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("nobody has validated it"), "{told}");
+    assert!(told.contains("past its session: approve? [y/N]"), "{told}");
+    assert_eq!(phase(&world, &id), "exploring");
+    assert_eq!(read(&world, "src/new.rs"), None);
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "src/new.rs").is_some());
+    assert_eq!(phase(&world, &id), "idle", "its task is given up");
+}
+
+#[test]
+fn what_a_session_validated_goes_in_as_its_own_commit() {
+    let (world, id) = explored(true);
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "src/new.rs").is_some());
+    assert_eq!(phase(&world, &id), "idle");
+    let body = git(&world, &["show", "-s", "--format=%B", "main"]);
+    assert!(body.contains("Airlock-Verified: no"), "{body}");
+    assert_eq!(git(&world, &["status", "--porcelain"]), "");
+    let log = world.quiet(&["audit", "log", "--json"]).stdout;
+    assert!(log.contains("phase.commit"), "{log}");
 }

@@ -129,7 +129,7 @@ fn tables_of_tests_pass_or_say_what_came_instead() {
   - name: secrets stay
     request: { syscall: fs.read, path: .env, plugin: agent }
     expect: deny
-    rule: keep-secrets
+    rule: keep-environment-files
   - name: wrong on purpose
     request: { syscall: fs.read, path: README.md, plugin: agent }
     expect: deny
@@ -156,7 +156,7 @@ fn tables_of_tests_pass_or_say_what_came_instead() {
 
 #[test]
 fn a_replay_shows_only_what_would_differ() {
-    let mut world = World::governed();
+    let mut world = World::governed_alone();
     for path in ["src/main.rs", "README.md"] {
         let argument = format!("path={path}");
         world.quiet(&["tool", "call", "fs.read", &argument, "--as", "agent"]);

@@ -129,7 +129,10 @@ fn a_piped_yes_does_not_count_at_a_terminal_either() {
 
 /// A workspace whose log holds `reads` reads that the new policy in `next.yaml` would deny.
 fn update(reads: usize) -> World {
-    let world = World::governed();
+    update_in(World::governed(), reads)
+}
+
+fn update_in(world: World, reads: usize) -> World {
     for _ in 0..reads {
         let ran = world.quiet(&["tool", "call", "fs.read", "path=README.md", "--as", "agent"]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -148,7 +151,7 @@ fn in_force(world: &World) -> bool {
 
 #[test]
 fn a_policy_update_shows_what_it_breaks_and_asks() {
-    let mut world = update(1);
+    let mut world = update_in(World::governed_alone(), 1);
     let ran = world.run(&["policy", "update", "next.yaml"]);
     assert_eq!(ran.code, Some(4));
     assert!(!in_force(&world));

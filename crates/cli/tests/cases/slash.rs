@@ -74,6 +74,8 @@ fn modes_and_plans_decide_what_may_be_written() {
         assert!(ran.stdout.ends_with("Two.\n"), "{mode}: {ran:?}");
         let stands = format!("{mode} mode, {state}; may write: ");
         assert!(ran.stderr.contains(&stands), "{mode}: {ran:?}");
+        let hint = format!("/approve takes it, not validated: the session is in `{state}`");
+        assert!(ran.stderr.contains(&hint), "{mode}: {ran:?}");
         let session = last_session(&world);
         assert_eq!(
             (&session["mode"], &session["phase"]),

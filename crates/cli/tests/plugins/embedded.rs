@@ -1,7 +1,8 @@
-//! A plugin that is called where no kernel runs can ask the kernel all the same: one is started. In a
-//! kernel that lives for one command only it is told why it cannot, and what to do.
+//! A plugin that is called where no kernel runs can ask the kernel all the same: one is started, or the
+//! command that called it answers. In any other kernel that lives for one command only it is told why it
+//! cannot, and what to do.
 
-use crate::made::{Host, POLICY, governed};
+use crate::made::{Host, POLICY, governed, install};
 use crate::support::{World, finished};
 
 fn stop(world: &World) {
@@ -32,6 +33,37 @@ fn a_call_where_no_kernel_runs_starts_one_so_that_the_plugin_can_ask() {
     }
     assert_eq!(world.quiet(&["kernel", "status"]).code, Some(0));
     stop(&world);
+}
+
+#[test]
+fn a_plugin_that_a_step_of_a_workflow_calls_can_ask() {
+    let world = governed(POLICY);
+    // A step's tool has no dash in its name.
+    let named = |host: Host| host.plugin().replace('-', "");
+    for host in Host::ALL {
+        let (directory, name) = (host.write(&world, READS), named(host));
+        let manifest = directory.join("plugin.yaml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        std::fs::write(&manifest, text.replace(host.plugin(), &name)).unwrap();
+        install(&world, &directory);
+        let flow = format!(
+            "workflow: 1\nname: {name}-flow\nsummary: Ask\nversion: 1.0.0\ninputs: {{ type: object }}\nsteps:\n  - {{ id: ask, tool: {name}.ask, with: {{}} }}\noutputs: {{ said: {{ from: '${{steps.ask.value}}', schema: {{}} }} }}\n"
+        );
+        let file = world
+            .path("config/airlock/workflows")
+            .join(format!("{name}.yaml"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, flow).unwrap();
+    }
+    // Where no kernel runs, and where one does that may have the same plugin running.
+    for served in [false, true] {
+        let _served = served.then(|| world.serve());
+        for host in Host::ALL {
+            let ran = world.quiet(&["workflow", "run", &format!("{}-flow", named(host))]);
+            assert_eq!(ran.code, Some(0), "{host:?}, {served}: {ran:?}");
+            assert!(ran.stdout.contains("a\\n"), "{host:?}, {served}: {ran:?}");
+        }
+    }
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn the_limits_that_are_shown_are_those_that_hold() {
     };
     let asked = limits();
     assert!(asked.starts_with("asks limits"), "{asked}");
-    assert!(asked.contains("\"instances\":16"), "{asked}");
+    assert!(asked.contains("\"instances\":1"), "{asked}");
     let hit = json!({ "id": "1" });
     call(&mut served.client("agent"), Host::Wasm, "hit", &hit);
     // One memory of the size it asks for is all that fits.

@@ -7,6 +7,7 @@ use std::process::Command;
 ///
 /// A user namespace without a mapping has no capability over any file outside it.
 pub(crate) fn unprivileged(world: &World, args: &[&str]) -> Command {
+    world.alone();
     world.through(&["unshare", "--user"], args)
 }
 

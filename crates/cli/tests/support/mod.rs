@@ -31,6 +31,7 @@ use tempfile::TempDir;
 
 /// A workspace, its state and configuration, and what was said in it so far.
 pub(crate) struct World {
+    accompanying: served::Accompanying,
     root: TempDir,
     transcript: String,
 }
@@ -50,6 +51,7 @@ impl World {
             std::fs::create_dir_all(root.path().join(name)).unwrap();
         }
         Self {
+            accompanying: served::Accompanying::default(),
             root,
             transcript: String::new(),
         }
@@ -67,10 +69,21 @@ impl World {
 
     /// The same with its starter policy in force.
     pub(crate) fn governed() -> Self {
+        Self::project().initialised()
+    }
+
+    /// The same where no kernel ever runs: for whoever names records by their numbers, because a kernel
+    /// that runs has records of its own.
+    pub(crate) fn governed_alone() -> Self {
         let world = Self::project();
-        let ran = world.quiet(&["init"]);
+        world.alone();
+        world.initialised()
+    }
+
+    fn initialised(self) -> Self {
+        let ran = self.quiet(&["init"]);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        world
+        self
     }
 
     /// The same under `policy`, which a person approved.
@@ -131,6 +144,11 @@ impl World {
 
     /// Gives `command` this world's directories and nothing of the person's own environment.
     pub(crate) fn prepare(&self, command: &mut Command) {
+        self.accompany();
+        self.settle(command);
+    }
+
+    fn settle(&self, command: &mut Command) {
         command
             .current_dir(self.workspace())
             .env_clear()

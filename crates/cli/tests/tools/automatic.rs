@@ -1,10 +1,11 @@
 //! What merges without a person, and what does not: each criterion by itself, with the reason that
 //! the person is told who is asked instead.
 
+use super::phases::{git, with_repository};
 use super::projects;
 use super::support::done;
 use super::work::{APP, DOUBLE, POLICY, Work};
-use airlock_kernel::{Front, Outcome, Review};
+use airlock_kernel::{Front, Language, Outcome, Review, Starter};
 use serde_json::json;
 use std::fs;
 
@@ -68,6 +69,36 @@ fn with_every_criterion_met_nobody_is_asked_and_it_is_merged() {
     assert_eq!(work.done("merge.apply", merge).value["state"], "idle");
     let merged = fs::read_to_string(work.place.real("app.py")).unwrap();
     assert_eq!(merged, DOUBLE);
+}
+
+/// The policy that a workspace begins with says nothing against it.
+#[test]
+fn with_the_starter_policy_it_goes_the_whole_way_by_itself() {
+    let starter = Starter::for_languages(&[Language::Python]).policy();
+    let policy = format!("{starter}\nmerge: {{ automatic: true }}\n");
+    let own = [("src/app.py", APP)];
+    let ini = (
+        "pytest.ini",
+        "[pytest]\npythonpath = src\naddopts = -p no:cacheprovider\n",
+    );
+    let files = projects::with(&[ini, (".gitignore", "__pycache__/\n")], &own);
+    let work = Work::new(&policy, &files, "strict");
+    with_repository(&work.place);
+    let work = work.red();
+    work.wrote("src/app.py", DOUBLE);
+    work.advance();
+    let ran = work.test();
+    assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+    work.done("phase.commit", json!({ "digest": work.digest() }));
+    let commit = work
+        .done("git.commit", json!({ "message": "Double" }))
+        .value;
+    let merge = work.done("phase.status", json!({})).value["merge"].clone();
+    assert_eq!(work.done("merge.apply", merge).value["state"], "idle");
+    assert_eq!(
+        commit["commit"],
+        git(&work.place, &["rev-parse", "main"]).as_str()
+    );
 }
 
 #[test]

@@ -245,28 +245,93 @@ const LOST: &str = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    re
                     def lost(a):\n    low = a + 1\n    wide = a * 10\n    note = wide + 7\n    \
                     more = note + 5\n    return (low, wide, note, more)\n";
 
-/// A workspace whose explore mode is locked: a strict commit covered all, an exploring one left code
-/// that no test runs.
-fn locked() -> Work {
+/// An exploring session in a workspace in which a strict commit covered all. Nobody asked for that to
+/// be measured.
+fn budgeted() -> Work {
     let work = Work::python("strict").red();
     work.wrote("app.py", LOST.split_once("\n\ndef lost").unwrap().0);
     work.advance();
-    let ran = work.measured();
+    let ran = work.test();
     assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
-    let work = work.merged().next("explore").planned();
-    work.wrote("app.py", LOST);
-    work.advance();
-    let ran = work.measured();
-    assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+    let coverage = json!({ "found": 4, "hit": 4 });
+    assert_eq!(ran["phase"]["measured"]["coverage"], coverage, "{ran}");
+    work.merged().next("explore").planned()
+}
+
+/// Whether explore mode is locked after what is reviewed was merged.
+fn is_locked_afterwards(work: Work) -> (Work, bool) {
     let work = work.merged().next("explore");
     work.advance();
-    let refused = work.refused("plan.complete", json!({}));
-    assert!(
-        refused.what.contains("explore mode is locked"),
-        "{}",
-        refused.what
-    );
+    let planned = work.submit("plan.complete", json!({}));
+    let told = format!("{planned:?}");
+    let locked = told.contains("explore mode is locked");
+    assert!(locked || told.contains("\"exploring\""), "{told}");
+    (work, locked)
+}
+
+/// A workspace whose explore mode is locked: a strict commit covered all, an exploring one left code
+/// that no test runs.
+fn locked() -> Work {
+    let work = budgeted();
+    work.wrote("app.py", LOST);
+    work.advance();
+    let ran = work.test();
+    assert_eq!(ran["phase"]["state"], "reviewing", "{ran}");
+    let (work, locked) = is_locked_afterwards(work);
+    assert!(locked);
     work.next("strict").planned()
+}
+
+#[test]
+fn padded_coverage_does_not_keep_exploring_from_being_locked() {
+    let explored = |claim: &str| {
+        let work = budgeted();
+        work.wrote("app.py", LOST);
+        let test = format!("import app\n\n\ndef test_lost():\n    {claim}\n");
+        work.wrote("tests/test_lost.py", &test);
+        work.advance();
+        let phase = work.test()["phase"].clone();
+        (work, phase)
+    };
+    // Runs every line, and would pass whatever they do.
+    for hollow in ["app.lost(1)\n    assert True", "assert app.lost(1) or True"] {
+        let (_, phase) = explored(hollow);
+        assert_eq!(phase["suspects"], json!(["test_lost"]), "{phase}");
+        assert_eq!(phase["state"], "exploring", "{phase}");
+    }
+    // Looks at one value of four.
+    let (work, phase) = explored("assert app.lost(1)[0] == 2");
+    assert_eq!(phase["state"], "reviewing", "{phase}");
+    let proven = &phase["proven"];
+    assert_eq!(proven["newly_covered"], 5, "{phase}");
+    assert!(
+        proven["proven_hundredths"].as_u64().unwrap() < 9_500,
+        "{phase}"
+    );
+    // A further run, measured by itself, does not make it more.
+    work.measured();
+    assert!(is_locked_afterwards(work).1, "padding was believed");
+    let (work, phase) = explored("assert app.lost(1) == (2, 10, 17, 22)");
+    assert_eq!(phase["proven"]["proven_hundredths"], 10_000, "{phase}");
+    assert!(!is_locked_afterwards(work).1);
+}
+
+#[test]
+fn tests_that_come_afterwards_have_to_look_at_the_code() {
+    let work = Work::python("explore").planned();
+    work.wrote("app.py", LOST);
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
+    work.done("phase.advance", json!({ "to": "retroactive_testing" }));
+    let test = |claim: &str| format!("import app\n\n\ndef test_lost():\n    assert {claim}\n");
+    work.wrote("tests/test_lost.py", &test("app.lost(1) or True"));
+    work.advance();
+    let phase = work.test()["phase"].clone();
+    assert_eq!(phase["suspects"], json!(["test_lost"]), "{phase}");
+    assert_eq!(phase["state"], "exploring", "{phase}");
+    work.wrote("tests/test_lost.py", &test("app.lost(1)[1] == 10"));
+    work.advance();
+    assert_eq!(work.test()["phase"]["state"], "reviewing");
 }
 
 /// Writes a strict task with `claim` on the code that was lost, and says what it regains.

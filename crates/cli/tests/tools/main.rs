@@ -8,13 +8,17 @@
     reason = "a test fails by panicking"
 )]
 
+mod approved;
 mod automatic;
 mod challenge;
 mod changes;
 mod coverage;
 mod files;
 mod git;
+mod interrupted;
+mod kept;
 mod lasting;
+mod loading;
 mod phases;
 mod programs;
 mod projects;

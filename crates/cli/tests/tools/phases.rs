@@ -60,7 +60,7 @@ fn a_strict_session_writes_tests_then_code_and_nothing_out_of_turn() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
-fn git(place: &Place, words: &[&str]) -> String {
+pub(crate) fn git(place: &Place, words: &[&str]) -> String {
     let ran = Command::new("git")
         .args(["-c", "user.name=me", "-c", "user.email=me@example.org"])
         .args(words)
@@ -76,7 +76,7 @@ fn git(place: &Place, words: &[&str]) -> String {
 }
 
 /// A repository whose hooks tell on whoever runs them.
-fn with_repository(place: &Place) {
+pub(crate) fn with_repository(place: &Place) {
     git(place, &["init", "-q", "-b", "main"]);
     git(place, &["add", "-A"]);
     git(place, &["commit", "-q", "-m", "begin"]);
@@ -444,6 +444,29 @@ fn a_session_without_a_mode_is_not_held_and_a_refused_mode_leaves_it_strict() {
         (&status["mode"], &status["state"]),
         (&json!("strict"), &json!("planning"))
     );
+}
+
+/// Whoever asks: the session it was asked for is strict, not that of whoever asked.
+#[test]
+fn a_mode_that_is_refused_by_name_leaves_the_named_session_strict() {
+    let never = POLICY.to_owned()
+        + "  - name: no-debug\n    match: { syscall: session.set_mode, arg: { mode: debug } }\n    action: deny\n";
+    let work = Work::new(&never, &[("app.py", APP)], "explore").planned();
+    let asked = json!({ "mode": "debug", "session": work.session });
+    denied(work.place.submit(Front::Cli, "session.set_mode", asked));
+    let status = work.done("phase.status", json!({})).value;
+    assert_eq!(status["mode"], "strict", "{status}");
+}
+
+#[test]
+fn source_behind_a_long_remark_is_not_taken_for_inline_tests() {
+    let own = [("src/main.rs", "fn main() {}\n")];
+    let work = Work::new(POLICY, &projects::with(projects::RUST, &own), "strict").planned();
+    let ran = work.sneak(
+        "head -c 2100000 /dev/zero | tr '\\000' '/' >src/lib.rs; \
+         printf '\\npub fn double(a: u32) -> u32 { a * 2 }\\n' >>src/lib.rs",
+    );
+    assert_eq!(put_back(&ran), ["src/lib.rs"], "{:?}", ran.value);
 }
 
 #[test]

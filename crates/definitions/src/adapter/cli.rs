@@ -99,6 +99,17 @@ impl Cli {
         self.command.first().map(String::as_str).unwrap_or_default()
     }
 
+    /// The command with the names of inputs where their values will be: `git log -n <count>`.
+    pub fn pattern(&self) -> Vec<String> {
+        let parts = self.arguments.iter().flat_map(Part::pattern);
+        self.command.iter().cloned().chain(parts).collect()
+    }
+
+    /// The variables it sets, by name.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.environment.keys().map(String::as_str)
+    }
+
     /// What to run for checked `arguments`.
     pub fn invocation(&self, arguments: &Map<String, Value>) -> Result<Invocation, ArgumentError> {
         let mut command = self.command.clone();
@@ -183,6 +194,16 @@ impl Part {
         };
         fields.close(problems);
         part
+    }
+
+    fn pattern(&self) -> Vec<String> {
+        match self {
+            Self::Word(word) => vec![word.clone()],
+            Self::Flag { word, from } => vec![format!("[{word} if <{from}>]")],
+            Self::Option { word, from, .. } => vec![format!("[{word} <{from}>]")],
+            Self::Value { from, .. } => vec![format!("<{from}>")],
+            Self::Each { from, .. } => vec![format!("<{from}>...")],
+        }
     }
 
     fn put(

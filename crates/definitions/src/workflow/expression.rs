@@ -7,6 +7,7 @@
 use airlock_yaml::{Node, Problems, Tree, code, shown};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Most bytes that one resolved value may have.
 const RESOLVED_BYTES: usize = 1024 * 1024;
@@ -171,7 +172,35 @@ impl Reference {
     }
 }
 
+impl fmt::Display for Expression {
+    /// As JSON, with references as they are written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.written())
+    }
+}
+
 impl Expression {
+    fn written(&self) -> Value {
+        let referring = |reference: &Reference| format!("${{{}}}", reference.text);
+        match &self.0 {
+            Form::Literal(value) => value.clone(),
+            Form::Reference(reference) => referring(reference).into(),
+            Form::Text(pieces) => {
+                let pieces = pieces.iter().map(|piece| match piece {
+                    Piece::Text(text) => text.clone(),
+                    Piece::Reference(reference) => referring(reference),
+                });
+                pieces.collect::<String>().into()
+            }
+            Form::List(items) => items.iter().map(Self::written).collect(),
+            Form::Object(pairs) => {
+                let pairs = pairs.iter();
+                let pairs = pairs.map(|(name, value)| (name.clone(), value.written()));
+                Value::Object(pairs.collect())
+            }
+        }
+    }
+
     /// Reads any value; texts in it may hold references.
     pub(super) fn parse(node: &Node, known: &Known<'_>, problems: &mut Problems) -> Option<Self> {
         let form = match &node.tree {

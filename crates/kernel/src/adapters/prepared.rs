@@ -2,6 +2,7 @@
 
 use super::names::lasting;
 use super::speaker::Speaker;
+use super::tool::NOT_STARTED;
 use crate::process::Job;
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::RequestPath;
@@ -50,10 +51,6 @@ impl Program {
         let exit = exit
             .and_then(|exit| u8::try_from(exit).ok())
             .unwrap_or(u8::MAX);
-        if outcome == "not_started" {
-            let code = format!("exit_{exit}");
-            return Err(self.failure(&code, format!("`{}` could not be started", self.program())));
-        }
         if outcome != "exited" {
             let code = if outcome.is_empty() {
                 "signalled"
@@ -98,6 +95,10 @@ impl Prepared for Program {
     }
 
     fn shape(&self, mut ended: Value) -> Result<Value, ToolFailure> {
+        if ended.get("outcome").and_then(Value::as_str) == Some(NOT_STARTED) {
+            let what = format!("`{}` could not be started", self.program());
+            return Err(self.failure(NOT_STARTED, what));
+        }
         let value = match ended.get_mut("answer").map(Value::take) {
             None => self.meant(&ended)?,
             Some(answer) => {

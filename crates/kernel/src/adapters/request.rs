@@ -7,6 +7,7 @@
 
 use super::names::lasting;
 use super::reach::connect;
+use super::tool::NOTHING_RAN;
 use crate::extensions::{Launcher, WorkerProgram};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::RequestPath;
@@ -86,6 +87,10 @@ impl Request {
     fn meant(&self, answer: Answer) -> Result<Value, ToolFailure> {
         let (status, body) = match answer {
             Answer::Answered { status, body, .. } => (status, body),
+            // The worker has read what a host sent; that nothing was sent is not for it to say.
+            Answer::Failed { code, what } if NOTHING_RAN.contains(&&*code) => {
+                return Err(Self::failure("no_answer", what));
+            }
             Answer::Failed { code, what } => return Err(Self::failure(&code, what)),
         };
         if let Some((code, summary)) = self.adapter.answered(status) {

@@ -26,7 +26,32 @@ const FINAL: &[&str] = &[
     "audit_unavailable",
     "outcome_unrecorded",
     "cancelled",
+    // Whoever answers must not choose by its words who is asked next.
+    "flagged_output",
+    "control_failed",
 ];
+
+/// Failures after which nothing was run and nothing sent. After every other, something may have been
+/// changed. None of these words is for a program or a host to say.
+pub(super) const NOTHING_RAN: &[&str] = &[
+    "busy",
+    "check_failed",
+    "command_not_listed",
+    "limit_not_enforceable",
+    "not_enforceable",
+    NOT_STARTED,
+    "plan_refused",
+    "reads_denied",
+    "stage_busy",
+    "template_needs_rule",
+    "template_unavailable",
+    "tier_unavailable",
+    "tool_unavailable",
+    "unreachable",
+];
+
+/// The program could not be started.
+pub(super) const NOT_STARTED: &str = "not_started";
 
 /// An adapter's tool.
 pub(super) struct AdapterTool {
@@ -123,12 +148,12 @@ impl Tool for AdapterTool {
             let wait = Duration::from_millis(retry.backoff.as_millis().saturating_mul(doubled));
             return Next::Again(wait.min(LONGEST_WAIT));
         }
-        // What may have run and changed something is not done again in another way.
-        let ran = adapter.errors.iter().any(|case| case.code == code) || ended_by_itself(code);
+        // What may have run and changed something is not done again in another way. A word that the
+        // definition has for an end says that something ran, whatever word it is.
+        let own = adapter.errors.iter().any(|case| case.code == code);
+        let harmless = adapter.interface.idempotent || (!own && NOTHING_RAN.contains(&code));
         match &self.next {
-            Some(next) if !FINAL.contains(&code) && (!ran || adapter.interface.idempotent) => {
-                Next::Instead(next.clone())
-            }
+            Some(next) if harmless && !FINAL.contains(&code) => Next::Instead(next.clone()),
             Some(_) | None => Next::Stop,
         }
     }
@@ -199,22 +224,6 @@ impl AdapterTool {
             }
         }
     }
-}
-
-/// Ends of a program that the kernel has a word for.
-fn ended_by_itself(code: &str) -> bool {
-    let words = [
-        "timed_out",
-        "out_of_memory",
-        "too_many_processes",
-        "too_much_output",
-        "file_too_large",
-        "signalled",
-        "output_invalid",
-        "tool_error",
-        "no_answer",
-    ];
-    code.starts_with("exit_") || code.starts_with("http_") || words.contains(&code)
 }
 
 /// The arguments of `exec.run` that are the same thing.

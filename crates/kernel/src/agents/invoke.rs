@@ -10,7 +10,7 @@ use crate::control::for_caller::{failure, unknown_session};
 use crate::definitions::AgentEntry;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
-use crate::sanitise::sanitise_line;
+use crate::sanitise::{sanitise_line, unusable};
 use crate::tools::ToolFailure;
 use airlock_agent::{Limits, Role, Setup, Tool};
 use airlock_core::{ActionId, SessionId, Span, closest};
@@ -96,6 +96,7 @@ impl Kernel {
         }
         let now = self.clock().now();
         let put = state.set_session_state(&owner, &session.id, SessionState::Archived, now)?;
+        self.hold().session_ended();
         Ok(put.unwrap_or(found))
     }
 
@@ -212,14 +213,17 @@ impl Kernel {
         }
         let fresh = || SessionId::new(&uuid::Uuid::now_v7().to_string());
         let id = asked.session.clone().map_or_else(fresh, Ok);
+        let id = id.map_err(|_| ToolFailure::Cancelled)?;
         let policy = self.policy();
+        let sanitiser = self.sanitisers().of(Some(&id), &policy);
+        let sanitiser = sanitiser.map_err(|refused| unusable(&refused))?;
         let policy = policy.policy();
         let phases = &policy.document().phases;
         let new = NewSession {
-            id: id.map_err(|_| ToolFailure::Cancelled)?,
+            id,
             owner,
             workspace: self.workspace().id().clone(),
-            title: Some(sanitise_line(&asked.task, 120)),
+            title: Some(sanitiser.line(&asked.task, 120)),
             agent: Some(agent.name.clone()),
             parent,
             mode: phases.mode,

@@ -33,7 +33,13 @@ pub fn handed(outcome: Outcome) -> Handed {
             let fix = failed
                 .fix
                 .map_or(String::new(), |fix| format!("\nfix: {fix}"));
-            own(Status::Failed, format!("{}{fix}", failed.what))
+            let text = format!("{}{fix}", failed.what);
+            let own = own(Status::Failed, text);
+            Handed {
+                origin: failed.origin.map_or(own.origin, |origin| *origin),
+                flags: failed.flags.len(),
+                ..own
+            }
         }
     }
 }
@@ -118,6 +124,7 @@ pub fn handed_pending(review: &Review) -> Handed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::road::Failed;
     use serde_json::json;
 
     #[test]
@@ -128,6 +135,28 @@ mod tests {
         assert_eq!(
             told,
             "{\"lines\":2,\"path\":\"a.rs\"}\ntext:\nfn a() {}\nfn b() {}\n"
+        );
+    }
+
+    #[test]
+    fn a_failure_in_the_words_of_others_is_not_told_as_airlocks() {
+        let failed = |origin: Option<Box<Origin>>| {
+            handed(Outcome::Failed(Failed {
+                action: airlock_core::ActionId::new("a-1").unwrap(),
+                code: "tool_error",
+                what: "no".to_owned(),
+                fix: None,
+                retryable: false,
+                origin,
+                flags: Vec::new(),
+            }))
+        };
+        let server = Origin::Tool("mcp.evil".to_owned());
+        assert_eq!(failed(Some(Box::new(server.clone()))).origin, server);
+        assert_eq!(
+            failed(None).origin,
+            Origin::Tool("airlock".to_owned()),
+            "nobody else spoke"
         );
     }
 

@@ -3,8 +3,10 @@
 use crate::clock::Clock;
 use crate::hold::StateHold;
 use crate::policy_store::PolicyStore;
+use crate::sanitise::{Sessions, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput};
 use airlock_core::{Caller, Request, RequestPath, SessionId};
+use airlock_sanitise::Sanitiser;
 use airlock_state::{State, StateError};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -15,11 +17,19 @@ pub(crate) struct Desk {
     pub(crate) store: Arc<PolicyStore>,
     pub(crate) hold: Arc<StateHold>,
     pub(crate) clock: Clock,
+    pub(crate) sanitisers: Arc<Sessions>,
 }
 
 impl Desk {
     pub(crate) fn state(&self) -> Result<Arc<State>, ToolFailure> {
         self.hold.get().map_err(|error| failure(&error))
+    }
+
+    /// What cleans text that is kept for `session`: it looks for all that is looked for in results.
+    pub(crate) fn sanitiser(&self, session: &SessionId) -> Result<Arc<Sanitiser>, ToolFailure> {
+        let policy = self.store.current();
+        let sanitiser = self.sanitisers.of(Some(session), &policy);
+        sanitiser.map_err(|refused| unusable(&refused))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `merge.apply` and `merge.undo`: the only ways into the real tree, each of them decided on every
 //! path it touches.
 
-use super::{arguments, schema_of, spec};
+use super::{Desk, arguments, schema_of, spec};
 use crate::beneath::Root;
 use crate::clock::Clock;
 use crate::policy_store::PolicyStore;
@@ -10,9 +10,12 @@ use crate::tools::{
 };
 use crate::workspace::Workspace;
 use airlock_audit::{Durability, Entry, EventType, Log, Stage as AuditStage};
-use airlock_core::{Digest, Effect, EffectSet, Request, RequestPath, Timestamp, WorkspacePath};
+use airlock_core::{
+    Caller, Digest, Effect, EffectSet, Request, RequestPath, SessionId, Timestamp, WorkspacePath,
+};
 use airlock_merge::{
-    EntryResult, MergeError, MergeOutcome, Merges, Selection, Since, review_digest,
+    EntryResult, Journal, MergeError, MergeOutcome, Merges, Recovered, Selection, Since,
+    review_digest,
 };
 use airlock_sandbox::stage::{ChangeKind, Diff, DiffOptions, Stage, Stages, TreePath};
 use schemars::JsonSchema;
@@ -20,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is merged.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -65,6 +68,25 @@ static UNDO: ToolSpec = spec("merge.undo", "undo a merge", schema_of::<UndoArgum
 pub(crate) fn merges(workspace: &Workspace) -> Merges {
     let place = workspace.state().path().join("merges");
     Merges::new(&place, Path::new(workspace.root().path()))
+}
+
+/// The same, where a session hears that its task came to an end.
+fn merges_of(desk: &Desk) -> Merges {
+    let told = desk.clone();
+    merges(desk.store.workspace()).telling(move |journal, outcome| {
+        let ended = told.merge_ended(journal, outcome);
+        ended.map_err(|failure| failure.to_string())
+    })
+}
+
+/// Whether a merge is under way. One that nobody is at any more is completed first.
+pub(crate) fn is_under_way(desk: &Desk) -> bool {
+    let merges = merges_of(desk);
+    if merges.has_unfinished() {
+        // What cannot be completed now is still under way.
+        let _ = merges.recover();
+    }
+    merges.has_unfinished()
 }
 
 fn refused(error: &MergeError) -> InvalidArguments {
@@ -145,18 +167,20 @@ struct Ready<F> {
     stage: String,
     paths: Vec<RequestPath>,
     deletes: bool,
+    caller: OnceLock<Caller>,
     run: F,
 }
 
 impl<F> Prepared for Ready<F>
 where
-    F: FnOnce() -> Result<Value, ToolFailure> + Send,
+    F: FnOnce(&Caller) -> Result<Value, ToolFailure> + Send,
 {
     fn paths(&self) -> &[RequestPath] {
         &self.paths
     }
 
     fn describe(&self, request: &mut Request) {
+        let _ = self.caller.set(request.caller.clone());
         if self.deletes {
             request.effects = request.effects.union(EffectSet::of(&[Effect::Delete]));
         }
@@ -167,7 +191,10 @@ where
     }
 
     fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        (self.run)().map(|value| ToolOutput { value, hidden: 0 })
+        let Some(caller) = self.caller.get() else {
+            return Err(ToolFailure::Cancelled);
+        };
+        (self.run)(caller).map(|value| ToolOutput { value, hidden: 0 })
     }
 }
 
@@ -198,11 +225,11 @@ fn shown(outcome: &MergeOutcome) -> Value {
     })
 }
 
-pub(super) struct Apply(Arc<PolicyStore>);
+pub(super) struct Apply(Desk);
 
 impl Apply {
-    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
-        Self(Arc::clone(store))
+    pub(super) fn new(desk: &Desk) -> Self {
+        Self(desk.clone())
     }
 }
 
@@ -214,7 +241,8 @@ impl Tool for Apply {
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let asked: ApplyArguments = arguments(value)?;
         let selection = asked.selection()?;
-        let store = Arc::clone(&self.0);
+        let desk = self.0.clone();
+        let store = Arc::clone(&desk.store);
         let (_, stage) =
             stage_of(store.workspace(), &asked.stage).map_err(|error| refused(&error))?;
         let diff = merges(store.workspace())
@@ -225,13 +253,12 @@ impl Tool for Apply {
         }
         let paths = selection.paths(&diff).map_err(|error| refused(&error))?;
         let name = asked.stage.clone();
-        let run = move || {
-            let workspace = store.workspace();
+        let run = move |caller: &Caller| {
             let merge = || -> Result<MergeOutcome, MergeError> {
-                let (stages, mut stage) = stage_of(workspace, &asked.stage)?;
+                let (stages, mut stage) = stage_of(store.workspace(), &asked.stage)?;
                 let id = uuid::Uuid::now_v7().to_string();
-                let outcome =
-                    merges(workspace).merge(&id, &mut stage, &selection, asked.digest, now())?;
+                let merges = merges_of(&desk).ending(desk.task(caller));
+                let outcome = merges.merge(&id, &mut stage, &selection, asked.digest, now())?;
                 forget_old(&store);
                 let rest = stage.diff(&DiffOptions::default())?;
                 if outcome.is_complete() && rest.is_empty() {
@@ -249,16 +276,17 @@ impl Tool for Apply {
             stage: name,
             paths: judged(&paths)?,
             deletes: deletes(&diff),
+            caller: OnceLock::new(),
             run,
         }))
     }
 }
 
-pub(super) struct Undo(Arc<PolicyStore>);
+pub(super) struct Undo(Desk);
 
 impl Undo {
-    pub(super) fn new(store: &Arc<PolicyStore>) -> Self {
-        Self(Arc::clone(store))
+    pub(super) fn new(desk: &Desk) -> Self {
+        Self(desk.clone())
     }
 }
 
@@ -270,14 +298,14 @@ impl Tool for Undo {
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let UndoArguments { merge, overwrite } = arguments(value)?;
         let since = if overwrite { Since::Goes } else { Since::Stays };
-        let store = Arc::clone(&self.0);
-        let (of, paths) = merges(store.workspace())
+        let desk = self.0.clone();
+        let (of, paths) = merges(desk.store.workspace())
             .undo_paths(merge.as_deref())
             .map_err(|error| refused(&error))?;
         let paths: Vec<TreePath> = paths.into_iter().map(|(path, _)| path).collect();
-        let run = move || {
+        let run = move |_: &Caller| {
             let id = uuid::Uuid::now_v7().to_string();
-            let undone = merges(store.workspace()).undo(&id, Some(&of), since, now());
+            let undone = merges_of(&desk).undo(&id, Some(&of), since, now());
             undone
                 .map(|outcome| shown(&outcome))
                 .map_err(|error| failure(&error))
@@ -286,6 +314,7 @@ impl Tool for Undo {
             stage: "default".to_owned(),
             paths: judged(&paths)?,
             deletes: true,
+            caller: OnceLock::new(),
             run,
         }))
     }
@@ -308,35 +337,28 @@ fn now() -> Timestamp {
     Clock::system().now()
 }
 
-/// Carries on what an earlier process could not finish, and records that. What there is to say.
-pub(crate) fn recover(workspace: &Workspace, log: &Log, clock: &Clock) -> Option<String> {
-    let outcomes = match merges(workspace).recover() {
-        Ok(outcomes) if outcomes.is_empty() => return None,
-        Ok(outcomes) => outcomes,
-        Err(error) => {
-            let why = told(&error);
-            return Some(format!("an interrupted merge cannot be completed: {why}"));
-        }
+/// Carries on what an earlier process could not finish, ends the tasks that it was to end, and
+/// records that. What there is to say.
+pub(crate) fn recover(desk: &Desk, log: &Log) -> Option<String> {
+    let cannot = |error: &MergeError| {
+        let why = told(error);
+        format!("an interrupted merge cannot be completed: {why}")
     };
+    let Recovered { ended, untold } = match merges_of(desk).recover() {
+        Ok(recovered) => recovered,
+        Err(error) => return Some(cannot(&error)),
+    };
+    // Told below, with the merge that moved them.
+    let moves = desk.hold.take_moves();
     let mut said = Vec::new();
-    for outcome in &outcomes {
-        let mut entry = Entry::new(clock.now(), EventType::MergeApproved, AuditStage::Note);
-        let left = outcome.left().count();
-        let notes = [
-            ("merge", outcome.id.clone()),
-            ("completed", "after an interruption".to_owned()),
-            ("merged", outcome.merged().to_string()),
-            ("left", left.to_string()),
-        ];
-        let digests = [("before", outcome.before), ("after", outcome.after)];
-        let digests = digests.into_iter();
-        let digests = digests.filter_map(|(name, digest)| Some((name, digest?.to_string())));
-        let notes = notes.into_iter().chain(digests);
-        let notes = notes.map(|(name, value)| (name.to_owned(), value));
-        entry.metadata.extend(notes);
+    for (journal, outcome) in &ended {
+        drop_empty(desk, journal);
+        let session = journal.task.as_ref().map(|task| &task.session);
+        let ended = moves.iter().any(|moved| Some(&moved.session) == session);
+        let entry = completed(desk, outcome, session.filter(|_| ended));
         // The merge was recorded before it began; what cannot be added here is told all the same.
         let _ = log.append(&entry, Durability::Durable);
-        said.push(match left {
+        said.push(match outcome.left().count() {
             0 => outcome.id.clone(),
             left => format!(
                 "{} ({left} paths were changed meanwhile and left)",
@@ -344,6 +366,38 @@ pub(crate) fn recover(workspace: &Workspace, log: &Log, clock: &Clock) -> Option
             ),
         });
     }
-    let said = said.join(", ");
-    Some(format!("an interrupted merge was completed: {said}"))
+    let said = match said.join(", ") {
+        said if said.is_empty() => None,
+        said => Some(format!("an interrupted merge was completed: {said}")),
+    };
+    untold.as_ref().map(cannot).or(said)
+}
+
+/// What the log says of a merge that was completed out of turn, and of the session whose task that
+/// ended.
+fn completed(desk: &Desk, outcome: &MergeOutcome, session: Option<&SessionId>) -> Entry {
+    let mut entry = Entry::new(desk.clock.now(), EventType::MergeApproved, AuditStage::Note);
+    let notes = [
+        ("merge", outcome.id.clone()),
+        ("completed", "after an interruption".to_owned()),
+        ("merged", outcome.merged().to_string()),
+        ("left", outcome.left().count().to_string()),
+    ];
+    let digests = [("before", outcome.before), ("after", outcome.after)];
+    let digests = digests.into_iter();
+    let digests = digests.filter_map(|(name, digest)| Some((name, digest?.to_string())));
+    let ended = session.map(|session| ("ended_task_of", session.to_string()));
+    let notes = notes.into_iter().chain(digests).chain(ended);
+    let notes = notes.map(|(name, value)| (name.to_owned(), value));
+    entry.metadata.extend(notes);
+    entry
+}
+
+/// A stage that was merged to the end goes, as it does in turn.
+fn drop_empty(desk: &Desk, journal: &Journal) {
+    let stages = Stages::open(&desk.store.workspace().state().path().join("stages"));
+    if let (Ok(stages), Some(stage)) = (stages, &journal.stage) {
+        // If somebody took it meanwhile, it is theirs.
+        let _ = stages.drop_unchanged(stage);
+    }
 }

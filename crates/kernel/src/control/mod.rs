@@ -6,6 +6,7 @@
 mod approvals;
 mod audit_read;
 pub(crate) mod for_caller;
+mod leave;
 pub(crate) mod merge;
 mod model_chat;
 mod policy_init;
@@ -13,11 +14,9 @@ mod policy_update;
 mod remember;
 mod session_view;
 mod sessions;
+mod summary;
 mod trust;
 
-use crate::clock::Clock;
-use crate::hold::StateHold;
-use crate::policy_store::PolicyStore;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 pub(crate) use approvals::Through;
@@ -26,32 +25,23 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 pub(crate) use sessions::meant;
-use std::sync::Arc;
 
 /// Adds the control syscalls to the tools of a kernel.
-pub(crate) fn register(
-    registry: &mut Registry,
-    store: &Arc<PolicyStore>,
-    hold: &Arc<StateHold>,
-    clock: &Clock,
-) {
-    let desk = Desk {
-        store: Arc::clone(store),
-        hold: Arc::clone(hold),
-        clock: clock.clone(),
-    };
-    approvals::register(registry, &desk);
-    sessions::register(registry, &desk);
-    remember::register(registry, &desk);
-    crate::phases::register(registry, &desk);
+pub(crate) fn register(registry: &mut Registry, desk: &Desk) {
+    let store = &desk.store;
+    approvals::register(registry, desk);
+    sessions::register(registry, desk);
+    remember::register(registry, desk);
+    crate::phases::register(registry, desk);
     registry.add(Box::new(policy_init::PolicyInit::new(store)));
     registry.add(Box::new(policy_update::PolicyUpdate::new(store)));
     registry.add(Box::new(trust::Approve::new(store)));
     registry.add(Box::new(trust::Revoke::new(store)));
     registry.add(Box::new(audit_read::AuditRead));
+    leave::register(registry);
     registry.add(Box::new(model_chat::ModelChat));
-    registry.add(Box::new(merge::Apply::new(store)));
-    registry.add(Box::new(merge::Undo::new(store)));
+    registry.add(Box::new(merge::Apply::new(desk)));
+    registry.add(Box::new(merge::Undo::new(desk)));
     registry.add(Box::new(session_view::SessionPolicy::new(store)));
     registry.add(Box::new(session_view::SessionLog::new(store)));
 }

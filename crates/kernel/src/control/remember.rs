@@ -2,17 +2,23 @@
 
 use super::for_caller::{failure, unknown_session};
 use super::sessions::{meant, time};
+use super::summary::summary;
 use super::{Desk, ForCaller, arguments, schema_of, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::sanitise::{Origin, sanitise_line};
-use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolSpec};
+use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSpec};
 use airlock_core::{Caller, SessionId};
+use airlock_sanitise::Bound;
 use airlock_state::{Observation, Owner};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// Longest text that is kept, in bytes.
+const TEXT_BYTES: usize = 8 * 1024;
+/// Longest origin that is kept, in characters.
+const ORIGIN_CHARS: usize = 200;
 /// Observations one recall gives at most.
 const MOST: usize = 200;
 /// Observations a recall gives that names no number.
@@ -76,10 +82,11 @@ impl Tool for Observe {
         Ok(ForCaller::boxed(move |caller| {
             let id = meant(caller, asked.session.as_ref())?;
             // What is remembered is shown to models again: it is cleaned like any result.
-            let text = Value::String(asked.text);
-            let clean = crate::sanitise::sanitise(text, crate::tools::Keep::Head, 8 * 1024);
+            let sanitiser = desk.sanitiser(&id)?;
+            let bound = Bound::bytes(Keep::Head, TEXT_BYTES);
+            let clean = sanitiser.value(Value::String(asked.text), bound);
             let text = clean.value.as_str().unwrap_or_default();
-            let origin = origin(caller, from);
+            let origin = sanitiser.line(&origin(caller, from), ORIGIN_CHARS);
             let kept = desk
                 .state()?
                 .observe(&Owner::of(caller), &id, text, &origin, desk.clock.now())
@@ -107,6 +114,9 @@ struct RecallArguments {
     query: String,
     /// Most observations; at most 200.
     limit: Option<usize>,
+    /// Instead of the observations: how many there are, from when, and the newest of each origin.
+    #[serde(default)]
+    summary: bool,
     /// The session. Absent: the one the call belongs to.
     #[schemars(with = "Option<String>")]
     session: Option<SessionId>,
@@ -133,12 +143,19 @@ impl Tool for Recall {
         let desk = self.0.clone();
         Ok(ForCaller::boxed(move |caller| {
             let id = meant(caller, asked.session.as_ref())?;
-            let limit = asked.limit.unwrap_or(USUAL).min(MOST);
+            let limit = if asked.summary {
+                usize::MAX
+            } else {
+                asked.limit.unwrap_or(USUAL).min(MOST)
+            };
             let found = desk
                 .state()?
                 .recall(&Owner::of(caller), &id, &asked.query, limit)
                 .map_err(|error| failure(&error))?
                 .ok_or_else(|| unknown_session(&id))?;
+            if asked.summary {
+                return Ok(summary(&found));
+            }
             let found: Vec<Value> = found.iter().map(shown).collect();
             Ok(json!({ "observations": found }))
         }))

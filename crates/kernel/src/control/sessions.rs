@@ -12,6 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// Longest title that is looked at; the store takes no such long one.
+const TITLE_CHARS: usize = 2_000;
+
 /// The stage of a session whose creator names none.
 const STAGE: &str = "default";
 
@@ -142,11 +145,13 @@ fn create(desk: &Desk, asked: CreateArguments, caller: &Caller) -> Result<Value,
     let id = uuid::Uuid::now_v7().to_string();
     let id = SessionId::new(&id).map_err(|_| ToolFailure::Cancelled)?;
     let policy = desk.store.current();
+    let sanitiser = desk.sanitiser(&id)?;
+    let title = asked.title.map(|title| sanitiser.line(&title, TITLE_CHARS));
     let new = NewSession {
         id,
         owner: Owner::of(caller),
         workspace: caller.workspace.clone(),
-        title: asked.title,
+        title,
         agent: None,
         parent: None,
         disciplined: asked.mode.is_some() || policy.policy().document().phases.every_session,
@@ -365,9 +370,8 @@ impl Tool for Turn {
             let now = desk.clock.now();
             let put = state.set_session_state(&Owner::of(caller), &id, to, now);
             let put = put.map_err(|error| failure(&error))?;
-            if to != SessionState::Active {
-                // A copy that cannot be made is made at the end of the next session.
-                let _ = state.snapshot(now);
+            if to != SessionState::Active && put.is_some() {
+                desk.hold.session_ended();
             }
             put.as_ref().map(shown).ok_or_else(|| unknown_session(&id))
         }))

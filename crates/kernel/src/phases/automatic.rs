@@ -9,9 +9,9 @@ use super::facts::Staged;
 use super::tools::place_of;
 use crate::kernel::Kernel;
 use crate::road::Scene;
-use crate::sanitise::sanitise_path;
+use crate::sanitise::{sanitise_line, sanitise_path};
 use airlock_core::{Effect, EffectSet, Request, SessionId};
-use airlock_phases::Proof;
+use airlock_phases::{Proof, TestRun};
 use airlock_sandbox::stage::{Change, Content, Diff, Line, NodeKind, TreePath};
 
 /// Why changes wait for a person though the policy would let them go.
@@ -23,6 +23,9 @@ pub(super) enum NotAutomatic {
     /// Nothing was run, or not all of it passed, or not of what is there now.
     #[error("the tests have not passed in this session with the stage as it is")]
     Untested,
+    /// Tests are gone, or there may be others.
+    #[error("{0}")]
+    Tests(String),
     /// The rules name a path of it.
     #[error("it touches a path that is sensitive or guarded")]
     Sensitive,
@@ -35,6 +38,9 @@ pub(super) enum NotAutomatic {
     /// It has no lines to be counted and looked at.
     #[error("`{0}` is no text: bytes, a link, or too long")]
     NotText(String),
+    /// It is more than lines.
+    #[error("`{0}` gets another mode")]
+    Mode(String),
     /// More than the policy lets go.
     #[error("{lines} lines are changed, and fewer than {most} go without a person")]
     TooLong {
@@ -64,7 +70,9 @@ impl Kernel {
         let Some(diff) = &staged.diff else {
             return Some(Err(NotAutomatic::Unseen));
         };
-        let passed = place_of(session).progress.last.is_some_and(|run| {
+        let last = place_of(session).progress.last;
+        let reservation = last.as_ref().and_then(reservation);
+        let passed = last.is_some_and(|run| {
             let shown = run.suspects.is_empty() && run.unheard.is_empty();
             run.proof == Proof::Green && run.stage == staged.digest && shown
         });
@@ -73,6 +81,7 @@ impl Kernel {
         Some(
             mergeable(diff)
                 .and_then(|()| holds(passed, NotAutomatic::Untested))
+                .and_then(|()| reservation.map_or(Ok(()), |why| Err(NotAutomatic::Tests(why))))
                 .and_then(|()| holds(!touches_sensitive(scene, request), NotAutomatic::Sensitive))
                 .and_then(|()| small(&staged, diff, merge.max_lines))
                 .and_then(|()| self.unflagged(scene, &session.id, &staged)),
@@ -90,7 +99,7 @@ impl Kernel {
             return Err(NotAutomatic::Unseen);
         };
         for path in staged.changed.paths() {
-            let Some(text) = staged.whole_text(path) else {
+            let Some(text) = staged.new_text(path) else {
                 // What is gone holds nothing; what cannot be read as text was not looked at.
                 if staged.root().open_file(path).is_ok() {
                     return Err(NotAutomatic::NotText(sanitise_path(path)));
@@ -104,6 +113,22 @@ impl Kernel {
         }
         Ok(())
     }
+}
+
+/// What is to be said of the tests that passed: some are gone, or there may be others.
+pub(super) fn reservation(run: &TestRun) -> Option<String> {
+    const FEW: usize = 5;
+    if run.lost.is_empty() {
+        return run.partial.clone();
+    }
+    let shown: Vec<&str> = run.lost.iter().take(FEW).map(String::as_str).collect();
+    let more = match run.lost.len().saturating_sub(FEW) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = shown.join(", ");
+    let told = format!("tests that were there are gone, or no longer run: {shown}{more}");
+    Some(sanitise_line(&told, 500))
 }
 
 fn told(path: &TreePath) -> String {
@@ -134,11 +159,25 @@ fn small(staged: &Staged, diff: &Diff, most: u32) -> Result<(), NotAutomatic> {
             Some(own) if !linked => lines = lines.saturating_add(own),
             Some(_) | None => return Err(NotAutomatic::NotText(told(&change.path))),
         }
+        if is_of_mode(change) {
+            return Err(NotAutomatic::Mode(told(&change.path)));
+        }
     }
     if lines < u64::from(most) {
         return Ok(());
     }
     Err(NotAutomatic::TooLong { lines, most })
+}
+
+/// Whether somebody may do with it what nobody could before, or nobody what somebody could.
+fn is_of_mode(change: &Change) -> bool {
+    /// What a file or directory may be made with and nobody wonders.
+    const USUAL: u32 = 0o775;
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => old.mode != new.mode,
+        (None, Some(new)) => new.kind != NodeKind::Symlink && new.mode & !USUAL != 0,
+        (_, None) => false,
+    }
 }
 
 /// Added and removed lines; none where they cannot be told.

@@ -79,6 +79,8 @@ struct Round<'a, 'd> {
     before: Option<Before>,
     /// Tests that noticed something, and failed as well where there was nothing to notice.
     refuted: Vec<String>,
+    /// Whether the runner tells tests by their names.
+    named: bool,
     challenged: Challenged,
 }
 
@@ -130,6 +132,7 @@ impl Drill<'_> {
             done: Vec::new(),
             before: None,
             refuted: Vec::new(),
+            named: false,
             challenged: Challenged {
                 survivors: Vec::new(),
                 unheard: Vec::new(),
@@ -268,6 +271,7 @@ impl Round<'_, '_> {
         let answer = self.hearing.whole(change.files.clone())?;
         let run = self.hearing.mutated(&answer);
         let nameless = before.roster.is_empty();
+        self.named |= !nameless;
         // Without names, only tests that were counted tell a test from what cannot be compiled.
         let silent = nameless && answer.failed && answer.counted == 0;
         if silent || !nameless && !run.took_effect() {
@@ -301,8 +305,10 @@ impl Round<'_, '_> {
 
     fn ended(mut self) -> Challenged {
         self.challenged.repeated = self.hearing.repeated;
-        // What was never changed cannot have been overlooked.
-        if !self.challenged.changes.is_empty() {
+        // What was never changed cannot have been overlooked. Where it was, and no test ever began, the
+        // tests may be what keeps them from it: a file that loads only with the code as it is.
+        let kept_out = self.named && self.challenged.tried > 0;
+        if kept_out || !self.challenged.changes.is_empty() {
             let (ran, silent): (Vec<Left>, Vec<Left>) =
                 self.left.into_iter().partition(|left| left.ran);
             let label = |left: Left| left.test.label(self.drill.fresh);

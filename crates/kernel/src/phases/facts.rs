@@ -1,17 +1,17 @@
 //! What a stage changes, by what it is to the discipline.
 
-use crate::beneath::Root;
+use crate::beneath::{OpenError, Root};
 use crate::policy_store::PolicyInForce;
 use crate::process::{ProcessFailure, StageHold, view};
 use crate::tools::GitIgnored;
 use crate::workspace::Workspace;
 use airlock_core::{Digest, WorkspacePath};
 use airlock_phases::{
-    Category, Changed, Facts, Language, Ledger, Place, Route, inline_tests, only_tests_differ,
-    pulls_in_tests,
+    Category, Changed, Facts, Framework, Language, Ledger, Place, Route, inline_tests,
+    only_tests_differ, pulls_in_tests,
 };
 use airlock_policy::{PathClass, Policy};
-use airlock_sandbox::stage::{Change, ChangeKind, Diff};
+use airlock_sandbox::stage::{Change, ChangeKind, Diff, NodeKind};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -28,6 +28,12 @@ pub(crate) struct Staged {
     pub(super) changed: Changed,
     /// What the stage holds that git does not ignore, as one digest.
     pub(super) digest: Option<Digest>,
+    /// What it changes of git's own directory, as one digest.
+    pub(super) git: Option<Digest>,
+    /// Whether that is more than new objects, which mean nothing before something refers to them.
+    pub(super) moves_git: bool,
+    /// What is in the place of each changed path, as one digest.
+    held: BTreeMap<String, Digest>,
     /// The changes with all that a merge would bring.
     pub(super) diff: Option<Diff>,
 }
@@ -47,6 +53,9 @@ impl Staged {
             real,
             changed: Changed::default(),
             digest: None,
+            git: None,
+            moves_git: false,
+            held: BTreeMap::new(),
             diff: None,
         };
         if let Some(diff) = diff {
@@ -59,14 +68,25 @@ impl Staged {
     fn sort(&mut self, diff: &Diff) {
         let real = self.real.clone();
         let mut ignored = GitIgnored::new(&real);
-        let mut lines = String::new();
+        let (mut lines, mut own) = (String::new(), String::new());
         for change in &diff.changes {
+            if change.path.as_path().starts_with(".git") {
+                own.push_str(&json!([change.path, change.new]).to_string());
+                own.push('\n');
+                self.moves_git |= !is_new_object(change);
+                continue;
+            }
             let Some(path) = counted(change, &mut ignored) else {
                 continue;
             };
             let line = json!([change.path, change.kind, change.old, change.new]);
             lines.push_str(&line.to_string());
             lines.push('\n');
+            if is_only_a_place(change) {
+                continue;
+            }
+            let held = Digest::of(json!(change.new).to_string().as_bytes());
+            self.held.insert(path.as_str().to_owned(), held);
             self.class(path.as_str());
             if let ChangeKind::Renamed { from } = &change.kind
                 && let Some(from) = from.as_path().to_str()
@@ -74,7 +94,8 @@ impl Staged {
                 self.class(from);
             }
         }
-        self.digest = (!lines.is_empty()).then(|| Digest::of(lines.as_bytes()));
+        let digest = |lines: &str| (!lines.is_empty()).then(|| Digest::of(lines.as_bytes()));
+        (self.digest, self.git) = (digest(&lines), digest(&own));
     }
 
     fn class(&mut self, path: &str) {
@@ -94,11 +115,13 @@ impl Staged {
 
     /// Whether nothing but inline tests of the Rust file `path` differs.
     fn only_tests(&self, path: &str) -> bool {
-        Language::of(path) == Some(Language::Rust)
-            && only_tests_differ(
-                &self.old(path).unwrap_or_default(),
-                &self.new_text(path).unwrap_or_default(),
-            )
+        let sides = (side(&self.real, path), side(&self.seen, path));
+        match sides {
+            (Some(old), Some(new)) if Language::of(path) == Some(Language::Rust) => {
+                only_tests_differ(&old, &new)
+            }
+            (_, _) => false,
+        }
     }
 
     fn smuggled(&self, path: &str) -> Option<String> {
@@ -115,26 +138,43 @@ impl Staged {
         ))
     }
 
-    /// The text of the real tree; none if there is none.
+    /// The text of the real tree; none if there is none, or it is too long to be looked into.
     pub(super) fn old(&self, path: &str) -> Option<String> {
         text(&self.real, path)
     }
 
-    /// The text of the stage; none if there is none.
+    /// The text of the stage; none if there is none, or it is too long to be looked into.
     pub(super) fn new_text(&self, path: &str) -> Option<String> {
         text(&self.seen, path)
     }
 
-    /// The same, if it is no longer than what is looked into.
-    pub(super) fn whole_text(&self, path: &str) -> Option<String> {
-        let file = self.seen.open_file(path).ok()?;
-        let mut text = String::new();
-        let read = file.take(TEXT + 1).read_to_string(&mut text).ok()?;
-        (read as u64 <= TEXT).then_some(text)
-    }
-
     pub(super) fn root(&self) -> &Root {
         &self.seen
+    }
+
+    /// The paths of git's own that the stage changes.
+    pub(super) fn gits(&self) -> impl Iterator<Item = &str> {
+        let changes = self.diff.iter().flat_map(|diff| &diff.changes);
+        let paths = changes.map(|change| change.path.as_path());
+        paths
+            .filter(|path| path.starts_with(".git"))
+            // A name nobody can judge is chosen by nobody.
+            .map(|path| path.to_str().unwrap_or_default())
+    }
+
+    /// The tree as it is without the stage.
+    pub(super) fn real(&self) -> &Root {
+        &self.real
+    }
+
+    /// Whether it changes something that the tests of `framework` are about.
+    pub(super) fn concerns(&self, framework: Framework) -> bool {
+        let of = |path: &str| Language::of(path).map(Language::tested_by);
+        self.changed.paths().any(|path| of(path) == Some(framework))
+    }
+
+    pub(super) fn is_test(&self, path: &str) -> bool {
+        self.policy.path_class(path) == PathClass::Test
     }
 
     pub(super) fn is_source(&self, path: &str) -> bool {
@@ -146,10 +186,12 @@ impl Staged {
     pub(super) fn tests(&self) -> BTreeMap<String, Digest> {
         let mut tests = BTreeMap::new();
         for path in &self.changed.tests {
-            let text = self.new_text(path).unwrap_or_default();
-            let inline = self.is_source(path);
-            let what = if inline { inline_of(&text) } else { text };
-            tests.insert(path.clone(), Digest::of(what.as_bytes()));
+            let inline = self.is_source(path).then(|| self.new_text(path)).flatten();
+            let inline = inline.map(|text| Digest::of(inline_of(&text).as_bytes()));
+            // Where it came from, for what was moved and is gone.
+            let gone = || Digest::of(b"");
+            let held = || self.held.get(path).copied().unwrap_or_else(gone);
+            tests.insert(path.clone(), inline.unwrap_or_else(held));
         }
         tests
     }
@@ -160,13 +202,14 @@ impl Staged {
         let source = self.changed.source.iter();
         let rust = source.filter(|path| Language::of(path) == Some(Language::Rust));
         for path in rust {
-            let text = self.new_text(path).unwrap_or_default();
-            let found = Digest::of(inline_of(&text).as_bytes());
+            let inline = |text: String| Digest::of(inline_of(&text).as_bytes());
+            let found = side(&self.seen, path).map(inline);
             let reference = match kept.get(path) {
-                Some(kept) => *kept,
-                None => Digest::of(inline_of(&self.old(path).unwrap_or_default()).as_bytes()),
+                Some(kept) => Some(*kept),
+                None => side(&self.real, path).map(inline),
             };
-            if found != reference {
+            // What cannot be looked into may be anything.
+            if found.is_none() || found != reference {
                 return Some(path.clone());
             }
         }
@@ -206,28 +249,55 @@ impl Staged {
     }
 }
 
-/// The path of a change that counts: not git's own, and not what git ignores.
+/// Whether nothing is there but a new object of git's, or a directory for some.
+fn is_new_object(change: &Change) -> bool {
+    change.kind == ChangeKind::Added && change.path.as_path().starts_with(".git/objects")
+}
+
+/// Whether a change is that of a directory which came or went with what is in it. Its mode is held
+/// with everything else; what it is about is what is in it.
+fn is_only_a_place(change: &Change) -> bool {
+    let sides = [&change.old, &change.new];
+    let mut sides = sides.into_iter().flatten();
+    let directory = sides.all(|side| side.kind == NodeKind::Directory);
+    match change.kind {
+        ChangeKind::Added | ChangeKind::Deleted => directory,
+        ChangeKind::Modified
+        | ChangeKind::ModeChanged
+        | ChangeKind::TypeChanged
+        | ChangeKind::Renamed { .. } => false,
+    }
+}
+
+/// The path of a change that counts: not what git ignores.
 fn counted(change: &Change, ignored: &mut GitIgnored<'_>) -> Option<WorkspacePath> {
-    use airlock_sandbox::stage::NodeKind;
     let text = change.path.as_path().to_str();
     // A name nobody can judge counts as itself, so that no way allows it.
     let lossy = change.path.as_path().to_string_lossy();
     let path = WorkspacePath::new(text.unwrap_or(&lossy)).ok()?;
-    if path.as_str() == ".git" || path.as_str().starts_with(".git/") {
-        return None;
-    }
     let facts = change.new.as_ref().or(change.old.as_ref())?;
     let directory = facts.kind == NodeKind::Directory;
-    (!directory && !ignored.holds(&path, directory)).then_some(path)
+    (!ignored.holds(&path, directory)).then_some(path)
 }
 
 fn inline_of(text: &str) -> String {
     inline_tests(text).unwrap_or_else(|| text.to_owned())
 }
 
+/// The text of a file; none if there is none, or it is too long to be looked into. What is behind
+/// that length could be anything.
 pub(super) fn text(root: &Root, path: &str) -> Option<String> {
     let file = root.open_file(path).ok()?;
     let mut text = String::new();
-    file.take(TEXT).read_to_string(&mut text).ok()?;
-    Some(text)
+    let read = file.take(TEXT + 1).read_to_string(&mut text).ok()?;
+    (read as u64 <= TEXT).then_some(text)
+}
+
+/// The same, where nothing is in the place of a file that is not there.
+pub(super) fn side(root: &Root, path: &str) -> Option<String> {
+    match root.open_file(path) {
+        Ok(_) => text(root, path),
+        Err(OpenError::NotFound) => Some(String::new()),
+        Err(_) => None,
+    }
 }

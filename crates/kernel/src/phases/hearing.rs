@@ -16,7 +16,8 @@ use crate::process::Variation;
 use crate::tools::ToolFailure;
 use airlock_core::Span;
 use airlock_phases::{
-    Ended, Heard, Known, Language, Mutated, Mutation, Printed, Roster, TestItem, go_module,
+    Ended, Framework, Heard, Known, Language, Mutated, Mutation, Printed, Roster, TestItem,
+    go_module,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,6 +64,8 @@ pub(super) struct Hearing<'a, 'd> {
     hangs: usize,
     /// What tests said of code that is not changed, by what was asked for.
     unchanged: BTreeMap<Vec<String>, Roster>,
+    /// Whether files of tests can be loaded with these contents.
+    loads: BTreeMap<Files, bool>,
 }
 
 impl<'a, 'd> Hearing<'a, 'd> {
@@ -74,6 +77,7 @@ impl<'a, 'd> Hearing<'a, 'd> {
             repeated: 0,
             hangs: 0,
             unchanged: BTreeMap::new(),
+            loads: BTreeMap::new(),
         }
     }
 
@@ -163,7 +167,7 @@ impl<'a, 'd> Hearing<'a, 'd> {
             let run = self.mutated(&answer);
             let mut found = match answer.roster.ended(known) {
                 // Alone in its run: if that failed without a word, the test did.
-                Ended::Silent if is_its_failure(&answer, &asked, change) => Heard::Noticed,
+                Ended::Silent if self.is_its_failure(&answer, &asked, change)? => Heard::Noticed,
                 Ended::Silent => Heard::Silent,
                 Ended::Passed | Ended::Failed => run.heard(Some(known), None, change.mutation),
             };
@@ -194,6 +198,41 @@ impl<'a, 'd> Hearing<'a, 'd> {
             self.unchanged.insert(only.to_vec(), answer.roster);
         }
         Ok(self.unchanged.get(only))
+    }
+
+    /// Whether what ended the run can be nothing but a failure of the only test that was `asked`.
+    fn is_its_failure(
+        &mut self,
+        answer: &Answer,
+        asked: &[(usize, &Known)],
+        change: &Change<'_>,
+    ) -> Result<bool, ToolFailure> {
+        // Where it began is not told, so it counts only where that is all the same.
+        if asked.len() != 1 || !answer.failed || !change.mutation.excused.is_empty() {
+            return Ok(false);
+        }
+        match self.drill.tests.framework {
+            // Of a file that fails it is not told whether a test of it had begun.
+            Framework::Node => self.loads(change),
+            // What fails before a test begins is the file, not the test.
+            Framework::Cargo | Framework::Go | Framework::Pytest => {
+                Ok(self.mutated(answer).took_effect())
+            }
+        }
+    }
+
+    /// Whether the files of tests can be loaded with `change`, where none of their tests is run.
+    fn loads(&mut self, change: &Change<'_>) -> Result<bool, ToolFailure> {
+        if let Some(known) = self.loads.get(&change.files) {
+            return Ok(*known);
+        }
+        let nobody = format!("nobody {:032x}", rand::random::<u128>());
+        let Some(answer) = self.repeat(change.files.clone(), &[nobody])? else {
+            return Ok(false);
+        };
+        let loads = !answer.failed && !answer.hung;
+        self.loads.insert(change.files.clone(), loads);
+        Ok(loads)
     }
 
     fn repeat(&mut self, files: Files, only: &[String]) -> Result<Option<Answer>, ToolFailure> {
@@ -228,12 +267,6 @@ fn remarked((path, text): (String, String)) -> (String, String) {
         None => text,
     };
     (path, text)
-}
-
-/// Whether what ended the run can be nothing but a failure of the only test that was `asked`.
-fn is_its_failure(answer: &Answer, asked: &[(usize, &Known)], change: &Change<'_>) -> bool {
-    // Where it began is not told, so it counts only where that is all the same.
-    asked.len() == 1 && answer.failed && change.mutation.excused.is_empty()
 }
 
 impl Drill<'_> {

@@ -3,7 +3,7 @@
 //! Invariant: an exception takes away what the state objects to, and nothing else: every other rule
 //! is asked anew.
 
-use super::facts::text;
+use super::facts::{side, text};
 use crate::beneath::Root;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
@@ -99,13 +99,14 @@ impl Held {
                 return false;
             }
             let (old, new) = match after {
-                After::Asked(root) => (text(root, path), asked_text(request, root, path)),
+                After::Asked(root) => (side(root, path), asked_text(request, root, path)),
                 After::Done(real, staged) => {
                     let staged = staged.and_then(|staged| text(staged, path));
-                    (text(real, path), staged)
+                    (side(real, path), staged)
                 }
             };
-            new.is_some_and(|new| only_tests_differ(&old.unwrap_or_default(), &new))
+            let both = old.zip(new);
+            both.is_some_and(|(old, new)| only_tests_differ(&old, &new))
         })
     }
 }
@@ -138,7 +139,7 @@ fn asked_text(request: &Request, root: &Root, path: &str) -> Option<String> {
         }
         "fs.patch" => {
             let diff = request.arguments.get("patch")?.as_str()?;
-            crate::process::patched(diff, path, &text(root, path).unwrap_or_default())
+            crate::process::patched(diff, path, &side(root, path)?)
         }
         _ => None,
     }

@@ -1,17 +1,18 @@
 //! Commits and merges of held sessions: when they can be made, and what they lead to.
 
 use super::tools::{next, place_of};
-use crate::control::Desk;
 use crate::control::for_caller::failure;
+use crate::control::{Desk, meant};
 use crate::kernel::Kernel;
 use crate::process::Job;
 use crate::road::Scene;
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
-use airlock_phases::{Event, Progress, Route};
+use airlock_phases::{Progress, Route};
 use airlock_policy::{Contribution, Decision, Layer, Opinion};
-use airlock_state::Owner;
+use airlock_state::{Owner, Session};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Rules whose review an approved merge has behind it.
 const ANSWERED: &[&str] = &["built-in/person-decides", "phases/asked-for", "AG-01"];
@@ -75,9 +76,10 @@ impl Kernel {
             ("merge.apply", Phase::Committing) if self.is_approved_merge(scene, request) => {
                 said("phases/approved", "these changes were approved")
             }
-            ("phase.commit", Phase::Reviewing) => match self.automatic(scene, request)? {
-                Ok(()) => said(AUTOMATIC, "the policy's criteria for a merge hold"),
-                Err(why) => held(why.to_string()),
+            ("phase.commit", Phase::Reviewing) => match self.automatic(scene, request) {
+                Some(Ok(())) => said(AUTOMATIC, "the policy's criteria for a merge hold"),
+                Some(Err(why)) => held(why.to_string()),
+                None => scene.session.and_then(reserved),
             },
             (_, _) => None,
         }
@@ -87,26 +89,38 @@ impl Kernel {
         let Some(session) = scene.session else {
             return false;
         };
-        let approved = place_of(session).progress.approved;
+        let progress = place_of(session).progress;
         let desk = self.desk();
         let Ok(staged) = desk.staged(session) else {
             return false;
         };
-        let named = request.arguments.get("stage").and_then(Value::as_str);
-        let is_known = |path: &RequestPath| {
-            let path = path.inside().map(WorkspacePath::as_str);
-            path.is_some_and(|path| {
-                staged
-                    .changed
-                    .paths()
-                    .any(|own| own == path || own.starts_with(&format!("{path}/")))
-                    || is_of_commit(path)
-            })
+        let argument = |name: &str| request.arguments.get(name);
+        let named = argument("stage").and_then(Value::as_str);
+        let hunks = argument("hunks").and_then(Value::as_object);
+        let in_part = hunks.is_some_and(|hunks| !hunks.is_empty());
+        let overwrites = argument("overwrite").and_then(Value::as_bool) == Some(true);
+        // Of git's own, only what the commit brought, and nothing that came to it since.
+        let committed = progress.commit.is_some() && staged.git == progress.brought;
+        let is_known = |path: &&str| {
+            let beneath = format!("{path}/");
+            let mut own = staged.changed.paths();
+            own.any(|own| own == *path || own.starts_with(&beneath))
+                || committed && is_of_commit(path)
         };
-        approved.is_some()
-            && staged.digest == approved
+        let chosen: Option<BTreeSet<&str>> = request.paths.iter().map(inside).collect();
+        let Some(chosen) = chosen else {
+            return false;
+        };
+        // All of it was approved, and not each part by itself.
+        let whole = staged.changed.paths().all(|own| chosen.contains(own))
+            && (progress.commit.is_none() || staged.gits().all(|own| chosen.contains(own)));
+        progress.approved.is_some()
+            && staged.digest == progress.approved
             && named == Some(session.stage.as_str())
-            && request.paths.iter().all(is_known)
+            && !in_part
+            && !overwrites
+            && whole
+            && chosen.iter().all(is_known)
     }
 
     /// The job of a commit with what it commits: what the stage changes, and nothing else that may
@@ -121,6 +135,15 @@ impl Kernel {
                 code: "tool_unavailable",
                 what: "the stage does not hold what was approved".to_owned(),
                 fix: Some("give the task up, or ask again with `phase.commit`".to_owned()),
+                retryable: false,
+            });
+        }
+        // It would be a parent that nobody saw, or move a branch that nobody named.
+        if staged.moves_git && staged.git != progress.brought {
+            return Err(ToolFailure::Stored {
+                code: "tool_unavailable",
+                what: "the stage changes references or the index of the repository, and no commit of this session did".to_owned(),
+                fix: Some("give the task up, and drop the stage: airlock stage drop NAME".to_owned()),
                 retryable: false,
             });
         }
@@ -139,23 +162,20 @@ impl Kernel {
         let mut place = place_of(&session);
         let commit = value.get("commit").and_then(Value::as_str);
         place.progress.commit = commit.map(str::to_owned);
+        place.progress.brought = desk.staged(&session)?.git;
         desk.keep(&session, place).map(drop)
     }
 
-    /// A merge that left nothing behind ends the task.
+    /// Says where the session stands after its merge, which ended the task if it left nothing behind.
     pub(crate) fn after_merge(
         &self,
         caller: &Caller,
         value: &mut Value,
     ) -> Result<(), ToolFailure> {
-        let left = value.get("left").and_then(Value::as_array);
-        if caller.phase != Some(Phase::Committing) || left.is_some_and(|left| !left.is_empty()) {
+        if caller.phase != Some(Phase::Committing) {
             return Ok(());
         }
-        let desk = self.desk();
-        let session = desk.held_session(caller, None)?;
-        let staged = desk.staged(&session)?;
-        let (session, _) = desk.step(&session, &Event::Committed, &staged, None)?;
+        let session = self.desk().held_session(caller, None)?;
         if let Some(object) = value.as_object_mut() {
             object.insert("state".to_owned(), serde_json::json!(session.phase));
         }
@@ -163,9 +183,11 @@ impl Kernel {
     }
 
     /// A mode that was asked for and refused leaves the session strict.
-    pub(crate) fn mode_refused(&self, caller: &Caller) {
-        if let Some(id) = &caller.session {
-            self.desk().mode_refused(&Owner::of(caller), id);
+    pub(crate) fn mode_refused(&self, request: &Request) {
+        let asked = request.arguments.get("session").and_then(Value::as_str);
+        let asked = asked.and_then(|text| SessionId::new(text).ok());
+        if let Ok(id) = meant(&request.caller, asked.as_ref()) {
+            self.desk().mode_refused(&Owner::of(&request.caller), &id);
         }
     }
 }
@@ -190,6 +212,22 @@ impl Desk {
             let _ = self.keep(&session, place);
         }
     }
+}
+
+/// What whoever is asked about the changes of `session` should know of its tests.
+fn reserved(session: &Session) -> Option<Contribution> {
+    let run = place_of(session).progress.last?;
+    let reason = super::automatic::reservation(&run)?;
+    Some(Contribution {
+        layer: Layer::Gate,
+        rule: "phases/same-tests".into(),
+        opinion: Opinion::RequireReview,
+        reason: reason.into(),
+    })
+}
+
+fn inside(path: &RequestPath) -> Option<&str> {
+    path.inside().map(WorkspacePath::as_str)
 }
 
 /// Whether `path` is what a commit brings: objects, its branch and the index.

@@ -14,14 +14,17 @@
 mod automatic;
 mod challenge;
 mod covering;
+mod ended;
 mod facts;
 mod hearing;
 mod held;
+mod kept;
 mod merging;
 mod mutating;
 mod sites;
 mod tested;
 mod tools;
+mod trial;
 
 pub(crate) use held::{After, Held};
 pub(crate) use merging::unavailable;

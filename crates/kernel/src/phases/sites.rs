@@ -125,22 +125,30 @@ fn defined(line: &str) -> Option<&str> {
 
 /// Files of source that are known by their language.
 fn source_files(staged: &Staged) -> Vec<String> {
+    files(staged.root(), &|path| staged.is_source(path)).0
+}
+
+/// The files of `root` that are `wanted` and known by their language, but for what git ignores; and
+/// whether those are all.
+pub(super) fn files(root: &Root, wanted: &dyn Fn(&str) -> bool) -> (Vec<String>, bool) {
     let mut found = Vec::new();
     let mut open = vec![String::new()];
+    let mut complete = true;
     while let Some(directory) = open.pop() {
         if found.len() >= FILES {
+            complete = false;
             break;
         }
-        list(staged.root(), &directory, &mut open, &mut found);
+        list(root, &directory, &mut open, &mut found);
     }
     // Of what git ignores nobody would notice a change that stayed.
-    let mut ignored = GitIgnored::new(staged.root());
+    let mut ignored = GitIgnored::new(root);
     found.retain(|path| {
         let ours = WorkspacePath::new(path).is_ok_and(|path| !ignored.holds(&path, false));
-        ours && staged.is_source(path)
+        ours && wanted(path)
     });
     found.sort();
-    found
+    (found, complete)
 }
 
 fn list(root: &Root, directory: &str, open: &mut Vec<String>, found: &mut Vec<String>) {

@@ -1,23 +1,23 @@
 //! What a run of the tests means for the session that asked for it.
 
-use super::covering::Covering;
 use super::facts::Staged;
 use super::hearing::module_of;
+use super::kept::Kept;
 use super::mutating::Drill;
 use super::tools::place_of;
+use super::trial::Trial;
 use crate::control::Desk;
 use crate::control::for_caller::failure;
 use crate::kernel::Kernel;
-use crate::process::{Finished, Job, TestJob};
+use crate::process::{Finished, Job, SaidBy, StageHold, TestJob};
 use crate::tools::ToolFailure;
-use airlock_core::{Caller, Digest, Mode, Phase};
+use airlock_core::{Caller, Digest, Phase};
 use airlock_phases::{
-    Coverage, Ended, Event, Language, Ledger, LineSet, Lines, Observed, Printed, Proof, Reading,
-    Roster, Route, Spans, TestItem, TestRun, judge, names, new_tests,
+    Coverage, Ended, Event, Framework, Language, Lines, Observed, Printed, Proof, Reading, Roster,
+    Spans, TestItem, TestRun, judge, names, new_tests,
 };
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 
 /// Runs a job of this call once more, on the same ground.
 pub(crate) type Again<'a> = &'a dyn Fn(&Job) -> Result<Finished, ToolFailure>;
@@ -28,6 +28,7 @@ impl Kernel {
             store: self.store_shared(),
             hold: self.hold_shared(),
             clock: self.clock().clone(),
+            sanitisers: self.sanitisers_shared(),
         }
     }
 
@@ -45,10 +46,10 @@ impl Kernel {
         };
         let desk = self.desk();
         let session = desk.held_session(caller, None)?;
-        if !tests.whole {
+        if let Some(why) = not_all(tests) {
             return Ok(Some(json!({
                 "proof": Proof::Nothing.as_str(),
-                "why": "a filter leaves tests out",
+                "why": why,
                 "state": session.phase,
             })));
         }
@@ -58,6 +59,8 @@ impl Kernel {
         if session.phase == Phase::Planning {
             run.lines = finished.lines().map(Spans::of).filter(is_kept);
         }
+        let beside = beside(&session, job, &staged, &mut run, again)?;
+        run.partial = partial(tests, &beside);
         let drill = Drill {
             job,
             tests,
@@ -69,17 +72,140 @@ impl Kernel {
         };
         let ledger = desk.state()?.ledger(&session.workspace);
         let ledger = ledger.map_err(|error| failure(&error))?;
+        let mut tried = self.compared(&session, &drill, &mut run)?;
         let trial = Trial {
             drill,
             examined: &examined,
             finished,
         };
-        let tried = trial.run(&session, ledger, &mut run)?;
+        tried.extend(trial.run(&session, ledger, &mut run)?);
+        let run = in_review(&session, run);
         let mut told = settle(&desk, &session, &staged, &run)?;
         if let Some(object) = told.as_object_mut() {
             object.extend(tried);
         }
         Ok(Some(told))
+    }
+
+    /// Notes in `run` which tests of the real tree are gone or no longer run, and says how that was
+    /// found out.
+    fn compared(
+        &self,
+        session: &Session,
+        drill: &Drill<'_>,
+        run: &mut TestRun,
+    ) -> Result<Map<String, Value>, ToolFailure> {
+        let kept = Kept {
+            staged: drill.staged,
+            framework: drill.tests.framework,
+            fresh: drill.fresh,
+            roster: drill.before,
+        };
+        let mut told = Map::new();
+        match session.phase {
+            Phase::TestWriting => run.lost = kept.gone_by_name(),
+            Phase::Validating => {
+                let of_the_tree = || {
+                    let name = format!("tree-{:016x}", rand::random::<u64>());
+                    let finished = (drill.again)(&drill.job.of_the_tree(&name));
+                    StageHold(self.workspace()).forget(&name);
+                    let value = finished?.value;
+                    let stream = |name: &str| {
+                        let text = value.get(name).and_then(Value::as_str);
+                        text.unwrap_or_default().to_owned()
+                    };
+                    Ok(drill.roster(&stream("stdout"), &stream("stderr")))
+                };
+                let lost = kept.lost(run.proof, &of_the_tree)?;
+                run.lost = lost.tests;
+                told.insert("ran_the_tree".to_owned(), json!(lost.ran));
+            }
+            Phase::Idle
+            | Phase::Planning
+            | Phase::CodeWriting
+            | Phase::Refactoring
+            | Phase::Reviewing
+            | Phase::Committing
+            | Phase::Exploring
+            | Phase::RetroactiveTesting => {}
+        }
+        run.lost.truncate(LOST);
+        Ok(told)
+    }
+}
+
+/// Runs the tests of further languages whose files the stage changes: they have to pass as well.
+/// Those that were not run, by name.
+fn beside(
+    session: &Session,
+    job: &Job,
+    staged: &Staged,
+    run: &mut TestRun,
+    again: Again<'_>,
+) -> Result<Vec<&'static str>, ToolFailure> {
+    let mut left = Vec::new();
+    for other in job.other_tests() {
+        let Some(tests) = other.tests() else {
+            continue;
+        };
+        let concerned = session.phase == Phase::Validating
+            && run.proof == Proof::Green
+            && staged.concerns(tests.framework);
+        if !concerned {
+            left.push(tests.framework.as_str());
+            continue;
+        }
+        let finished = again(&other)?;
+        let (proof, why) = Examined::new(staged, tests, &finished).reading;
+        match proof {
+            Proof::Green | Proof::NoTests => {}
+            Proof::Red | Proof::Nothing => {
+                let why = format!("`{}`: {why}", tests.framework.as_str());
+                (run.proof, run.why) = (proof, crate::sanitise::sanitise_line(&why, 300));
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Most lost tests that are kept by name.
+const LOST: usize = 200;
+
+/// Why a run is not one of all tests, if it is not.
+fn not_all(tests: TestJob) -> Option<&'static str> {
+    match tests.said_by {
+        _ if !tests.whole => Some("a filter leaves tests out"),
+        SaidBy::CallerAlone => Some("the real tree is tested by another framework than this one"),
+        SaidBy::Policy | SaidBy::Tree | SaidBy::Caller => None,
+    }
+}
+
+/// What is to be known of a run beside which the tests in `left` were not run.
+fn partial(tests: TestJob, left: &[&str]) -> Option<String> {
+    if tests.said_by == SaidBy::Caller {
+        let why =
+            "nothing in the real tree says how it is tested: whoever called chose these tests";
+        return Some(why.to_owned());
+    }
+    let left = left.join(", ");
+    (!left.is_empty())
+        .then(|| format!("there are other tests, which were not run: those of {left}"))
+}
+
+/// A further run of what is reviewed says whether the tests still pass. All else was found out when
+/// they were validated.
+fn in_review(session: &Session, run: TestRun) -> TestRun {
+    let last = place_of(session).progress.last;
+    let same = |last: &TestRun| session.phase == Phase::Reviewing && last.stage == run.stage;
+    let Some(last) = last.filter(same) else {
+        return run;
+    };
+    let measured = run.coverage.filter(|_| last.framework == run.framework);
+    TestRun {
+        proof: run.proof,
+        why: run.why,
+        coverage: last.coverage.or(measured),
+        ..last
     }
 }
 
@@ -97,141 +223,6 @@ impl Finished {
         let measured = self.measured.as_ref()?.as_ref().ok()?;
         Some(&measured.lines)
     }
-}
-
-/// What new tests are put to, once it is known how they ran.
-struct Trial<'a> {
-    drill: Drill<'a>,
-    examined: &'a Examined,
-    finished: &'a Finished,
-}
-
-impl Trial<'_> {
-    /// Notes in `run` which tests cannot fail and what is proven to be covered, and says how that
-    /// was found out.
-    fn run(
-        &self,
-        session: &Session,
-        ledger: Ledger,
-        run: &mut TestRun,
-    ) -> Result<Map<String, Value>, ToolFailure> {
-        let mut told = Map::new();
-        let is_challenged = is_challenged(session, run);
-        if is_challenged {
-            told.extend(self.challenged(session, run)?);
-        }
-        // All new tests were, these among them.
-        let suspects = if is_challenged {
-            Vec::new()
-        } else {
-            self.examined.suspects(session.phase, run.proof)
-        };
-        let regains = ledger
-            .locked
-            .filter(|_| session.mode == Mode::Strict && session.phase == Phase::Validating)
-            .filter(|_| run.proof == Proof::Green);
-        let tried = match session.phase {
-            Phase::TestWriting | Phase::Validating => !suspects.is_empty() || regains.is_some(),
-            Phase::Idle
-            | Phase::Planning
-            | Phase::CodeWriting
-            | Phase::Refactoring
-            | Phase::Reviewing
-            | Phase::Committing
-            | Phase::Exploring
-            | Phase::RetroactiveTesting => false,
-        };
-        if !tried {
-            return Ok(told);
-        }
-        let Drill { job, staged, .. } = self.drill;
-        let measured = Covering::measure(job, self.finished, staged, self.drill.again)?;
-        let (covering, why) = match measured {
-            Ok(covering) => (Some(covering), None),
-            Err(why) => (None, Some(why)),
-        };
-        if !suspects.is_empty() {
-            let drilled = self.drill.survivors(&suspects, covering.as_ref())?;
-            let lines = if drilled.newly_covered {
-                "newly_covered"
-            } else {
-                "changed_or_named"
-            };
-            let nothing_new = (!drilled.newly_covered).then_some("they cover nothing new");
-            told.insert(
-                "mutated".to_owned(),
-                json!({ "lines": lines, "why": why.or(nothing_new), "tried": drilled.tried }),
-            );
-            run.suspects = drilled.survivors;
-            run.unheard = drilled.unheard;
-            let labels = suspects.iter().map(|test| test.label(self.drill.fresh));
-            let left = |label: &String| run.suspects.contains(label) || run.unheard.contains(label);
-            run.noticed = labels.filter(|label| !left(label)).collect();
-        }
-        if let Some(needed) = regains {
-            let regained = match (covering, why) {
-                (Some(covering), _) => self.regained(&covering, needed, run)?,
-                (None, why) => json!({ "why": why, "needed_hundredths": needed }),
-            };
-            told.insert("regained".to_owned(), regained);
-        }
-        Ok(told)
-    }
-
-    /// Notes in `run` which new tests look at nothing of the code that they led to.
-    fn challenged(
-        &self,
-        session: &Session,
-        run: &mut TestRun,
-    ) -> Result<Map<String, Value>, ToolFailure> {
-        let mut told = Map::new();
-        let before = place_of(session).progress.before;
-        let shown = before.map(|before| before.noticed).unwrap_or_default();
-        let tests = self.examined.challenged(self.drill.staged, &shown);
-        if tests.is_empty() {
-            return Ok(told);
-        }
-        let challenged = self.drill.challenge(&tests, self.finished)?;
-        told.insert("mutated".to_owned(), challenged.told());
-        run.noticed = challenged.noticed;
-        run.unnoticed = challenged.changes;
-        run.suspects = challenged.survivors;
-        run.unheard = challenged.unheard;
-        if run.suspects.is_empty() {
-            run.unnoticed.clear();
-        }
-        Ok(told)
-    }
-
-    /// What of the coverage that was lost is there again for certain.
-    fn regained(
-        &self,
-        covering: &Covering,
-        needed: u64,
-        run: &mut TestRun,
-    ) -> Result<Value, ToolFailure> {
-        let proven = self.drill.proven(covering)?;
-        let sure = Coverage::proven(&covering.before, &covering.after, &proven.noticed);
-        run.coverage = Some(Coverage::of(&covering.after));
-        run.proven = Some(sure);
-        let count = |lines: &LineSet| -> usize { lines.values().map(BTreeSet::len).sum() };
-        Ok(json!({
-            "newly_covered": count(&covering.new),
-            "noticed": count(&proven.noticed),
-            "tried": proven.tried,
-            "proven": sure,
-            "proven_hundredths": sure.hundredths(),
-            "needed_hundredths": needed,
-        }))
-    }
-}
-
-/// Whether the tests led to the code, and pass with it.
-fn is_challenged(session: &Session, run: &TestRun) -> bool {
-    let route = place_of(session).progress.route;
-    session.phase == Phase::Validating
-        && run.proof == Proof::Green
-        && route == Some(Route::TestFirst)
 }
 
 /// Keeps the run, and takes the step that it leads to while validating.
@@ -259,6 +250,8 @@ fn settle(
         "why": run.why,
         "suspects": run.suspects,
         "unheard": run.unheard,
+        "lost": run.lost,
+        "partial": run.partial,
         "refused": refused,
         "state": session.phase,
         "next": super::tools::next(session.phase),
@@ -266,13 +259,14 @@ fn settle(
 }
 
 /// A run, and the tests it is about.
-struct Examined {
+pub(super) struct Examined {
+    framework: Framework,
     reading: (Proof, String),
     counts: (u64, u64, u64),
     observed: Observed,
     roster: Roster,
     module: Option<String>,
-    fresh: Vec<TestItem>,
+    pub(super) fresh: Vec<TestItem>,
     coverage: Option<Coverage>,
 }
 
@@ -299,6 +293,7 @@ impl Examined {
             new_tests: &fresh_names,
         });
         Self {
+            framework: tests.framework,
             reading,
             counts: counts.unwrap_or_default(),
             observed: names(tests.framework, &output),
@@ -318,6 +313,7 @@ impl Examined {
         let (proof, why) = self.reading.clone();
         TestRun {
             stage: staged.digest,
+            framework: Some(self.framework),
             proof,
             why: crate::sanitise::sanitise_line(&why, 300),
             passed: self.counts.0,
@@ -328,6 +324,8 @@ impl Examined {
             noticed: Vec::new(),
             unnoticed: Vec::new(),
             unheard: Vec::new(),
+            lost: Vec::new(),
+            partial: None,
             coverage: self.coverage,
             proven: None,
             lines: None,
@@ -335,7 +333,7 @@ impl Examined {
     }
 
     /// New tests that have not shown that they can fail.
-    fn suspects(&self, state: Phase, proof: Proof) -> Vec<TestItem> {
+    pub(super) fn suspects(&self, state: Phase, proof: Proof) -> Vec<TestItem> {
         if proof != Proof::Red && proof != Proof::Green {
             return Vec::new();
         }
@@ -353,7 +351,7 @@ impl Examined {
 impl Examined {
     /// The new tests that are yet to look at the code: all but those in `shown`, which looked at
     /// other code before. Where none is known by its name, the changed files of tests as they are.
-    fn challenged(&self, staged: &Staged, shown: &[String]) -> Vec<TestItem> {
+    pub(super) fn challenged(&self, staged: &Staged, shown: &[String]) -> Vec<TestItem> {
         if !self.fresh.is_empty() {
             let fresh = self.fresh.iter();
             return fresh

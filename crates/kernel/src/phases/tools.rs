@@ -9,10 +9,10 @@ use crate::tools::{
 };
 use airlock_core::{Caller, Digest, Mode, Phase, Request, RequestPath, SessionId, WorkspacePath};
 use airlock_phases::{
-    Category, Effects, Event, Exemption, Place, Refusal, Writable, advance_event, mode_switch,
-    step, writable,
+    Category, Effects, Event, Exemption, Guard, Place, Refusal, Writable, advance_event,
+    mode_switch, step, writable,
 };
-use airlock_state::{Owner, Session};
+use airlock_state::{Owner, Session, StateError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -184,23 +184,34 @@ impl Desk {
     ) -> Result<(Session, Effects), ToolFailure> {
         let state = self.state()?;
         let place = place_of(session);
-        let ledger = state
-            .ledger(&session.workspace)
-            .map_err(|error| failure(&error))?;
-        let taken = staged.facts(&place, ledger, uncovered, |facts| {
-            step(&place, event, facts)
-        });
-        let (mut next, effects) = taken.map_err(|refusal| refused(&place, &refusal))?;
-        if *event == Event::TestsWritten {
-            next.progress.tests = staged.tests();
+        loop {
+            let ledger = state.ledger(&session.workspace);
+            let ledger = ledger.map_err(|error| failure(&error))?;
+            let taken = staged.facts(&place, ledger, uncovered, |facts| {
+                step(&place, event, facts)
+            });
+            let (mut next, effects) = taken.map_err(|refusal| refused(&place, &refusal))?;
+            if *event == Event::TestsWritten {
+                next.progress.tests = staged.tests();
+            }
+            let Some(after) = effects.ledger else {
+                return Ok((self.keep(session, next)?, effects));
+            };
+            let from = (session.mode, session.phase);
+            let to = (next.mode, next.state, next.progress);
+            let both = (ledger, after);
+            let (owner, now) = (&session.owner, self.clock.now());
+            let kept = state.step_session_and_ledger(owner, &session.id, from, to, both, now);
+            // Another session of the workspace committed meanwhile: by what it left this one counts.
+            if matches!(kept, Err(StateError::Unfit(_)))
+                && state
+                    .ledger(&session.workspace)
+                    .is_ok_and(|now| now != ledger)
+            {
+                continue;
+            }
+            return Ok((self.kept(session, kept)?, effects));
         }
-        let now = self.clock.now();
-        if let Some(ledger) = effects.ledger {
-            let kept = state.set_ledger(&session.workspace, ledger, now);
-            kept.map_err(|error| failure(&error))?;
-        }
-        let kept = self.keep(session, next)?;
-        Ok((kept, effects))
     }
 
     /// Keeps where `session` stands now, unless it moved meanwhile.
@@ -211,6 +222,14 @@ impl Desk {
         let kept = self
             .state()?
             .step_session(&session.owner, &session.id, from, to, now);
+        self.kept(session, kept)
+    }
+
+    fn kept(
+        &self,
+        session: &Session,
+        kept: Result<Option<Session>, StateError>,
+    ) -> Result<Session, ToolFailure> {
         let kept = kept.map_err(|error| failure(&error))?;
         let kept = kept.ok_or_else(|| unknown_session(&session.id))?;
         self.hold.moved(session, &kept);
@@ -285,6 +304,8 @@ impl Tool for Status {
                     "why": run.why,
                     "passed": run.passed,
                     "failed": run.failed,
+                    "lost": run.lost,
+                    "partial": run.partial,
                     "of_the_stage_as_it_is": run.stage == staged.digest,
                 })
             });
@@ -374,7 +395,10 @@ impl Tool for Advance {
         let asked: AdvanceArguments = arguments(value)?;
         let desk = self.0.clone();
         Ok(ForCaller::boxed(move |caller| {
-            let session = desk.held_session(caller, None)?;
+            let mut session = desk.held_session(caller, None)?;
+            if session.phase == Phase::Committing {
+                session = desk.after_its_merge(caller)?;
+            }
             let staged = desk.staged(&session)?;
             let place = place_of(&session);
             let event = if asked.to == Some(Phase::Refactoring) && place.state == Phase::Planning {
@@ -516,8 +540,13 @@ impl Tool for SetMode {
                 .ledger(&session.workspace)
                 .map_err(|error| failure(&error))?;
             let place = place_of(&session);
-            let next =
-                mode_switch(&place, mode, ledger).map_err(|refusal| refused(&place, &refusal))?;
+            let next = mode_switch(&place, mode, ledger).map_err(|refusal| {
+                // What is locked is refused between tasks, and leaves nobody exploring.
+                if refusal.guard == Guard::CoverageBudget {
+                    desk.mode_refused(&Owner::of(caller), &id);
+                }
+                refused(&place, &refusal)
+            })?;
             // Whoever names a mode is held to it from then on.
             let session = desk.keep(&session, next)?;
             Ok(told(&session, &Effects::default()))

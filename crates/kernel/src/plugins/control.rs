@@ -11,10 +11,9 @@ use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Keep, Prepared, Registry, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{Digest, PluginName, Request, RequestPath, TagName, Tier};
+use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
 use airlock_plugin::{
-    Approval, Listed, ManageError, Manager, Origin, Review, State, check_configuration,
-    shown_configuration,
+    Approval, Listed, ManageError, Manager, Review, State, check_configuration, shown_configuration,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -442,15 +441,7 @@ fn started(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Ma
 fn remove(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
-    // One that cannot be used any more is gone from the list, and can be removed all the same.
-    let key = match (manager.get(&name), PluginName::new(&name)) {
-        (Ok(listed), _) => plugins.key(&listed),
-        (Err(_), Ok(name)) => plugins.desk().key(&name, Origin::User),
-        (Err(error), Err(_)) => return Err(error),
-    };
     manager.remove(&name)?;
-    let forgotten = plugins.desk().table().forget(&key);
-    forgotten.map_err(|source| records(plugins, source))?;
     Ok(json!({ "removed": name }))
 }
 

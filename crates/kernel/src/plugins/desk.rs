@@ -9,6 +9,7 @@ use super::remarks::Remarks;
 use super::table::{Key, Table};
 use super::{PluginSettings, locked, make_private};
 use crate::book::Book;
+use crate::cancel::Cancel;
 use crate::fronts::Front;
 use crate::policy_store::PolicyStore;
 use crate::sanitise::Held;
@@ -16,17 +17,16 @@ use airlock_core::{
     ActionId, PluginName, Request, SandboxId, SessionId, TagName, UserId, WorkspaceId,
 };
 use airlock_plugin::{
-    ApprovedFile, CallbackError, Manifest, Origin, Reach, Registrar, Rejected, ToolDescription,
-    remove_plugin_directory, secrets_of,
+    ApprovedFile, CallbackError, HeldDirectory, Manifest, Origin, Reach, Registrar, Rejected,
+    ToolDescription, secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGrants, Contribution, Enforcer, Policy};
 use serde_json::{Map, Value};
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, Once, Weak};
 
 /// Longest path of a directory in which a socket fits an address, with room for its name.
 const REACH_BYTES: usize = 80;
@@ -36,17 +36,16 @@ struct Instance {
     plugin: PluginName,
     number: u64,
     sandbox: SandboxId,
-    directory: PathBuf,
     /// Where it was noted that it stands.
     noted: Option<Book>,
-    // Closed with it.
+    // Closed with it, before its directory goes.
     _socket: Option<Box<dyn Any + Send>>,
+    /// What it shares with the kernel. What the sandbox left in it is of no use to anybody.
+    directory: HeldDirectory,
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What the sandbox left in it is of no use to anybody.
-        let _removed = remove_plugin_directory(&self.directory);
         if let Some(book) = &self.noted {
             book.destroyed(self.sandbox.as_str());
         }
@@ -57,6 +56,8 @@ impl Drop for Instance {
 struct Served {
     by: PluginName,
     session: Option<SessionId>,
+    /// What was asked of the kernel for it, and is not done.
+    under_way: Vec<Cancel>,
 }
 
 /// What the manager asks of the kernel, and what the kernel knows of running plugins.
@@ -77,6 +78,10 @@ pub(crate) struct Desk {
     origins: Mutex<HashMap<PluginName, (Origin, PathBuf)>>,
     /// The calls that are being served.
     serving: Mutex<HashMap<ActionId, Served>>,
+    /// Those that are about to end because nobody wants them any more.
+    leaving: Mutex<HashSet<PluginName>>,
+    /// Done once: what kernels that were killed left is removed.
+    swept: Once,
 }
 
 impl Desk {
@@ -99,6 +104,8 @@ impl Desk {
             instances: Mutex::default(),
             origins: Mutex::default(),
             serving: Mutex::default(),
+            leaving: Mutex::default(),
+            swept: Once::new(),
         }
     }
 
@@ -189,7 +196,7 @@ impl Desk {
         if !covers(current.workspace_allow()) {
             return Some("workspace");
         }
-        if !covers(current.user_allow()) {
+        if !covers(current.own_allow()) {
             return Some("user");
         }
         None
@@ -252,6 +259,11 @@ impl Desk {
         }
     }
 
+    /// Whether a plugin that runs is about to end because nobody wants it any more.
+    pub(super) fn is_leaving(&self, plugin: &PluginName) -> bool {
+        locked(&self.leaving).contains(plugin)
+    }
+
     /// Notes what came of the start of the plugin that reaches the kernel in `directory`.
     #[cfg(target_os = "linux")]
     pub(super) fn note_start(&self, manifest: &Manifest, directory: &Path, failed: Option<&str>) {
@@ -264,7 +276,9 @@ impl Desk {
             return self.book.failed(&self.held.cleaned(why), &notes);
         }
         let mut instances = locked(&self.instances);
-        let found = instances.iter_mut().find(|one| one.directory == directory);
+        let found = instances
+            .iter_mut()
+            .find(|one| one.directory.path() == directory);
         if let Some(instance) = found {
             self.book.created(instance.sandbox.as_str(), &notes);
             instance.noted = Some(self.book.clone());
@@ -281,12 +295,40 @@ impl Desk {
         let served = Served {
             by: plugin.clone(),
             session,
+            under_way: Vec::new(),
         };
         locked(&self.serving).insert(action.clone(), served);
     }
 
+    /// A call is over. What was asked of the kernel for it is taken back: whoever would have used it
+    /// is gone, and it would act in the name of a call that is over.
     pub(super) fn served(&self, action: &ActionId) {
-        locked(&self.serving).remove(action);
+        let served = locked(&self.serving).remove(action);
+        for one in served.into_iter().flat_map(|served| served.under_way) {
+            one.cancel();
+        }
+    }
+
+    /// Does what is asked for the call `action`, until it is done or that call is over.
+    pub(super) fn while_serving<T>(
+        &self,
+        action: &ActionId,
+        ask: impl FnOnce() -> T,
+    ) -> Result<T, CallbackError> {
+        // Whoever asks over a socket can take it back by itself.
+        let cancel = crate::cancel::covering();
+        match locked(&self.serving).get_mut(action) {
+            Some(served) => served.under_way.push(cancel.clone()),
+            None => return Err(not_serving()),
+        }
+        let asked = cancel.cover(ask);
+        if let Some(served) = locked(&self.serving).get_mut(action) {
+            let mine = |one: &Cancel| one.is_same(&cancel);
+            if let Some(at) = served.under_way.iter().position(mine) {
+                served.under_way.swap_remove(at);
+            }
+        }
+        Ok(asked)
     }
 
     /// The call that `plugin` serves by what it asks, with its session: the one it names, or the only
@@ -312,21 +354,20 @@ impl Desk {
     }
 
     /// A short directory for sockets, which nobody else can enter.
-    fn reach_directory(&self) -> std::io::Result<PathBuf> {
-        let name = format!("{:08x}", rand::random::<u32>());
+    fn reach_directory(&self) -> std::io::Result<HeldDirectory> {
         let own = self.store.workspace().state().path().join("run/p");
         // Where state lies too deep for an address, a private directory in the usual place.
-        let directory = if own.as_os_str().len() <= REACH_BYTES {
-            own.join(name)
+        let (place, prefix) = if own.as_os_str().len() <= REACH_BYTES {
+            make_private(&own)?;
+            (own, String::new())
         } else {
-            let own = format!("airlock-{}", rustix::process::geteuid().as_raw());
-            Path::new("/tmp").join(format!("{own}-{name}"))
+            let own = format!("airlock-{}-", rustix::process::geteuid().as_raw());
+            (PathBuf::from("/tmp"), own)
         };
-        if let Some(parent) = directory.parent().filter(|parent| *parent == own) {
-            make_private(parent)?;
-        }
-        std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-        Ok(directory)
+        self.swept
+            .call_once(|| HeldDirectory::sweep(&place, &prefix));
+        let name = format!("{prefix}{:08x}", rand::random::<u32>());
+        HeldDirectory::make(&place, &name)
     }
 }
 
@@ -364,6 +405,7 @@ impl Registrar for Desk {
             return Err(format!("`{}` is a name of Airlock's own", plugin.name));
         }
         let grants = narrowed(grants)?;
+        self.stays(&plugin.name);
         let registered = self.enforcer.register(plugin.name.clone(), grants);
         registered.map_err(|error| error.to_string())
     }
@@ -376,6 +418,15 @@ impl Registrar for Desk {
     fn unregister(&self, plugin: &PluginName) {
         // One that is not registered can do nothing, which is all that is wanted.
         let _known = self.enforcer.unregister(plugin);
+        self.stays(plugin);
+    }
+
+    fn leaves(&self, plugin: &PluginName) {
+        locked(&self.leaving).insert(plugin.clone());
+    }
+
+    fn stays(&self, plugin: &PluginName) {
+        locked(&self.leaving).remove(plugin);
     }
 
     fn reach(&self, plugin: &Manifest, instance: u64) -> Result<Reach, String> {
@@ -385,23 +436,17 @@ impl Registrar for Desk {
         let sandbox = SandboxId::new(&name).map_err(|error| error.to_string())?;
         let sockets = locked(&self.sockets).clone();
         let socket = match sockets {
-            Some(sockets) => sockets.open(&sandbox, &directory).map(Some),
-            None => refusing(&directory),
-        };
-        let socket = match socket {
-            Ok(socket) => socket,
-            Err(why) => {
-                let _removed = std::fs::remove_dir_all(&directory);
-                return Err(why);
-            }
-        };
+            Some(sockets) => sockets.open(&sandbox, directory.path()).map(Some),
+            None => refusing(directory.path()),
+        }?;
+        let path = directory.path().to_owned();
         locked(&self.instances).push(Instance {
             plugin: plugin.name.clone(),
             number: instance,
             sandbox: sandbox.clone(),
-            directory: directory.clone(),
             noted: None,
             _socket: socket,
+            directory,
         });
         let callback = Line {
             plugin: plugin.name.clone(),
@@ -409,7 +454,7 @@ impl Registrar for Desk {
             road: Arc::clone(&self.road),
         };
         Ok(Reach {
-            directory,
+            directory: path,
             callback: Arc::new(callback),
         })
     }
@@ -428,7 +473,9 @@ impl Registrar for Desk {
 
     fn forget(&self, plugin: &PluginName) -> Result<(), String> {
         let settings = locked(&self.settings).clone();
-        settings.map_or(Ok(()), |settings| settings.forget(plugin))
+        settings.map_or(Ok(()), |settings| settings.forget(plugin))?;
+        let forgotten = self.table.forget(&self.key(plugin, Origin::User));
+        forgotten.map_err(|error| format!("what its tools were cannot be forgotten: {error}"))
     }
 
     fn configuration(&self, plugin: &Manifest, origin: Origin) -> Result<Value, String> {

@@ -54,16 +54,24 @@ impl PluginRoad for Kernel {
         }
         let mut call = Call::new(ask.name, ask.arguments.clone());
         let (serves, session) = desk.serves(plugin, ask.within)?.unzip();
+        if serves.is_none() && desk.is_leaving(plugin) {
+            let why = "the plugin is being ended, and may only finish the calls that it serves";
+            return Err(refused("plugin_ending", why));
+        }
         call.session = session.flatten();
         call.token = ask.token.cloned();
         call.unattended = true;
         let command = serves.as_ref().map(ToString::to_string);
         let whence = Whence {
             within: command.and_then(|action| self.serving().within(&action)),
-            serves,
+            serves: serves.clone(),
             ..whence.clone()
         };
-        Ok(self.submit_from(Front::Plugin, &whence, &call, None))
+        let submit = || self.submit_from(Front::Plugin, &whence, &call, None);
+        match serves {
+            Some(action) => desk.while_serving(&action, submit),
+            None => Ok(submit()),
+        }
     }
 }
 

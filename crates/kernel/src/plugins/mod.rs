@@ -124,8 +124,11 @@ pub(crate) struct Plugins {
     desk: Arc<Desk>,
     machine: OnceLock<Machine>,
     sandboxes: OnceLock<Sandboxes>,
+    /// What hosts are made of, until they are.
     #[cfg(target_os = "linux")]
     hosting: Mutex<Option<Hosting>>,
+    #[cfg(target_os = "linux")]
+    hosts: OnceLock<Hosts>,
     manager: Mutex<Option<(Arc<Manager>, Watch)>>,
     /// The policy with which the workspace's plugins were last looked at.
     looked: Mutex<Option<Arc<PolicyInForce>>>,
@@ -147,6 +150,8 @@ impl Plugins {
             sandboxes: OnceLock::new(),
             #[cfg(target_os = "linux")]
             hosting: Mutex::new(None),
+            #[cfg(target_os = "linux")]
+            hosts: OnceLock::new(),
             manager: Mutex::new(None),
             looked: Mutex::new(None),
         })
@@ -204,12 +209,16 @@ impl Plugins {
                 Arc::clone(manager)
             } else {
                 let current = self.store.current();
-                let made = Arc::new(self.manage()?);
+                let made = self.manage()?;
                 *known = Some((Arc::clone(&made), made.watch(LOOK)));
                 *locked(&self.looked) = Some(current);
                 return Ok(made);
             }
         };
+        if self.is_without_hosts() {
+            // What kept them away may be mended by now.
+            manager.host(self.hosts());
+        }
         self.follow(&manager)?;
         Ok(manager)
     }
@@ -236,7 +245,7 @@ impl Plugins {
         }]
     }
 
-    fn manage(&self) -> Result<Manager, ManageError> {
+    fn manage(&self) -> Result<Arc<Manager>, ManageError> {
         let records = |source| ManageError::Records {
             path: self.home.clone(),
             source,
@@ -249,34 +258,52 @@ impl Plugins {
             sources: self.sources(),
         };
         let registrar = Arc::clone(&self.desk);
-        Manager::new(
-            settings,
-            self.hosts(),
-            registrar,
-            Arc::new(Monotonic::default()),
-        )
+        let clock = Arc::new(Monotonic::default());
+        let manager = Manager::new(settings, Hosts::default(), registrar, clock)?;
+        manager.host(self.hosts());
+        Ok(manager)
     }
 
-    /// The hosts, each held to what was approved. Without a machine to run on there are none.
+    /// The hosts, each held to what was approved; or why there are none. They are made once, and kept
+    /// for as long as the kernel is. Without a machine to run on there are none.
     #[cfg(target_os = "linux")]
-    fn hosts(&self) -> Hosts {
-        let Some(Hosting { hosts, settings }) = locked(&self.hosting).take() else {
-            return Hosts::default();
-        };
-        self.desk.configure(settings);
-        let Some(machine) = self.machine.get() else {
-            return Hosts::default();
-        };
-        let ground = self.ground(machine);
-        match ground.and_then(|ground| Boxes::new(ground).ok()) {
-            Some(boxes) => vetted::all(hosts(&Arc::new(boxes)), &self.desk, &machine.home),
-            None => Hosts::default(),
+    fn hosts(&self) -> Result<Hosts, String> {
+        if let Some(hosts) = self.hosts.get() {
+            return Ok(hosts.clone());
         }
+        let mut hosting = locked(&self.hosting);
+        if let Some(hosting) = &*hosting {
+            self.desk.configure(Arc::clone(&hosting.settings));
+        }
+        let Some(machine) = self.machine.get().filter(|_| hosting.is_some()) else {
+            return Ok(Hosts::default());
+        };
+        let boxes = self.ground(machine).and_then(|ground| {
+            let place = ground.place.clone();
+            let made = Boxes::new(ground);
+            made.map_err(|error| format!("`{}` cannot be used: {error}", place.display()))
+        })?;
+        let Some(Hosting { hosts, .. }) = hosting.take() else {
+            return Ok(Hosts::default());
+        };
+        let hosts = vetted::all(hosts(&Arc::new(boxes)), &self.desk, &machine.home);
+        Ok(self.hosts.get_or_init(|| hosts).clone())
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn hosts(&self) -> Hosts {
-        Hosts::default()
+    fn hosts(&self) -> Result<Hosts, String> {
+        Ok(Hosts::default())
+    }
+
+    /// Whether hosts are still to be made.
+    #[cfg(target_os = "linux")]
+    fn is_without_hosts(&self) -> bool {
+        self.hosts.get().is_none() && locked(&self.hosting).is_some()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_without_hosts(&self) -> bool {
+        false
     }
 
     /// Where the sandboxes of plugins are noted.
@@ -291,13 +318,16 @@ impl Plugins {
     }
 
     #[cfg(target_os = "linux")]
-    fn ground(&self, machine: &Machine) -> Option<Ground> {
+    fn ground(&self, machine: &Machine) -> Result<Ground, String> {
         let workspace = self.store.workspace();
-        let (mut surroundings, outfit) = crate::process::outfitted(machine, workspace).ok()?;
+        let outfitted = crate::process::outfitted(machine, workspace);
+        let (mut surroundings, outfit) = outfitted.map_err(|error| error.to_string())?;
         // What is in the workspace is asked for on the road, where its policy holds.
         let root = airlock_sandbox::HostPath::new(workspace.root().path());
-        surroundings.own.push(root.ok()?);
-        Some(Ground {
+        surroundings
+            .own
+            .push(root.map_err(|error| error.to_string())?);
+        Ok(Ground {
             surroundings,
             outfit,
             launcher: self.launcher(),
@@ -325,15 +355,9 @@ impl Plugins {
 
     /// Ends a plugin that nobody answers for any more. Whoever noticed does not wait for it.
     fn dismiss(&self, listed: &Listed) {
-        let (manager, name) = (self.managed(), listed.manifest.name.clone());
-        std::thread::spawn(move || {
-            if let Some(manager) = manager {
-                // What still needs it goes the same way, and it after that.
-                let _stopped = manager.stop(name.as_str());
-                // One whose files are gone was kept for as long as it ran.
-                let _refreshed = manager.refresh();
-            }
-        });
+        if let Some(manager) = self.managed() {
+            manager.let_go(listed.manifest.name.as_str());
+        }
     }
 
     /// The manager, if one was needed yet.

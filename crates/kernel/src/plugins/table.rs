@@ -3,15 +3,18 @@
 //! Guarantee: a tool is offered only in the words that were approved. What a plugin says when it is
 //! first run, after somebody approved the plugin itself, is what counts as approved; whatever it
 //! says differently later is withheld until somebody looked at it. A record that cannot be read
-//! offers nothing.
+//! offers nothing. Processes that change it at the same time lose nothing of each other's: what was
+//! lost would count as never said, and be approved unseen the next time.
 
 use crate::workspace::write_atomic;
 use airlock_core::Digest;
 use airlock_plugin::{PinChange, Pins, ToolDescription};
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -19,6 +22,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 const VERSION: u32 = 1;
 /// The name of the record.
 const FILE: &str = "tools.json";
+/// Beside it: locked by whoever changes it.
+const LOCK: &str = "tools.lock";
 
 /// A plugin, by who brought it: two workspaces may have different ones of one name.
 pub(super) type Key = String;
@@ -98,7 +103,11 @@ impl Table {
             !known.approved.contains_key(key)
         };
         if first {
-            self.approve(key, tools)
+            self.change(|approved| {
+                // Another process may have been the first meanwhile.
+                let tools = || tools.iter().cloned().map(Arc::new).collect();
+                approved.entry(key.clone()).or_insert_with(tools);
+            })
         } else {
             Ok(())
         }
@@ -123,6 +132,10 @@ impl Table {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<Key, Tools>)) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(self.path.with_file_name(LOCK))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // Another kernel may have changed it meanwhile.
         let mut approved = self.read()?;
@@ -235,6 +248,49 @@ mod tests {
         assert_eq!(names(&again, "w:t"), Vec::<String>::new());
         again.forget(&key).unwrap();
         assert_eq!(names(&again, &key), Vec::<String>::new());
+    }
+
+    #[test]
+    fn processes_that_change_it_at_once_lose_nothing_of_each_other() {
+        let home = tempfile::tempdir().unwrap();
+        // Each has its own view, as processes have. Many rounds: a loss needs them to meet.
+        std::thread::scope(|scope| {
+            for process in 0..8 {
+                let table = Table::new(home.path());
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let key = format!("user:p{process}-{round}");
+                        table.hear(&key, &[tool("read", "Read")]).unwrap();
+                        if round % 2 == 1 {
+                            table.forget(&key).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let table = Table::new(home.path());
+        for process in 0..8 {
+            for round in 0..20 {
+                let is_there = !names(&table, &format!("user:p{process}-{round}")).is_empty();
+                assert_eq!(is_there, round % 2 == 0, "{process}-{round}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_that_hear_it_first_only_one_is_believed() {
+        let home = tempfile::tempdir().unwrap();
+        let key = "user:t".to_owned();
+        let (one, two) = (Table::new(home.path()), Table::new(home.path()));
+        one.hear(&key, &[tool("read", "Read")]).unwrap();
+        // As if the other had looked before the first wrote.
+        *two.known.write().unwrap() = Known {
+            read: Some(two.stamp()),
+            ..Known::default()
+        };
+        two.hear(&key, &[tool("read", "Read; and obey")]).unwrap();
+        assert_eq!(names(&two, &key), Vec::<String>::new());
+        assert_eq!(names(&one, &key), ["read"]);
     }
 
     #[test]

@@ -8,11 +8,15 @@ use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{ActionId, EffectSet, PluginName, Request, RequestPath, SessionId, Span};
-use airlock_plugin::{Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments};
+use airlock_core::{
+    ActionId, ByteSize, EffectSet, PluginName, Request, RequestPath, SessionId, Span,
+};
+use airlock_plugin::{
+    Decided, Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments,
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a call may take where policy says nothing.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -24,6 +28,8 @@ pub(super) struct PluginTool {
     tool: Arc<ToolDescription>,
     /// What its manifest says that it does.
     effects: EffectSet,
+    /// The most memory it takes.
+    memory: ByteSize,
     spec: &'static ToolSpec,
 }
 
@@ -34,6 +40,7 @@ impl PluginTool {
         Self {
             spec: spec(&name, &tool.summary, listed.manifest.execution.tier),
             plugins: Arc::clone(plugins),
+            memory: listed.manifest.memory(),
             effects: listed
                 .manifest
                 .effects
@@ -74,6 +81,7 @@ impl Tool for PluginTool {
             plugin: self.plugin.clone(),
             tool: Arc::clone(&self.tool),
             effects: self.effects,
+            memory: self.memory,
             arguments: given.clone(),
             asked: OnceLock::new(),
             begun: OnceLock::new(),
@@ -88,6 +96,7 @@ struct PluginCall {
     /// As it was described to whoever called it, and its arguments were checked by.
     tool: Arc<ToolDescription>,
     effects: EffectSet,
+    memory: ByteSize,
     arguments: Value,
     /// The session and its mode.
     asked: OnceLock<(Option<SessionId>, Option<String>)>,
@@ -109,6 +118,10 @@ impl Prepared for PluginCall {
 
     fn is_hosted(&self) -> bool {
         true
+    }
+
+    fn memory(&self) -> ByteSize {
+        self.memory
     }
 
     fn begun(&self, action: &ActionId, limit: Option<Span>) {
@@ -163,12 +176,22 @@ impl PluginCall {
     ) -> Result<Value, ToolFailure> {
         let name = self.plugin.as_str();
         let manager = self.plugins.manager().map_err(|error| failure(&error))?;
-        let mut called = manager.call_as(name, &self.tool, call, sink, context.cancelled);
+        let (begun, cancelled) = (Instant::now(), context.cancelled);
+        let decided = Decided {
+            described: &self.tool,
+            effects: self.effects,
+        };
+        let mut called = manager.call_as(name, decided, call, sink, cancelled);
         // It is started when it is first called: within a call that was decided and recorded.
         if matches!(called, Err(ManageError::NotRunning(_))) {
-            manager.start(name).map_err(|error| failure(&error))?;
+            let started = manager.start_for(name, call.deadline, cancelled);
+            started.map_err(|error| failure(&error))?;
             self.still_offered(call)?;
-            called = manager.call_as(name, &self.tool, call, sink, context.cancelled);
+            let rest = ToolCall {
+                deadline: call.deadline.saturating_sub(begun.elapsed()),
+                ..call.clone()
+            };
+            called = manager.call_as(name, decided, &rest, sink, cancelled);
         }
         called.map_err(|error| failure(&error))
     }

@@ -80,7 +80,8 @@ impl Vetted {
         Ok(())
     }
 
-    /// Each path that is asked for must be one that workspace and user allow. What was found of each
+    /// Each path that is asked for must be one that workspace and user allow, and that the plugin does
+    /// not do without by its own word. What was found of each
     /// is for the log, as with any other capability.
     fn check_paths(&self, manifest: &Manifest) -> Result<(), StartError> {
         let ask = &manifest.execution.sandbox;
@@ -88,17 +89,11 @@ impl Vetted {
             return Ok(());
         }
         let caller = self.caller(manifest)?;
-        let reads = ask.read_allow.iter().map(|path| ("filesystem.read", path));
-        let writes = ask
-            .write_allow
-            .iter()
-            .map(|path| ("filesystem.write", path));
-        for (right, path) in reads.chain(writes) {
-            let gate = closed_path(&self.desk, &self.home, right, path);
-            if !path.starts_with("self/") {
-                let capability = format!("{right}.{}", granted(&self.home, path).display());
-                self.desk.remarks().checked(&caller, &capability, gate);
-            }
+        for (right, path) in ask.rights() {
+            let gate = own_denial(manifest, &self.home, right, path)
+                .or_else(|| closed_path(&self.desk, &self.home, right, path));
+            let capability = format!("{right}.{}", granted(&self.home, path).display());
+            self.desk.remarks().checked(&caller, &capability, gate);
             if let Some(gate) = gate {
                 let why = format!("`{right}` of `{path}` is not granted: {gate}");
                 return Err(StartError::Confinement(why));
@@ -204,6 +199,18 @@ fn granted(home: &Path, path: &str) -> PathBuf {
         Some(below) => home.join(below),
         None => PathBuf::from(path),
     }
+}
+
+/// The gate that the manifest itself closes to `right` of a path that it asks for, if it does.
+fn own_denial(manifest: &Manifest, home: &Path, right: &str, path: &str) -> Option<&'static str> {
+    let named = granted(home, path);
+    let real = named.canonicalize().unwrap_or_else(|_| named.clone());
+    let denied = |path: &Path| {
+        manifest
+            .denial(right, &path.display().to_string())
+            .is_some()
+    };
+    (denied(&named) || denied(&real)).then_some("plugin deny")
 }
 
 /// The gate that is closed to `right` of a path that a manifest asks for, if one is.

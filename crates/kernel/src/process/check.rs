@@ -21,6 +21,7 @@ use super::failure::ProcessFailure;
 use super::git::is_of_commit;
 use super::ran::PutBack;
 use crate::beneath::Root;
+use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::sanitise_path;
@@ -33,9 +34,11 @@ use airlock_policy::{
 use airlock_sandbox::stage::{
     Aside, ChangeKind, DiffOptions, Stage, StageError, Touch, Touched, TreePath,
 };
+use airlock_sanitise::Sanitiser;
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The most paths that are judged, some 130 bytes each: a run that touches more is taken back.
 const MOST: u64 = 1_000_000;
@@ -117,6 +120,14 @@ impl<'a> Changes<'a> {
     /// Who changes.
     pub(super) const fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Knows the secrets that are taken out of what the caller is shown.
+    pub(super) fn secrets(&self, kernel: &Kernel) -> Arc<Sanitiser> {
+        let sanitisers = kernel.sanitisers();
+        let known = sanitisers.of(self.caller.session.as_ref(), self.policy);
+        // Patterns that cannot be used let no result out.
+        known.unwrap_or_default()
     }
 
     /// Whether `path` is source to the policy.
@@ -387,7 +398,7 @@ impl<'a> Changes<'a> {
                 plugin: &request.caller.plugin,
                 capability: &capability,
                 workspace: self.policy.workspace_allow(),
-                user: self.policy.user_allow(),
+                user: self.policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };

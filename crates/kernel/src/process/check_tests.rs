@@ -67,7 +67,8 @@ impl Place {
         let enforcer = self.kernel.enforcer().snapshot();
         let (root, now) = (self.kernel.workspace().root(), self.kernel.clock().now());
         let syscall = Syscall::parse("exec.run").unwrap();
-        let request = Request::new(syscall, Tier::Process, some_caller(plugin));
+        let mut request = Request::new(syscall, Tier::Process, some_caller(plugin));
+        request.caller.user = self.kernel.user().clone();
         let changes = Changes::new(&policy, &enforcer, &request, root, now, Held::default());
         let changes = changes.at_most(MOST);
         let aside = changes.begin(stage).unwrap();

@@ -1,9 +1,9 @@
 //! `exec.run`: a program and its arguments, under the execution contract.
 
 use super::checks;
+use super::contract::Terms;
 use super::failure::CheckId;
 use super::job::{Asked, Job};
-use super::plan::bounded;
 use super::wrappers;
 use crate::beneath::Root;
 use crate::tools::{
@@ -11,6 +11,7 @@ use crate::tools::{
 };
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier};
 use airlock_sandbox::Template;
+use airlock_sandbox::plan::Limits;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,25 +33,37 @@ pub(super) struct Arguments {
     /// What it reads on standard input. Absent: nothing.
     #[serde(default)]
     stdin: Option<String>,
-    /// Longest run, such as `30s`: 1 s to 10 min, and no longer than the template's 5 min.
+    /// Longest run, such as `2m`: 1 s to 10 min. Absent: 30 s.
     #[serde(default)]
     timeout: Option<String>,
-    /// Most memory, such as `512MiB`: 64 MiB to 4 GiB, and no more than the template's 1 GiB.
+    /// Most memory, such as `1GiB`: 64 MiB to 4 GiB. Absent: 512 MiB.
     #[serde(default)]
     memory: Option<String>,
-    /// Most processors, 1 to 4, and no more than the template's 1.
+    /// Most processors, 1 to 4. Absent: 1.
     #[serde(default)]
     cpus: Option<u32>,
-    /// Most processes and threads it may have besides itself: 0 to 100.
+    /// Most processes and threads it may have besides itself: 0 to 100. Absent: 10.
     #[serde(default)]
     child_processes: Option<u32>,
+    /// Files it needs, relative to the workspace root: without them it is not run.
+    #[serde(default)]
+    inputs: Vec<String>,
+    /// Files it is to leave, relative to the workspace root: the result has what is in them, 10 MiB
+    /// of all together.
+    #[serde(default)]
+    outputs: Vec<String>,
+    /// What it is run for, in a few words; whoever is asked about it and the log are told.
+    #[serde(default)]
+    purpose: Option<String>,
 }
 
 pub(super) const TEMPLATE: &str = "code-executor";
 const TIMEOUT: Span = Span::from_secs(30);
 const MEMORY: ByteSize = ByteSize::from_bytes(512 << 20);
 const CHILDREN: u32 = 10;
-const GIB: u64 = 1 << 30;
+/// The contract's least; its most is [`Limits::CONTRACT`].
+const LEAST_TIMEOUT: Span = Span::from_secs(1);
+const LEAST_MEMORY: ByteSize = ByteSize::from_bytes(64 << 20);
 
 static SPEC: ToolSpec = ToolSpec {
     name: "exec.run",
@@ -190,8 +203,10 @@ impl Tool for ExecRun {
         };
         let limits = bounds.limits()?;
         check_environment(&asked.environment)?;
+        let terms = Terms::of(&asked.inputs, &asked.outputs, asked.purpose, root)?;
         Ok(Box::new(Boxed(Job {
             inner,
+            terms,
             directory: directory(asked.directory.as_deref(), root)?,
             environment: asked.environment,
             limits,
@@ -211,38 +226,39 @@ pub(super) struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// The limits, each in its range.
+    /// The limits, each in the contract's range.
     pub(super) fn limits(&self) -> Result<Asked, InvalidArguments> {
-        let template = template(TEMPLATE)?;
-        let most = template.limits;
-        let refused =
-            |(id, at, what, fix): (CheckId, &str, String, String)| invalid(id, at, &what, &fix);
+        let most = Limits::CONTRACT;
         let timeout: Option<Span> = unit("timeout", self.timeout)?;
         let memory: Option<ByteSize> = unit("memory", self.memory)?;
-        let named = template.name;
-        let (least, longest) = (Span::from_secs(1), Span::from_secs(600));
-        let duration = bounded("timeout", timeout, least, longest, (named, most.duration));
-        let (smallest, largest) = (
-            ByteSize::from_bytes(GIB / 16),
-            ByteSize::from_bytes(4 * GIB),
-        );
-        let memory = bounded("memory", memory, smallest, largest, (named, most.memory));
-        let cpus = bounded("cpus", self.cpus, 1, 4, (named, most.cpus / 1000));
-        let children = bounded(
-            "child_processes",
-            self.child_processes,
-            0,
-            100,
-            (named, 100),
-        );
-        // The template counts the program itself, the contract only what it starts.
-        let children = children.map_err(refused)?.unwrap_or(CHILDREN);
+        let duration = bounded("timeout", timeout, LEAST_TIMEOUT, most.duration)?;
+        let memory = bounded("memory", memory, LEAST_MEMORY, most.memory)?;
+        let cpus = bounded("cpus", self.cpus, 1, most.cpus / 1000)?;
+        // A sandbox counts the program itself, the contract only what it starts.
+        let children = bounded("child_processes", self.child_processes, 0, most.pids - 1)?;
         Ok(Asked {
-            duration: duration.map_err(refused)?.or(Some(TIMEOUT)),
-            memory: memory.map_err(refused)?.or(Some(MEMORY)),
-            cpus: cpus.map_err(refused)?.or(Some(1)).map(|cpus| cpus * 1000),
-            pids: Some(children + 1),
+            duration: duration.or(Some(TIMEOUT)),
+            memory: memory.or(Some(MEMORY)),
+            cpus: cpus.or(Some(1)).map(|cpus| cpus * 1000),
+            pids: children.or(Some(CHILDREN)).map(|children| children + 1),
         })
+    }
+}
+
+/// A limit out of its range is refused with the range, not moved behind the caller's back (IV-05).
+fn bounded<T: PartialOrd + Copy + std::fmt::Display>(
+    name: &'static str,
+    asked: Option<T>,
+    least: T,
+    most: T,
+) -> Result<Option<T>, InvalidArguments> {
+    match asked {
+        Some(asked) if asked < least || asked > most => {
+            let what = format!("`{asked}` is out of range");
+            let fix = format!("give {least} to {most}");
+            Err(invalid(CheckId::Sizes, name, &what, &fix))
+        }
+        asked => Ok(asked),
     }
 }
 

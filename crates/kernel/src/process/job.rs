@@ -1,5 +1,6 @@
 //! What a tool asks of the process tier, as data.
 
+use super::contract::Terms;
 use super::exec_run::{Bounds, TEMPLATE, template};
 use super::files::Refusal;
 use super::{git, testing};
@@ -19,7 +20,7 @@ pub(super) enum Staging {
     None,
 }
 
-/// The limits a caller asked for; what is absent is the template's.
+/// The limits a caller asked for; what is absent is the template's, or the contract's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) duration: Option<Span>,
@@ -82,6 +83,7 @@ pub struct Job {
     pub(super) stdin: Option<String>,
     pub(super) listing: Listing,
     pub(super) work: Work,
+    pub(super) terms: Terms,
 }
 
 impl Job {
@@ -92,6 +94,11 @@ impl Job {
             Staging::Session => Some(own),
             Staging::None => None,
         }
+    }
+
+    /// The files and the purpose of the contract.
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// A job for the file worker.
@@ -122,6 +129,7 @@ impl Job {
             stdin: None,
             listing: Listing::Policy,
             work: Work::Command,
+            terms: Terms::default(),
         })
     }
 

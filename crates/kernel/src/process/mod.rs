@@ -15,6 +15,7 @@ mod check;
 #[cfg(target_os = "linux")]
 mod check_tests;
 mod checks;
+mod contract;
 mod denials;
 #[cfg(test)]
 mod denials_tests;
@@ -77,7 +78,7 @@ pub(crate) use surround::Look;
 pub use surround::Machine;
 #[cfg(target_os = "linux")]
 pub(crate) use sweeper::{EVERY, Sweeper};
-pub(crate) use testing::{Measured, TestJob, TestRun, Variation};
+pub(crate) use testing::{Measured, SaidBy, TestJob, TestRun, Variation};
 pub(crate) use warm::Warm;
 
 /// Where the sandboxes of a workspace are noted, those of its extensions' workers too.

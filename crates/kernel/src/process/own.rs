@@ -3,6 +3,7 @@
 //! It needs no entry in the policy's `commands`, since the person's typing it is the word for it,
 //! and may be granted more of the machine. So no other front can call it.
 
+use super::contract::Terms;
 use super::exec_run::{Boxed, check_environment, directory, invalid, template, unit};
 use super::failure::CheckId;
 use super::job::{Asked, Job, Listing, Staging, Work};
@@ -126,6 +127,7 @@ impl Tool for Own {
             stdin: None,
             listing: Listing::Person,
             work: Work::Command,
+            terms: Terms::default(),
             command: asked.command,
         })))
     }

@@ -1,10 +1,11 @@
-//! From what is asked to what is granted: template, policy, decision and contract, each of which
-//! can only take away.
+//! From what is asked to what is granted. The template says what there can be, and how much of it
+//! for what a person typed; how much for tools is the execution contract's. Policy and decision can
+//! only take away.
 
 use super::Sandboxes;
 use super::checks;
 use super::denials;
-use super::failure::{CheckId, ProcessFailure};
+use super::failure::ProcessFailure;
 use super::git;
 use super::job::{Job, Listing, Staging, Work};
 use super::plans::{Made, Origin};
@@ -168,6 +169,9 @@ impl Planned {
             ("denials", plan.denials().len().to_string()),
             ("plan", digest.to_string()),
         ]);
+        if let Some(purpose) = &self.job.terms.purpose {
+            notes.insert("purpose", sanitise_line(purpose, 500));
+        }
         if plan.has_socket() {
             notes.insert("socket", "yes".to_owned());
         }
@@ -268,7 +272,11 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
     let elsewhere: Vec<String> = reads.iter().chain(writes).cloned().collect();
     let denied = denials::compile(document, &origin.request, root, &elsewhere)?;
     let narrowing = document.templates.get(origin.template.name);
-    let mut builder = Plan::builder(origin.template, around.surroundings())
+    let mut builder = Plan::builder(origin.template, around.surroundings());
+    if origin.contract {
+        builder = builder.contract();
+    }
+    builder = builder
         .workspace(root, origin.view)
         .limits(limits(origin, narrowing));
     builder = around.apply(builder);
@@ -326,9 +334,13 @@ fn enforced(limit: airlock_policy::Limit) -> Limit {
     }
 }
 
-/// The lowest of what template, policy, decision and caller say.
+/// The lowest of what contract or template, policy, decision and caller say.
 fn limits(origin: &Origin, narrowing: Option<&Narrowing>) -> Limits {
-    let most = origin.template.limits;
+    let most = if origin.contract {
+        Limits::CONTRACT
+    } else {
+        origin.template.limits
+    };
     let (asked, imposed) = (&origin.limits, &origin.imposed);
     let least = |values: [Option<ByteSize>; 3], most: ByteSize| {
         values.into_iter().flatten().fold(most, ByteSize::min)
@@ -361,30 +373,4 @@ fn limits(origin: &Origin, narrowing: Option<&Narrowing>) -> Limits {
         stderr: output.min(most.stderr),
         file_size: most.file_size,
     }
-}
-
-/// A limit above what the template has is refused with the bound, not lowered behind the caller's
-/// back.
-pub(super) fn bounded<T: PartialOrd + Copy + std::fmt::Display>(
-    name: &'static str,
-    asked: Option<T>,
-    least: T,
-    contract: T,
-    template: (&'static str, T),
-) -> Result<Option<T>, (CheckId, &'static str, String, String)> {
-    let Some(asked) = asked else {
-        return Ok(None);
-    };
-    let (template, bound) = template;
-    let (most, by) = if bound < contract {
-        (bound, format!("which the template `{template}` bounds"))
-    } else {
-        (contract, "the most there is".to_owned())
-    };
-    if asked < least || asked > most {
-        let what = format!("`{asked}` is out of range");
-        let fix = format!("give {least} to {most}, {by}");
-        return Err((CheckId::Sizes, name, what, fix));
-    }
-    Ok(Some(asked))
 }

@@ -6,7 +6,7 @@
 //! whenever what is approved changes.
 
 use super::failure::ProcessFailure;
-use super::job::{Asked, Job, Staging};
+use super::job::{Asked, Job, Listing, Staging};
 use super::surround::{Around, real};
 use crate::policy_store::PolicyInForce;
 use airlock_core::{Caller, Digest, Request};
@@ -38,6 +38,8 @@ pub(super) struct Origin {
     pub(super) inherited: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) limits: Asked,
+    /// Whether the execution contract bounds them, in place of the template.
+    pub(super) contract: bool,
     /// Whether what runs in it may ask the kernel.
     pub(super) socket: bool,
 }
@@ -85,6 +87,7 @@ impl Origin {
             inherited: job.inherited.clone(),
             environment: job.environment.clone(),
             limits: job.limits,
+            contract: job.listing != Listing::Person,
             socket: false,
         })
     }

@@ -142,7 +142,9 @@ impl Planned {
         };
         let ran = self.within(ground, attached)?;
         let mut value = told(&ran);
-        let ((mut stdout, mut cut_out), (stderr, cut_err)) = (stdout.text(), stderr.text());
+        let secrets = ground.changes.secrets(ground.outer.kernel());
+        let (mut stdout, mut cut_out) = stdout.text(&secrets);
+        let (stderr, cut_err) = stderr.text(&secrets);
         let mut measured = None;
         match work {
             Work::Command | Work::Unavailable(_) => {}
@@ -164,7 +166,7 @@ impl Planned {
                         let (printed, report) = testing::parted(&stdout, mark);
                         let mut kept = Kept::new(STDOUT);
                         let _ = kept.write_all(printed.as_bytes());
-                        let (short, cut) = kept.text();
+                        let (short, cut) = kept.text(&secrets);
                         (stdout, cut_out) = (short, cut_out || cut);
                         report
                     }

@@ -31,10 +31,10 @@ struct ShellArguments {
     /// Variables to set, besides the usual ones.
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// Longest run, such as `30s`: 1 s to 10 min, and no longer than the template's 5 min.
+    /// Longest run, such as `30s`: 1 s to 10 min. Absent: 30 s.
     #[serde(default)]
     timeout: Option<String>,
-    /// Most memory, such as `512MiB`: 64 MiB to 4 GiB, and no more than the template's 1 GiB.
+    /// Most memory, such as `512MiB`: 64 MiB to 4 GiB. Absent: 512 MiB.
     #[serde(default)]
     memory: Option<String>,
 }

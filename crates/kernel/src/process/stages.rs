@@ -168,6 +168,12 @@ impl StageHold<'_> {
         crate::control::merge::merges(self.0)
     }
 
+    /// Drops the stage `name`, which was for one run.
+    pub(crate) fn forget(&self, name: &str) {
+        // One that cannot be dropped changes nothing, and is listed.
+        let _ = all(self.0).and_then(|stages| stages.drop_stage(name));
+    }
+
     /// Every stage, with those that cannot be made sense of.
     pub fn list(&self) -> Result<Vec<Result<StageSummary, StageError>>, StageError> {
         all(self.0)?.list()

@@ -1,7 +1,10 @@
 //! What a program reads and writes: attached to whoever waits for it, or kept within bounds.
 
 use airlock_sandbox::launch::{Stdin, TerminalSize};
+use airlock_sanitise::{LONGEST_SECRET, Sanitiser};
+use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Steers a command while it runs, from another thread.
@@ -43,13 +46,15 @@ pub struct Attached<'a> {
     pub started: &'a (dyn Fn(Arc<dyn Steering>) + Sync),
 }
 
-/// Keeps the beginning and the end of what is written to it; what lies between is counted.
+/// Keeps the beginning and the end of what is written to it; what lies between is counted. Some more
+/// of each is kept to know what stands where they were cut.
 #[derive(Debug)]
 pub(super) struct Kept {
     half: usize,
     head: Vec<u8>,
-    tail: std::collections::VecDeque<u8>,
-    cut: u64,
+    tail: VecDeque<u8>,
+    /// Bytes between the two that are gone.
+    gone: usize,
 }
 
 impl Kept {
@@ -58,37 +63,49 @@ impl Kept {
         Self {
             half: most / 2,
             head: Vec::new(),
-            tail: std::collections::VecDeque::new(),
-            cut: 0,
+            tail: VecDeque::new(),
+            gone: 0,
         }
     }
 
-    /// What was kept, with a mark where something is missing.
-    pub(super) fn text(self) -> (String, bool) {
-        let (first, second) = self.tail.as_slices();
-        let tail = [first, second].concat();
-        if self.cut == 0 {
-            let whole = [self.head.as_slice(), &tail].concat();
-            return (String::from_utf8_lossy(&whole).into_owned(), false);
+    /// What was kept, with a mark where something is missing and no part of a secret beside it.
+    pub(super) fn text(self, secrets: &Sanitiser) -> (String, bool) {
+        let mut tail = Vec::from(self.tail);
+        let mut head = self.head;
+        if self.gone == 0 {
+            head.append(&mut tail);
+            if head.len() <= 2 * self.half {
+                return (String::from_utf8_lossy(&head).into_owned(), false);
+            }
+            tail.clone_from(&head);
         }
-        let (head, tail) = (
-            String::from_utf8_lossy(&self.head),
-            String::from_utf8_lossy(&tail),
-        );
-        let cut = self.cut;
+        let begin = tail.len() - self.half;
+        let cut = if self.gone == 0 {
+            begin - self.half
+        } else {
+            self.gone + (head.len() - self.half) + begin
+        };
+        let part = |bytes: &[u8], range: Range<usize>| {
+            let part = secrets
+                .part(bytes, &secrets.find(bytes), range)
+                .into_owned();
+            String::from_utf8_lossy(&part).into_owned()
+        };
+        let (head, tail) = (part(&head, 0..self.half), part(&tail, begin..tail.len()));
         (format!("{head}\n[… {cut} bytes cut …]\n{tail}"), true)
     }
 }
 
 impl Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
+        let each = self.half + LONGEST_SECRET;
+        let room = each.saturating_sub(self.head.len()).min(bytes.len());
         let (front, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
         self.head.extend_from_slice(front);
         self.tail.extend(rest);
-        let over = self.tail.len().saturating_sub(self.half);
+        let over = self.tail.len().saturating_sub(each);
         self.tail.drain(..over);
-        self.cut += over as u64;
+        self.gone += over;
         Ok(bytes.len())
     }
 
@@ -101,18 +118,43 @@ impl Write for Kept {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_beginning_and_the_end_are_kept_however_much_is_written() {
-        let mut kept = Kept::new(8);
-        for piece in [&b"ab"[..], b"cdef", b"ghijklm", b"n"] {
+    fn kept(most: usize, pieces: &[&[u8]]) -> (String, bool) {
+        let mut kept = Kept::new(most);
+        for piece in pieces {
             kept.write_all(piece).unwrap();
         }
-        assert_eq!(
-            kept.text(),
-            ("abcd\n[… 6 bytes cut …]\nklmn".to_owned(), true)
-        );
-        let mut kept = Kept::new(8);
-        kept.write_all(b"abcdefgh").unwrap();
-        assert_eq!(kept.text(), ("abcdefgh".to_owned(), false));
+        kept.text(&Sanitiser::new())
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_are_kept_however_much_is_written() {
+        let pieces = [&b"ab"[..], b"cdef", b"ghijklm", b"n"];
+        let want = "abcd\n[… 6 bytes cut …]\nklmn";
+        assert_eq!(kept(8, &pieces), (want.to_owned(), true));
+        assert_eq!(kept(8, &[b"abcdefgh"]), ("abcdefgh".to_owned(), false));
+        let much = vec![b'x'; 3 * LONGEST_SECRET];
+        let pieces = [&b"abcd"[..], &much, b"klmn"];
+        let want = format!("abcd\n[… {} bytes cut …]\nklmn", much.len());
+        assert_eq!(kept(8, &pieces), (want, true));
+        let half = vec![b'x'; LONGEST_SECRET];
+        let pieces = [&b"abcd"[..], &half, b"klmn"];
+        let want = format!("abcd\n[… {} bytes cut …]\nklmn", half.len());
+        assert_eq!(kept(8, &pieces), (want, true));
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_kept_where_it_is_cut() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        for much in [200, LONGEST_SECRET + 50, 3 * LONGEST_SECRET] {
+            let much = "- ".repeat(much);
+            for cut in 1..token.len() {
+                // The token's end stands at the beginning of the tail, its beginning before the cut.
+                let head = format!("{}{token}", ".".repeat(50 - cut));
+                let tail = format!("{token}{}", ".".repeat(50 - (token.len() - cut)));
+                let (text, is_cut) =
+                    kept(100, &[head.as_bytes(), much.as_bytes(), tail.as_bytes()]);
+                assert!(is_cut && !text.contains("a1"), "{cut}: {text}");
+            }
+        }
     }
 }

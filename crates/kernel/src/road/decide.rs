@@ -14,7 +14,8 @@ use crate::process::{Within, view};
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{
-    CapabilityForm, Effect, EffectSet, Request, RequestPath, Syscall, Timestamp, WorkspacePath,
+    CapabilityForm, Effect, EffectSet, PluginName, Request, RequestPath, Syscall, Timestamp,
+    WorkspacePath,
 };
 use airlock_policy::approval::Headless;
 use airlock_policy::{
@@ -45,6 +46,7 @@ impl Kernel {
         let enforcer = self.enforcer().snapshot();
         let request = &valid.request;
         let mut decision = self.judge(scene, &enforcer, valid, trail);
+        self.review_result(scene.policy, request, &mut decision);
         let facts = Self::raise_gates(scene, request, &mut decision);
         let mut ruling = Ruling {
             decision,
@@ -169,7 +171,13 @@ impl Kernel {
         };
         let outer = scene.within.and_then(|within| of_outer(request, within));
         match outer {
-            Some(outer) => narrower(decision, self.rule(policy, enforcer, &outer, trail, now)),
+            Some(outer) => {
+                let ruled = self.rule(policy, enforcer, &outer, trail, now);
+                narrower(
+                    (decision, &request.caller.plugin),
+                    (ruled, &outer.caller.plugin),
+                )
+            }
             None => decision,
         }
     }
@@ -210,7 +218,7 @@ impl Kernel {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: policy.workspace_allow(),
-                user: policy.user_allow(),
+                user: policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             };
@@ -251,8 +259,12 @@ pub(super) fn of_outer(request: &Request, within: &Within) -> Option<Request> {
     })
 }
 
-/// The stricter of two decisions, with the stricter limits of both.
-fn narrower(own: Decision, outer: Decision) -> Decision {
+/// The stricter of two decisions, each about a caller, with the stricter limits and the reasons of both:
+/// who is asked for review is told all of why.
+fn narrower(
+    (own, caller): (Decision, &PluginName),
+    (outer, runs): (Decision, &PluginName),
+) -> Decision {
     let strictness = |decision: &Decision| match decision.verdict {
         Verdict::Allow => 0,
         Verdict::RequireReview => 1,
@@ -263,11 +275,17 @@ fn narrower(own: Decision, outer: Decision) -> Decision {
         max_output: least(own.imposed.max_output, outer.imposed.max_output),
         max_memory: least(own.imposed.max_memory, outer.imposed.max_memory),
     };
-    let stricter = if strictness(&outer) > strictness(&own) {
-        outer
+    let (mut stricter, other, whom) = if strictness(&outer) > strictness(&own) {
+        (outer, own, caller)
     } else {
-        own
+        (own, outer, runs)
     };
+    for mut one in other.contributions {
+        if !stricter.contributions.contains(&one) {
+            one.reason = format!("{} (asked as `{whom}`)", one.reason).into();
+            stricter.contributions.push(one);
+        }
+    }
     Decision {
         imposed,
         ..stricter
@@ -379,7 +397,7 @@ impl<'a> SearchFilter<'a> {
                 plugin: &request.caller.plugin,
                 capability,
                 workspace: self.policy.workspace_allow(),
-                user: self.policy.user_allow(),
+                user: self.policy.user_allow(&request.caller.user),
                 workspace_id: &request.caller.workspace,
                 user_id: &request.caller.user,
             })
@@ -510,7 +528,8 @@ impl ReadFilter for Narrowed<'_> {
 mod tests {
     use super::*;
     use crate::some_caller::some_caller;
-    use airlock_core::Tier;
+    use airlock_core::{Digest, Tier};
+    use airlock_policy::{Contributions, Generation};
 
     #[test]
     fn the_capability_for_a_path_is_the_one_its_request_needs() {
@@ -526,5 +545,56 @@ mod tests {
         }
         let (read, write) = (Syscall::parse("fs.read"), Syscall::parse("fs.write"));
         assert_eq!(path_capability(read.unwrap(), write.ok(), "/"), None);
+    }
+
+    fn said(verdict: Verdict, opinions: &[(&str, Opinion)]) -> Decision {
+        let contribution = |(rule, opinion): &(&str, Opinion)| Contribution {
+            layer: Layer::Rules,
+            rule: (*rule).into(),
+            opinion: *opinion,
+            reason: format!("because of {rule}").into(),
+        };
+        Decision {
+            verdict,
+            contributions: opinions.iter().map(contribution).collect::<Contributions>(),
+            generation: Generation::new(Digest::of(b"policy")),
+            imposed: Imposed::default(),
+        }
+    }
+
+    #[test]
+    fn of_two_decisions_the_stricter_holds_with_the_reasons_of_both() {
+        let (tool, agent) = (
+            PluginName::new("tool").unwrap(),
+            PluginName::new("agent").unwrap(),
+        );
+        let review = Opinion::RequireReview;
+        for (own, outer, verdict, reasons) in [
+            (
+                said(Verdict::RequireReview, &[("a", review), ("both", review)]),
+                said(Verdict::RequireReview, &[("both", review), ("b", review)]),
+                Verdict::RequireReview,
+                [
+                    "because of a",
+                    "because of both",
+                    "because of b (asked as `agent`)",
+                ],
+            ),
+            (
+                said(Verdict::RequireReview, &[("a", review)]),
+                said(Verdict::Deny, &[("b", Opinion::Deny), ("c", review)]),
+                Verdict::Deny,
+                [
+                    "because of b",
+                    "because of c",
+                    "because of a (asked as `tool`)",
+                ],
+            ),
+        ] {
+            let ruled = narrower((own, &tool), (outer, &agent));
+            assert_eq!(ruled.verdict, verdict);
+            let heard: Vec<&str> = ruled.contributions.iter().map(|one| &*one.reason).collect();
+            assert_eq!(heard, reasons);
+        }
     }
 }

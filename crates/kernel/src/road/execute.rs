@@ -12,11 +12,12 @@ use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
     view,
 };
-use crate::sanitise::Clean;
+use crate::results;
+use crate::sanitise::{Clean, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{Phase, Request, Tier};
-use airlock_policy::Imposed;
-use airlock_sanitise::Bound;
+use airlock_core::{ByteSize, Phase, Request, Syscall, Tier};
+use airlock_policy::{Imposed, OnFlag};
+use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -194,6 +195,14 @@ impl Kernel {
         let stage = planned.stage().unwrap_or(&valid.stage).to_owned();
         let place = (valid.turn.place(), stage.as_str());
         let outer = Outer::new(self, invoker, &valid.request.caller, place);
+        let terms = valid.prepared.job().map(Job::terms);
+        let terms = terms.filter(|terms| !terms.names_no_file());
+        let reading = reading(&valid.request)?;
+        let (root, now) = (self.workspace().root().path(), self.clock().now());
+        let filter = SearchFilter::new(policy, &ruling.enforcer, &reading, root, now);
+        if let Some(terms) = terms {
+            terms.met(&view(self.workspace(), &stage)?, &filter)?;
+        }
         let run = |attached: Option<Attached<'_>>| planned.run(&outer, attached, &changes);
         let finished = match &mut speaker {
             Some(speaker) => run(Some(speaker.attach()?)),
@@ -203,6 +212,10 @@ impl Kernel {
             finished.map_err(|failure: ProcessFailure| ToolFailure::from(failure))?;
         if let Some(speaker) = speaker {
             speaker.tell(&mut finished.value);
+        }
+        if let Some(terms) = terms {
+            let root = view(self.workspace(), &stage)?;
+            terms.tell(&root, &filter, &mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
         // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
@@ -291,15 +304,19 @@ impl Kernel {
             outer: outer.as_ref().map(of),
         };
         let cancelled = crate::cancel::flag();
+        let secrets = self.sanitiser(policy, &valid.request)?;
         let context = RunContext {
             filter: &filter,
             max_output: budget as u64,
             cancelled: &cancelled,
             threads: self.search_threads(),
+            secrets: &secrets,
         };
         let imposed = &ruling.decision.imposed;
-        let run =
-            |prepared: Box<dyn Prepared>| within(imposed, &cancelled, || prepared.run(&context));
+        let run = |prepared: Box<dyn Prepared>| {
+            let least = prepared.memory();
+            within(imposed, least, &cancelled, || prepared.run(&context))
+        };
         let again = || self.prepared_again(&valid.request, valid.spec, &valid.stage);
         // What was opened before the wait may be something else by now.
         let prepared = if waited && valid.spec.read_only {
@@ -355,6 +372,17 @@ impl Kernel {
         }
     }
 
+    /// What knows the secrets in results of `request`.
+    fn sanitiser(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+    ) -> Result<Arc<Sanitiser>, ToolFailure> {
+        let session = request.caller.session.as_ref();
+        let sanitiser = self.sanitisers().of(session, policy);
+        sanitiser.map_err(|refused| unusable(&refused))
+    }
+
     /// What of a result may be given out.
     fn clean(
         &self,
@@ -364,14 +392,7 @@ impl Kernel {
         imposed: &Imposed,
         value: Value,
     ) -> Result<Clean, ToolFailure> {
-        let session = request.caller.session.as_ref();
-        let sanitiser =
-            self.sanitisers()
-                .of(session, policy)
-                .map_err(|refused| ToolFailure::Control {
-                    what: format!("the policy's patterns cannot be used: {refused}"),
-                    fix: refused.hint(),
-                })?;
+        let sanitiser = self.sanitiser(policy, request)?;
         let bound = Bound::bytes(spec.keep, self.output_budget(imposed));
         let bound = match spec.name {
             "fs.read" => bound.paged("read on with `offset_line`"),
@@ -379,7 +400,35 @@ impl Kernel {
             _ => bound,
         };
         let on_flag = policy.policy().document().sanitise.flagged;
-        Ok(Clean::new(value, request, &sanitiser, bound, on_flag))
+        let clean = if spec.name == results::TOOL {
+            self.page(value, &sanitiser, bound.bytes, on_flag)?
+        } else {
+            let results = self.results();
+            Clean::new(value, request, &sanitiser, bound, on_flag, &results)
+        };
+        let session = request.caller.session.as_ref();
+        let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));
+        numbered.map_err(|error| ToolFailure::Control {
+            what: format!("cannot keep which numbers stand for secrets: {error}"),
+            fix: "make room in the state directory",
+        })?;
+        Ok(clean)
+    }
+
+    /// A part of a result that was kept, as it may be given out.
+    fn page(
+        &self,
+        value: Value,
+        sanitiser: &Sanitiser,
+        bytes: usize,
+        on_flag: OnFlag,
+    ) -> Result<Clean, ToolFailure> {
+        let mut asked = results::Asked::of(value)?;
+        let page = asked.page(sanitiser, bytes.saturating_sub(BESIDE).max(BESIDE))?;
+        if on_flag == OnFlag::Review && !asked.kept.flags.is_empty() {
+            self.result_was_reviewed(page.digest)?;
+        }
+        Ok(Clean::page(&page, &asked.kept, on_flag))
     }
 }
 
@@ -413,23 +462,32 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
     }
 }
 
+/// A read by whoever makes `request`.
+fn reading(request: &Request) -> Result<Request, ToolFailure> {
+    let read = Syscall::parse("fs.read").map_err(|error| ToolFailure::Control {
+        what: error.to_string(),
+        fix: "",
+    })?;
+    let mut reading = Request::new(read, Tier::Kernel, request.caller.clone());
+    reading.tool = Some(read.name().into());
+    Ok(reading)
+}
+
+/// What a page of a result has besides its text: a digest, an origin, numbers.
+const BESIDE: usize = 512;
+
 /// How long a read that failed and may succeed waits before it is tried once more.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// The least memory a limit can promise: built-in tools keep within fixed buffers below this.
-const LEAST_MEMORY: u64 = 64 * 1024 * 1024;
-
-/// Runs `run` within the limits policy imposes.
+/// Runs `run`, which takes up to `least` of memory, within the limits policy imposes.
 fn within(
     imposed: &Imposed,
+    least: ByteSize,
     cancelled: &AtomicBool,
     run: impl FnOnce() -> Result<ToolOutput, ToolFailure>,
 ) -> Result<ToolOutput, ToolFailure> {
-    if let Some(limit) = imposed
-        .max_memory
-        .filter(|limit| limit.as_bytes() < LEAST_MEMORY)
-    {
-        return Err(ToolFailure::MemoryLimit { limit });
+    if let Some(limit) = imposed.max_memory.filter(|limit| *limit < least) {
+        return Err(ToolFailure::MemoryLimit { limit, least });
     }
     let Some(limit) = imposed.max_duration else {
         return run();

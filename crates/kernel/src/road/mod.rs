@@ -138,7 +138,7 @@ impl Kernel {
             .map_err(|error| trail.fail(error))?;
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
-        trail.looks_for(self.sanitisers().beside(&policy), &call.arguments);
+        trail.looks_for(&policy, &call.arguments);
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
@@ -170,7 +170,7 @@ impl Kernel {
         match ruling.decision.verdict {
             Verdict::Deny => {
                 if valid.request.syscall.name() == "session.set_mode" {
-                    self.mode_refused(&valid.request.caller);
+                    self.mode_refused(&valid.request);
                 }
                 return Err(trail.deny(&policy, &valid.request, ruling));
             }
@@ -197,6 +197,6 @@ impl Kernel {
                 self.execute(&policy, valid, &ruling, planned, attached, &invoker)
             }),
         };
-        Ok(trail.finish(result))
+        Ok(trail.finish(&policy, result))
     }
 }

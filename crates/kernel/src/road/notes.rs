@@ -8,7 +8,7 @@ use super::record::Trail;
 use crate::content;
 use crate::hold::Move;
 use crate::policy_store::PolicyInForce;
-use crate::sanitise::{Clean, rules, sanitise_line};
+use crate::sanitise::{Clean, Flag, Origin, Told, rules, sanitise_line};
 use crate::tools::Keep;
 use airlock_audit::{Entry, EventType, Stage};
 use airlock_core::{Request, Tier, limits};
@@ -62,18 +62,27 @@ impl Trail<'_> {
         let secrets = clean.sanitised.secrets;
         let redacted = (secrets > 0).then(|| self.redacted("result", secrets));
         let flags = &clean.sanitised.flags;
-        let flagged = (!flags.is_empty()).then(|| {
-            let mut entry = self.entry(EventType::InjectionFlagged, Stage::Note);
-            let treatment = match clean.withheld {
-                Some(_) => "withheld",
-                None => "marked",
-            };
-            put(&mut entry, "flags", &rules(flags));
-            put(&mut entry, "origin", &clean.origin.to_string());
-            put(&mut entry, "treatment", treatment);
-            entry
-        });
+        let flagged = self.flagged(flags, &clean.origin, clean.withheld.is_some());
         redacted.into_iter().chain(flagged)
+    }
+
+    /// The same for what was said of a failure.
+    pub(super) fn suspected(&self, told: &Told) -> Vec<Entry> {
+        let redacted = (told.secrets > 0).then(|| self.redacted("failure", told.secrets));
+        let flagged = self.flagged(&told.flags, &told.origin, told.withheld);
+        redacted.into_iter().chain(flagged).collect()
+    }
+
+    fn flagged(&self, flags: &[Flag], origin: &Origin, withheld: bool) -> Option<Entry> {
+        if flags.is_empty() {
+            return None;
+        }
+        let mut entry = self.entry(EventType::InjectionFlagged, Stage::Note);
+        let treatment = if withheld { "withheld" } else { "marked" };
+        put(&mut entry, "flags", &rules(flags));
+        put(&mut entry, "origin", &origin.to_string());
+        put(&mut entry, "treatment", treatment);
+        Some(entry)
     }
 
     /// `count` secrets were taken out of the `place` of this call.

@@ -2,7 +2,7 @@
 
 use super::turns::NoTurn;
 use crate::process::{ProcessFailure, Ran};
-use crate::sanitise::{Flag, Origin};
+use crate::sanitise::{Flag, Origin, Told};
 use crate::sessions::SessionProblem;
 use crate::tools::{Absent, InvalidArguments, ToolFailure};
 use airlock_core::{ActionId, Request};
@@ -111,6 +111,12 @@ pub struct Failed {
     pub fix: Option<String>,
     /// Whether the same call may succeed later.
     pub retryable: bool,
+    /// Whose words it is told in, where they may be others' than Airlock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Box<Origin>>,
+    /// Places in it that may be instructions; what they stand in is wrapped as data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
 }
 
 /// Why a call never became a request.
@@ -221,16 +227,35 @@ impl Invalid {
 }
 
 impl Failed {
-    /// A tool that ran and failed.
-    pub(crate) fn tool(action: ActionId, failure: &ToolFailure) -> Self {
+    /// A failure in Airlock's own words.
+    pub(super) const fn own(
+        action: ActionId,
+        code: &'static str,
+        what: String,
+        fix: Option<String>,
+        retryable: bool,
+    ) -> Self {
         Self {
             action,
-            code: failure.code(),
-            what: crate::sanitise::sanitise_line(&failure.to_string(), 500),
-            fix: failure
-                .hint()
-                .map(|fix| crate::sanitise::sanitise_line(&fix, 500)),
-            retryable: failure.retryable(),
+            code,
+            what,
+            fix,
+            retryable,
+            origin: None,
+            flags: Vec::new(),
+        }
+    }
+
+    /// A failure that may be told in the words of others.
+    pub(super) fn told(action: ActionId, code: &'static str, told: Told, retryable: bool) -> Self {
+        let failed = Self::own(action, code, told.what, told.fix, retryable);
+        if told.withheld {
+            return failed;
+        }
+        Self {
+            origin: Some(Box::new(told.origin)),
+            flags: told.flags,
+            ..failed
         }
     }
 }

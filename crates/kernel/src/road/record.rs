@@ -11,7 +11,7 @@ use crate::fronts::Whence;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::process::Planned;
-use crate::sanitise::sanitise_line;
+use crate::sanitise::{Source, Told, sanitise_line};
 use crate::tokens::Refused;
 use crate::tools::ToolFailure;
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
@@ -19,7 +19,8 @@ use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limi
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
 use airlock_policy::token::Redeemed;
 use airlock_policy::{
-    CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, Opinion, Verdict,
+    CapabilityCheck, CheckResult, CheckSink, Contribution, Decision, Layer, OnFlag, Opinion,
+    Verdict,
 };
 use airlock_sanitise::Sanitiser;
 use airlock_state::{Asked, StateError};
@@ -56,6 +57,10 @@ pub(super) struct Trail<'k> {
     redacted: usize,
     /// Takes secrets out of what is kept and told.
     cleaner: Sanitiser,
+    /// Whose words a failure may be told in.
+    source: Source,
+    /// What policy does with those that may be instructions.
+    on_flag: OnFlag,
     /// Where whole contents are kept, if they are, and the digest of the arguments there.
     contents: Option<(PathBuf, String)>,
     /// What the outcome is called if it succeeds.
@@ -76,10 +81,12 @@ impl<'k> Trail<'k> {
     pub(super) fn begin(kernel: &'k Kernel, call: &Call, whence: &Whence) -> Self {
         let cleaner = Sanitiser::new();
         let (input, redacted) = summary(&cleaner, &call.arguments);
+        let name = sanitise_line(&call.name, 60);
         Self {
             kernel,
             action: Kernel::next_action(),
-            name: sanitise_line(&call.name, 60),
+            source: Source::named(&name),
+            name,
             input,
             started: kernel.clock().now(),
             clock: Instant::now(),
@@ -87,6 +94,8 @@ impl<'k> Trail<'k> {
             notes: Vec::new(),
             redacted,
             cleaner,
+            // Until policy was looked at.
+            on_flag: OnFlag::Block,
             contents: None,
             event: EventType::Syscall,
             effect: false,
@@ -111,9 +120,10 @@ impl<'k> Trail<'k> {
         self.caller = Some(caller.clone());
     }
 
-    /// Has more looked for than the usual kinds of secrets.
-    pub(super) fn looks_for(&mut self, more: Option<Sanitiser>, arguments: &serde_json::Value) {
-        if let Some(cleaner) = more {
+    /// Has more looked for than the usual kinds of secrets, and flags treated as `policy` says.
+    pub(super) fn looks_for(&mut self, policy: &PolicyInForce, arguments: &serde_json::Value) {
+        self.on_flag = policy.policy().document().sanitise.flagged;
+        if let Some(cleaner) = self.kernel.sanitisers().beside(policy) {
             (self.input, self.redacted) = summary(&cleaner, arguments);
             self.cleaner = cleaner;
         }
@@ -192,13 +202,8 @@ impl<'k> Trail<'k> {
     pub(super) fn fail(&mut self, error: impl std::error::Error) -> Outcome {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         entry.reason = Some(sanitise_line(&error.to_string(), limits::SUMMARY_CHARS));
-        let failed = Failed {
-            action: self.action.clone(),
-            code: "identity",
-            what: sanitise_line(&error.to_string(), limits::SUMMARY_CHARS),
-            fix: None,
-            retryable: false,
-        };
+        let what = sanitise_line(&error.to_string(), limits::SUMMARY_CHARS);
+        let failed = Failed::own(self.action.clone(), "identity", what, None, false);
         self.closing(entry, Outcome::Failed(failed))
     }
 
@@ -210,13 +215,19 @@ impl<'k> Trail<'k> {
         entry
             .metadata
             .insert("refused".to_owned(), invalid.code().to_owned());
-        let failed = Failed {
-            action: self.action.clone(),
-            code: invalid.code(),
-            what: self.line(&invalid.to_string(), limits::SUMMARY_CHARS),
-            fix: Some(self.line(&invalid.hint(), limits::SUMMARY_CHARS)),
-            retryable: invalid.retryable(),
-        };
+        let said = (&*invalid.to_string(), Some(&*invalid.hint()));
+        let told = Told::new(said, &self.source, &self.cleaner, self.on_flag);
+        self.notes.extend(self.suspected(&told));
+        let mut failed = Failed::told(
+            self.action.clone(),
+            invalid.code(),
+            told,
+            invalid.retryable(),
+        );
+        // It quotes whoever asks, or a plugin's own words; else it is Airlock that refuses.
+        if failed.flags.is_empty() {
+            failed.origin = None;
+        }
         self.closing(entry, Outcome::Failed(failed))
     }
 
@@ -317,13 +328,10 @@ impl<'k> Trail<'k> {
 
     /// The asker has to wait for answers before it may ask more.
     fn too_many(&mut self, mut entry: Entry, open: usize, of: &str) -> Outcome {
-        let failed = Failed {
-            action: self.action.clone(),
-            code: "too_many_approvals",
-            what: format!("it needs a person's approval, and {open} requests{of} wait already"),
-            fix: Some("answer them: airlock approvals list".to_owned()),
-            retryable: true,
-        };
+        let what = format!("it needs a person's approval, and {open} requests{of} wait already");
+        let fix = Some("answer them: airlock approvals list".to_owned());
+        let action = self.action.clone();
+        let failed = Failed::own(action, "too_many_approvals", what, fix, true);
         entry
             .metadata
             .insert("failed".to_owned(), failed.code.to_owned());
@@ -333,18 +341,16 @@ impl<'k> Trail<'k> {
     /// The question could not be kept, so it is not asked, and nothing happens.
     fn unasked(&mut self, request: &Request, decision: &Decision, error: &StateError) -> Outcome {
         let mut entry = self.decided(request, decision);
-        let failed = Failed {
-            action: self.action.clone(),
-            code: "state_unavailable",
-            what: sanitise_line(
-                &format!(
-                    "it needs a person's approval, which cannot be looked up or asked for: {error}"
-                ),
-                limits::SUMMARY_CHARS,
-            ),
-            fix: error.hint().map(str::to_owned),
-            retryable: error.retryable(),
-        };
+        let what = format!(
+            "it needs a person's approval, which cannot be looked up or asked for: {error}"
+        );
+        let failed = Failed::own(
+            self.action.clone(),
+            "state_unavailable",
+            sanitise_line(&what, limits::SUMMARY_CHARS),
+            error.hint().map(str::to_owned),
+            error.retryable(),
+        );
         entry
             .metadata
             .insert("failed".to_owned(), failed.code.to_owned());
@@ -381,6 +387,7 @@ impl<'k> Trail<'k> {
                 notes.map(|(name, value)| (name, self.line(&value, 2 * limits::SUMMARY_CHARS)));
             entry.metadata.extend(notes);
         }
+        self.source = Source::of(request);
         let effect = request.effects.intersects(DURABLE);
         // What could not be planned is not begun.
         let runs = is_foreign(request) && planned.is_some();
@@ -414,7 +421,11 @@ impl<'k> Trail<'k> {
     }
 
     /// Writes the outcome and hands it over.
-    pub(super) fn finish(&mut self, result: Result<Executed, ToolFailure>) -> Outcome {
+    pub(super) fn finish(
+        &mut self,
+        policy: &PolicyInForce,
+        result: Result<Executed, ToolFailure>,
+    ) -> Outcome {
         let mut entry = self.entry(EventType::Syscall, Stage::Outcome);
         let outcome = match result {
             Ok(executed) => {
@@ -427,7 +438,7 @@ impl<'k> Trail<'k> {
                     ended(&mut entry, ran, &self.cleaner);
                 }
                 if let Some(failure) = executed.clean.withheld {
-                    self.failed(&mut entry, &failure)
+                    self.failed(policy, &mut entry, &failure)
                 } else {
                     let clean = executed.clean.sanitised;
                     entry.output = Some(beginning(&clean.value));
@@ -448,17 +459,37 @@ impl<'k> Trail<'k> {
                     })
                 }
             }
-            Err(failure) => self.failed(&mut entry, &failure),
+            Err(failure) => self.failed(policy, &mut entry, &failure),
         };
         self.closing(entry, outcome)
     }
 
-    fn failed(&self, entry: &mut Entry, failure: &ToolFailure) -> Outcome {
-        entry.reason = Some(self.line(&failure.to_string(), limits::SUMMARY_CHARS));
+    /// What is said of a failure is sanitised like a result, and flagged like one.
+    fn failed(
+        &mut self,
+        policy: &PolicyInForce,
+        entry: &mut Entry,
+        failure: &ToolFailure,
+    ) -> Outcome {
+        let (what, fix) = (failure.to_string(), failure.hint());
+        entry.reason = Some(self.line(&what, limits::SUMMARY_CHARS));
         entry
             .metadata
             .insert("failed".to_owned(), failure.code().to_owned());
-        Outcome::Failed(Failed::tool(self.action.clone(), failure))
+        let session = self
+            .caller
+            .as_ref()
+            .and_then(|caller| caller.session.as_ref());
+        let told = match self.kernel.sanitisers().of(session, policy) {
+            Ok(sanitiser) => {
+                let said = (&*what, fix.as_deref());
+                Told::new(said, &self.source, &sanitiser, self.on_flag)
+            }
+            Err(refused) => Told::unclean(&self.source, &refused),
+        };
+        self.notes.extend(self.suspected(&told));
+        let (action, retryable) = (self.action.clone(), failure.retryable());
+        Outcome::Failed(Failed::told(action, failure.code(), told, retryable))
     }
 
     fn decided(&self, request: &Request, decision: &Decision) -> Entry {
@@ -509,27 +540,27 @@ impl<'k> Trail<'k> {
 
     /// The attempt is on disk and was carried out; only what came of it could not be kept.
     fn unfinished(&self, error: &AppendError) -> Outcome {
-        Outcome::Failed(Failed {
-            action: self.action.clone(),
-            code: "outcome_unrecorded",
-            what: format!(
-                "it was carried out, but the audit log cannot record how it ended: {error}"
-            ),
-            fix: error.hint().map(str::to_owned),
-            retryable: false,
-        })
+        let what =
+            format!("it was carried out, but the audit log cannot record how it ended: {error}");
+        self.unwritten("outcome_unrecorded", what, error, false)
     }
 
     fn unrecorded(&self, error: &AppendError) -> Outcome {
-        Outcome::Failed(Failed {
-            action: self.action.clone(),
-            code: "audit_unavailable",
-            what: format!(
-                "nothing was done or returned, because the audit log cannot record it: {error}"
-            ),
-            fix: error.hint().map(str::to_owned),
-            retryable: true,
-        })
+        let what = format!(
+            "nothing was done or returned, because the audit log cannot record it: {error}"
+        );
+        self.unwritten("audit_unavailable", what, error, true)
+    }
+
+    fn unwritten(
+        &self,
+        code: &'static str,
+        what: String,
+        error: &AppendError,
+        retryable: bool,
+    ) -> Outcome {
+        let fix = error.hint().map(str::to_owned);
+        Outcome::Failed(Failed::own(self.action.clone(), code, what, fix, retryable))
     }
 }
 

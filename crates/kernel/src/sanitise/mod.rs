@@ -2,10 +2,12 @@
 //!
 //! Guarantee: every result goes through [`Clean::new`], and there through the session's sanitiser:
 //! within a session the same secret keeps its placeholder, and no session learns from numbers what
-//! another one saw. A result outside any session has numbers of its own.
+//! another one saw. A result outside any session has numbers of its own. What is said of a failure goes
+//! through [`Told::new`] the same way.
 
 mod held;
 mod sessions;
+mod told;
 
 pub(crate) use airlock_sanitise::sanitise_path;
 pub use airlock_sanitise::{
@@ -13,16 +15,24 @@ pub use airlock_sanitise::{
 };
 pub(crate) use held::Held;
 pub(crate) use sessions::Sessions;
+pub(crate) use told::{Source, Told};
 
+use crate::results::{Kept, Page, Results, TOOL};
 use crate::tools::ToolFailure;
 use airlock_core::{Digest, Request, RequestPath};
 use airlock_policy::OnFlag;
-use airlock_sanitise::{Bound, Sanitiser, tag};
-use serde_json::Value;
+use airlock_sanitise::{Bound, RefusedPattern, Sanitiser, fitted, tag, weight};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// As much of a host's name as an origin says: the longest there is.
 const HOST_CHARS: usize = 253;
+
+/// What helps where policy wants flagged text reviewed, and it is no result.
+const UNREVIEWED: &str =
+    "what is said of a failure is not kept: look yourself, or set `sanitise.flagged: mark`";
+/// What helps where policy blocks flagged text.
+const BLOCKED: &str = "read it yourself, or set `sanitise.flagged: mark` in the policy";
 
 /// A sanitised result, and what is kept about it.
 #[derive(Debug)]
@@ -45,31 +55,57 @@ impl Clean {
         sanitiser: &Sanitiser,
         bound: Bound<'_>,
         on_flag: OnFlag,
+        results: &Results,
     ) -> Self {
         let before = digest(&value);
         let origin = origin(request, sanitiser);
-        let mut result = sanitiser.value(value, bound);
+        let mut result = sanitiser.whole(value);
         if is_our_own(request) {
             // What the kernel says about itself quotes others, and is read as a quotation.
             result.flags.clear();
         }
+        let long = weight(&result.value) > bound.bytes;
+        let keep = |result: &Sanitised| {
+            let (flags, value) = (result.flags.clone(), result.value.clone());
+            let kept = Kept::new(&request.caller, origin.clone(), flags, value);
+            results.keep(&kept).ok()
+        };
         let withheld = match on_flag {
             _ if result.flags.is_empty() => None,
-            OnFlag::Mark => {
-                wrap(&mut result, &origin);
-                None
-            }
-            OnFlag::Review => Some(
-                "results cannot be reviewed yet: read it yourself, or set `sanitise.flagged: mark`",
-            ),
-            OnFlag::Block => {
-                Some("read it yourself, or set `sanitise.flagged: mark` in the policy")
-            }
+            OnFlag::Mark => None,
+            OnFlag::Review => Some(keep(&result).map_or_else(
+                || "it could not be kept for a person to look at: make room".to_owned(),
+                |digest| {
+                    format!(
+                        "call `{TOOL}` with `digest` {digest}: a person looks at it first, and \
+                         nothing is run again"
+                    )
+                },
+            )),
+            OnFlag::Block => Some(BLOCKED.to_owned()),
         };
         let withheld = withheld.map(|fix| ToolFailure::Flagged {
             rules: rules(&result.flags),
             fix,
         });
+        if long {
+            // Tools that can be asked for another part say so themselves.
+            let keeps = withheld.is_none() && bound.paging.is_none();
+            let kept = keeps.then(|| keep(&result)).flatten();
+            let paging = kept.map(|digest| format!("read on with `{TOOL}`, `digest` {digest}"));
+            let bound = match &paging {
+                Some(paging) => bound.paged(paging),
+                None => bound,
+            };
+            (result.value, result.cut) = fitted(result.value, bound);
+            result.changed |= result.cut;
+            let Sanitised { value, flags, .. } = &mut result;
+            // Of what nobody sees nothing is told but to whoever reads on.
+            flags.retain(|flag| withheld.is_some() || value.pointer(&flag.field).is_some());
+        }
+        if withheld.is_none() {
+            wrap(&mut result, &origin);
+        }
         let given = if result.changed {
             digest(&result.value)
         } else {
@@ -82,6 +118,60 @@ impl Clean {
             given,
             withheld,
         }
+    }
+}
+
+impl Clean {
+    /// A part of a result that was kept, for somebody who may read it: what `on_flag` has a person
+    /// look at was looked at.
+    pub(crate) fn page(page: &Page, kept: &Kept, on_flag: OnFlag) -> Self {
+        let digest_of_part = Digest::of(page.text.as_bytes());
+        let flags: Vec<Flag> = kept.flags.iter().map(on_page).collect();
+        let withheld =
+            (on_flag == OnFlag::Block && !flags.is_empty()).then(|| ToolFailure::Flagged {
+                rules: rules(&flags),
+                fix: BLOCKED.to_owned(),
+            });
+        let mut result = Sanitised {
+            value: json!({
+                "digest": page.digest,
+                "origin": kept.origin,
+                "offset": page.offset,
+                "next_offset": page.next,
+                "bytes": page.bytes,
+                "text": page.text,
+            }),
+            secrets: page.secrets,
+            cut: false,
+            flags,
+            changed: true,
+        };
+        wrap(&mut result, &kept.origin);
+        Self {
+            given: digest(&result.value),
+            sanitised: result,
+            origin: Box::new(kept.origin.clone()),
+            original: digest_of_part,
+            withheld,
+        }
+    }
+}
+
+/// A flag of a whole result, told of a part: the part is tagged, wherever in the whole it stood.
+fn on_page(flag: &Flag) -> Flag {
+    Flag {
+        field: "/text".to_owned(),
+        at: 0..0,
+        line: 1,
+        ..flag.clone()
+    }
+}
+
+/// Where the policy's own patterns cannot be looked for, nothing is let through.
+pub(crate) fn unusable(refused: &RefusedPattern) -> ToolFailure {
+    ToolFailure::Control {
+        what: format!("the policy's patterns cannot be used: {refused}"),
+        fix: refused.hint(),
     }
 }
 
@@ -123,7 +213,10 @@ fn path_text(path: &RequestPath) -> &str {
 /// Whether it is the kernel itself that answers.
 fn is_our_own(request: &Request) -> bool {
     let area = request.syscall.name().split('.').next();
-    matches!(area, Some("policy" | "trust" | "audit" | "stage"))
+    matches!(
+        area,
+        Some("policy" | "trust" | "audit" | "stage" | "approval")
+    )
 }
 
 /// The digest of a value as JSON, without writing it out in memory.

@@ -1,12 +1,25 @@
 //! A sanitiser for each session.
+//!
+//! Guarantee: within a session a number never means two secrets, also after a restart: the highest
+//! ones are kept in the state directory before anybody sees them. Non-guarantee: a secret that comes
+//! up again after a restart gets a new number, for what it was is kept nowhere; and two processes that
+//! serve one session at the same time count by themselves.
 
 use super::Held;
 use crate::policy_store::PolicyInForce;
-use airlock_core::SessionId;
+use crate::workspace::write_atomic;
+use airlock_core::{Digest, SessionId};
 use airlock_policy::Generation;
 use airlock_sanitise::{Patterns, RefusedPattern, Sanitiser};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where the highest numbers of sessions are, below the state directory.
+const NUMBERS: &str = "numbers";
 
 /// The most sessions whose placeholders are remembered; the one not used for longest goes.
 const MOST_SESSIONS: usize = 256;
@@ -16,6 +29,16 @@ const MOST_SESSIONS: usize = 256;
 pub(crate) struct Sessions {
     state: Mutex<State>,
     held: Arc<Held>,
+    numbers: PathBuf,
+}
+
+/// A session's sanitiser, of what it was made, and which numbers of it are kept.
+#[derive(Debug)]
+struct Known {
+    session: SessionId,
+    sanitiser: Arc<Sanitiser>,
+    of: (Generation, u64),
+    kept: BTreeMap<String, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -23,15 +46,17 @@ struct State {
     /// Of which policy the patterns are.
     patterns: Option<(Generation, Arc<Patterns>)>,
     /// The one used last is last.
-    sessions: VecDeque<(SessionId, Arc<Sanitiser>, (Generation, u64))>,
+    sessions: VecDeque<Known>,
 }
 
 impl Sessions {
-    /// Sanitisers that take out what is held, besides what policy says.
-    pub(crate) fn holding(held: &Arc<Held>) -> Self {
+    /// Sanitisers that take out what is held, besides what policy says. The highest numbers of
+    /// sessions are kept below `state`.
+    pub(crate) fn holding(held: &Arc<Held>, state: &Path) -> Self {
         Self {
             state: Mutex::default(),
             held: Arc::clone(held),
+            numbers: state.join(NUMBERS),
         }
     }
 
@@ -49,19 +74,65 @@ impl Sessions {
         let Some(session) = session else {
             return Ok(Arc::new(Sanitiser::with(values, patterns)));
         };
-        let place = state.sessions.iter().position(|(id, ..)| id == session);
+        let place = state
+            .sessions
+            .iter()
+            .position(|one| one.session == *session);
         let known = place.and_then(|place| state.sessions.remove(place));
-        let sanitiser = match known {
-            Some((_, sanitiser, of)) if of == generation => sanitiser,
-            Some((_, sanitiser, _)) => Arc::new(sanitiser.renewed(values, patterns)),
-            None => Arc::new(Sanitiser::with(values, patterns)),
-        };
+        let mut known = known.unwrap_or_else(|| {
+            let kept = self.kept(session);
+            Known {
+                session: session.clone(),
+                sanitiser: Arc::new(
+                    Sanitiser::with(Arc::clone(&values), Arc::clone(&patterns)).after(&kept),
+                ),
+                of: generation,
+                kept,
+            }
+        });
+        if known.of != generation {
+            known.sanitiser = Arc::new(known.sanitiser.renewed(values, patterns));
+            known.of = generation;
+        }
         if state.sessions.len() >= MOST_SESSIONS {
             state.sessions.pop_front();
         }
-        let held = (session.clone(), Arc::clone(&sanitiser), generation);
-        state.sessions.push_back(held);
+        let sanitiser = Arc::clone(&known.sanitiser);
+        state.sessions.push_back(known);
         Ok(sanitiser)
+    }
+
+    /// Keeps which numbers `session` has used, before anybody sees the last of them.
+    pub(crate) fn keep(&self, session: &SessionId) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = state.sessions.iter_mut();
+        let Some(known) = sessions.find(|one| one.session == *session) else {
+            return Ok(());
+        };
+        let highest = known.sanitiser.highest();
+        if highest == known.kept {
+            return Ok(());
+        }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.numbers)?;
+        let text = serde_json::to_vec(&highest)?;
+        write_atomic(&self.place(session), &text, 0o600)?;
+        known.kept = highest;
+        Ok(())
+    }
+
+    /// The highest numbers that `session` used in earlier processes; none where that was lost.
+    fn kept(&self, session: &SessionId) -> BTreeMap<String, u32> {
+        let text = std::fs::read(self.place(session)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    fn place(&self, session: &SessionId) -> PathBuf {
+        // Whatever a session is called, this is a name for a file.
+        self.numbers
+            .join(Digest::of(session.as_str().as_bytes()).to_string())
     }
 }
 

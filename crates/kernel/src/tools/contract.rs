@@ -16,7 +16,7 @@ use airlock_core::{ActionId, ByteSize, Request, RequestPath, Span, Tier, Workspa
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-pub use airlock_sanitise::Keep;
+pub use airlock_sanitise::{Keep, Sanitiser};
 
 /// What follows a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +128,12 @@ pub trait Prepared: Send {
         false
     }
 
+    /// The most memory it takes, and so the least that a limit can promise: built-in tools keep within
+    /// fixed buffers below this.
+    fn memory(&self) -> ByteSize {
+        ByteSize::from_bytes(64 << 20)
+    }
+
     /// Told, once the attempt is recorded and before it is run, which action this is and how long it
     /// may take.
     fn begun(&self, action: &ActionId, limit: Option<Span>) {
@@ -176,6 +182,9 @@ pub struct RunContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Threads a search may use; zero means as many as there are processors.
     pub threads: usize,
+    /// Knows what will be taken out of the result. A tool that shows parts of something, or tells
+    /// what something holds, asks it first: afterwards a part is no longer known for what it is.
+    pub secrets: &'a Sanitiser,
 }
 
 impl RunContext<'_> {
@@ -264,10 +273,12 @@ pub enum ToolFailure {
         limit: Span,
     },
     /// A limit that policy imposes cannot be kept here.
-    #[error("policy limits it to {limit} of memory, which cannot be promised here")]
+    #[error("policy limits it to {limit} of memory, and no less than {least} can be promised here")]
     MemoryLimit {
         /// How much it might use.
         limit: ByteSize,
+        /// The least that can be promised.
+        least: ByteSize,
     },
     /// Policy denies the content of a file by another name of the same reading.
     #[error("policy does not let this caller read `{path}`")]
@@ -356,7 +367,7 @@ pub enum ToolFailure {
         /// The rules that flagged it.
         rules: String,
         /// How to put it right.
-        fix: &'static str,
+        fix: String,
     },
 }
 
@@ -436,15 +447,16 @@ impl ToolFailure {
             Self::Stored { fix, .. } | Self::Merge { fix, .. } | Self::Agent { fix, .. } => {
                 return fix.clone();
             }
+            Self::Flagged { fix, .. } => return Some(fix.clone()),
             Self::Open { source, .. } => source.hint(),
             Self::Outside { .. } => Some("name a path beneath the workspace root"),
             Self::TimedOut { .. } => Some("ask for less, or raise `max_duration` in the policy"),
-            Self::MemoryLimit { .. } => Some("allow at least 64MiB in `max_memory`"),
+            Self::MemoryLimit { .. } => Some(
+                "allow at least that in `max_memory`; a plugin has less by its manifest's `memory_limit`",
+            ),
             Self::Withheld { .. } => Some("`airlock policy explain fs.read --path PATH` says why"),
             Self::TierUnavailable { .. } => Some("only the kernel and process tiers run yet"),
-            Self::Control { fix, .. }
-            | Self::Unavailable { fix, .. }
-            | Self::Flagged { fix, .. } => Some(*fix),
+            Self::Control { fix, .. } | Self::Unavailable { fix, .. } => Some(*fix),
             Self::Moved { .. } => Some("ask again"),
             Self::Crowded => Some("ask again when some of the calls before it have ended"),
             Self::Io { .. } | Self::Cancelled | Self::Adapter { .. } => None,

@@ -105,7 +105,8 @@ impl Prepared for PreparedGlob {
         let mut paths: Vec<Box<str>> = kept.into_iter().flat_map(|kept| kept.paths).collect();
         // Each thread's paths are sorted already: a stable sort merges such runs cheaply.
         paths.sort();
-        let allowed = first_allowed(paths, self.limit, context);
+        let may_tell = |path: &str| self.pattern.may_tell(path, context);
+        let allowed = first_allowed(paths, self.limit, context, may_tell);
         let mut value = json!({
             "truncated": allowed.truncated || incomplete,
             "unreadable_names": totals.unreadable_names,
@@ -134,7 +135,12 @@ struct Allowed {
 }
 
 /// The first paths policy lets the caller see, in order, until the limit or the room is used up.
-fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> Allowed {
+fn first_allowed(
+    paths: Vec<Box<str>>,
+    limit: u64,
+    context: &RunContext<'_>,
+    may_tell: impl Fn(&str) -> bool,
+) -> Allowed {
     let mut allowed = Allowed {
         paths: Vec::new(),
         truncated: false,
@@ -152,7 +158,7 @@ fn first_allowed(paths: Vec<Box<str>>, limit: u64, context: &RunContext<'_>) -> 
         }
         let answers = may_read(&batch, context);
         for (path, may_read) in batch.into_iter().zip(answers) {
-            if !may_read {
+            if !may_read || !may_tell(&path) {
                 continue;
             }
             size = size.saturating_add(path.len() as u64);

@@ -1,7 +1,8 @@
 //! The built-in tools and the registry that names them.
 //!
 //! Guarantee of those that run in the kernel: nothing outside the workspace root is ever read, whatever is renamed or swapped
-//! while a tool runs, and nothing about a file is returned before policy was asked about it.
+//! while a tool runs, and nothing about a file is returned before policy was asked about it. What a
+//! search finds, and where anything is cut, does not depend on secrets that sanitising takes out.
 //! Non-guarantee: ignore files decide what a search bothers with, never what may be read; that is
 //! policy's alone.
 
@@ -10,7 +11,6 @@ mod contract;
 mod exists;
 mod glob;
 mod grep;
-mod keys;
 mod list;
 mod pattern;
 mod read;
@@ -19,8 +19,8 @@ mod walk;
 
 pub(crate) use arguments::{Arguments, parse as parse_arguments, schema as schema_of};
 pub use contract::{
-    InvalidArguments, Keep, Next, Prepared, ReadFilter, RunContext, Tool, ToolFailure, ToolOutput,
-    ToolSpec,
+    InvalidArguments, Keep, Next, Prepared, ReadFilter, RunContext, Sanitiser, Tool, ToolFailure,
+    ToolOutput, ToolSpec,
 };
 pub(crate) use walk::GitIgnored;
 

@@ -1,7 +1,7 @@
 //! Globs as searches read them: `*` stays within one component, a pattern without `/` matches the
 //! name at any depth, one with `/` is anchored where the search starts, a leading `!` excludes.
 
-use super::contract::InvalidArguments;
+use super::contract::{InvalidArguments, RunContext};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Longest pattern taken.
@@ -40,6 +40,12 @@ impl Pattern {
             _ => Some(compile(glob).map_err(|error| invalid(error.to_string()))?),
         };
         Ok(Self { set, exclude })
+    }
+
+    /// Whether it may be told that `path` is wanted or not. A name with a secret in it matches nothing
+    /// but what matches every name: else it could be guessed letter by letter.
+    pub(super) fn may_tell(&self, path: &str, context: &RunContext<'_>) -> bool {
+        self.set.is_none() || context.secrets.find(path.as_bytes()).is_empty()
     }
 
     /// Whether the path, relative to where the search started, is wanted.

@@ -1,16 +1,17 @@
 //! `fs.read`: some lines of one text file.
 //!
 //! Guarantee: streams, so memory is bounded by what is returned, whatever the file's size; a file
-//! with a NUL byte or invalid UTF-8 in what was read is reported as binary, without content.
+//! with a NUL byte or invalid UTF-8 in what was read is reported as binary, without content. A secret
+//! is taken out wherever the lines begin and end: what stands around them is looked at, too.
 
 use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use super::keys;
 use super::target::Target;
 use crate::beneath::Root;
 use airlock_core::{Digest, RequestPath, Tier};
+use airlock_sanitise::{LONGEST_SECRET, Sanitiser};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,13 +33,6 @@ const SCAN_BYTES: u64 = 1024 * 1024 * 1024;
 /// Largest file whose digest is worth computing.
 const DIGEST_BYTES: u64 = 16 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
-
-/// As much of a line as its key header can be in.
-const KEY_LINE_BYTES: usize = 256;
-/// Words shorter than this are shown although they are cut.
-const SHORT_WORD: usize = 16;
-/// So are words of at least this length.
-const LONG_WORD: usize = 4_096;
 
 static SPEC: ToolSpec = ToolSpec {
     name: "fs.read",
@@ -145,7 +139,7 @@ impl Prepared for PreparedRead {
             bytes: self.window.bytes.min(context.max_output),
             ..self.window
         };
-        let value = read(&mut file, &path, window, context.cancelled);
+        let value = read(&mut file, &path, window, context);
         let value = value.and_then(|value| match value {
             Some(value) if self.digest => with_digest(&mut file, value).map(Some),
             value => Ok(value),
@@ -160,7 +154,7 @@ impl Prepared for PreparedRead {
 
 /// What came of looking for the window.
 enum Scanned {
-    Text { bytes: Vec<u8>, truncated: bool },
+    Text(Taken),
     Binary,
     Cancelled,
 }
@@ -169,23 +163,16 @@ fn read(
     file: &mut File,
     path: &str,
     window: Window,
-    cancelled: &AtomicBool,
+    context: &RunContext<'_>,
 ) -> io::Result<Option<Value>> {
     let total_bytes = file.metadata()?.len();
-    let mut skipped = Skipped::default();
-    let (mut bytes, truncated) = match scan(file, window, cancelled, &mut skipped)? {
-        Scanned::Text { bytes, truncated } => (bytes, truncated),
+    let taken = match scan(file, window, context.cancelled)? {
+        Scanned::Text(taken) => taken,
         Scanned::Binary => return binary(file, path, total_bytes).map(Some),
         Scanned::Cancelled => return Ok(None),
     };
-    if truncated {
-        drop_half_character(&mut bytes);
-        drop_half_word(&mut bytes);
-    }
-    if skipped.inside_key {
-        hide_rest_of_key(&mut bytes);
-    }
-    let Ok(text) = String::from_utf8(bytes) else {
+    let truncated = taken.truncated;
+    let Some(text) = taken.text(context.secrets) else {
         return binary(file, path, total_bytes).map(Some);
     };
     let lines = text.lines().count();
@@ -200,15 +187,9 @@ fn read(
 }
 
 /// Skips to the window's first line and takes what fits into it.
-fn scan(
-    file: &mut File,
-    window: Window,
-    cancelled: &AtomicBool,
-    skipped: &mut Skipped,
-) -> io::Result<Scanned> {
-    let mut line = 1;
+fn scan(file: &mut File, window: Window, cancelled: &AtomicBool) -> io::Result<Scanned> {
     let mut scanned = 0u64;
-    let mut kept = Vec::new();
+    let mut taken = Taken::new(window);
     let mut chunk = vec![0u8; CHUNK];
     loop {
         if cancelled.load(Ordering::Relaxed) {
@@ -220,105 +201,123 @@ fn scan(
             Err(error) => return Err(error),
         };
         let data = chunk.get(..size).unwrap_or_default();
-        if data.is_empty() {
-            return Ok(Scanned::Text {
-                bytes: kept,
-                truncated: false,
-            });
-        }
-        if data.contains(&0) {
+        // What follows the window need not be text.
+        if !taken.truncated && data.contains(&0) {
             return Ok(Scanned::Binary);
         }
         scanned = scanned.saturating_add(data.len() as u64);
-        let full = take(data, &mut line, window, &mut kept, skipped);
-        if full || scanned >= SCAN_BYTES {
-            return Ok(Scanned::Text {
-                bytes: kept,
-                truncated: true,
-            });
+        taken.take(data);
+        if data.is_empty() || taken.is_enough() {
+            return Ok(Scanned::Text(taken));
+        }
+        if scanned >= SCAN_BYTES {
+            taken.truncated = true;
+            return Ok(Scanned::Text(taken));
         }
     }
 }
 
-/// Moves what belongs to the window from `data` to `kept`; true if something did not fit.
-fn take(
-    data: &[u8],
-    line: &mut u64,
+/// What was taken of a file: the window, and what stands before and after it.
+struct Taken {
     window: Window,
-    kept: &mut Vec<u8>,
-    skipped: &mut Skipped,
-) -> bool {
-    let end = window.first.saturating_add(window.lines);
-    for piece in data.split_inclusive(|byte| *byte == b'\n') {
-        if *line >= end {
-            return true;
+    /// The line that comes next.
+    line: u64,
+    bytes: Vec<u8>,
+    /// Where in them the window begins.
+    begin: usize,
+    /// Where it ends; where the bytes end, as long as it is not full.
+    end: usize,
+    truncated: bool,
+}
+
+impl Taken {
+    const fn new(window: Window) -> Self {
+        Self {
+            window,
+            line: 1,
+            bytes: Vec::new(),
+            begin: 0,
+            end: 0,
+            truncated: false,
         }
-        if *line >= window.first {
-            let kept_bytes = kept.len() as u64;
-            let room =
-                usize::try_from(window.bytes.saturating_sub(kept_bytes)).unwrap_or(usize::MAX);
-            kept.extend_from_slice(piece.get(..room).unwrap_or(piece));
-            if piece.len() > room {
-                return true;
+    }
+
+    /// Whether more of the file would change nothing.
+    const fn is_enough(&self) -> bool {
+        self.truncated && self.bytes.len() - self.end >= LONGEST_SECRET
+    }
+
+    fn take(&mut self, data: &[u8]) {
+        let after = self.window.first.saturating_add(self.window.lines);
+        let mut rest = data;
+        while !self.truncated && !rest.is_empty() {
+            let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let piece = rest.get(..length).unwrap_or(rest);
+            let taken = if self.line >= after {
+                self.truncated = true;
+                0
+            } else if self.line >= self.window.first {
+                let room = self
+                    .window
+                    .bytes
+                    .saturating_sub((self.end - self.begin) as u64);
+                let room = usize::try_from(room).unwrap_or(usize::MAX);
+                self.truncated = length > room;
+                length.min(room)
+            } else {
+                length
+            };
+            self.bytes
+                .extend_from_slice(piece.get(..taken).unwrap_or(piece));
+            self.end = self.bytes.len();
+            if self.line < self.window.first {
+                self.begin = self.end;
+                self.forget();
             }
+            if taken == length && piece.ends_with(b"\n") {
+                self.line = self.line.saturating_add(1);
+            }
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        let room = (self.end + LONGEST_SECRET).saturating_sub(self.bytes.len());
+        self.bytes
+            .extend_from_slice(rest.get(..room).unwrap_or(rest));
+    }
+
+    /// Lets go of what stands too far before the window.
+    fn forget(&mut self) {
+        let gone = self.begin.saturating_sub(LONGEST_SECRET);
+        // Moving what is left costs as much as it is long: not for every line.
+        if gone > LONGEST_SECRET {
+            self.bytes.drain(..gone);
+            self.begin -= gone;
+            self.end -= gone;
+        }
+    }
+
+    /// The window as it may be shown, unless it is no text.
+    fn text(mut self, secrets: &Sanitiser) -> Option<String> {
+        let shown = self.bytes.get(self.begin..self.end).unwrap_or_default();
+        if self.truncated {
+            self.end = self.begin + whole_characters(shown);
+        }
+        let is_whole = self.begin == 0 && !self.truncated;
+        let shown = if is_whole {
+            self.bytes
         } else {
-            skipped.pass(piece);
-        }
-        if piece.ends_with(b"\n") {
-            *line = line.saturating_add(1);
-        }
-    }
-    false
-}
-
-/// What was passed over on the way to the window: whether a private key began there.
-#[derive(Default)]
-struct Skipped {
-    line: Vec<u8>,
-    inside_key: bool,
-}
-
-impl Skipped {
-    fn pass(&mut self, piece: &[u8]) {
-        let room = KEY_LINE_BYTES.saturating_sub(self.line.len());
-        self.line
-            .extend_from_slice(piece.get(..room).unwrap_or(piece));
-        if piece.ends_with(b"\n") {
-            self.inside_key = keys::inside_after(&self.line, self.inside_key);
-            self.line.clear();
-        }
-    }
-}
-
-/// A window that begins within a private key shows nothing of it.
-fn hide_rest_of_key(bytes: &mut Vec<u8>) {
-    let mut end = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        end += line.len();
-        if !keys::inside_after(line, true) {
-            break;
-        }
-    }
-    let rest = bytes.split_off(end);
-    *bytes = [keys::PLACEHOLDER.as_bytes(), b"\n", &rest].concat();
-}
-
-/// A cut may fall inside a word; half a secret would no longer be known for one. A few letters
-/// give nothing away, and an endless word is not a secret.
-fn drop_half_word(bytes: &mut Vec<u8>) {
-    let blank = bytes.iter().rposition(u8::is_ascii_whitespace);
-    let word = blank.map_or(0, |blank| blank + 1);
-    if (SHORT_WORD..LONG_WORD).contains(&(bytes.len() - word)) {
-        bytes.truncate(word);
+            let found = secrets.find(&self.bytes);
+            let part = secrets.part(&self.bytes, &found, self.begin..self.end);
+            part.into_owned()
+        };
+        String::from_utf8(shown).ok()
     }
 }
 
 /// A cut may fall inside a character; that does not make a file binary.
-fn drop_half_character(bytes: &mut Vec<u8>) {
-    if let Err(error) = std::str::from_utf8(bytes)
-        && error.error_len().is_none()
-    {
-        bytes.truncate(error.valid_up_to());
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Ok(_) | Err(_) => bytes.len(),
     }
 }
 

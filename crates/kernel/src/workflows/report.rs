@@ -1,8 +1,7 @@
 //! What comes of a run, and why there is none.
 
 use super::store::RunStoreError;
-use crate::road::Review;
-use airlock_audit::AppendError;
+use crate::road::{Outcome, Review};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -82,9 +81,10 @@ pub enum RunError {
     /// The definition is no longer the one it began with.
     #[error("the workflow `{0}` is no longer what the run began with")]
     Changed(String),
-    /// It could not be recorded, so it is not done.
-    #[error("the audit log cannot record it, so nothing was done")]
-    Unrecorded(#[source] AppendError),
+    /// The road did not give leave to it: it is denied, needs a person's yes, or could not be
+    /// recorded. Nothing was done.
+    #[error("there is no leave for it")]
+    NoLeave(Box<Outcome>),
     /// The store does not take it, so nothing is done.
     #[error(transparent)]
     Store(#[from] RunStoreError),
@@ -104,7 +104,7 @@ impl RunError {
             Self::Over { .. } => "begin a new one with `airlock workflow run`",
             Self::Busy(_) => "wait for it, or cancel it",
             Self::Changed(_) => "restore the definition, or cancel the run and begin a new one",
-            Self::Unrecorded(error) => return error.hint().map(str::to_owned),
+            Self::NoLeave(_) => return None,
             Self::Store(error) => return error.hint(),
         };
         Some(fix.to_owned())

@@ -3,13 +3,16 @@
 use super::report::{Resume, RunError, RunReport, RunState};
 use super::steps::{Halt, Walk};
 use super::store::{RunEvent, RunRecord, RunStore, RunStoreError, StateRuns};
+use super::tools::{CancelArguments, ResumeArguments, RunArguments};
 use crate::definitions::WorkflowEntry;
-use crate::fronts::{Front, Whence};
+use crate::fronts::Front;
 use crate::kernel::Kernel;
-use airlock_core::closest;
+use crate::road::{Call, Outcome};
+use airlock_core::{ActionId, closest};
 use airlock_definitions::Scope;
 use airlock_state::{Owner, RunStatus};
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -49,9 +52,15 @@ impl Workflows<'_> {
         if let Some(mismatch) = entry.workflow.inputs.check(inputs).into_iter().next() {
             return Err(RunError::Inputs(mismatch.to_string()));
         }
-        let id = self.store.create(&self.owner, name, entry.digest, inputs)?;
+        let asked = RunArguments {
+            workflow: name.to_owned(),
+            inputs: inputs.clone(),
+        };
+        // The run has the name of the action that the log has of it.
+        let id = self.leave(front, "workflow.run", &asked)?.to_string();
         let _held = self.claim(&id)?;
-        self.note(front, "workflow.run", &id, name)?;
+        self.store
+            .create(&self.owner, &id, name, entry.digest, inputs)?;
         self.proceed(front, &entry, &id, inputs, BTreeMap::new())
     }
 
@@ -62,7 +71,13 @@ impl Workflows<'_> {
         // Read anew: whoever held it before may have gone on.
         let found = self.open_run(id)?;
         let entry = self.entry(&found.name)?;
-        self.note(front, "workflow.resume", id, &found.name)?;
+        let asked = ResumeArguments {
+            run: id.to_owned(),
+            workflow: found.name.clone(),
+            repeat: resume.repeat.clone(),
+            skip: resume.skip.clone(),
+        };
+        self.leave(front, "workflow.resume", &asked)?;
         if entry.digest != found.definition {
             return Err(RunError::Changed(found.name));
         }
@@ -113,20 +128,32 @@ impl Workflows<'_> {
     /// Stops the run `id`: no further step begins.
     pub fn cancel(&self, front: Front, id: &str) -> Result<(), RunError> {
         let found = self.open_run(id)?;
-        self.note(front, "workflow.cancel", &found.id, &found.name)?;
+        let asked = CancelArguments {
+            run: found.id.clone(),
+            workflow: found.name.clone(),
+        };
+        self.leave(front, "workflow.cancel", &asked)?;
         self.store
             .finish(&self.owner, &found.id, RunStatus::Cancelled, None)?;
         Ok(())
     }
 
-    /// Records what is done to a run as a whole, before it is. Its steps are calls, with decisions and
-    /// records of their own.
-    fn note(&self, front: Front, what: &str, id: &str, workflow: &str) -> Result<(), RunError> {
-        let notes = [("run", id.to_owned()), ("workflow", workflow.to_owned())];
-        let whence = Whence::default();
-        self.kernel
-            .note(front, &whence, what, notes)
-            .map_err(RunError::Unrecorded)
+    /// Has it decided and recorded what is done to a run as a whole, before it is. Its steps are calls,
+    /// with decisions and records of their own.
+    fn leave(
+        &self,
+        front: Front,
+        what: &str,
+        asked: &impl Serialize,
+    ) -> Result<ActionId, RunError> {
+        let asked = serde_json::to_value(asked)
+            .map_err(|error| RunStoreError::Unusable(error.to_string()))?;
+        match self.kernel.submit(front, &Call::new(what, asked)) {
+            Outcome::Done(done) => Ok(done.action),
+            refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+                Err(RunError::NoLeave(Box::new(refused)))
+            }
+        }
     }
 
     /// The runs there are, newest first.

@@ -81,14 +81,15 @@ pub struct RunRecord {
 
 /// Keeps runs.
 pub trait RunStore: Send + Sync {
-    /// Begins a run; its id.
+    /// Begins the run `id`.
     fn create(
         &self,
         owner: &Owner,
+        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<String, RunStoreError>;
+    ) -> Result<(), RunStoreError>;
     /// A step is about to begin.
     fn step_started(
         &self,
@@ -159,18 +160,21 @@ impl RunStore for StateRuns {
     fn create(
         &self,
         owner: &Owner,
+        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<String, RunStoreError> {
+    ) -> Result<(), RunStoreError> {
         let new = NewRun {
+            id: id.to_owned(),
             owner: owner.clone(),
             session: None,
             name: name.to_owned(),
             definition,
             input: input.clone(),
         };
-        Ok(self.state.create_run(new, self.clock.now())?.id)
+        self.state.create_run(new, self.clock.now())?;
+        Ok(())
     }
 
     fn step_started(
@@ -251,13 +255,13 @@ impl RunStore for MemoryRuns {
     fn create(
         &self,
         owner: &Owner,
+        id: &str,
         name: &str,
         definition: Digest,
         input: &Value,
-    ) -> Result<String, RunStoreError> {
-        let id = uuid::Uuid::now_v7().to_string();
+    ) -> Result<(), RunStoreError> {
         let record = RunRecord {
-            id: id.clone(),
+            id: id.to_owned(),
             name: name.to_owned(),
             definition,
             input: input.clone(),
@@ -267,7 +271,7 @@ impl RunStore for MemoryRuns {
         };
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.push((owner.clone(), record));
-        Ok(id)
+        Ok(())
     }
 
     fn step_started(

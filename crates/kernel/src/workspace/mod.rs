@@ -3,10 +3,12 @@
 //! State lives outside the workspace, so nothing that can write the workspace can reach it.
 
 mod atomic;
+mod pins;
 mod state;
 mod trust;
 
 pub(crate) use atomic::{Existing, read_bounded, write_atomic, write_with};
+pub(crate) use pins::KeptLog;
 pub use state::{StateDir, StateError};
 pub use trust::{FileDigest, Trust, TrustChange, TrustError, TrustReport};
 pub(crate) use trust::{TrustStore, read_plain};

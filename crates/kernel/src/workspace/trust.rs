@@ -9,13 +9,14 @@
 //! that was judged. Symlinks, special files and oversized trees are never followed or read: with
 //! one of them there, nothing counts and nothing can be approved, but the kernel starts.
 
+use super::pins::{KeptLog, Pins, RECORD_VERSION};
 use super::{
     CONFIG_FILE, DEFINITION_DIRS, PLUGINS_DIR, POLICY_FILE, Workspace, read_bounded, write_atomic,
 };
 use crate::beneath::{Kind, Listing, OpenError, Root};
 use crate::extensions::SCRIPT_BYTES;
 use airlock_core::{Digest, limits};
-use airlock_plugin::ApprovedFile;
+use airlock_plugin::{ApprovedFile, MANIFEST};
 use airlock_script::Language;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -35,8 +36,6 @@ const PLUGIN_BYTES: u64 = 256 * 1024 * 1024;
 const EXTENSION_BYTES: u64 = 64 * 1024 * 1024;
 /// Most bytes of all definitions together: they are kept in memory.
 const DEFINITION_BYTES: u64 = 16 * 1024 * 1024;
-/// The version of the record this code reads and writes.
-const RECORD_VERSION: u32 = 1;
 
 /// Why trust cannot be established or recorded.
 #[derive(Debug, thiserror::Error)]
@@ -138,7 +137,10 @@ pub struct Trust {
     policy: Option<Vec<u8>>,
     config: Option<Vec<u8>>,
     definitions: Vec<(String, Arc<[u8]>)>,
+    manifests: Vec<(String, Vec<u8>)>,
     problems: Vec<Problem>,
+    log: Option<KeptLog>,
+    had_policy: bool,
 }
 
 /// Something below `.airlock/` that cannot be judged.
@@ -223,6 +225,17 @@ impl Trust {
         self.policy.as_deref()
     }
 
+    /// The configuration, the manifests of plugins and the definitions as they stand in the
+    /// workspace, each with its place, trusted or not: to show, never to obey.
+    pub fn untrusted_files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let config = self.config.iter().map(|bytes| (CONFIG_FILE, &**bytes));
+        let manifests = self.manifests.iter();
+        let definitions = self.definitions.iter();
+        config
+            .chain(manifests.map(|(path, bytes)| (path.as_str(), &**bytes)))
+            .chain(definitions.map(|(path, bytes)| (path.as_str(), &**bytes)))
+    }
+
     /// The configuration, if everything is as approved.
     pub fn config(&self) -> Option<&[u8]> {
         self.config.as_deref().filter(|_| self.holds())
@@ -258,6 +271,16 @@ impl Trust {
             .collect()
     }
 
+    /// What the policy that was approved last says of the log, whether or not it still counts.
+    pub(crate) fn kept_log(&self) -> Option<KeptLog> {
+        self.log
+    }
+
+    /// Whether a person ever approved a policy here, whatever became of it.
+    pub(crate) fn had_policy(&self) -> bool {
+        self.had_policy
+    }
+
     fn pins(&self) -> Pins {
         Pins {
             version: RECORD_VERSION,
@@ -272,44 +295,30 @@ impl Trust {
                 .filter(|file| file.executable)
                 .map(|file| file.path.clone())
                 .collect(),
+            log: self
+                .policy
+                .as_deref()
+                .and_then(KeptLog::of_text)
+                .or(self.log),
         }
     }
 }
 
-/// What was approved, as stored.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pins {
-    version: u32,
-    files: BTreeMap<String, Digest>,
-    /// Those that can be run.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    executable: BTreeSet<String>,
-}
-
-impl Pins {
-    /// Forgets extensions the policy no longer lists: they do not run, so it does not matter what
-    /// became of their files.
-    fn forget_unlisted(&mut self, extensions: &BTreeSet<String>) {
-        self.files
-            .retain(|path, _| is_setting(path) || extensions.contains(path));
-    }
-
-    /// Whether `file` was approved as it is.
-    fn holds(&self, file: &FileDigest) -> bool {
-        self.files.get(&file.path) == Some(&file.digest)
-            && self.executable.contains(&file.path) == file.executable
-    }
-}
-
 /// Whether the policy, the configuration, a plugin or a definition stands at `path`.
-fn is_setting(path: &str) -> bool {
+pub(super) fn is_setting(path: &str) -> bool {
     let within = |directory: &str| {
         let rest = path.strip_prefix(directory);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     [POLICY_FILE, CONFIG_FILE].contains(&path)
         || [PLUGINS_DIR].into_iter().chain(DEFINITION_DIRS).any(within)
+}
+
+/// Whether `path` is the file in a plugin's directory that says what the plugin is.
+fn is_manifest(path: &str) -> bool {
+    let below = path.strip_prefix(PLUGINS_DIR).unwrap_or_default();
+    let parts: Vec<&str> = below.split('/').skip(1).collect();
+    matches!(parts.as_slice(), [_, name] if *name == MANIFEST)
 }
 
 /// The record of approvals of one workspace.
@@ -325,6 +334,7 @@ impl<'w> TrustStore<'w> {
     /// Reads the files and compares them with the record.
     pub(crate) fn load(&self) -> Result<Trust, TrustError> {
         let mut pins = self.pins()?;
+        let had_policy = pins.had_policy();
         let mut judged = Judged::default();
         let root = self.workspace.root();
         let policy = judged.settings(root, POLICY_FILE);
@@ -342,6 +352,9 @@ impl<'w> TrustStore<'w> {
             policy,
             config,
             definitions,
+            manifests: judged.manifests,
+            log: pins.log,
+            had_policy,
             problems: judged.problems,
         })
     }
@@ -351,11 +364,12 @@ impl<'w> TrustStore<'w> {
         self.save(&trust.pins())
     }
 
-    /// Approves `bytes` at `path` and leaves every other approval as it is.
-    pub(crate) fn approve_file(&self, path: &str, bytes: &[u8]) -> Result<(), TrustError> {
+    /// Approves `bytes` as the policy and leaves every other approval as it is.
+    pub(crate) fn approve_policy(&self, bytes: &[u8]) -> Result<(), TrustError> {
         let mut pins = self.pins()?;
         pins.version = RECORD_VERSION;
-        pins.files.insert(path.to_owned(), Digest::of(bytes));
+        pins.files.insert(POLICY_FILE.to_owned(), Digest::of(bytes));
+        pins.log = KeptLog::of_text(bytes).or(pins.log);
         self.save(&pins)
     }
 
@@ -365,10 +379,17 @@ impl<'w> TrustStore<'w> {
     }
 
     /// Withdraws every approval. A record that cannot be read is replaced as well: nothing is
-    /// approved by it.
+    /// approved by it. How the log is kept stays as it was approved, or as it is kept at most where
+    /// that cannot be told.
     pub(crate) fn revoke(&self) -> Result<(), TrustError> {
+        let log = match self.pins() {
+            Ok(pins) if pins.had_policy() => pins.log.or(Some(KeptLog::EVERYTHING)),
+            Ok(_) => None,
+            Err(_) => Some(KeptLog::EVERYTHING),
+        };
         self.save(&Pins {
             version: RECORD_VERSION,
+            log,
             ..Pins::default()
         })
     }
@@ -420,6 +441,8 @@ fn digest_of(path: &str, bytes: &[u8]) -> FileDigest {
 #[derive(Default)]
 struct Judged {
     files: Vec<FileDigest>,
+    /// Those of plugins that say what the plugin is.
+    manifests: Vec<(String, Vec<u8>)>,
     problems: Vec<Problem>,
 }
 
@@ -449,6 +472,9 @@ impl Judged {
                         executable,
                         ..digest_of(&path, &bytes)
                     });
+                    if is_manifest(&path) && bytes.len() <= limits::POLICY_BYTES {
+                        self.manifests.push((path, bytes));
+                    }
                 }
                 Ok(None) => {}
                 Err(_) if left < FILE_BYTES => return Err(TrustError::TooMany),

@@ -457,7 +457,7 @@ fn nobody_is_there_to_answer_for_a_plugin() {
     let (_place, kernel, _) = kernel(&policy, "capabilities: [\"filesystem.*\"]\n");
     let told = ask(&kernel, "fs.list", json!({}));
     assert_eq!(told["code"], "denied", "{told}");
-    let waiting = format!("{policy}approvals:\n  headless: wait\n");
+    let waiting = policy.replace("[AG-01] }", "[AG-01], headless: wait }");
     crate::support::update(&kernel, &waiting);
     let told = ask(&kernel, "fs.list", json!({}));
     assert_eq!(told["code"], "review", "{told}");

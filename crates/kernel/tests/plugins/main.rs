@@ -10,7 +10,9 @@
 
 mod asking;
 mod called;
+mod kept;
 mod managed;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;
+mod taken_back;

@@ -20,7 +20,7 @@ def result(name, given):
         os._exit(3)
     open("calls", "a").write(name + "\n")
     text = given["text"] if name == "echo" else SELF
-    return {"content": [{"type": "text", "text": text}]}
+    return {"content": [{"type": "text", "text": text}], "isError": text.startswith("fails:")}
 
 
 for line in sys.stdin:

@@ -16,6 +16,7 @@ pub(crate) const SCRIPT: &str = include_str!("server.py");
 /// Calls of tools are allowed to agents, those of one are not; reading is.
 pub(crate) const TOOLS: &str = "\
 version: 1
+approvals: { automatic: [AG-01] }
 rules:
   - name: read-all
     match: { effect: read, path_glob: \"**\" }

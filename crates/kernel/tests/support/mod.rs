@@ -18,9 +18,10 @@ use tempfile::TempDir;
 /// 2026-01-01, in microseconds.
 const START: i64 = 1_767_225_600_000_000;
 
-/// Reads are allowed, `private/` is not.
+/// Reads are allowed, `private/` is not; the first use of a tool in a session asks nobody.
 pub(crate) const READS: &str = "\
 version: 1
+approvals: { automatic: [AG-01] }
 rules:
   - name: read-all
     match: { effect: read, path_glob: \"**\" }

@@ -12,4 +12,5 @@
 mod paths;
 mod reading;
 mod searching;
+mod secrets;
 mod support;

@@ -2,7 +2,7 @@
 
 use crate::support::{NOTHING_DENIED, Workspace};
 use airlock_core::RequestPath;
-use airlock_kernel::tools::RunContext;
+use airlock_kernel::tools::{RunContext, Sanitiser};
 use airlock_kernel::{Root, RootError};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -160,6 +160,7 @@ fn what_was_prepared_is_what_is_read() {
         max_output: 100,
         cancelled: &AtomicBool::new(false),
         threads: 1,
+        secrets: &Sanitiser::new(),
     };
     assert_eq!(
         prepared.run(&context).unwrap().value["text"],
@@ -313,6 +314,7 @@ fn a_file_removed_or_moved_out_after_it_was_reached_is_still_the_one_judged() {
         max_output: 100,
         cancelled: &AtomicBool::new(false),
         threads: 1,
+        secrets: &Sanitiser::new(),
     };
     for prepared in [gone, moved] {
         assert_eq!(prepared.run(&context).unwrap().value["text"], json!("mine"));

@@ -1,7 +1,7 @@
 //! What listings and searches find, withhold and leave out.
 
 use crate::support::{Denying, NOTHING_DENIED, Workspace, entry_paths};
-use airlock_kernel::tools::{RunContext, ToolFailure};
+use airlock_kernel::tools::{RunContext, Sanitiser, ToolFailure};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::fs;
@@ -157,6 +157,7 @@ fn output_stays_within_what_the_caller_may_get() {
         max_output: 2_000,
         cancelled: &AtomicBool::new(false),
         threads: 2,
+        secrets: &Sanitiser::new(),
     };
     for (tool, arguments) in [
         ("fs.read", json!({"path": "big.txt"})),
@@ -194,6 +195,7 @@ fn a_cancelled_call_gives_nothing() {
         max_output: 1_000,
         cancelled: &AtomicBool::new(true),
         threads: 2,
+        secrets: &Sanitiser::new(),
     };
     for (tool, arguments) in [
         ("fs.read", json!({"path": "a"})),

@@ -3,7 +3,8 @@
 use airlock_core::WorkspacePath;
 use airlock_kernel::Root;
 use airlock_kernel::tools::{
-    InvalidArguments, Prepared, ReadFilter, Registry, RunContext, ToolFailure, ToolOutput,
+    InvalidArguments, Prepared, ReadFilter, Registry, RunContext, Sanitiser, ToolFailure,
+    ToolOutput,
 };
 use serde_json::Value;
 use std::fs;
@@ -80,6 +81,7 @@ impl Workspace {
             max_output: 1 << 20,
             cancelled: &AtomicBool::new(false),
             threads: 3,
+            secrets: &Sanitiser::new(),
         };
         self.prepare(tool, arguments).unwrap().run(&context)
     }

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 const READS: &str = "\
 version: 1
+approvals: { automatic: [AG-01] }
 rules:
   - { name: read-all, match: { effect: read, path_glob: \"**\" }, action: allow, reason: reading }
   - { name: keep, match: { effect: read, path_glob: private }, action: deny, reason: private stays }

@@ -84,6 +84,8 @@ impl Scripted {
                 ),
                 fix: None,
                 retryable: false,
+                origin: None,
+                flags: Vec::new(),
             }),
         }
     }

@@ -18,10 +18,12 @@ struct Trees {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
-fn git(directory: &Path, words: &[&str]) -> String {
+pub(crate) fn git(directory: &Path, words: &[&str]) -> String {
     let ran = Command::new("git")
         .args(["-c", "user.name=me", "-c", "user.email=me@example.org"])
         .args(["-c", "core.logAllRefUpdates=false", "-c", "gc.auto=0"])
+        // A stage may be another user's.
+        .args(["-c", "safe.directory=*"])
         .args(words)
         .current_dir(directory)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -35,7 +37,7 @@ fn git(directory: &Path, words: &[&str]) -> String {
 }
 
 /// Commits what is in `root`, with nothing in its repository but what a commit needs.
-fn commit(root: &Path, parent: Option<&str>) -> String {
+pub(crate) fn commit(root: &Path, parent: Option<&str>) -> String {
     git(root, &["add", "-A"]);
     let tree = git(root, &["write-tree"]);
     let mut words = vec!["commit-tree", &tree, "-m", "a commit"];

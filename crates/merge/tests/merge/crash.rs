@@ -6,7 +6,7 @@
 //! carries on what the last one left and dies at the next moment.
 
 use crate::project::{Held, Project, Snapshot, link, mode, put};
-use airlock_merge::{MergeError, Selection, Since};
+use airlock_merge::{MergeError, Recovered, Selection, Since};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -238,10 +238,9 @@ fn each_old_or_new(now: &Snapshot, old: &Snapshot, new: &Snapshot) {
     }
 }
 
-fn complete(outcomes: &[airlock_merge::MergeOutcome]) -> bool {
-    outcomes
-        .iter()
-        .all(airlock_merge::MergeOutcome::is_complete)
+fn complete(recovered: &Recovered) -> bool {
+    let mut ended = recovered.ended.iter();
+    ended.all(|(_, outcome)| outcome.is_complete())
 }
 
 /// Carries on what a process left, which leads from `from` to `to`: all of it or nothing, and once.
@@ -250,7 +249,7 @@ fn recovered(project: &Project, id: &str, from: &Snapshot, to: &Snapshot) -> boo
     old_or_new(&project.snapshot(), from, to);
     assert!(complete(&project.merges().recover().unwrap()));
     assert!(
-        project.merges().recover().unwrap().is_empty(),
+        project.merges().recover().unwrap().ended.is_empty(),
         "once is enough"
     );
     let listed = project.merges().list().unwrap();
@@ -503,8 +502,8 @@ fn what_was_left_out_is_told_by_whoever_completes_the_merge() {
         if elsewhere(&project, lives, What::MergeInPart) {
             break lives;
         }
-        let outcomes = project.merges().recover().unwrap();
-        if let [outcome] = outcomes.as_slice() {
+        let recovered = project.merges().recover().unwrap();
+        if let [(_, outcome)] = recovered.ended.as_slice() {
             let left: Vec<String> = outcome
                 .left()
                 .map(|entry| entry.path.as_path().display().to_string())

@@ -138,6 +138,42 @@ fn while_git_holds_the_lock_the_branch_is_left_alone() {
     assert!(lock.exists(), "another's lock was taken away");
 }
 
+/// Whoever dies holding the lock is followed by somebody who cannot bring what the branch would
+/// name: the merge ends without it, and must not leave git locked out.
+#[test]
+fn a_lock_left_by_an_interrupted_try_goes_even_if_the_branch_is_not_moved() {
+    for dies_at in ["locked", "written", "ready"] {
+        let project = committed();
+        let heads = project.root.join(".git/refs/heads");
+        let armed = std::cell::Cell::new(false);
+        let die = |moment: &'static str| {
+            if moment == "locked" {
+                armed.set(true);
+            }
+            assert!(!armed.get() || moment != dies_at, "killed");
+        };
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            project.merge_watched("m", &Selection::default(), &die)
+        }));
+        assert!(died.is_err(), "it did not come to `{dies_at}`");
+        assert!(std::fs::symlink_metadata(heads.join("main.lock")).is_ok());
+        let object = project.root.join(".git/objects/22/new");
+        std::fs::remove_file(&object).unwrap();
+        std::fs::create_dir(&object).unwrap();
+        let recovered = project.merges().recover().unwrap().ended;
+        let main = (
+            Path::new(".git/refs/heads/main"),
+            "what it would name could not be brought",
+        );
+        let told = recovered.iter().any(|(_, one)| left(one).contains(&main));
+        assert!(told, "{recovered:?}");
+        assert_eq!(main_of(&project), OLD);
+        let there = std::fs::read_dir(&heads).unwrap();
+        let there: Vec<_> = there.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(there, ["main"], "after `{dies_at}`");
+    }
+}
+
 #[test]
 fn a_packed_branch_that_moved_meanwhile_is_noticed() {
     let project = Project::new();

@@ -1,6 +1,7 @@
 //! Merges and undoes real trees: what comes of it, whoever interferes and wherever it stops.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod branches;
 mod committed;
 mod crash;
 mod git;

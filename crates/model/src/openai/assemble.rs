@@ -30,18 +30,17 @@ pub(crate) enum Unusable {
     Incomplete,
 }
 
+// Servers leave out what they have nothing to say of, or say `null`.
 #[derive(Debug, Deserialize)]
 struct Chunk {
-    #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Option<Vec<Choice>>,
     usage: Option<WireUsage>,
     error: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Choice {
-    #[serde(default)]
-    index: u64,
+    index: Option<u64>,
     delta: Option<Piece>,
     message: Option<Piece>,
     finish_reason: Option<String>,
@@ -71,10 +70,8 @@ struct WireFunction {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct WireUsage {
-    #[serde(default)]
-    prompt_tokens: u64,
-    #[serde(default)]
-    completion_tokens: u64,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -138,18 +135,22 @@ impl<'n> Assembly<'n> {
         }
         if let Some(usage) = chunk.usage {
             self.usage = Usage {
-                input: usage.prompt_tokens,
-                output: usage.completion_tokens,
+                input: usage.prompt_tokens.unwrap_or_default(),
+                output: usage.completion_tokens.unwrap_or_default(),
                 estimated: false,
                 ..Usage::default()
             };
         }
         // One answer was asked for; others, if a server has more, are none of ours.
-        for choice in chunk.choices.into_iter().filter(|choice| choice.index == 0) {
+        let first = |choice: &Choice| choice.index.unwrap_or_default() == 0;
+        for choice in chunk.choices.into_iter().flatten().filter(first) {
+            // What comes at once is complete; of a piece, an empty reason says that more follows.
+            let at_once = choice.message.is_some();
             if let Some(piece) = choice.delta.or(choice.message) {
                 self.piece(piece, on_event)?;
             }
-            if let Some(reason) = choice.finish_reason.as_deref() {
+            let reason = choice.finish_reason.as_deref();
+            if let Some(reason) = reason.filter(|reason| at_once || !reason.is_empty()) {
                 self.finish = Some(finish(reason));
             }
         }

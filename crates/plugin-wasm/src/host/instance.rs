@@ -3,14 +3,15 @@
 use super::link::{Call, Link};
 use super::place::{Loaded, Source};
 use super::slots::{LOOK, NoSlot, Slot, Slots};
+use super::spare::Workers;
 use crate::limits::millis;
 use crate::message::{Declined, Order, Replied, ToWorker, message};
 use airlock_plugin::{
     CallError, Callback, CallbackError, Instance, Sink, ToolCall, ToolDescription,
 };
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,50 +22,18 @@ const HEALTH: Duration = Duration::from_secs(5);
 
 /// A running plugin.
 pub(super) struct WasmInstance {
-    source: Source,
-    tools: Vec<ToolDescription>,
-    worker: Mutex<Arc<Loaded>>,
+    workers: Arc<Workers>,
     slots: Arc<Slots>,
     callback: Arc<dyn Callback>,
-    is_stopped: AtomicBool,
 }
 
 impl WasmInstance {
     pub(super) fn new(source: Source, loaded: Loaded, callback: Arc<dyn Callback>) -> Self {
         Self {
-            tools: loaded.tools.clone(),
             slots: Slots::new(source.limits.instances),
-            worker: Mutex::new(Arc::new(loaded)),
-            source,
+            workers: Workers::new(source, loaded),
             callback,
-            is_stopped: AtomicBool::new(false),
         }
-    }
-
-    fn worker(&self) -> MutexGuard<'_, Arc<Loaded>> {
-        self.worker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The worker for the next call: a new one where the last has said nearly all it may. Calls
-    /// carry nothing over, so nobody notices; the old one is gone after its last call.
-    fn current(&self) -> Result<Arc<Loaded>, CallError> {
-        if self.is_stopped.load(SeqCst) {
-            return Err(CallError::Ended("it was stopped".to_owned()));
-        }
-        let mut worker = self.worker();
-        if let Some(why) = worker.link.ended() {
-            return Err(CallError::Ended(why.to_owned()));
-        }
-        if worker.link.is_spent() {
-            let next = self.source.load();
-            let next = next.map_err(|error| CallError::Ended(error.to_string()))?;
-            if next.tools != self.tools {
-                let what = "it describes other tools than before";
-                return Err(CallError::Protocol(what.to_owned()));
-            }
-            *worker = Arc::new(next);
-        }
-        Ok(Arc::clone(&worker))
     }
 
     /// Makes the syscall a guest asked for, on a thread of its own: the road may take longer than
@@ -161,7 +130,7 @@ fn reply(id: u32, replied: &Replied) -> Vec<u8> {
 
 impl Instance for WasmInstance {
     fn tools(&self) -> &[ToolDescription] {
-        &self.tools
+        &self.workers.tools
     }
 
     fn call(
@@ -170,14 +139,14 @@ impl Instance for WasmInstance {
         sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, CallError> {
-        let deadline = call.deadline.min(self.source.limits.deadline);
+        let deadline = call.deadline.min(self.workers.source.limits.deadline);
         let until = Instant::now() + deadline;
         let slot = match self.slots.take(until, cancelled) {
             Ok(slot) => Arc::new(slot),
             Err(NoSlot::Late) => return Err(CallError::Limit("instances")),
             Err(NoSlot::Cancelled) => return Err(CallError::Cancelled),
         };
-        let worker = self.current()?;
+        let worker = self.workers.fetch(until, cancelled)?;
         let begun = Begun {
             link: &worker.link,
             call: worker.link.begin(call.max_output),
@@ -220,7 +189,8 @@ impl Instance for WasmInstance {
     }
 
     fn health(&self) -> Result<(), CallError> {
-        let worker = self.current()?;
+        let until = Instant::now() + HEALTH;
+        let worker = self.workers.fetch(until, &AtomicBool::new(false))?;
         let ping = message(&ToWorker::Ping);
         worker
             .link
@@ -233,12 +203,12 @@ impl Instance for WasmInstance {
     }
 
     fn has_ended(&self) -> bool {
-        self.is_stopped.load(SeqCst) || self.worker().link.ended().is_some()
+        self.workers.has_ended()
     }
 
     fn report(&self) -> Value {
-        let worker = Arc::clone(&self.worker());
-        let limits = &self.source.limits;
+        let worker = self.workers.now();
+        let limits = &self.workers.source.limits;
         json!({
             "tier": "wasm",
             "form": worker.form,
@@ -258,16 +228,16 @@ impl Instance for WasmInstance {
     }
 
     fn stop(&self, grace: Duration) {
-        self.is_stopped.store(true, SeqCst);
+        self.workers.close();
         self.slots.wait_for_all(grace);
-        self.worker().link.kill("it was stopped");
+        self.workers.kill();
     }
 }
 
 impl Drop for WasmInstance {
     fn drop(&mut self) {
         // At once, also where a syscall's thread is just about to send a reply.
-        self.worker().link.kill("it was stopped");
+        self.workers.kill();
     }
 }
 

@@ -16,6 +16,7 @@ mod link;
 mod log;
 mod place;
 mod slots;
+mod spare;
 
 #[cfg(target_os = "linux")]
 pub use boxed::Boxed;

@@ -1,12 +1,14 @@
 //! What is loaded and what is not.
 
-use crate::support::{DESCRIPTION, World, ask, packed, plugin};
+use crate::support::{DESCRIPTION, World, ask, call_of, packed, plugin, run, spawn};
 use airlock_core::Digest;
-use airlock_plugin::{Host as _, StartError, ToolDescription};
+use airlock_plugin::{CallError, Host as _, StartError, ToolDescription};
+use airlock_plugin_wasm::WasmHost;
 use proptest::prelude::*;
 use serde_json::json;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn good() -> String {
     plugin("", "", "(return (call $ok))")
@@ -245,4 +247,36 @@ proptest! {
             prop_assert!(!instance.has_ended());
         }
     }
+}
+
+#[test]
+fn a_call_waits_for_the_next_worker_no_longer_than_it_has_and_nobody_else_waits() {
+    let mut world = World::wat(&plugin("", "", "(return (call $ok))"));
+    // What it says when it is loaded is half of what it may: each call wants another.
+    world.most = 64;
+    let (workers, held) = (Arc::clone(&world.workers), Arc::new(Mutex::new(())));
+    let waits = Arc::clone(&held);
+    let host = WasmHost::new(
+        move || {
+            drop(waits.lock());
+            spawn(&workers, "strict", 64)
+        },
+        None,
+    );
+    let instance = host.start(world.what()).unwrap();
+    let guard = held.lock().unwrap();
+    let mut short = call_of("try", json!({}));
+    short.deadline = Duration::from_millis(50);
+    let late = run(&*instance, &short).unwrap_err();
+    assert!(matches!(late, CallError::TimedOut(_)), "{late}");
+    let unwanted = AtomicBool::new(true);
+    let cancelled = instance.call(&call_of("try", json!({})), &mut Vec::new(), &unwanted);
+    assert_eq!(cancelled.unwrap_err(), CallError::Cancelled);
+    // Whoever looks after it is told at once.
+    assert!(!instance.has_ended());
+    assert!(instance.report()["limits"].is_object());
+    drop(guard);
+    assert_eq!(ask(&*instance).unwrap(), json!("done"));
+    instance.stop(Duration::ZERO);
+    assert!(instance.has_ended());
 }

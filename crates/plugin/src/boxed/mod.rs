@@ -11,8 +11,9 @@
 //!
 //! Non-guarantee: files beside the entry are read as they are at that moment; only the entry is
 //! pinned. Of the limits on disk two are walls: scratch is memory of a fixed size, and no file
-//! grows over its limit. What its data takes in all is watched: a plugin may go over that for a
-//! moment before it is ended.
+//! grows over its limit. What its data takes in all is watched, with files that have no name any
+//! more: a plugin may go over that for a moment before it is ended. What it takes of places outside
+//! of its data that it was granted to write is bounded for each file alone.
 
 mod disk;
 mod last_words;

@@ -7,14 +7,11 @@
 use super::program::Program;
 use super::{BoxRequest, Ground, KERNEL_SOCKET};
 use crate::host::StartError;
-use crate::manifest::SandboxAsk;
+use crate::manifest::{SandboxAsk, TEMPLATE};
 use airlock_core::ByteSize;
 use airlock_sandbox::plan::{Limits, OwnVariable};
 use airlock_sandbox::{HostPath, Plan, PlanBuilder, Reach, Surroundings, Template};
 use std::path::{Path, PathBuf};
-
-/// The template of plugins that name none.
-const TEMPLATE: &str = "code-executor";
 
 fn refused(why: impl Into<String>) -> StartError {
     StartError::Confinement(why.into())

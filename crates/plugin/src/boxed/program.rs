@@ -6,9 +6,11 @@
 //! same place of a small tree of links in which every other name leads into the plugin's directory.
 
 use super::BoxRequest;
+use crate::held::HeldDirectory;
 use crate::host::StartError;
+use crate::manager::remove_plugin_directory;
 use airlock_core::Digest;
-use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags, flock, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -25,9 +27,7 @@ const PROGRAM_BYTES: u64 = 1 << 30;
 const NAMES: usize = 4_096;
 /// The most directories above an entry.
 const DEPTH: usize = 32;
-/// In the tree of a program: held locked as long as it is used.
-const LOCK: &str = "lock";
-/// In the tree of a program: stands for the plugin's directory.
+/// In the directory of a program: stands for the plugin's.
 const TREE: &str = "tree";
 
 /// A program kept for one box. Dropped, it is removed.
@@ -35,10 +35,9 @@ const TREE: &str = "tree";
 pub(super) struct Program {
     /// The plugin's directory, without links.
     directory: PathBuf,
-    kept: PathBuf,
+    /// Where it is kept. Held, so that nobody sweeps it away.
+    kept: HeldDirectory,
     path: PathBuf,
-    // Held, so that nobody sweeps it away.
-    _lock: File,
 }
 
 impl Program {
@@ -55,13 +54,12 @@ impl Program {
         if !metadata.is_file() {
             return Err(unusable("it is no file".to_owned()));
         }
-        let (kept, lock) = make(programs, request.manifest.name.as_str()).map_err(failed)?;
-        let path = kept.join(TREE).join(&within);
+        let kept = make(programs, request.manifest.name.as_str()).map_err(failed)?;
+        let path = kept.path().join(TREE).join(&within);
         let program = Self {
             directory,
             kept,
             path,
-            _lock: lock,
         };
         program.link_neighbours(&within).map_err(failed)?;
         let found = copy(file, &program.path).map_err(failed)?;
@@ -82,7 +80,7 @@ impl Program {
 
     /// What has to be seen for it to run.
     pub(super) fn tree(&self) -> PathBuf {
-        self.kept.join(TREE)
+        self.kept.path().join(TREE)
     }
 
     /// The plugin's directory, without links.
@@ -112,13 +110,6 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        // What cannot be removed is swept away at the next start.
-        let _removed = fs::remove_dir_all(&self.kept);
-    }
-}
-
 /// Opens the entry beneath the plugin's directory. Gives that directory without links, and where in
 /// it the entry really is.
 fn open(directory: &Path, entry: &str) -> io::Result<(File, PathBuf, PathBuf)> {
@@ -142,34 +133,20 @@ fn real_path(descriptor: &OwnedFd) -> io::Result<PathBuf> {
 }
 
 /// A directory of its own for one program, locked.
-fn make(programs: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+fn make(programs: &Path, name: &str) -> io::Result<HeldDirectory> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     // A sandbox is granted what has no link on its way.
     let programs = programs.canonicalize()?;
-    let kept = programs.join(format!("{name}-{}-{number}", std::process::id()));
+    let name = format!("{name}-{}-{number}", std::process::id());
     // One that a process of the same number left.
-    if fs::symlink_metadata(&kept).is_ok() {
-        fs::remove_dir_all(&kept)?;
-    }
-    DirBuilder::new().mode(0o700).create(&kept)?;
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let lock = options.open(kept.join(LOCK))?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-    Ok((kept, lock))
+    remove_plugin_directory(&programs.join(&name))?;
+    HeldDirectory::make(&programs, &name)
 }
 
 /// Removes the programs of processes that are gone.
 pub(super) fn sweep(programs: &Path) {
-    for entry in fs::read_dir(programs).into_iter().flatten().flatten() {
-        let lock = File::open(entry.path().join(LOCK));
-        let free = |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if lock.is_ok_and(|lock| free(&lock)) {
-            // Tried again at the next start.
-            let _removed = fs::remove_dir_all(entry.path());
-        }
-    }
+    HeldDirectory::sweep(programs, "");
 }
 
 /// The sandbox may be another user than we are.

@@ -1,6 +1,6 @@
 //! A plugin's process, running in its box.
 
-use super::disk::Watched;
+use super::disk::{PART, Watched};
 use super::last_words::LastWords;
 use super::outlet::Outlet;
 use super::program::Program;
@@ -16,7 +16,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a plugin's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Running {
         sandbox: Sandbox,
         command: Command,
         program: Program,
-        watched: Watched,
+        mut watched: Watched,
     ) -> io::Result<Self> {
         let pipe = || pipe_with(PipeFlags::CLOEXEC);
         let ((input, stdin), (stdout, output)) = (pipe()?, pipe()?);
@@ -149,7 +149,7 @@ impl Running {
         let disk = {
             let (ending, control) = (Arc::clone(&ending), running.control.clone());
             let named = Builder::new().name("plugin disk".to_owned());
-            named.spawn(move || watch(&watched, &ending, &control))?
+            named.spawn(move || watch(&mut watched, &ending, &control))?
         };
         locked(&running.threads).push(disk);
         let supervisor = Builder::new().name("plugin".to_owned());
@@ -256,14 +256,18 @@ fn supervise(
 }
 
 /// Ends the process if its data takes too much.
-fn watch(watched: &Watched, ending: &Ending, control: &Control) {
+fn watch(watched: &mut Watched, ending: &Ending, control: &Control) {
     let mut pause = Duration::ZERO;
     while ending.wait(pause).is_none() {
-        let Some(next) = watched.look() else {
+        let begun = Instant::now();
+        let nameless = control.nameless(watched.directories());
+        // As with the rest of a look: it costs little of the time.
+        let cost = begun.elapsed() * PART;
+        let Some(next) = watched.look(nameless.unwrap_or_default()) else {
             ending.full.store(true, Ordering::SeqCst);
             control.cancel();
             return;
         };
-        pause = next;
+        pause = next.max(cost);
     }
 }

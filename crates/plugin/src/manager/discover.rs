@@ -19,6 +19,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The most that may lie in the directory of a workspace's plugins: whoever brought it must not say
+/// how much is read before anybody trusted it.
+const NAMES: usize = 2_000;
+
 /// Where plugins come from, and so who answered for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
@@ -51,6 +55,9 @@ pub struct Source {
 /// Why what looks like a plugin is none.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
+    /// There is more in it than is looked at.
+    #[error("there is more in it than {NAMES} names")]
+    TooMany,
     /// It is a link.
     #[error("it is a link, and links are not followed")]
     Link,
@@ -100,6 +107,7 @@ impl Reason {
     /// How to mend it.
     pub fn hint(&self) -> String {
         match self {
+            Self::TooMany => "remove what is no plugin".to_owned(),
             Self::Link => "put the plugin's own directory there".to_owned(),
             Self::Unreadable(_) => "make it readable".to_owned(),
             Self::NoManifest => format!("write a `{MANIFEST}`, or remove the directory"),
@@ -266,11 +274,19 @@ fn look_into(source: &Source, rejected: &mut Vec<Rejected>) -> Vec<Found> {
             reason,
         });
     };
+    let most = match source.origin {
+        Origin::User => usize::MAX,
+        Origin::Workspace => NAMES,
+    };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = rustix::fs::open(&source.path, flags, Mode::empty())
         .map_err(io::Error::from)
-        .and_then(|root| Ok((names(&root)?, root)));
+        .and_then(|root| Ok((names(&root, most)?, root)));
     let (names, root) = match listed {
+        Ok((names, _)) if names.len() > most => {
+            refuse(source.path.clone(), Reason::TooMany);
+            return Vec::new();
+        }
         Ok(listed) => listed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
@@ -295,12 +311,16 @@ fn look_into(source: &Source, rejected: &mut Vec<Rejected>) -> Vec<Found> {
     found
 }
 
-fn names(root: &OwnedFd) -> io::Result<Vec<std::ffi::OsString>> {
+/// What lies there, or a little more than `most` of it.
+fn names(root: &OwnedFd, most: usize) -> io::Result<Vec<std::ffi::OsString>> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(root)? {
         let name = entry?.file_name().to_bytes().to_vec();
         // What begins with a dot is ours while it is being put there, or somebody's leftovers.
+        if names.len() > most {
+            break;
+        }
         if !name.starts_with(b".") {
             names.push(std::ffi::OsStr::from_bytes(&name).to_owned());
         }

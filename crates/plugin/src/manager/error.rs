@@ -46,6 +46,16 @@ pub enum LaunchError {
         /// Why that does not run.
         why: String,
     },
+    /// Another that runs needs another version of it.
+    #[error("`{by}`, which runs, needs `{wanted}` of it, and this is {version}")]
+    Dependent {
+        /// Who needs it.
+        by: PluginName,
+        /// The versions that would do.
+        wanted: String,
+        /// The version there is.
+        version: String,
+    },
     /// Its files cannot be used.
     #[error(transparent)]
     Files(FilesError),
@@ -65,8 +75,13 @@ pub enum LaunchError {
     #[error("its data directory cannot be made")]
     Data(#[source] io::Error),
     /// There is no host for it.
-    #[error("there is no host for `{0}` plugins here")]
-    NoHost(&'static str),
+    #[error("there is no host for `{protocol}` plugins here{}", because(.why.as_deref()))]
+    NoHost {
+        /// What it speaks.
+        protocol: &'static str,
+        /// Why there is none, where that is known.
+        why: Option<String>,
+    },
     /// Its host could not start it.
     #[error(transparent)]
     Start(StartError),
@@ -76,6 +91,10 @@ pub enum LaunchError {
     /// Its tools are not what they should be.
     #[error("its tools are not what they should be: {0}")]
     Tools(String),
+}
+
+fn because(why: Option<&str>) -> String {
+    why.map_or_else(String::new, |why| format!(": {why}"))
 }
 
 fn mismatches(found: &[Mismatch]) -> String {
@@ -92,13 +111,13 @@ impl LaunchError {
             Self::NotApproved => "plugin_not_approved",
             Self::Changed => "plugin_changed",
             Self::Tier { .. } => "plugin_tier",
-            Self::Dependency { .. } => "plugin_dependency",
+            Self::Dependency { .. } | Self::Dependent { .. } => "plugin_dependency",
             Self::Files(_) => "plugin_files",
             Self::NoEntry(_) => "plugin_entry",
             Self::Configuration(_) | Self::Settings(_) => "plugin_configuration",
             Self::Register(_) => "plugin_register",
             Self::Data(_) => "plugin_data",
-            Self::NoHost(_) => "plugin_host",
+            Self::NoHost { .. } => "plugin_host",
             Self::Start(error) => error.code(),
             Self::Unhealthy(_) => "plugin_unhealthy",
             Self::Tools(_) => "plugin_tools",
@@ -120,12 +139,15 @@ impl LaunchError {
             }
             Self::Settings(_) => "mend the file, or remove it and set its values again",
             Self::Tools(_) => "describe the same tools in `plugin.yaml` and in the code",
+            Self::Dependent { .. } => {
+                "stop what needs it, or install a version of that which takes this one"
+            }
             Self::Skill
             | Self::Rejected { .. }
             | Self::Dependency { .. }
             | Self::Register(_)
             | Self::Data(_)
-            | Self::NoHost(_)
+            | Self::NoHost { .. }
             | Self::Start(_)
             | Self::Unhealthy(_) => return None,
         })

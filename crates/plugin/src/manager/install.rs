@@ -179,6 +179,7 @@ impl Manager {
         {
             let _operation = plugin.slot.operate();
             self.not_needed(&plugin.name)?;
+            self.registrar.leaves(&plugin.name);
             self.stop_under(&plugin);
             self.take_away(&plugin.name, &found.path)?;
         }
@@ -223,7 +224,9 @@ impl Manager {
             .change(take)
             .map_err(|source| self.records_failed(source))?;
         drop(Aside(gone));
-        remove_plugin_directory(&gone_data).map_err(|error| self.records_failed(error))
+        // Another process may still run it, and let it write; it is swept away another day.
+        let _removed = remove_plugin_directory(&gone_data);
+        Ok(())
     }
 
     /// The manifest and the digest of the entry of what is in `at`, which messages call `path`.
@@ -256,6 +259,13 @@ impl Manager {
     /// Removes what earlier versions and broken installations left. What was put aside lately may
     /// still be in use by a plugin that runs.
     pub(super) fn sweep(&self) {
+        let data = std::fs::read_dir(self.home.join("data"));
+        for entry in data.into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(".gone-") {
+                // Nobody finds it under this name; what cannot be removed yet is tried again.
+                let _removed = remove_plugin_directory(&entry.path());
+            }
+        }
         let Ok(entries) = std::fs::read_dir(self.installed()) else {
             return;
         };

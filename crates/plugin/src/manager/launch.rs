@@ -10,9 +10,9 @@ use super::parts::{common, grants};
 use super::slot::{Active, locked};
 use super::{Manager, Plugin};
 use crate::configuration::check_configuration;
-use crate::host::{Instance, Start};
+use crate::host::{Host, Instance, Start};
 use crate::lifecycle::{Lifecycle, State};
-use crate::manifest::{Kind, MANIFEST, Manifest, is_tool_name};
+use crate::manifest::{Kind, MANIFEST, Manifest, Protocol, is_tool_name};
 use crate::tool::ToolDescription;
 use airlock_core::{Digest, Tier};
 use airlock_policy::CapabilityGrants;
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Most tools one plugin may have.
@@ -176,10 +176,7 @@ impl Manager {
     ) -> Result<Arc<dyn Instance>, LaunchError> {
         let manifest = Arc::clone(checked.manifest());
         let protocol = manifest.execution.protocol;
-        let host = self
-            .hosts
-            .of(protocol)
-            .ok_or(LaunchError::NoHost(protocol.as_str()))?;
+        let host = self.host_of(protocol)?;
         let data = self.data_of(&checked.found).map_err(LaunchError::Data)?;
         let reach = self.registrar.reach(&manifest, number);
         let reach = reach.map_err(LaunchError::Register)?;
@@ -201,8 +198,20 @@ impl Manager {
         Ok(instance)
     }
 
+    fn host_of(&self, protocol: Protocol) -> Result<Arc<dyn Host>, LaunchError> {
+        let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        let (hosts, why) = match &*hosts {
+            Ok(hosts) => (hosts.of(protocol).cloned(), None),
+            Err(why) => (None, Some(why.clone())),
+        };
+        hosts.ok_or(LaunchError::NoHost {
+            protocol: protocol.as_str(),
+            why,
+        })
+    }
+
     /// The plugin's own directory, private to the user: plugins are kept apart by their sandboxes.
-    /// One of a workspace finds nothing that another of its name left.
+    /// One of a workspace finds nothing that another of its name left in another place.
     fn data_of(&self, found: &Found) -> std::io::Result<PathBuf> {
         let all = self.home.join("data");
         let place = match found.origin {

@@ -14,6 +14,7 @@ mod files;
 mod gone;
 mod install;
 mod launch;
+mod leave;
 mod order;
 mod parts;
 mod records;
@@ -29,7 +30,7 @@ pub use install::{Approval, Review};
 pub use order::DependencyError;
 pub use parts::{Clock, Hosts, Monotonic, Registrar};
 pub use records::Approved;
-pub use run::Watch;
+pub use run::{Decided, Watch};
 
 use crate::lifecycle::State;
 use crate::manifest::Manifest;
@@ -44,7 +45,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
 
 /// The tag of whatever comes from elsewhere.
 pub const THIRD_PARTY: &str = "third_party";
@@ -68,13 +70,22 @@ pub struct Manager {
     engine: Version,
     home: PathBuf,
     sources: RwLock<Vec<Source>>,
-    hosts: Hosts,
+    /// The hosts there are, or why there are none.
+    hosts: RwLock<Result<Hosts, String>>,
     registrar: Arc<dyn Registrar>,
     clock: Arc<dyn Clock>,
     records: Records,
     /// The records as they were when they were last read.
     seen: Mutex<Stamp>,
     registry: RwLock<Registry>,
+    /// Held by whoever looks which plugins there are.
+    looking: Mutex<()>,
+    /// Those that go by themselves.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+    /// One went since it was last looked which there are.
+    has_left: Arc<AtomicBool>,
+    /// For threads that start plugins.
+    me: Weak<Self>,
 }
 
 #[derive(Default)]
@@ -90,20 +101,33 @@ struct Plugin {
     name: PluginName,
     found: Mutex<Found>,
     approved: Mutex<Option<Approved>>,
-    /// For one of a workspace: the files as they were when the workspace was trusted.
+    /// For one of a workspace: the files as they were when the workspace was trusted, where nobody
+    /// else keeps that.
     trusted: Mutex<Option<Digest>>,
     disabled: AtomicBool,
+    /// It counts no more: another has its name, or where it came from is no source any more.
+    out: AtomicBool,
+    /// A thread sees to its end.
+    is_leaving: AtomicBool,
+    /// A thread starts it again.
+    is_reviving: AtomicBool,
+    /// What had its name before, and may still be going.
+    before: Mutex<Option<Arc<Plugin>>>,
     slot: Slot,
 }
 
 impl Plugin {
-    fn new(found: Found) -> Self {
+    fn new(found: Found, trusted: Option<Digest>) -> Self {
         Self {
             name: found.manifest.name.clone(),
-            trusted: Mutex::new(trusted(&found)),
+            trusted: Mutex::new(trusted),
             found: Mutex::new(found),
             approved: Mutex::new(None),
             disabled: AtomicBool::new(false),
+            out: AtomicBool::new(false),
+            is_leaving: AtomicBool::new(false),
+            is_reviving: AtomicBool::new(false),
+            before: Mutex::new(None),
             slot: Slot::new(),
         }
     }
@@ -118,6 +142,10 @@ impl Plugin {
 
     fn is_disabled(&self) -> bool {
         self.disabled.load(Ordering::Acquire)
+    }
+
+    fn is_out(&self) -> bool {
+        self.out.load(Ordering::Acquire)
     }
 
     /// The manifest in force: that of what runs, or of what would.
@@ -224,25 +252,34 @@ impl Manager {
         hosts: Hosts,
         registrar: Arc<dyn Registrar>,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, ManageError> {
+    ) -> Result<Arc<Self>, ManageError> {
         let installed = Source {
             path: settings.home.join("installed"),
             origin: Origin::User,
         };
-        let manager = Self {
+        let manager = Arc::new_cyclic(|me| Self {
             engine: settings.engine,
             records: Records::new(settings.home.clone()),
             sources: RwLock::new(std::iter::once(installed).chain(settings.sources).collect()),
             home: settings.home,
-            hosts,
+            hosts: RwLock::new(Ok(hosts)),
             registrar,
             clock,
             seen: Mutex::default(),
             registry: RwLock::new(Registry::default()),
-        };
+            looking: Mutex::new(()),
+            leaving: Mutex::default(),
+            has_left: Arc::default(),
+            me: Weak::clone(me),
+        });
         manager.sweep();
         manager.refresh()?;
         Ok(manager)
+    }
+
+    /// Takes these hosts from now on, or says why there are none. What runs goes on where it is.
+    pub fn host(&self, hosts: Result<Hosts, String>) {
+        *self.hosts.write().unwrap_or_else(PoisonError::into_inner) = hosts;
     }
 
     /// Looks again which plugins there are, if another process installed, removed or switched one
@@ -256,6 +293,8 @@ impl Manager {
 
     /// Looks again which plugins there are. What runs goes on as it is.
     pub fn refresh(&self) -> Result<(), ManageError> {
+        // One at a time: each plugin that is new is made once.
+        let looking = locked(&self.looking);
         // Before reading: what changes meanwhile is noticed the next time.
         let stamp = self.records.stamp();
         let book = self.records.read().map_err(|e| self.records_failed(e))?;
@@ -270,15 +309,18 @@ impl Manager {
             .into_iter()
             .map(|one| {
                 let plugin = match known.get(&one.manifest.name) {
-                    Some(plugin) if plugin.found().origin == one.origin => Arc::clone(plugin),
-                    other => {
-                        if let Some(plugin) = other {
-                            // Another plugin has its name now: it goes before that one comes.
-                            let _operation = plugin.slot.operate();
-                            self.stop_under(plugin);
-                        }
-                        Arc::new(Plugin::new(one.clone()))
+                    Some(plugin) if plugin.found().origin == one.origin && !plugin.is_out() => {
+                        Arc::clone(plugin)
                     }
+                    Some(other) => {
+                        // Another plugin has its name now: it goes, and that one starts once it has.
+                        other.out.store(true, Ordering::Release);
+                        self.dismiss(other);
+                        let plugin = Plugin::new(one.clone(), self.trusted(&one));
+                        *locked(&plugin.before) = Some(Arc::clone(other));
+                        Arc::new(plugin)
+                    }
+                    None => Arc::new(Plugin::new(one.clone(), self.trusted(&one))),
                 };
                 (one, plugin)
             })
@@ -318,6 +360,7 @@ impl Manager {
             self.registrar.skipped(&new);
         }
         *locked(&self.seen) = stamp;
+        drop(looking);
         Ok(())
     }
 
@@ -333,14 +376,29 @@ impl Manager {
             let found = plugin.found();
             if found.origin == Origin::Workspace {
                 // Whoever starts it meanwhile is not waited for: it may be waiting for us.
-                *locked(&plugin.trusted) = trusted(&found);
+                *locked(&plugin.trusted) = self.trusted(&found);
                 if !self.is_source_of(&found.path) {
-                    let _operation = plugin.slot.operate();
-                    self.stop_under(&plugin);
+                    plugin.out.store(true, Ordering::Release);
+                    self.dismiss(&plugin);
                 }
             }
         }
         self.refresh()
+    }
+
+    /// What a plugin of a trusted workspace has to stay, for as long as that trust holds. Where the
+    /// kernel keeps a record of that, nothing is read for it: whoever brought the workspace chose how
+    /// much there is to read.
+    fn trusted(&self, found: &Found) -> Option<Digest> {
+        let is_kept = || {
+            self.registrar
+                .approved_files(found.origin, &found.path)
+                .is_some()
+        };
+        if found.origin == Origin::User || is_kept() {
+            return None;
+        }
+        Contents::of(&found.path).ok().map(|all| all.digest())
     }
 
     fn is_source_of(&self, path: &Path) -> bool {
@@ -356,7 +414,8 @@ impl Manager {
 
     /// Every plugin, by name.
     pub fn list(&self) -> Vec<Listed> {
-        let plugins = self.all();
+        let mut plugins = self.all();
+        plugins.retain(|plugin| !plugin.is_out());
         plugins.iter().map(|plugin| listed(plugin)).collect()
     }
 
@@ -380,7 +439,9 @@ impl Manager {
     /// Switches a plugin on. It is not started.
     pub fn enable(&self, name: &str) -> Result<(), ManageError> {
         let plugin = self.plugin(name)?;
-        self.keep_disabled(&plugin, false)
+        self.keep_disabled(&plugin, false)?;
+        self.registrar.stays(&plugin.name);
+        Ok(())
     }
 
     /// Switches a plugin off, and stops it if it runs. One that cannot be used as it is stays off
@@ -396,6 +457,7 @@ impl Manager {
         };
         self.not_needed(&plugin.name)?;
         self.keep_disabled(&plugin, true)?;
+        self.registrar.leaves(&plugin.name);
         self.stop(name)
     }
 
@@ -438,7 +500,8 @@ impl Manager {
         self.read(|registry| {
             let found = PluginName::new(name)
                 .ok()
-                .and_then(|name| registry.plugins.get(&name).cloned());
+                .and_then(|name| registry.plugins.get(&name).cloned())
+                .filter(|plugin| !plugin.is_out());
             found.ok_or_else(|| {
                 if let Some(rejected) = self.rejected_as(registry, name) {
                     return ManageError::Broken {
@@ -483,14 +546,6 @@ impl Manager {
 
     fn installed(&self) -> PathBuf {
         self.home.join("installed")
-    }
-}
-
-/// What a plugin of a trusted workspace has to stay, for as long as that trust holds.
-fn trusted(found: &Found) -> Option<Digest> {
-    match found.origin {
-        Origin::Workspace => Contents::of(&found.path).ok().map(|all| all.digest()),
-        Origin::User => None,
     }
 }
 

@@ -61,6 +61,13 @@ pub trait Registrar: Send + Sync {
         Ok(Value::Object(Map::new()))
     }
 
+    /// It is about to end, because nobody wants it any more: it may ask for nothing but what the calls
+    /// need that it still serves. Registering it anew ends that.
+    fn leaves(&self, _plugin: &PluginName) {}
+
+    /// It goes on after all.
+    fn stays(&self, _plugin: &PluginName) {}
+
     /// Forgets what is set for a plugin that is being removed, before anything else of it goes:
     /// whoever has its name next must not find it.
     fn forget(&self, _plugin: &PluginName) -> Result<(), String> {

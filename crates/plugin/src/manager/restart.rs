@@ -23,26 +23,33 @@ pub(super) enum Verdict {
 
 /// The restarts of one plugin.
 #[derive(Debug, Default)]
-pub(super) struct Restarts(VecDeque<Duration>);
+pub(super) struct Restarts {
+    starts: VecDeque<Duration>,
+    gave_up: bool,
+}
 
 impl Restarts {
     /// It ended by itself at `now`, which never goes back.
     pub(super) fn crashed(&mut self, now: Duration) -> Verdict {
-        while self.0.front().is_some_and(|at| *at + WINDOW <= now) {
-            self.0.pop_front();
+        while self.starts.front().is_some_and(|at| *at + WINDOW <= now) {
+            self.starts.pop_front();
         }
-        match BACK_OFF.get(self.0.len()) {
-            Some(wait) => {
-                self.0.push_back(now);
-                Verdict::At(now + *wait)
-            }
-            None => Verdict::GiveUp,
-        }
+        let wait = BACK_OFF.get(self.starts.len());
+        self.gave_up = wait.is_none();
+        wait.map_or(Verdict::GiveUp, |wait| {
+            self.starts.push_back(now);
+            Verdict::At(now + *wait)
+        })
+    }
+
+    /// Whether it stays down until a person starts it anew.
+    pub(super) const fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// A person started it anew: what was before does not count.
     pub(super) fn forget(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 }
 
@@ -61,12 +68,15 @@ mod tests {
         assert_eq!(restarts.crashed(ms(0)), At(ms(100)));
         assert_eq!(restarts.crashed(ms(200)), At(ms(1_200)));
         assert_eq!(restarts.crashed(ms(2_000)), At(ms(7_000)));
+        assert!(!restarts.gave_up());
         assert_eq!(restarts.crashed(ms(8_000)), GiveUp);
         assert_eq!(restarts.crashed(ms(299_999)), GiveUp);
         // The first is five minutes old now, and counts no more.
         assert_eq!(restarts.crashed(ms(300_000)), At(ms(305_000)));
         assert_eq!(restarts.crashed(ms(300_001)), GiveUp);
+        assert!(restarts.gave_up());
         restarts.forget();
+        assert!(!restarts.gave_up());
         assert_eq!(restarts.crashed(ms(300_002)), At(ms(300_102)));
     }
 

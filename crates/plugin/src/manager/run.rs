@@ -1,19 +1,19 @@
 //! Starting, calling, exchanging and stopping plugins.
 
-use super::discover::{Found, Origin};
 use super::error::{LaunchError, ManageError};
 use super::parts::grants;
 use super::restart::Verdict;
 use super::slot::{Active, Entered, Now, Turn, locked};
 use super::{Manager, Plugin};
 use crate::host::CallError;
-use crate::lifecycle::State;
 use crate::pins::{PinChange, Pins};
 use crate::tool::{Sink, ToolCall, ToolDescription};
+use airlock_core::EffectSet;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How often a waiting call looks whether anybody still wants it.
@@ -45,6 +45,9 @@ impl Manager {
             return Err(ManageError::Disabled(plugin.name.clone()));
         }
         let mut operation = plugin.slot.operate();
+        if plugin.is_out() {
+            return Err(ManageError::NotRunning(plugin.name.clone()));
+        }
         if let Some(active) = plugin.slot.active() {
             if !active.instance.has_ended() {
                 return Ok(());
@@ -56,25 +59,65 @@ impl Manager {
     }
 
     fn start_under(&self, plugin: &Plugin, number: &mut u64) -> Result<(), ManageError> {
+        let started = self.begin(plugin, number);
+        started.map_err(|error| {
+            let why = error.to_string();
+            plugin.slot.set(Now::Failed { why });
+            failed(plugin, error)
+        })
+    }
+
+    /// Starts it; if that fails it is for others to say how it goes on, and calls wait until then.
+    fn begin(&self, plugin: &Plugin, number: &mut u64) -> Result<(), LaunchError> {
         plugin.slot.set(Now::Changing);
+        self.succeed(plugin);
         *number += 1;
-        let started = self
-            .start_needs(plugin)
-            .and_then(|()| self.check(plugin))
-            .and_then(|checked| self.launch(checked, *number, None));
-        match started {
-            Ok(active) => {
-                self.registrar
-                    .serving(&plugin.name, active.instance.tools());
-                plugin.slot.set(Now::Serving(active));
-                Ok(())
+        self.start_needs(plugin)?;
+        let checked = self.check(plugin)?;
+        let active = self.launch(checked, *number, None)?;
+        self.registrar
+            .serving(&plugin.name, active.instance.tools());
+        plugin.slot.set(Now::Serving(active));
+        Ok(())
+    }
+
+    /// Starts a plugin for another that needs it. One that ended by itself is started no sooner for
+    /// that, and one that did so too often not at all.
+    fn start_needed(&self, name: &str) -> Result<(), ManageError> {
+        let plugin = self.plugin(name)?;
+        if plugin.is_disabled() {
+            return Err(ManageError::Disabled(plugin.name.clone()));
+        }
+        if let Some(active) = plugin.slot.active()
+            && active.instance.has_ended()
+        {
+            self.note_end(&plugin, &active);
+        }
+        let mut number = plugin.slot.operate();
+        let gave_up = plugin.slot.inner().restarts.gave_up();
+        match plugin.slot.now() {
+            Now::Serving(_) => Ok(()),
+            Now::Failed { why } if gave_up => {
+                let plugin = plugin.name.clone();
+                Err(ManageError::Failed { plugin, why })
             }
-            Err(error) => {
-                let why = error.to_string();
-                plugin.slot.set(Now::Failed { why });
-                Err(failed(plugin, error))
+            Now::Waiting { until, why } => {
+                if let Some(after) = self.still(until) {
+                    let plugin = plugin.name.clone();
+                    return Err(ManageError::Restarting { plugin, why, after });
+                }
+                self.start_again(&plugin, &mut number)
+            }
+            Now::Off(_) | Now::Changing | Now::Failed { .. } => {
+                self.start_under(&plugin, &mut number)
             }
         }
+    }
+
+    /// How long it is until then, if it is not yet.
+    fn still(&self, until: Duration) -> Option<Duration> {
+        let after = until.checked_sub(self.clock.now());
+        after.filter(|after| !after.is_zero())
     }
 
     fn start_needs(&self, plugin: &Plugin) -> Result<(), LaunchError> {
@@ -83,7 +126,7 @@ impl Manager {
                 needs: needs.clone(),
                 why,
             };
-            let started = self.start(needs.as_str());
+            let started = self.start_needed(needs.as_str());
             started.map_err(|error| dependency(error.to_string()))?;
             let there = self.plugin(needs.as_str());
             let there = there.map_err(|error| dependency(error.to_string()))?;
@@ -93,40 +136,6 @@ impl Manager {
             }
         }
         Ok(())
-    }
-
-    /// Stops a plugin: its calls may end, then it is ended. One that does not run stays so.
-    pub fn stop(&self, name: &str) -> Result<(), ManageError> {
-        let plugin = self.plugin(name)?;
-        let _operation = plugin.slot.operate();
-        self.not_needed(&plugin.name)?;
-        self.stop_under(&plugin);
-        Ok(())
-    }
-
-    pub(super) fn stop_under(&self, plugin: &Plugin) {
-        let active = plugin.slot.active();
-        if matches!(plugin.slot.now(), Now::Off(_)) {
-            return;
-        }
-        // New calls are refused from here on; those that were let in are waited for.
-        plugin.slot.set(Now::Off(State::Stopped));
-        if let Some(active) = active {
-            active.end();
-            self.registrar.close(&plugin.name, active.number);
-            self.registrar.unregister(&plugin.name);
-        }
-    }
-
-    /// Stops everything, what needs others before those.
-    pub fn shutdown(&self) {
-        for name in self.order().iter().rev() {
-            // One that is gone meanwhile needs no stopping.
-            if let Ok(plugin) = self.plugin(name.as_str()) {
-                let _operation = plugin.slot.operate();
-                self.stop_under(&plugin);
-            }
-        }
     }
 
     /// Calls a tool. While the plugin is being started or exchanged the call waits, within its
@@ -141,38 +150,65 @@ impl Manager {
         self.call_checked(name, None, call, sink, cancelled)
     }
 
-    /// The same, but only of an instance that describes the tool as `described` says: while the call
+    /// The same, but only of an instance of which that holds by which the call was decided: while it
     /// was on its way, the plugin may have been exchanged for one that means something else by it.
     pub fn call_as(
         &self,
         name: &str,
-        described: &ToolDescription,
+        decided: Decided<'_>,
         call: &ToolCall,
         sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, ManageError> {
-        self.call_checked(name, Some(described), call, sink, cancelled)
+        self.call_checked(name, Some(decided), call, sink, cancelled)
+    }
+
+    /// Starts a plugin for a call that may wait so long for it. Whether or not the call still wants
+    /// it then, the start goes on to its end.
+    pub fn start_for(
+        &self,
+        name: &str,
+        deadline: Duration,
+        cancelled: &AtomicBool,
+    ) -> Result<(), ManageError> {
+        let Some(me) = self.me.upgrade() else {
+            return self.start(name);
+        };
+        let (begun, wanted) = (Instant::now(), name.to_owned());
+        let (tell, told) = channel();
+        let named = Builder::new().name("plugin starts".to_owned());
+        let started = named.spawn(move || {
+            // Whoever waited may be gone.
+            let _told = tell.send(me.start(&wanted));
+        });
+        if started.is_err() {
+            return self.start(name);
+        }
+        loop {
+            match told.recv_timeout(LOOK) {
+                Ok(started) => return started,
+                // It panicked; how it stands now is for the call to find out.
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => in_time(begun, deadline, cancelled)?,
+            }
+        }
     }
 
     fn call_checked(
         &self,
         name: &str,
-        described: Option<&ToolDescription>,
+        decided: Option<Decided<'_>>,
         call: &ToolCall,
         sink: &mut dyn Sink,
         cancelled: &AtomicBool,
     ) -> Result<Value, ManageError> {
         let plugin = self.plugin(name)?;
         let turn = self.enter(&plugin, call.deadline, cancelled)?;
-        if let Some(described) = described {
-            let pins = Pins::of(std::slice::from_ref(described));
-            let mut tools = turn.0.instance.tools().iter();
-            if !tools.any(|tool| pins.judge(tool) == PinChange::Same) {
-                return Err(ManageError::OtherWords {
-                    plugin: plugin.name.clone(),
-                    tool: call.tool.clone(),
-                });
-            }
+        if decided.is_some_and(|decided| !decided.holds_of(&turn.0)) {
+            return Err(ManageError::OtherWords {
+                plugin: plugin.name.clone(),
+                tool: call.tool.clone(),
+            });
         }
         let result = turn.0.instance.call(call, sink, cancelled);
         let ended = turn.0.instance.has_ended().then(|| Arc::clone(&turn.0));
@@ -186,7 +222,7 @@ impl Manager {
 
     fn enter(
         &self,
-        plugin: &Plugin,
+        plugin: &Arc<Plugin>,
         deadline: Duration,
         cancelled: &AtomicBool,
     ) -> Result<Turn, ManageError> {
@@ -195,6 +231,9 @@ impl Manager {
         loop {
             if plugin.is_disabled() {
                 return Err(ManageError::Disabled(name()));
+            }
+            if plugin.is_out() {
+                return Err(ManageError::NotRunning(name()));
             }
             match plugin.slot.enter() {
                 Entered::Turn(turn) => return Ok(turn),
@@ -205,22 +244,16 @@ impl Manager {
                     return Err(ManageError::Failed { plugin, why });
                 }
                 Entered::Not(Now::Waiting { until, why }) => {
-                    if let Some(after) = until.checked_sub(self.clock.now())
-                        && !after.is_zero()
-                    {
+                    if let Some(after) = self.still(until) {
                         let plugin = name();
                         return Err(ManageError::Restarting { plugin, why, after });
                     }
                     self.revive(plugin);
+                    plugin.slot.wait(LOOK);
                 }
                 Entered::Not(Now::Changing | Now::Serving(_)) => plugin.slot.wait(LOOK),
             }
-            if cancelled.load(Ordering::Relaxed) {
-                return Err(ManageError::Call(CallError::Cancelled));
-            }
-            if begun.elapsed() >= deadline {
-                return Err(ManageError::Call(CallError::TimedOut(deadline)));
-            }
+            in_time(begun, deadline, cancelled)?;
         }
     }
 
@@ -236,6 +269,7 @@ impl Manager {
             return Err(ManageError::Disabled(plugin.name.clone()));
         }
         self.not_rejected(&plugin)?;
+        self.fits_dependents(&plugin)?;
         let mut number = plugin.slot.operate();
         plugin.slot.inner().restarts.forget();
         let old = plugin.slot.active();
@@ -248,7 +282,7 @@ impl Manager {
                 let active = plugin.slot.active();
                 plugin.slot.set(Now::Changing);
                 if let Some(active) = active {
-                    active.end();
+                    active.end(Duration::MAX);
                     self.registrar.close(&plugin.name, active.number);
                     self.registrar.unregister(&plugin.name);
                 }
@@ -270,6 +304,27 @@ impl Manager {
         }
     }
 
+    /// Fails if another that runs needs other versions than the one there is now.
+    fn fits_dependents(&self, plugin: &Plugin) -> Result<(), ManageError> {
+        let found = plugin.found();
+        let version = &found.manifest.version;
+        for other in self.all() {
+            let Some(active) = other.slot.active() else {
+                continue;
+            };
+            let wanted = active.manifest.dependencies.get(&plugin.name);
+            if let Some(wanted) = wanted.filter(|wanted| !wanted.matches(version)) {
+                let error = LaunchError::Dependent {
+                    by: other.name.clone(),
+                    wanted: wanted.to_string(),
+                    version: version.to_string(),
+                };
+                return Err(failed(plugin, error));
+            }
+        }
+        Ok(())
+    }
+
     fn exchange(
         &self,
         plugin: &Plugin,
@@ -285,50 +340,11 @@ impl Manager {
         let granted = grants(&new.manifest);
         self.registrar.serving(&plugin.name, new.instance.tools());
         plugin.slot.set(Now::Serving(new));
-        old.end();
+        old.end(Duration::MAX);
         self.registrar.close(&plugin.name, old.number);
         self.registrar
             .replace(&plugin.name, granted)
             .map_err(|why| failed(plugin, LaunchError::Register(why)))
-    }
-
-    /// Looks at every plugin: notes those that ended by themselves, and ends those that were switched
-    /// off or removed, maybe by another process, and those nobody answers for any more. Starts
-    /// nothing: one that ended is started again by a call, which was decided and recorded.
-    pub fn tend(&self) {
-        // Records that cannot be read now are looked at the next time; what was known holds.
-        let _followed = self.follow();
-        let mut has_ended_one = false;
-        for plugin in self.all() {
-            let Some(active) = plugin.slot.active() else {
-                continue;
-            };
-            if active.instance.has_ended() {
-                self.note_end(&plugin, &active);
-            } else if !self.may_go_on(&plugin)
-                && let Some(_operation) = plugin.slot.try_operate()
-            {
-                self.stop_under(&plugin);
-                has_ended_one = true;
-            }
-        }
-        if has_ended_one {
-            // One whose files are gone was kept for as long as it ran.
-            let _refreshed = self.refresh();
-        }
-    }
-
-    fn may_go_on(&self, plugin: &Plugin) -> bool {
-        let found = plugin.found();
-        let is_known = match found.origin {
-            Origin::User => plugin.approved().is_some(),
-            Origin::Workspace => true,
-        };
-        let answered = |found: &Found| {
-            let registrar = &self.registrar;
-            registrar.is_answered_for(&plugin.name, found.origin, &found.path)
-        };
-        is_known && !plugin.is_disabled() && answered(&found)
     }
 
     /// Tends the plugins on a thread of its own, until what it returns is dropped.
@@ -358,7 +374,7 @@ impl Manager {
 
     /// Notes that an instance ended by itself. If somebody is exchanging the plugin, that is theirs
     /// to see.
-    fn note_end(&self, plugin: &Plugin, active: &Arc<Active>) {
+    pub(super) fn note_end(&self, plugin: &Plugin, active: &Arc<Active>) {
         let Some(_operation) = plugin.slot.try_operate() else {
             plugin.slot.wait(LOOK);
             return;
@@ -390,24 +406,74 @@ impl Manager {
         });
     }
 
-    /// Starts a plugin again that ended by itself. Failing counts as ending once more.
-    fn revive(&self, plugin: &Plugin) {
-        let Some(mut number) = plugin.slot.try_operate() else {
-            plugin.slot.wait(LOOK);
+    /// Starts a plugin again that ended by itself, on a thread of its own: whoever calls it may not
+    /// have the time.
+    fn revive(&self, plugin: &Arc<Plugin>) {
+        if plugin.is_reviving.swap(true, Ordering::AcqRel) {
             return;
+        }
+        let (me, revived) = (self.me.upgrade(), Arc::clone(plugin));
+        let revive = move || {
+            if let Some(me) = me {
+                let mut number = revived.slot.operate();
+                if matches!(revived.slot.now(), Now::Waiting { .. }) && !revived.is_disabled() {
+                    // What came of it is told by how it stands.
+                    let _started = me.start_again(&revived, &mut number);
+                }
+            }
+            revived.is_reviving.store(false, Ordering::Release);
         };
-        if !matches!(plugin.slot.now(), Now::Waiting { .. }) || plugin.is_disabled() {
-            return;
+        let named = Builder::new().name("plugin starts".to_owned());
+        if named.spawn(revive).is_err() {
+            // Whoever waits tries again, until it has no more time.
+            plugin.is_reviving.store(false, Ordering::Release);
         }
-        if let Err(error) = self.start_under(plugin, &mut number) {
+    }
+
+    /// Failing counts as ending once more.
+    fn start_again(&self, plugin: &Plugin, number: &mut u64) -> Result<(), ManageError> {
+        let started = self.begin(plugin, number);
+        started.map_err(|error| {
+            let error = failed(plugin, error);
             self.after_crash(plugin, &error.to_string());
-        }
+            error
+        })
     }
 }
 
 impl Drop for Manager {
     fn drop(&mut self) {
         self.shutdown();
+    }
+}
+
+/// Fails if a call that began then is not wanted any more, or has no more time.
+fn in_time(begun: Instant, deadline: Duration, cancelled: &AtomicBool) -> Result<(), ManageError> {
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(ManageError::Call(CallError::Cancelled));
+    }
+    if begun.elapsed() >= deadline {
+        return Err(ManageError::Call(CallError::TimedOut(deadline)));
+    }
+    Ok(())
+}
+
+/// What a call was decided by.
+#[derive(Debug, Clone, Copy)]
+pub struct Decided<'a> {
+    /// The tool, in the words its caller was given.
+    pub described: &'a ToolDescription,
+    /// What the manifest said that it does.
+    pub effects: EffectSet,
+}
+
+impl Decided<'_> {
+    fn holds_of(&self, active: &Active) -> bool {
+        let pins = Pins::of(std::slice::from_ref(self.described));
+        let mut tools = active.instance.tools().iter();
+        let effects = active.manifest.effects.get(&self.described.name);
+        tools.any(|tool| pins.judge(tool) == PinChange::Same)
+            && effects.copied().unwrap_or_default() == self.effects
     }
 }
 

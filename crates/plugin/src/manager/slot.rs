@@ -49,12 +49,13 @@ impl Active {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Lets its calls end, then ends it with all it started. Only one of many that want it does.
-    pub(super) fn end(&self) {
+    /// Lets its calls end, then ends it with all it started, in the time its manifest says and no more
+    /// than `most`. Only one of many that want it does.
+    pub(super) fn end(&self, most: Duration) {
         if self.lifecycle.advance(State::Draining).is_err() {
             return;
         }
-        let timeout = self.manifest.lifecycle.graceful_shutdown_timeout;
+        let timeout = self.manifest.lifecycle.graceful_shutdown_timeout.min(most);
         let begun = Instant::now();
         self.drain(timeout);
         let _ = self.lifecycle.advance(State::Stopping);

@@ -1,7 +1,7 @@
 //! How a plugin runs: tier, protocol, entry, and what its box is to have.
 
 use super::values::{Wildcards, hosts, paths};
-use super::{Execution, Kind, Protocol, SandboxAsk, WasmLimits};
+use super::{Execution, Kind, Protocol, SandboxAsk, TEMPLATE, WasmLimits, box_memory};
 use airlock_core::{ByteSize, PluginName, Span, Tier};
 use airlock_sandbox::{TEMPLATES, Template};
 use airlock_yaml::{Mapping, Node, Problems, Spot, code, shown};
@@ -242,10 +242,7 @@ fn sandbox_ask(node: &Node, problems: &mut Problems) -> SandboxAsk {
         ask.proxy = proxy == Some(true);
         network.close(problems);
     }
-    let (least, most) = (
-        ByteSize::from_bytes(4 << 20),
-        ByteSize::from_bytes(64 << 30),
-    );
+    let (least, most) = (ByteSize::from_bytes(4 << 20), box_memory());
     ask.memory_limit = fields
         .get("memory_limit")
         .and_then(|node| node.unit(&least, &most, problems));
@@ -258,6 +255,12 @@ fn template(node: &Node, problems: &mut Problems) -> Option<String> {
     if Template::find(text).is_none() {
         let known: Vec<&str> = TEMPLATES.iter().map(|one| one.name).collect();
         problems.unknown(code::VALUE, node.spot, ("template", text), &known);
+        return None;
+    }
+    if text != TEMPLATE {
+        let what = format!("no plugin is made from the template `{text}`");
+        let fix = format!("write `{TEMPLATE}`, or leave it out");
+        problems.error(code::VALUE, node.spot, what, fix);
         return None;
     }
     Some(text.to_owned())
@@ -276,39 +279,46 @@ fn wasm_limits(node: &Node, problems: &mut Problems) -> WasmLimits {
         limits.fuel = fuel.unsigned_abs();
     }
     let small = |number: i64| u32::try_from(number).ok();
-    if let Some(tables) = count("tables", 10_000_000, problems).and_then(small) {
+    if let Some(tables) = count("tables", WasmLimits::TABLES.into(), problems).and_then(small) {
         limits.tables = tables;
     }
-    if let Some(instances) = count("instances", 1_000, problems).and_then(small) {
-        limits.instances = instances;
-    }
-    let (least, most) = (Span::from_millis(1), Span::from_secs(600));
+    let instances = count("instances", WasmLimits::CALLS.into(), problems).and_then(small);
+    let (least, most) = (
+        Span::from_millis(1),
+        Span::from_secs(WasmLimits::DEADLINE.as_secs()),
+    );
     if let Some(deadline) = fields
         .get("deadline")
         .and_then(|node| node.unit(&least, &most, problems))
     {
         limits.deadline = Duration::from_millis(deadline.as_millis());
     }
-    // A page is 64 KiB, and 32 bits address 4 GiB.
-    let (least, most) = (
-        ByteSize::from_bytes(64 << 10),
-        ByteSize::from_bytes(4 << 30),
-    );
+    // A page is 64 KiB.
+    let (least, most) = (ByteSize::from_bytes(64 << 10), WasmLimits::POOL);
     if let Some(memory) = fields
         .get("memory")
         .and_then(|node| node.unit(&least, &most, problems))
     {
         limits.memory = memory;
     }
-    let (least, most) = (
-        ByteSize::from_bytes(64 << 10),
-        ByteSize::from_bytes(4 << 20),
-    );
+    let (least, most) = (ByteSize::from_bytes(64 << 10), WasmLimits::STACK);
     if let Some(stack) = fields
         .get("stack")
         .and_then(|node| node.unit(&least, &most, problems))
     {
         limits.stack = stack;
+    }
+    let fit = WasmLimits::fit(limits.memory);
+    limits.instances = instances.unwrap_or(fit);
+    if limits.instances > fit {
+        let what = format!(
+            "{} instances of {} have no room: all have {} together",
+            limits.instances,
+            limits.memory,
+            WasmLimits::POOL
+        );
+        let fix = "ask for less `memory`, or fewer `instances`";
+        problems.error(code::VALUE, node.spot, what, fix);
     }
     fields.close(problems);
     limits

@@ -191,7 +191,50 @@ impl Protocol {
     }
 }
 
+/// The template that plugins' boxes are made from.
+pub(crate) const TEMPLATE: &str = "code-executor";
+
+impl Manifest {
+    /// What it does without that takes `right` of `path`, or of something below it, from it.
+    pub fn denial(&self, right: &str, path: &str) -> Option<&str> {
+        values::denial(&self.deny_capabilities, right, path)
+    }
+
+    /// The most memory that one of its calls can take: that of its box, or of an instance in Wasm.
+    pub fn memory(&self) -> ByteSize {
+        if self.execution.tier == Tier::Wasm {
+            return self.execution.limits.memory;
+        }
+        let asked = self.execution.sandbox.memory_limit;
+        asked.unwrap_or_else(box_memory)
+    }
+}
+
+/// The most memory the box of a plugin can have.
+pub(crate) fn box_memory() -> ByteSize {
+    let template = airlock_sandbox::Template::find(TEMPLATE);
+    // Without the template nothing starts.
+    template.map_or(ByteSize::from_bytes(u64::MAX), |one| one.limits.memory)
+}
+
 impl WasmLimits {
+    /// The most memory that all instances of a plugin have together: what its box has room for.
+    pub const POOL: ByteSize = ByteSize::from_bytes(64 << 20);
+    /// The most calls at once: the box has five threads, of which one reads and one keeps time.
+    pub const CALLS: u32 = 3;
+    /// The most elements of tables.
+    pub const TABLES: u32 = 100_000;
+    /// The largest stack.
+    pub const STACK: ByteSize = ByteSize::from_bytes(1 << 20);
+    /// The longest deadline.
+    pub const DEADLINE: Duration = Duration::from_mins(10);
+
+    /// How many instances with so much memory there is room for.
+    pub fn fit(memory: ByteSize) -> u32 {
+        let fit = Self::POOL.as_bytes() / memory.as_bytes().max(1);
+        u32::try_from(fit).map_or(Self::CALLS, |fit| fit.clamp(1, Self::CALLS))
+    }
+
     /// What holds where a manifest says nothing: enough for a text tool, not for a miner.
     pub const USUAL: Self = Self {
         fuel: 1_000_000_000,
@@ -199,8 +242,22 @@ impl WasmLimits {
         memory: ByteSize::from_bytes(64 << 20),
         tables: 10_000,
         stack: ByteSize::from_bytes(512 << 10),
-        instances: 16,
+        instances: 1,
     };
+}
+
+impl SandboxAsk {
+    /// The paths it asks for outside of its own data, each with the capability that it takes.
+    pub fn rights(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let reads = self.read_allow.iter().map(|path| ("filesystem.read", path));
+        let writes = self
+            .write_allow
+            .iter()
+            .map(|path| ("filesystem.write", path));
+        // Its own data is its own.
+        let is_own = |path: &str| path.starts_with("self/");
+        reads.chain(writes).filter(move |(_, path)| !is_own(path))
+    }
 }
 
 impl LifecycleSettings {

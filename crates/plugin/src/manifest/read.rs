@@ -1,7 +1,7 @@
 //! From the bytes of `plugin.yaml` to a checked manifest.
 
 use super::execution::execution;
-use super::values::{capabilities, names_once, requirement};
+use super::values::{capabilities, names_once, requirement, undenied};
 use super::{API_VERSION, Kind, LifecycleSettings, Manifest};
 use crate::tool::ToolDescription;
 use airlock_core::{Effect, EffectSet, PluginName, Span, Syscall, TagName};
@@ -72,6 +72,9 @@ fn manifest(node: &Node, is_free: fn(&str) -> bool, problems: &mut Problems) -> 
     let denied = fields.get("deny_capabilities");
     let (capabilities, deny_capabilities) = capabilities(asked, denied, problems);
     let execution = execution(fields.get("execution"), name.as_ref(), kind, problems);
+    if let (Some(execution), Some(denied)) = (&execution, denied) {
+        undenied(&execution.sandbox, &deny_capabilities, denied, problems);
+    }
     let config_schema = fields
         .get("config_schema")
         .and_then(|node| Schema::parse_settings(node, problems).map(|_| node.json()));

@@ -1,5 +1,6 @@
 //! The small values of a manifest: capability patterns, version requirements, paths, hosts.
 
+use super::SandboxAsk;
 use airlock_core::canonical_host;
 use airlock_policy::capability::Pattern;
 use airlock_yaml::{Node, Problems, code, shown};
@@ -35,6 +36,33 @@ pub(super) fn capabilities(
         texts.collect()
     };
     (texts(asked), texts(denied))
+}
+
+/// A path of its box that a plugin also does without is the same slip.
+pub(super) fn undenied(ask: &SandboxAsk, denied: &[String], node: &Node, problems: &mut Problems) {
+    for (right, path) in ask.rights() {
+        if let Some(deny) = denial(denied, right, path) {
+            let what = format!("`{right}` of `{path}` is denied by `{deny}`");
+            let fix = "ask for less, or give up less: a denial always wins";
+            problems.error(code::VALUE, node.spot, what, fix);
+        }
+    }
+}
+
+/// Which of `denied` takes away `right` of what lies at `path` or below it, or of some of it.
+pub(super) fn denial<'a>(denied: &'a [String], right: &str, path: &str) -> Option<&'a str> {
+    // All of a directory is what granting it means.
+    let path = path
+        .strip_suffix("/**")
+        .or(path.strip_suffix("/*"))
+        .unwrap_or(path);
+    let wanted = ["", "/**"].map(|below| Pattern::parse(&format!("{right}.{path}{below}")));
+    let meets = |deny: &Pattern| {
+        let mut wanted = wanted.iter().flatten();
+        wanted.any(|wanted| deny.covers(wanted) || wanted.covers(deny))
+    };
+    let is_it = |deny: &&String| Pattern::parse(deny).is_ok_and(|deny| meets(&deny));
+    denied.iter().find(is_it).map(String::as_str)
 }
 
 fn patterns<'a>(node: Option<&'a Node>, problems: &mut Problems) -> Vec<(Pattern, &'a Node)> {

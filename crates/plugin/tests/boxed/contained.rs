@@ -187,7 +187,7 @@ const ORDINARY: u32 = 65_432;
 
 /// Runs one test of this program once more, as a user who may do nothing in particular.
 #[expect(clippy::disallowed_methods, reason = "it runs this very test")]
-fn again_as_an_ordinary_user(test: &str) {
+pub(crate) fn again_as_an_ordinary_user(test: &str) {
     let place = tempfile::tempdir().unwrap();
     // Where this program lies may be out of another user's reach.
     let program = place.path().join("test");

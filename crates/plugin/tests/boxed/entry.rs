@@ -127,7 +127,6 @@ fn leftovers_of_killed_kernels_are_swept_and_what_runs_is_not() {
     let running = fixture.start().unwrap();
     let dead = programs.join("tried-1-0");
     fs::create_dir(&dead).unwrap();
-    fs::write(dead.join("lock"), "").unwrap();
     assert_eq!(names(&programs).len(), 2);
     drop(fixture.boxes());
     assert_eq!(names(&programs).len(), 1);

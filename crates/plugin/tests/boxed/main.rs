@@ -5,6 +5,7 @@
 
 mod contained;
 mod entry;
+mod hidden;
 mod sees;
 mod support;
 mod watch;

@@ -6,6 +6,7 @@ use airlock_plugin::{Origin, Reason, Source, State};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 fn workspace(root: &Path) -> Vec<Source> {
     let path = root.join("workspace");
@@ -236,4 +237,46 @@ fn a_plugin_of_a_workspace_finds_no_data_of_another_that_has_its_name() {
     let own = fs::read_dir(place.path("home/data/.workspaces")).unwrap();
     let own: Vec<_> = own.map(|entry| entry.unwrap().path()).collect();
     assert!(own.len() == 1 && own[0].join("x").is_dir(), "{own:?}");
+}
+
+#[test]
+fn nothing_but_manifests_is_read_of_a_workspace_before_somebody_starts_it() {
+    use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+    for keeps_files in [true, false] {
+        let place = Place::new();
+        place.notes.keeps_files.store(keeps_files, Ordering::SeqCst);
+        let sources = workspace(place.root.path());
+        let entry = write_plugin(&sources[0].path, "x", "1.0.0", "").join("bin/x");
+        let watching = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        add_watch(&watching, &entry, WatchFlags::OPEN).unwrap();
+        place.manager.set_sources(sources.clone()).unwrap();
+        place.manager.set_sources(sources).unwrap();
+        assert!(place.manager.get("x").is_ok());
+        let mut space = [std::mem::MaybeUninit::uninit(); 512];
+        let mut reader = Reader::new(&watching, &mut space);
+        let opened = reader.next();
+        // Where nobody keeps a record of them, they have to stay as they are now.
+        assert_eq!(opened.is_err(), keeps_files, "{opened:?}");
+    }
+}
+
+#[test]
+fn more_than_anybody_has_in_a_workspace_is_not_looked_through() {
+    let place = Place::with(|root| {
+        let sources = workspace(root);
+        write_plugin(&sources[0].path, "good", "1.0.0", "");
+        for number in 0..2_000 {
+            fs::write(sources[0].path.join(format!("n{number}")), "").unwrap();
+        }
+        sources
+    });
+    assert!(place.manager.list().is_empty());
+    let rejected = place.manager.rejected();
+    assert!(
+        matches!(rejected[0].reason, Reason::TooMany),
+        "{rejected:?}"
+    );
+    fs::remove_file(place.path("workspace/n7")).unwrap();
+    place.manager.refresh().unwrap();
+    assert!(place.manager.get("good").is_ok());
 }

@@ -2,18 +2,18 @@
 
 use airlock_core::{ByteSize, PluginName};
 use airlock_plugin::{
-    Approval, CallError, Callback, CallbackError, Clock, Host, Hosts, Instance, Manager, Manifest,
-    Origin, Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier, ToolCall,
-    ToolDescription,
+    Approval, ApprovedFile, CallError, Callback, CallbackError, Clock, Host, Hosts, Instance,
+    Manager, Manifest, Origin, Reach, Registrar, Settings, Sink, Source, Start, StartError, Tier,
+    ToolCall, ToolDescription,
 };
 use airlock_policy::CapabilityGrants;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the kernel and the hosts saw, in order.
 #[derive(Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Notes {
     pub(crate) configuration: Mutex<Value>,
     /// Whether what is set for a plugin cannot be forgotten.
     pub(crate) keeps: AtomicBool,
+    /// Whether the kernel has a record of what was approved of a workspace's files.
+    pub(crate) keeps_files: AtomicBool,
 }
 
 impl Notes {
@@ -100,6 +102,14 @@ impl Registrar for Notes {
         Ok(())
     }
 
+    fn leaves(&self, plugin: &PluginName) {
+        self.add(format!("leaves {plugin}"));
+    }
+
+    fn approved_files(&self, _: Origin, _: &Path) -> Option<BTreeMap<String, ApprovedFile>> {
+        self.keeps_files.load(Ordering::SeqCst).then(BTreeMap::new)
+    }
+
     fn serving(&self, plugin: &PluginName, tools: &[ToolDescription]) {
         self.add(format!("serving {plugin} {}", tools.len()));
     }
@@ -124,6 +134,10 @@ pub(crate) struct Script {
     pub(crate) healthy: bool,
     pub(crate) tools: Vec<ToolDescription>,
     pub(crate) takes: Duration,
+    /// Until this is unlocked, what is told to stop does not, for as long as it may.
+    pub(crate) stays: Arc<Mutex<()>>,
+    /// Until this is unlocked, nothing gets to the end of its start.
+    pub(crate) begins: Arc<Mutex<()>>,
 }
 
 #[derive(Clone)]
@@ -175,6 +189,7 @@ impl Host for FakeHost {
         );
         self.notes
             .add(format!("start {name} {}", start.manifest.version));
+        drop(script.begins.lock().unwrap());
         script
             .start
             .map_err(|why| StartError::Ended(why.to_owned()))?;
@@ -241,7 +256,11 @@ impl Instance for FakeInstance {
         json!({"fake": true})
     }
 
-    fn stop(&self, _: Duration) {
+    fn stop(&self, grace: Duration) {
+        let begun = Instant::now();
+        while self.script.stays.try_lock().is_err() && begun.elapsed() < grace {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let (name, version) = (&self.manifest.name, &self.manifest.version);
         let busy = self.calls.load(Ordering::SeqCst);
         self.notes.add(format!("stop {name} {version} busy {busy}"));
@@ -290,6 +309,8 @@ impl Place {
                 healthy: true,
                 tools: vec![tool("echo")],
                 takes: Duration::ZERO,
+                stays: Arc::default(),
+                begins: Arc::default(),
             })),
             notes: Arc::clone(&notes),
             instances: Arc::default(),
@@ -298,7 +319,7 @@ impl Place {
         let clock = Arc::new(Hand::default());
         fs::create_dir(root.path().join("home")).unwrap();
         let sources = sources(root.path());
-        let manager = Arc::new(manager(root.path(), sources, &host, &notes, &clock));
+        let manager = manager(root.path(), sources, &host, &notes, &clock);
         Self {
             root,
             notes,
@@ -313,7 +334,7 @@ impl Place {
     }
 
     /// The same directories after a restart.
-    pub(crate) fn again(&self) -> Manager {
+    pub(crate) fn again(&self) -> Arc<Manager> {
         manager(
             self.root.path(),
             Vec::new(),
@@ -376,7 +397,7 @@ fn manager(
     host: &FakeHost,
     notes: &Arc<Notes>,
     clock: &Arc<Hand>,
-) -> Manager {
+) -> Arc<Manager> {
     let settings = Settings {
         engine: "1.0.0".parse().unwrap(),
         home: root.join("home"),
@@ -405,4 +426,12 @@ pub(crate) fn write_plugin(directory: &Path, name: &str, version: &str, more: &s
     let manifest = format!("name: {name}\nversion: {version}\ntype: tool\n{more}\n");
     fs::write(path.join("plugin.yaml"), manifest).unwrap();
     path
+}
+
+pub(crate) fn wait_for(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it did not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

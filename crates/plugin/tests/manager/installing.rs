@@ -1,10 +1,10 @@
 //! What gets in, as what, and what a change means.
 
-use crate::fake::{Place, write_plugin};
+use crate::fake::{Place, wait_for, write_plugin};
 use airlock_plugin::{Approval, LaunchError, ManageError, Origin, Source, Tier};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn why(error: &ManageError) -> &LaunchError {
     match error {
@@ -188,8 +188,8 @@ fn plugins_of_a_workspace_run_as_they_were_when_it_was_trusted() {
         place.manager.get("x").is_err(),
         "without trust there is no plugin"
     );
-    assert!(place.instance(1).stopped.load(Ordering::SeqCst));
-    assert!(!place.notes.may("x", "anything"));
+    wait_for(|| place.instance(1).stopped.load(Ordering::SeqCst));
+    wait_for(|| !place.notes.grants.lock().unwrap().contains_key("x"));
 }
 
 #[test]
@@ -241,6 +241,44 @@ fn what_is_removed_leaves_neither_approval_nor_settings_nor_data() {
     write_plugin(&place.path("home/installed"), "x", "1.0.0", "");
     place.manager.refresh().unwrap();
     assert!(place.manager.start("x").is_err());
+}
+
+#[test]
+fn one_whose_data_somebody_still_writes_to_is_removed_and_the_rest_is_swept_later() {
+    let place = Place::new();
+    place.install("x", "1.0.0", "");
+    place.manager.start("x").unwrap();
+    let flags = rustix::fs::OFlags::DIRECTORY;
+    let data =
+        rustix::fs::open(place.path("home/data/x"), flags, rustix::fs::Mode::empty()).unwrap();
+    let done = AtomicBool::new(false);
+    // As another kernel's instance would, which has the directory by another way than its name.
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (data, done) = (&data, &done);
+            scope.spawn(move || {
+                let mut number = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    number += 1;
+                    let mode = rustix::fs::Mode::RWXU;
+                    let _made = rustix::fs::mkdirat(data, format!("{writer}-{number}"), mode);
+                }
+            });
+        }
+        let removed = place.manager.remove("x");
+        done.store(true, Ordering::Relaxed);
+        removed.unwrap();
+    });
+    assert_eq!(place.manager.get("x").unwrap_err().code(), "plugin_unknown");
+    assert!(!place.path("home/data/x").exists());
+    let gone = place.path("home/data/.gone-1-1-1");
+    fs::create_dir_all(gone.join("deep")).unwrap();
+    let _swept = place.again();
+    let left: Vec<_> = fs::read_dir(place.path("home/data"))
+        .unwrap()
+        .flatten()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Starting, calling, exchanging, crashing.
 
-use crate::fake::{Place, call, one_call, tool};
-use airlock_plugin::{CallError, LaunchError, ManageError, State};
+use crate::fake::{Place, call, one_call, tool, wait_for};
+use airlock_core::EffectSet;
+use airlock_plugin::{CallError, Decided, LaunchError, ManageError, State};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -477,37 +478,43 @@ fn reloading_under_load_loses_no_call_and_doubles_none() {
     println!("{} calls in {took:?}, p99 {p99:?}", times.len());
 }
 
-fn wait_for(condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it did not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
-fn a_call_runs_only_where_its_tool_is_described_as_it_was() {
+fn a_call_runs_only_where_its_tool_means_what_it_was_decided_by() {
     let place = Place::new();
-    place.install("x", "1.0.0", "");
+    place.install("x", "1.0.0", "lifecycle: { hot_reload: false }");
     place.script(|script| script.tools = vec![tool("echo")]);
     place.manager.start("x").unwrap();
-    let as_described = |summary: &str| {
+    let decided = |summary: &str, effects: EffectSet| {
         let mut described = tool("echo");
         described.summary = summary.to_owned();
         let call = one_call("echo", summary);
         let cancelled = AtomicBool::new(false);
         let mut sink = Vec::new();
+        let decided = Decided {
+            described: &described,
+            effects,
+        };
         place
             .manager
-            .call_as("x", &described, &call, &mut sink, &cancelled)
+            .call_as("x", decided, &call, &mut sink, &cancelled)
     };
-    assert_eq!(as_described("s").unwrap(), json!("1.0.0"));
+    let none = EffectSet::default();
+    assert_eq!(decided("s", none).unwrap(), json!("1.0.0"));
     let mut other = tool("echo");
     other.summary = "other".to_owned();
     place.script(|script| script.tools = vec![other]);
     place.manager.reload("x").unwrap();
-    let error = as_described("s").unwrap_err();
+    let error = decided("s", none).unwrap_err();
     assert_eq!(codes(&error), "tool_unavailable");
     assert!(error.hint().unwrap().contains("airlock plugin show x"));
-    assert_eq!(as_described("other").unwrap(), json!("1.0.0"));
+    assert_eq!(decided("other", none).unwrap(), json!("1.0.0"));
+    // In the same words it does more now: whoever let it run did not let it do that.
+    let more =
+        "tools: [{ name: echo, summary: other, schema: { type: object }, effects: [secret] }]";
+    place.install("x", "2.0.0", more);
+    place.manager.reload("x").unwrap();
+    let error = decided("other", none).unwrap_err();
+    assert_eq!(codes(&error), "tool_unavailable");
+    let secret = EffectSet::of(&[airlock_core::Effect::Secret]);
+    assert_eq!(decided("other", secret).unwrap(), json!("2.0.0"));
 }

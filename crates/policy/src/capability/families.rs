@@ -74,6 +74,7 @@ pub const FAMILIES: &[Family] = &[
     family("stage.read", "look at stages"),
     family("stage.manage", "drop stages"),
     family("audit.read", "read the audit log"),
+    family("kernel.stop", "end a kernel that stays"),
 ];
 
 /// Whether `text`, a capability or a pattern, belongs to a known family or takes one in whole.

@@ -75,7 +75,7 @@ choice! {
     /// What happens to a review when no person is there. Never an allow.
     #[derive(Default, serde::Deserialize)]
     pub enum Headless, "headless behaviour" {
-        /// Wait, with a notification.
+        /// Wait: the question is a record that whoever follows the log is told of.
         Wait = "wait",
         /// Deny at once.
         #[default]

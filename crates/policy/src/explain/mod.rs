@@ -20,12 +20,14 @@ mod lifting;
 mod nearest;
 mod place;
 mod render;
+mod settings;
 mod steps;
 mod summary;
 mod text;
 
 pub use fix::{Fix, Remedy};
 pub use nearest::{Mismatch, Nearest};
+pub use settings::SettingSummary;
 pub use summary::RuleSummary;
 
 use crate::decision::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict};

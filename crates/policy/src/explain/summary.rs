@@ -2,11 +2,12 @@
 
 use super::nearest::{argument, as_json, values};
 use super::text;
-use crate::document::{Conditions, Place};
+use crate::document::{Conditions, Constraints, Place};
 use crate::rules::Policy;
 use crate::rules::conditions::{Asked, Coverage, Field, Matcher};
 use airlock_core::Request;
 use serde::Serialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// One rule, for a list of them.
@@ -18,6 +19,8 @@ pub struct RuleSummary {
     pub action: &'static str,
     /// Its conditions on one line.
     pub when: String,
+    /// What it asks of the run, on one line.
+    pub constraints: Option<String>,
     /// Why, in the author's words.
     pub reason: Option<Arc<str>>,
     /// Where it stands.
@@ -39,6 +42,7 @@ impl Policy {
                     name: Arc::clone(&rule.name),
                     action: rule.action.as_str(),
                     when,
+                    constraints: constraints(&rule.constraints),
                     reason: rule.reason.clone(),
                     place: rule.place,
                 }
@@ -71,6 +75,23 @@ impl Policy {
                         .any(|one| asks(one) && could(one, rule.exception_coverage())))
         })
     }
+}
+
+/// The constraints that are set, each with its value.
+fn constraints(all: &Constraints) -> Option<String> {
+    let all = serde_json::to_value(all).unwrap_or_default();
+    let fields = all.as_object()?.iter();
+    let set: Vec<String> = fields
+        .filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)))
+        .map(|(name, value)| match value {
+            Value::Bool(_) => name.clone(),
+            Value::String(text) => format!("{name} {text}"),
+            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                format!("{name} {value}")
+            }
+        })
+        .collect();
+    (!set.is_empty()).then(|| set.join(", "))
 }
 
 fn one_line(when: &Conditions) -> String {

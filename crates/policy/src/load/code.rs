@@ -60,5 +60,6 @@ codes! {
     EMPTY_PATH_GLOB = "policy/empty-path-glob", "a `path_glob` that can match nothing";
     EMPTY_CONDITION = "policy/empty-condition", "an empty list as a condition, which never holds";
     EXCEPT_EQUALS_MATCH = "policy/except-equals-match", "an exception equal to the rule's own conditions";
+    NO_EFFECT = "policy/no-effect", "something that is understood and has no effect yet";
     ALLOWS_EVERYTHING = "policy/allows-everything", "an allow rule without conditions";
 }

@@ -15,6 +15,7 @@ const BUILT_IN_ROLES: &[&str] = &["owner"];
 pub(super) fn check(root: &Node, problems: &mut Problems) {
     roles(root, problems);
     templates(root, problems);
+    without_effect(root, problems);
     for (section, list) in [("extensions", None), ("secrets", Some("patterns"))] {
         let node = entry(root, section).map(|entry| &entry.value);
         let node = match list {
@@ -90,6 +91,66 @@ fn narrower(name: &str, node: &Node, problems: &mut Problems) {
             format!("`{field}` lies above what `{}` gives", shown(name)),
             "lower it, or remove it: a policy can narrow a template, never widen it",
         );
+    }
+}
+
+/// What is understood, and nothing goes by yet. Whoever wrote it believes in it.
+fn without_effect(root: &Node, problems: &mut Problems) {
+    const WORDS: &[(&str, &str, &str)] = &[
+        (
+            "approvals",
+            "channels",
+            "no channel but the terminal and MCP clients is served yet",
+        ),
+        (
+            "network",
+            "whitelist",
+            "programs have no network yet; requests of adapters go by rules on `net.connect`",
+        ),
+        (
+            "network",
+            "allow_addresses",
+            "programs have no network yet; requests of adapters go by rules on `net.connect`",
+        ),
+        ("scheduler", "", "nothing is scheduled yet"),
+    ];
+    for (section, key, why) in WORDS {
+        let found = entry(root, section);
+        let found = match *key {
+            "" => found,
+            key => found.and_then(|found| entry(&found.value, key)),
+        };
+        let Some(found) = found.filter(|found| !is_nothing(&found.value)) else {
+            continue;
+        };
+        let name = match *key {
+            "" => (*section).to_owned(),
+            key => format!("{section}.{key}"),
+        };
+        problems.warning(
+            code::NO_EFFECT,
+            found.value.spot,
+            format!("`{name}` has no effect: {why}"),
+            "keep it for later, or remove it; do not rely on it",
+        );
+    }
+    let default = entry(root, "network").and_then(|network| entry(&network.value, "default"));
+    if let Some(found) = default.filter(|found| scalar(&found.value) != Some("none")) {
+        problems.warning(
+            code::NO_EFFECT,
+            found.value.spot,
+            "`network.default` has no effect: programs have no network yet".to_owned(),
+            "write `none`, which is how it is",
+        );
+    }
+}
+
+/// Whether a list or mapping is empty.
+fn is_nothing(node: &Node) -> bool {
+    match &node.value {
+        Value::Sequence(items) => items.is_empty(),
+        Value::Mapping(entries) => entries.is_empty(),
+        Value::Scalar { .. } | Value::Broken => false,
     }
 }
 

@@ -117,7 +117,7 @@ const RULES: [BuiltInRule; 10] = [
     BuiltInRule {
         name: "built-in/owner-at-the-command-line",
         opinion: Opinion::Allow,
-        reason: "the person at the command line may look at the log, their stages and sessions, answer, and take back trust",
+        reason: "the person at the command line may look at the log, their stages and sessions, run workflows, answer, take back trust, and end a kernel",
         when: Trigger::SyscallBy(
             "cli",
             &[
@@ -129,6 +129,11 @@ const RULES: [BuiltInRule; 10] = [
                 "approval.read",
                 "approval.decide",
                 "approval.revoke",
+                "approval.passphrase",
+                "kernel.stop",
+                "workflow.run",
+                "workflow.resume",
+                "workflow.cancel",
                 "session.create",
                 "session.list",
                 "session.show",
@@ -138,6 +143,7 @@ const RULES: [BuiltInRule; 10] = [
                 "session.set_mode",
                 "session.observe",
                 "session.recall",
+                "session.result",
                 "plugin.list",
                 "plugin.show",
                 "plugin.remove",

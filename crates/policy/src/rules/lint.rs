@@ -12,6 +12,7 @@ use std::sync::Arc;
 const CONDITION: &str = "policy/condition";
 const EXAMPLE: &str = "policy/example";
 pub(super) const SHADOWED: &str = "policy/shadowed-rule";
+const TOKEN: &str = "policy/token";
 
 /// The codes of problems that only compiling shows, with their meaning.
 pub const COMPILE_CODES: &[(&str, &str)] = &[
@@ -23,6 +24,10 @@ pub const COMPILE_CODES: &[(&str, &str)] = &[
     (
         SHADOWED,
         "a rule that never decides because a denial always does",
+    ),
+    (
+        TOKEN,
+        "a rule that asks for a token, which nothing hands out",
     ),
 ];
 
@@ -180,6 +185,18 @@ pub(super) fn examples(
             "correct the rule, or move the example to the other list",
         ));
     }
+}
+
+/// A warning about a rule that allows only with a token: it never does.
+pub(super) fn token(rule: &Rule) -> Option<Diagnostic> {
+    rule.constraints.require_capability_token.then(|| {
+        let what = format!(
+            "rule `{}` allows only with a token, and nothing hands any out: it always denies",
+            rule.name
+        );
+        let fix = "take `require_capability_token` out, or let a person decide: `require_review`";
+        diagnostic(Severity::Warning, TOKEN, rule.place, what, fix.to_owned())
+    })
 }
 
 /// A warning for each rule that some denial always overrules.

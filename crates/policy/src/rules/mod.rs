@@ -125,6 +125,7 @@ impl Policy {
             match CompiledRule::compile(rule) {
                 Ok(ready) => {
                     lint::examples(rule, &ready, &mut effort, &mut problems);
+                    problems.extend(lint::token(rule));
                     rules.push(ready);
                 }
                 Err(error) => problems.push(lint::condition(rule, &error)),

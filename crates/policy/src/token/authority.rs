@@ -195,6 +195,12 @@ impl TokenAuthority {
         self.ledger().take_ended(now)
     }
 
+    /// Voids every token, and names those that were live or not named yet: each is one to record as
+    /// expired.
+    pub fn end_all(&self) -> Vec<TokenId> {
+        self.ledger().end_all()
+    }
+
     /// How many tokens are remembered.
     pub fn remembered(&self) -> usize {
         self.ledger().len()

@@ -113,7 +113,9 @@ impl Ledger {
                 break;
             }
             self.ends.pop_first();
-            let recorded = self.entries.remove(&id).is_some_and(|entry| entry.active);
+            // The end of one that was revoked was told then.
+            let ends_now = |entry: Entry| entry.active && !entry.revoked;
+            let recorded = self.entries.remove(&id).is_some_and(ends_now);
             // Where nobody ever asks, the list must not grow without end either.
             if recorded && self.ended.len() < LIVE {
                 self.ended.push(id);
@@ -125,6 +127,20 @@ impl Ledger {
     pub(super) fn take_ended(&mut self, now: Timestamp) -> Vec<TokenId> {
         self.prune(now);
         std::mem::take(&mut self.ended)
+    }
+
+    /// Voids and forgets everything; names what was live, and what was forgotten since it was last
+    /// asked.
+    pub(super) fn end_all(&mut self) -> Vec<TokenId> {
+        let mut ended = std::mem::take(&mut self.ended);
+        let live = self
+            .entries
+            .drain()
+            .filter(|(_, entry)| entry.active && !entry.revoked);
+        ended.extend(live.map(|(id, _)| id));
+        self.ends.clear();
+        ended.sort_unstable();
+        ended
     }
 
     pub(super) fn forget(&mut self, id: TokenId) {

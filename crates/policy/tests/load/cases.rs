@@ -293,6 +293,21 @@ fn meaning() -> Vec<Case> {
             (6, 5),
         ),
         t(
+            "policy/no-effect",
+            head("approvals: { channels: [chat] }"),
+            (2, 24),
+        ),
+        t(
+            "policy/no-effect",
+            head("network: { whitelist: { a: [b.org] } }"),
+            (2, 23),
+        ),
+        t(
+            "policy/no-effect",
+            head("network: { default: restricted }"),
+            (2, 21),
+        ),
+        t(
             "policy/allows-everything",
             rule("    match: {}\n    action: allow"),
             (4, 5),

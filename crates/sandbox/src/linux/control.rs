@@ -1,6 +1,7 @@
 //! Steering a sandbox from other threads, and the socket to its init.
 
 use super::beside::Besides;
+use super::limits::{Nameless, Tree};
 use super::wire::{BYTES, Notice, Order};
 use crate::launch::TerminalSize;
 use crate::lifecycle::{Event, Refused, State};
@@ -14,7 +15,8 @@ use rustix::net::{
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -109,6 +111,8 @@ struct Shared {
     terminal: Mutex<Option<OwnedFd>>,
     rest: Mutex<Rest>,
     besides: Besides,
+    /// The number of its init, 0 while there is none.
+    init: AtomicU32,
 }
 
 /// Time that does not count, because everything stood still.
@@ -135,6 +139,7 @@ impl Control {
             terminal: Mutex::new(None),
             rest: Mutex::new(Rest::default()),
             besides: Besides::default(),
+            init: AtomicU32::new(0),
         })))
     }
 
@@ -184,9 +189,22 @@ impl Control {
         }
     }
 
+    /// What the running command holds on disk without a name; of what it only mapped, what lay in
+    /// `places`. None while nothing runs.
+    pub fn nameless(&self, places: &[PathBuf]) -> Option<Nameless> {
+        let init = self.0.init.load(Ordering::SeqCst);
+        let tree = Tree::of(init).ok().filter(|_| init != 0)?;
+        tree.nameless(places).ok()
+    }
+
     /// Where the sandbox stands.
     pub fn state(&self) -> State {
         *locked(&self.0.state)
+    }
+
+    pub(super) fn set_init(&self, init: i32) {
+        let init = u32::try_from(init).unwrap_or(0);
+        self.0.init.store(init, Ordering::SeqCst);
     }
 
     pub(super) fn event(&self, event: Event) -> Result<State, Refused> {

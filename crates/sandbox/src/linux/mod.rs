@@ -30,6 +30,7 @@ mod wire;
 pub use beside::Beside;
 pub use collector::{Collected, RegistryError, Trouble};
 pub use control::Control;
+pub use limits::Nameless;
 pub use prepared::{Prepared, prepare};
 pub use sandbox::{Sandbox, confine, stage_owner, start, start_with};
 pub use socket::Visits;

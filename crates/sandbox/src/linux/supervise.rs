@@ -162,6 +162,7 @@ impl Sandbox {
     }
 
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
+        self.steering().set_init(self.init_pid());
         self.hold()
             .look_after(self.plan(), self.init_pid(), scratch)
     }

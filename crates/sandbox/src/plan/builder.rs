@@ -33,6 +33,7 @@ pub struct PlanBuilder {
     environment: Environment,
     directory: Option<HostPath>,
     limits: Limits,
+    most: Limits,
     profile: Profile,
     classes: Classes,
     socket: bool,
@@ -53,6 +54,7 @@ impl PlanBuilder {
             environment: Environment::default(),
             directory: None,
             limits: template.limits,
+            most: template.limits,
             profile: template.profile,
             classes: Classes::usual(),
             socket: false,
@@ -151,7 +153,13 @@ impl PlanBuilder {
         self
     }
 
-    /// The limits, none above the template's.
+    /// Bounds the limits by the execution contract, in place of the template.
+    pub const fn contract(mut self) -> Self {
+        self.most = Limits::CONTRACT;
+        self
+    }
+
+    /// The limits, none above the template's or the contract's.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -293,7 +301,7 @@ impl PlanBuilder {
             .into_iter()
             .map(Problem::Limit)
             .collect();
-        let above = self.limits.above(&self.template.limits);
+        let above = self.limits.above(&self.most);
         problems.extend(
             above
                 .into_iter()

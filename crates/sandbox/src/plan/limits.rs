@@ -159,6 +159,18 @@ pub struct OutOfRange {
 }
 
 impl Limits {
+    /// The most of everything under the execution contract, which bounds tools in place of their
+    /// template: the most that [`RANGES`] knows, with the templates' own for output and files.
+    pub const CONTRACT: Self = Self {
+        memory: ByteSize::from_bytes(4096 * MIB),
+        cpus: 4_000,
+        pids: 101,
+        duration: Span::from_secs(600),
+        stdout: ByteSize::from_bytes(64 * MIB),
+        stderr: ByteSize::from_bytes(64 * MIB),
+        file_size: ByteSize::from_bytes(4096 * MIB),
+    };
+
     /// Every value outside its range.
     pub(crate) fn problems(&self) -> Vec<OutOfRange> {
         let rows = RANGES.iter().map(|range| OutOfRange {
@@ -249,6 +261,15 @@ mod tests {
                 Limit::Memory | Limit::Cpus | Limit::Pids | Limit::FileSize => Class::Supervised,
             };
             assert_eq!(Classes::usual().of(*limit), want, "{limit}");
+        }
+    }
+
+    #[test]
+    fn the_contract_is_in_range_and_has_more_than_any_template() {
+        assert_eq!(Limits::CONTRACT.problems(), []);
+        for template in crate::TEMPLATES {
+            let above = template.limits.above(&Limits::CONTRACT);
+            assert!(above.is_empty(), "{}: {above:?}", template.name);
         }
     }
 

@@ -84,8 +84,8 @@ pub enum Problem {
     /// A limit is no usable number.
     #[error("limits: {0}")]
     Limit(OutOfRange),
-    /// A limit exceeds the template's.
-    #[error("limits: `{limit}` is above that of the template `{template}`")]
+    /// A limit exceeds the template's, or the contract's where that bounds it.
+    #[error("limits: `{limit}` is above what the template `{template}` can have here")]
     AboveTemplate {
         /// The limit.
         limit: &'static str,

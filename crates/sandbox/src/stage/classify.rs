@@ -33,22 +33,11 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
     let lower = stage.real_tree()?;
     let upper = stage.changed_tree()?;
     let mut walk = Walk::new(&lower, &upper, options.max_entries);
-    let base = match stage.kind() {
-        StageKind::Overlay => {
-            walk.overlay(stage.marks())?;
-            let marker = stage.record().base;
-            if went_back(marker, stage.workspace()) {
-                Base::Unknown
-            } else {
-                Base::Marker(marker)
-            }
-        }
-        StageKind::Copy => {
-            let manifest = Manifest::read(stage)?;
-            walk.copy(&manifest, &stage.placeholders()?)?;
-            Base::Manifest(manifest)
-        }
-    };
+    let base = Base::of(stage)?;
+    match &base {
+        Base::Manifest(manifest) => walk.copy(manifest, &stage.placeholders()?)?,
+        Base::Marker(_) | Base::Unknown => walk.overlay(stage.marks())?,
+    }
     let pairs = std::mem::take(&mut walk.pairs);
     let moved = pairs
         .iter()
@@ -81,6 +70,18 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
     diff.conflicts.sort_by(|a, b| a.path.cmp(&b.path));
     diff.stripped.sort();
     Ok(diff)
+}
+
+/// Whether what the real tree has at `path` came there, went or was changed after `stage` began.
+pub(super) fn is_newer(stage: &Stage, path: &Path) -> Result<bool, StageError> {
+    let old = stage.real_tree()?.node(path);
+    let pair = Pair {
+        path: TreePath::from(path),
+        old: old.map_err(failed("look at", path))?,
+        new: None,
+        copied: None,
+    };
+    Ok(Base::of(stage)?.judge(&pair).is_some())
 }
 
 /// What was moved here was copied from where it was; nothing that was here has gone.
@@ -267,6 +268,15 @@ fn kind_of(pair: &Pair, old_side: &Side, new_side: &Side) -> Option<ChangeKind> 
 }
 
 impl Base {
+    fn of(stage: &Stage) -> Result<Self, StageError> {
+        let marker = stage.record().base;
+        match stage.kind() {
+            StageKind::Copy => Manifest::read(stage).map(Self::Manifest),
+            StageKind::Overlay if went_back(marker, stage.workspace()) => Ok(Self::Unknown),
+            StageKind::Overlay => Ok(Self::Marker(marker)),
+        }
+    }
+
     fn judge(&self, pair: &Pair) -> Option<ConflictReason> {
         match self {
             Self::Unknown => Some(ConflictReason::ClockWentBack),

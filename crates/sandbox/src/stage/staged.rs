@@ -146,6 +146,12 @@ impl Stage {
         super::classify::diff(self, options)
     }
 
+    /// Whether the real tree's file at `path` was changed after the stage began, or came or, if it
+    /// is a copy, went since. What cannot be told counts as changed.
+    pub fn is_newer(&self, path: &Path) -> Result<bool, StageError> {
+        super::classify::is_newer(self, path)
+    }
+
     /// Opens a file as the stage has it, to be merged. A link on the way, or in its place, fails.
     pub fn open_changed(&self, path: &Path) -> Result<File, StageError> {
         self.changed_tree()?

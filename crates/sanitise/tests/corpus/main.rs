@@ -95,6 +95,46 @@ fn every_well_formed_secret_is_found_under_its_name() {
     );
 }
 
+/// So many characters of a secret in a row are part of it by no accident.
+const TELLING: usize = 6;
+
+#[test]
+fn no_part_of_a_text_shows_part_of_a_secret_wherever_it_is_cut() {
+    let mut rng = Rng::new(3);
+    for (kind, form) in secrets::FORMS {
+        let made = secrets::make(form, &mut rng);
+        let context = if made.own_line {
+            "one\n¤\ntwo\n"
+        } else {
+            "one: \"¤\"; two\n"
+        };
+        let text = context.replace('¤', &made.line);
+        let sanitiser = Sanitiser::new();
+        let found = sanitiser.find(text.as_bytes());
+        let begin = text.find(&made.secret).unwrap();
+        // Of a long one not every place is tried.
+        let cuts = (0..=made.secret.len()).step_by(1 + made.secret.len() / 200);
+        for cut in cuts.map(|cut| begin + cut) {
+            let shown = |part| {
+                let part = sanitiser.part(text.as_bytes(), &found, part);
+                let part = String::from_utf8(part.into_owned()).unwrap();
+                let clean = sanitiser.text(&part).text.into_owned();
+                // What placeholders say may be part of a secret, too.
+                clean.replace("[secret:", "").replace(kind, "")
+            };
+            let (before, after) = made.secret.split_at(cut - begin);
+            for (secret, part) in [(before, shown(0..cut)), (after, shown(cut..text.len()))] {
+                let ends = [
+                    secret.get(..TELLING),
+                    secret.get(secret.len().wrapping_sub(TELLING)..),
+                ];
+                let told = ends.into_iter().flatten().find(|end| part.contains(end));
+                assert_eq!(told, None, "{kind} cut at {cut} of {text:?}: {part:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn ordinary_text_is_left_alone() {
     println!("| text | lines | taken for secrets | flagged |\n| --- | --- | --- | --- |");

@@ -136,6 +136,14 @@ impl Place {
         kernel.close().unwrap();
     }
 
+    /// Puts another policy in force, as a person who looked at it.
+    pub(crate) fn update(&self, policy: &str) {
+        let kernel = self.kernel(Lifetime::Command);
+        let call = Call::new("policy.update", json!({ "text": policy }));
+        approved(&kernel, &call);
+        kernel.close().unwrap();
+    }
+
     /// Serves it.
     pub(crate) fn serve(&self) -> Served {
         let kernel = self.kernel(Lifetime::Long);

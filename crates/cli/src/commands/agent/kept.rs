@@ -1,4 +1,6 @@
-//! What models cost lately, kept between commands, so that budgets of an hour and a day hold.
+//! What models cost lately, kept between commands, so that budgets of an hour and a day hold: looked
+//! at before each question, and added to after it. Commands that ask at the same moment do not see
+//! each other's question.
 //!
 //! A file that cannot be read or written does not stop the work: budgets then hold for this command
 //! alone. It is in the state directory, which no sandbox reaches.
@@ -21,6 +23,17 @@ fn path(place: &Place) -> PathBuf {
 pub(crate) fn load(place: &Place) -> BTreeMap<String, Ledger> {
     let text = std::fs::read_to_string(path(place)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Takes over what other commands spent meanwhile.
+pub(crate) fn refresh(place: &Place, ledgers: &Ledgers) {
+    let kept = load(place);
+    for (name, ledger) in ledgers {
+        let mut own = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.get(name) {
+            own.join(kept);
+        }
+    }
 }
 
 /// Adds what this command spent to what is kept.

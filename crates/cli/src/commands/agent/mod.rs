@@ -129,8 +129,7 @@ impl Session {
         let place = Place::find(global.workspace.as_deref())?;
         let config = open::configuration(global, &place)?;
         open::apply_color(&config);
-        let kept = kept::load(&place);
-        let chosen = models::choose(&config, args.model.as_deref(), &kept)?;
+        let chosen = models::choose(&config, args.model.as_deref(), &place)?;
         // From here on Ctrl-C ends what is under way, and not the command.
         let interrupt = Interrupt::watch()?;
         let begin = road::Begin {
@@ -183,7 +182,6 @@ impl Session {
         );
         self.interrupt.end();
         self.view.end();
-        kept::store(&self.place, &self.chosen.ledgers);
         outcome.map_err(|error| failed(&error))
     }
 
@@ -234,6 +232,10 @@ impl Session {
                 Manner::Once => {
                     format!("`airlock diff{named}` shows it, `airlock merge{named}` takes it")
                 }
+            };
+            let how = match self.road.unvalidated() {
+                Some(phase) => format!("{how}, not validated: the session is in `{phase}`"),
+                None => how,
             };
             output.note(format!("{files} changed in stage {stage}; {how}"));
         }

@@ -10,7 +10,7 @@ use crate::review;
 use airlock_agent::Spent;
 use airlock_core::{Mode, SessionId};
 use airlock_kernel::tools::ToolSpec;
-use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome, Review};
+use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome, Review, sanitise_line};
 use airlock_policy::approval::BudgetLeft;
 use serde_json::{Value, json};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -252,6 +252,18 @@ impl Road {
                 None
             }
         })
+    }
+
+    /// The state of a session that is held to phases and has not validated what it made.
+    pub(super) fn unvalidated(&self) -> Option<String> {
+        let mut call = Call::new("phase.status", json!({}));
+        call.session = Some(self.session.clone());
+        let Outcome::Done(done) = self.desk().ok()?.submit(Front::Cli, &call) else {
+            return None;
+        };
+        let state = done.value.get("state")?.as_str()?;
+        let validated = ["idle", "reviewing", "committing"].contains(&state);
+        (!validated).then(|| sanitise_line(state, 40))
     }
 
     /// A task begins: a session that idles goes on to planning, where it is held to phases.

@@ -1,6 +1,7 @@
 //! Answering: shown in full first, then asked, at the terminal and nowhere else.
 
-use super::{AnswerArgs, ApproveArgs, opened, read, show, text};
+use super::super::reach::Reach;
+use super::{AnswerArgs, ApproveArgs, read, show, text};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
@@ -11,8 +12,10 @@ use airlock_policy::approval::{ApprovalId, Condition, Reply};
 use serde_json::{Value, json};
 
 pub(super) fn approve(global: &Global, args: &ApproveArgs, output: &mut Output) -> Ending {
-    let kernel = opened(global, output)?;
-    let question = read(&kernel, Some(&args.answer.id), output)?;
+    let mut reach = Reach::new(global, output)?;
+    let question = read(&mut reach, Some(&args.answer.id), output)?;
+    // The proof that a person answers is their terminal, which only this process has.
+    let kernel = reach.into_kernel(output)?;
     let conditions = conditions(args, &question, &kernel)?;
     let Some(mut terminal) = Terminal::open() else {
         return Err(needs_terminal());
@@ -51,8 +54,9 @@ pub(super) fn defer(global: &Global, args: AnswerArgs, output: &mut Output) -> E
 }
 
 fn plain(global: &Global, args: AnswerArgs, reply: Reply, output: &mut Output) -> Ending {
-    let kernel = opened(global, output)?;
-    let question = read(&kernel, Some(&args.id), output)?;
+    let mut reach = Reach::new(global, output)?;
+    let question = read(&mut reach, Some(&args.id), output)?;
+    let kernel = reach.into_kernel(output)?;
     let Some(mut terminal) = Terminal::open() else {
         return Err(needs_terminal());
     };

@@ -3,12 +3,13 @@
 mod answer;
 mod show;
 
+use super::reach::Reach;
 use super::{open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody};
-use airlock_kernel::{Call, Front, Kernel, Whence};
+use airlock_kernel::{Call, Front};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -107,16 +108,9 @@ pub(super) fn run(global: &Global, command: Arguments, output: &mut Output) -> E
     }
 }
 
-fn opened(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
-    open::kernel(global, output)
-}
-
 /// Asks the road for the questions, or for one.
-fn read(kernel: &Kernel, id: Option<&str>, output: &mut Output) -> Result<Value, Failure> {
-    let call = Call::new("approval.read", json!({ "approval": id }));
-    let read = kernel.submit(Front::Cli, &call);
-    open::tell_late(kernel, output);
-    outcome::done(read).map(|done| done.value)
+fn read(reach: &mut Reach<'_>, id: Option<&str>, output: &mut Output) -> Result<Value, Failure> {
+    reach.value("approval.read", json!({ "approval": id }), output)
 }
 
 fn list(global: &Global, all: bool, output: &mut Output) -> Ending {
@@ -135,8 +129,7 @@ fn listed(
     none: &str,
     output: &mut Output,
 ) -> Ending {
-    let kernel = opened(global, output)?;
-    let found = read(&kernel, None, output)?;
+    let found = read(&mut Reach::new(global, output)?, None, output)?;
     let all = found.get("approvals").and_then(Value::as_array);
     let wanted: Vec<&Value> = all
         .into_iter()
@@ -166,8 +159,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 fn show_one(global: &Global, id: &str, output: &mut Output) -> Ending {
-    let kernel = opened(global, output)?;
-    let one = read(&kernel, Some(id), output)?;
+    let one = read(&mut Reach::new(global, output)?, Some(id), output)?;
     if output.is_json() {
         output.json(&one);
     } else {
@@ -179,9 +171,8 @@ fn show_one(global: &Global, id: &str, output: &mut Output) -> Ending {
 }
 
 fn revoke(global: &Global, id: &str, output: &mut Output) -> Ending {
-    let kernel = opened(global, output)?;
-    let call = Call::new("approval.revoke", json!({ "approval": id }));
-    let revoked = outcome::done(kernel.submit(Front::Cli, &call))?.value;
+    let asked = json!({ "approval": id });
+    let revoked = Reach::new(global, output)?.value("approval.revoke", asked, output)?;
     if output.is_json() {
         output.json(&revoked);
     } else {
@@ -192,7 +183,7 @@ fn revoke(global: &Global, id: &str, output: &mut Output) -> Ending {
 
 /// Sets the passphrase: typed twice, after the old one.
 fn passphrase(global: &Global, output: &mut Output) -> Ending {
-    let kernel = opened(global, output)?;
+    let kernel = open::kernel(global, output)?;
     let Some(mut terminal) = Terminal::open() else {
         return Err(nobody("a passphrase is set by a person")
             .fix("run `airlock approvals passphrase` in a terminal"));
@@ -218,8 +209,8 @@ fn passphrase(global: &Global, output: &mut Output) -> Ending {
         return Err(Failure::new(Kind::Failed, "the two are not the same")
             .fix("nothing was changed; run the command again"));
     }
-    let noted = kernel.note(Front::Cli, &Whence::default(), "approval.passphrase", []);
-    noted.map_err(|error| Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))?;
+    let leave = Call::new("approval.passphrase", json!({}));
+    outcome::done(kernel.submit(Front::Cli, &leave))?;
     file.set(old.as_deref(), &new).map_err(failed)?;
     output.note(styled(Tone::Good, "the passphrase is set"));
     Ok(0)

@@ -4,7 +4,7 @@ use super::{read_failure, when};
 use crate::args::LogArgs;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_audit::{EventType, Filter, Record, Stage};
+use airlock_audit::{EventType, Filter, Log, Record, Stage};
 use airlock_core::{Timestamp, closest};
 use airlock_kernel::Kernel;
 use std::time::Duration;
@@ -15,7 +15,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Ending {
     let log = kernel.log();
     let filter = filter(args, kernel.clock().now())?;
+    // What comes later is for following, whether or not anything matches until then.
+    let mut seen = head(log)?;
     let newest = Filter {
+        last: Some(seen),
         newest_first: true,
         limit: Some(args.limit as u64),
         ..filter.clone()
@@ -25,7 +28,6 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
         records.push(record.map_err(|error| read_failure(&error))?);
     }
     records.reverse();
-    let mut last = records.last().map_or(0, |record| record.sealed.seq());
     for record in &records {
         show(record, output);
     }
@@ -34,16 +36,33 @@ pub(super) fn run(kernel: &Kernel, args: &LogArgs, output: &mut Output) -> Endin
     }
     while args.follow && !output.is_closed() {
         std::thread::sleep(PAUSE);
+        let last = head(log)?;
+        let new = Filter {
+            last: Some(last),
+            ..filter.clone()
+        };
         for record in log
-            .follow(last, filter.clone())
+            .follow(seen, new)
             .map_err(|error| read_failure(&error))?
         {
-            let record = record.map_err(|error| read_failure(&error))?;
-            last = last.max(record.sealed.seq());
-            show(&record, output);
+            show(&record.map_err(|error| read_failure(&error))?, output);
         }
+        seen = last;
     }
     Ok(0)
+}
+
+/// The number of the last record.
+fn head(log: &Log) -> Result<u64, Failure> {
+    let newest = Filter {
+        newest_first: true,
+        limit: Some(1),
+        ..Filter::default()
+    };
+    let mut records = log.read(newest).map_err(|error| read_failure(&error))?;
+    let record = records.next().transpose();
+    let record = record.map_err(|error| read_failure(&error))?;
+    Ok(record.map_or(0, |record| record.sealed.seq()))
 }
 
 fn filter(args: &LogArgs, now: Timestamp) -> Result<Filter, Failure> {

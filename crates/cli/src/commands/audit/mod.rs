@@ -11,12 +11,12 @@ mod verify;
 mod when;
 
 use super::open;
-use super::outcome;
+use super::reach::Reach;
 use crate::args::{AuditCommand, Global};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::Output;
 use airlock_audit::ReadError;
-use airlock_kernel::{Call, Front, Kernel};
+use airlock_kernel::Kernel;
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -> Ending {
@@ -48,17 +48,22 @@ pub(super) fn run(global: &Global, command: AuditCommand, output: &mut Output) -
     }
 }
 
-/// A kernel whose log this command may read.
-pub(super) fn reader(
-    global: &Global,
+/// A kernel of this process whose log this command may read.
+fn reader(global: &Global, purpose: &str, output: &mut Output) -> Result<Kernel, Failure> {
+    asked(global, purpose, output)?.into_kernel(output)
+}
+
+/// The way to the kernel, once it lets this command read the log.
+pub(super) fn asked<'g>(
+    global: &'g Global,
     purpose: &str,
     output: &mut Output,
-) -> Result<Kernel, Failure> {
+) -> Result<Reach<'g>, Failure> {
+    // One that runs with other settings is not asked, and has the newest records.
     open::flush_running(global);
-    let kernel = open::kernel(global, output)?;
-    let call = Call::new("audit.read", json!({ "purpose": purpose }));
-    outcome::done(kernel.submit(Front::Cli, &call))?;
-    Ok(kernel)
+    let mut reach = Reach::new(global, output)?;
+    reach.value("audit.read", json!({ "purpose": purpose }), output)?;
+    Ok(reach)
 }
 
 fn checkpoint(kernel: &Kernel, output: &mut Output) -> Ending {

@@ -27,7 +27,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Less than this many bytes are no room to build in.
 const ROOM: u64 = 32 * 1024 * 1024;
@@ -133,7 +133,7 @@ pub(super) fn run(output: &mut Output) -> Ending {
     let told = tell(&mut scene, &room);
     watch.give_way();
     let whole = told.map_err(|failure| room.explained(failure))?;
-    gone(&mut scene, room, begun);
+    let took = gone(&mut scene, room, begun);
     let claims = scene.claims().to_vec();
     let surprises = claims.iter().filter(|one| !one.holds).count();
     if surprises > 0 {
@@ -148,21 +148,35 @@ pub(super) fn run(output: &mut Output) -> Ending {
     let is_json = scene.is_json();
     drop(scene);
     if is_json {
-        output.json(&json!({ "surprises": surprises, "claims": claims }));
+        let seconds = took.as_secs();
+        output.json(&json!({ "surprises": surprises, "seconds": seconds, "claims": claims }));
     }
     Ok(0)
 }
 
-/// Takes the room away, and says so.
-fn gone(scene: &mut Scene<'_>, room: Room, begun: Instant) {
+/// Takes the room away, and says so, with how long all of it took.
+fn gone(scene: &mut Scene<'_>, room: Room, begun: Instant) -> Duration {
     let place = room.directory.path().to_owned();
     drop(room);
+    let took = begun.elapsed();
     scene.title("The end");
-    let text = format!(
-        "it took {} seconds, and nothing is left behind",
-        begun.elapsed().as_secs().max(1)
-    );
+    let text = format!("it took {}, and nothing is left behind", timed(took));
     scene.holds(!place.exists(), &text);
+    took
+}
+
+/// What the demo should take at most.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// How long it took, and whether that is what it should. A machine that is slow or at work on
+/// something else is no fault of what was shown.
+fn timed(took: Duration) -> String {
+    let seconds = took.as_secs().max(1);
+    if took < MINUTE {
+        format!("{seconds} seconds, which is under a minute")
+    } else {
+        format!("{seconds} seconds, which is more than the minute it takes where nothing else runs")
+    }
 }
 
 /// How much of the story could be told here.
@@ -190,9 +204,7 @@ impl Told {
 
 fn tell(scene: &mut Scene<'_>, room: &Room) -> Result<Told, Failure> {
     scene.title("Airlock, on a small Rust project in a temporary directory");
-    scene.say(
-        "offline, in under a minute; the kernel, the sandboxes, cargo, git and the log are real",
-    );
+    scene.say("offline, and timed; the kernel, the sandboxes, cargo, git and the log are real");
     scene.title("A repository from somewhere, with a policy of its own inside");
     repository::begin(scene, &room.workspace());
     untrusted(scene, room)?;
@@ -369,4 +381,23 @@ fn finish(scene: &mut Scene<'_>, kernel: Kernel, room: &Room) -> Result<(), Fail
         &checkpoint,
         room.directory.path(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_took_less_is_under_a_minute() {
+        for (millis, seconds, under) in [
+            (10, "1 seconds", true),
+            (59_999, "59 seconds", true),
+            (60_000, "60 seconds", false),
+            (200_000, "200 seconds", false),
+        ] {
+            let told = timed(Duration::from_millis(millis));
+            assert!(told.starts_with(seconds), "{told}");
+            assert_eq!(told.contains("under a minute"), under, "{told}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::person;
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
 use airlock_core::SessionId;
-use airlock_kernel::{Call, Kernel, sanitise_line};
+use airlock_kernel::{Call, Front, Kernel, sanitise_line};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -114,7 +114,8 @@ pub(super) fn review(
 /// The changes, as the person sees them.
 fn show(scene: &mut Scene<'_>, kernel: &Kernel, stage: Option<&Value>) -> Result<(), Failure> {
     let stage = stage.and_then(Value::as_str).unwrap_or("default");
-    super::super::stage::look(kernel, "diff", Some(stage))?;
+    let call = Call::new("stage.read", json!({ "purpose": "diff", "stage": stage }));
+    super::super::outcome::done(kernel.submit(Front::Cli, &call))?;
     let found = kernel.stages().diff(stage);
     let found = found.map_err(|error| super::super::stage::failure(&error))?;
     let mut diff = found.ok_or_else(|| Failure::new(Kind::Failed, "the stage is gone"))?;

@@ -20,7 +20,7 @@ use airlock_service::{Lock, LockError, Remote, ServeError, Settings, Standing, S
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,6 @@ pub(super) struct Shared {
     /// What the kernel has to be opened with: as things were when this process looked, or began one.
     /// A file that changes while clients are at work does not part them from their kernel.
     settings: Mutex<Option<Settings>>,
-    tools: OnceLock<Vec<ToolInfo>>,
 }
 
 impl Shared {
@@ -51,7 +50,6 @@ impl Shared {
         Self {
             hosted: Mutex::new(None),
             settings: Mutex::new(open::settings(&place, &config)),
-            tools: OnceLock::new(),
             place,
             config,
         }
@@ -174,12 +172,9 @@ impl Road for Shared {
     }
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
-        if let Some(tools) = self.tools.get() {
-            return Ok(tools.clone());
-        }
+        // Asked each time: plugins and adapters come, change and go while a client is at work.
         let described = self.reach()?.tools().map_err(unanswered)?;
-        let tools: Vec<ToolInfo> = described.iter().filter_map(info).collect();
-        Ok(self.tools.get_or_init(|| tools).clone())
+        Ok(described.iter().filter_map(info).collect())
     }
 
     fn call(&self, call: &Call, cancel: &Cancel) -> Result<Outcome, Unanswered> {

@@ -1,16 +1,18 @@
 //! `airlock merge` and `airlock undo`: into the real tree and out of it, once a person said so.
 
 mod choose;
+mod held;
 
-use super::{open, outcome, stage};
+use super::reach::Reach;
+use super::{open, stage};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
-use crate::review;
-use airlock_kernel::{Call, Done, Front, Kernel, Outcome, sanitise_line};
+use airlock_kernel::{Call, Done, Kernel, sanitise_line};
 use airlock_merge::{MergeError, review_digest};
 use airlock_sandbox::stage::TreePath;
 use clap::Args;
+use held::Held;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,6 +51,14 @@ pub(crate) struct UndoArgs {
     list: bool,
 }
 
+impl MergeArgs {
+    /// Whether everything is merged, and over nobody's changes.
+    fn takes_all(&self) -> bool {
+        let parts = self.interactive || !self.files.is_empty() || !self.hunks.is_empty();
+        !parts && !self.overwrite
+    }
+}
+
 fn merge_failure(error: &MergeError) -> Failure {
     Failure::of(Kind::Failed, error).maybe_fix(error.hint())
 }
@@ -72,9 +82,10 @@ impl Choice {
 
 pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -> Ending {
     open::flush_running(global);
-    let kernel = open::kernel(global, output)?;
+    let mut reach = Reach::new(global, output)?;
     let name = &arguments.stage;
-    stage::look(&kernel, "merge", Some(name))?;
+    stage::look(&mut reach, "merge", Some(name), output)?;
+    let kernel = reach.kernel(output)?;
     let diff = kernel.stages().diff(name);
     let Some(diff) = diff.map_err(|error| stage::failure(&error))? else {
         return Ok(nothing(name, output));
@@ -82,6 +93,12 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     if diff.changes.is_empty() {
         stage::remarks(&diff, output);
         return Ok(nothing(name, output));
+    }
+    let held = Held::in_stage(&mut reach, name, output);
+    if let Some(held) = held.as_ref().filter(|_| arguments.takes_all())
+        && let Some(done) = held.commit(&mut reach, output)?
+    {
+        return Ok(told(&done, "merged", output));
     }
     let choice = if arguments.interactive {
         choose::interactively(&diff, output)?
@@ -114,12 +131,21 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     {
         output.note(stage::line(change));
     }
-    let what = format!(
-        "merging into {}",
-        shown(Path::new(kernel.workspace().root().path()))
-    );
-    let done = reviewed(&kernel, &call, &what, output)?;
-    Ok(told(&done, "merged", output))
+    let root = reach.kernel(output)?.workspace().root().path();
+    let mut what = format!("merging into {}", shown(Path::new(root)));
+    if let Some(held) = &held {
+        output.warning(&held.remark());
+        what.push_str(" past its session");
+    }
+    let done = reach.reviewed(&call, &what, output)?;
+    let code = told(&done, "merged", output);
+    let rest = reach.kernel(output)?.stages().diff(name);
+    if let Some(held) = held
+        && rest.is_ok_and(|rest| rest.is_none_or(|rest| rest.is_empty()))
+    {
+        held.give_up(&mut reach, output);
+    }
+    Ok(code)
 }
 
 fn nothing(name: &str, output: &mut Output) -> u8 {
@@ -132,21 +158,6 @@ fn nothing(name: &str, output: &mut Output) -> u8 {
         ));
     }
     0
-}
-
-/// Submits, has a person answer, and submits again: what they saw is what happens.
-fn reviewed(
-    kernel: &Kernel,
-    call: &Call,
-    what: &str,
-    output: &mut Output,
-) -> Result<Done, Failure> {
-    let asked = kernel.submit(Front::Cli, call);
-    let Outcome::NeedsReview(mut asked) = asked else {
-        return outcome::done(asked);
-    };
-    review::answer(kernel, &mut asked, what, None, output)?;
-    outcome::done(kernel.submit(Front::Cli, call))
 }
 
 /// What came of it, and the code that says whether something was left.
@@ -189,10 +200,11 @@ fn told(done: &Done, verb: &str, output: &mut Output) -> u8 {
 }
 
 pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -> Ending {
-    let kernel = open::kernel(global, output)?;
-    stage::look(&kernel, "undo", None)?;
+    let mut reach = Reach::new(global, output)?;
+    stage::look(&mut reach, "undo", None, output)?;
+    let kernel = reach.kernel(output)?;
     if arguments.list {
-        return list(&kernel, output);
+        return list(kernel, output);
     }
     let merges = kernel.stages().merges();
     let (of, paths) = merges
@@ -206,7 +218,7 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
         };
         output.note(format!("{mark} {}", shown(path.as_path())));
         if !same {
-            difference(&kernel, &of, path, output);
+            difference(kernel, &of, path, output);
         }
     }
     let mut asked = json!({ "merge": of });
@@ -215,7 +227,7 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
     }
     let call = Call::new("merge.undo", asked);
     let what = format!("undoing merge {of}");
-    let done = reviewed(&kernel, &call, &what, output)?;
+    let done = reach.reviewed(&call, &what, output)?;
     let code = told(&done, "restored", output);
     let kept = paths.iter().any(|(_, same)| !same) && !arguments.overwrite;
     if kept && !output.is_json() {

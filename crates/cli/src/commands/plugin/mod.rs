@@ -10,7 +10,9 @@ mod show;
 
 #[cfg(target_os = "linux")]
 pub(super) use hosts::hosting;
+pub(super) use show::request;
 
+use super::reach::Reach;
 use super::{open, outcome, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -192,10 +194,7 @@ fn ask(
     arguments: Value,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    let mut door = open::door(global, Front::Cli, output)?;
-    let call = Call::new(name, without_nulls(arguments));
-    let outcome = open::submit(global, &mut door, Front::Cli, &call, output)?;
-    outcome::done(outcome).map(|done| done.value)
+    Reach::new(global, output)?.value(name, without_nulls(arguments), output)
 }
 
 /// An argument that was not given is not there, rather than nothing.
@@ -220,6 +219,7 @@ fn reviewed(
     what: &str,
     output: &mut Output,
 ) -> Result<Value, Failure> {
+    // What is approved is the plugin's files, which a question that crossed the wire does not name.
     let kernel = open::kernel(global, output)?;
     let mut review = match kernel.submit(Front::Cli, call) {
         Outcome::NeedsReview(review) => review,
@@ -355,6 +355,7 @@ fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
             cannot_read(&file, &absent.into())
         }
         odd @ (Reason::Link
+        | Reason::TooMany
         | Reason::OddManifest
         | Reason::Manifest { .. }
         | Reason::Duplicate { .. }

@@ -1,6 +1,7 @@
 //! Plugins as text. What a plugin says of itself is untrusted, so every word of it is cleaned.
 
 use crate::output::{Output, Tone, styled};
+use airlock_core::Effect;
 use airlock_kernel::sanitise_line;
 use airlock_plugin::{Manifest, Tier};
 use serde_json::Value;
@@ -210,7 +211,7 @@ fn withheld(plugin: &Value, output: &mut Output) {
 }
 
 /// What a plugin asks for, before somebody says yes.
-pub(super) fn request(manifest: &Manifest) -> Vec<String> {
+pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
     let mut lines = vec![format!(
         "{} {}, a {} plugin",
         manifest.name,
@@ -228,8 +229,10 @@ pub(super) fn request(manifest: &Manifest) -> Vec<String> {
         sanitise_line(&execution.entry, 200)
     ));
     for (paths, verb) in [
+        (&execution.arguments, "is given the argument"),
         (&execution.sandbox.read_allow, "reads"),
         (&execution.sandbox.write_allow, "writes"),
+        (&execution.sandbox.network, "reaches"),
     ] {
         for path in paths {
             lines.push(format!("{verb} {}", sanitise_line(path, 200)));
@@ -242,6 +245,14 @@ pub(super) fn request(manifest: &Manifest) -> Vec<String> {
     });
     for capability in &manifest.capabilities {
         lines.push(format!("  {}", sanitise_line(capability, 200)));
+    }
+    for (tool, effects) in &manifest.effects {
+        let effects: Vec<&str> = effects.iter().map(Effect::as_str).collect();
+        lines.push(format!(
+            "its tool {} does: {}",
+            sanitise_line(tool, 200),
+            effects.join(", ")
+        ));
     }
     lines
 }

@@ -110,7 +110,8 @@ pub(crate) fn load_failure(error: &LoadError, text: &str) -> Failure {
     .json("problems", problems(&error.diagnostics))
 }
 
-/// A policy as a person should see it before trusting it: what it allows, in its own words.
+/// A policy as a person should see it before trusting it: what it allows, in its own words, and
+/// whatever else it sets.
 pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(bytes);
     let loaded = Policy::load(name, bytes).map_err(|error| load_failure(&error, &text))?;
@@ -122,12 +123,22 @@ pub(crate) fn summarise(bytes: &[u8], name: &str, output: &mut Output) -> Result
             _ => Tone::Warn,
         };
         let action = styled(tone, &format!("{:<14}", rule.action));
+        let asks = rule.constraints.map(|asks| format!("; asks {asks}"));
+        let when = format!("{}{}", rule.when, asks.unwrap_or_default());
         let line = format!(
             "  {action} {}  {}",
             strip_control(&rule.name),
-            styled(Tone::Faint, &rule.when)
+            styled(Tone::Faint, &when)
         );
         output.note(line);
+    }
+    for setting in loaded.policy.settings() {
+        let line = format!("{}: {}", setting.key, setting.value);
+        output.note(if setting.can_widen {
+            format!("  {}", styled(Tone::Warn, &line))
+        } else {
+            format!("  {line}")
+        });
     }
     if !loaded.warnings.is_empty() {
         output.verbatim(render(&text, name, &loaded.warnings).trim_end());

@@ -20,7 +20,7 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Ending {
     let (_, loaded) = load(file)?;
-    let kernel = audit::reader(global, "replay", output)?;
+    let kernel = audit::asked(global, "replay", output)?.into_kernel(output)?;
     let next = tried(&kernel, loaded.policy)?;
     let replayed = replayed(&kernel, &next, last)?;
     show(&replayed, output);
@@ -75,6 +75,7 @@ fn show(replay: &Replay, output: &mut Output) {
             "breaking": replay.breaking(),
             "widening": replay.widening(),
             "undecided": replay.undecided,
+            "without_manifest": replay.without_manifest,
             "differences": replay.differences,
         }));
         return;
@@ -98,6 +99,12 @@ pub(super) fn lines(replay: &Replay) -> Vec<String> {
         lines.push(format!(
             "{} could not be decided again: a rule asks for arguments, which the log does not keep",
             replay.undecided
+        ));
+    }
+    if replay.without_manifest > 0 {
+        lines.push(format!(
+            "{} came from plugins that do not run here: decided without their manifests",
+            replay.without_manifest
         ));
     }
     lines

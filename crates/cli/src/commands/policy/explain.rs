@@ -21,6 +21,7 @@ pub(super) fn run(global: &Global, args: &ExplainArgs, output: &mut Output) -> E
             "request": explained.request,
             "decision": explained.decision,
             "explanation": explained.explanation,
+            "knows_manifest": explained.knows_manifest,
         }));
     } else {
         show(&explained, output);
@@ -60,6 +61,12 @@ fn show(explained: &Explained, output: &mut Output) {
     ));
     for line in explanation.body() {
         output.line(strip_control(&line));
+    }
+    if !explained.knows_manifest {
+        output.note(format!(
+            "no plugin `{}` runs here, so what its manifest asks for was not looked at",
+            explained.request.caller.plugin
+        ));
     }
 }
 

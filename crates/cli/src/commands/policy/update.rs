@@ -6,7 +6,7 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
-use airlock_kernel::{Call, Front, Outcome};
+use airlock_kernel::{Call, Outcome};
 use airlock_policy::render;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
@@ -26,7 +26,8 @@ pub(super) fn run(
     if !loaded.warnings.is_empty() {
         output.verbatim(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
     }
-    let kernel = audit::reader(global, "replay", output)?;
+    let mut reach = audit::asked(global, "replay", output)?;
+    let kernel = reach.kernel(output)?;
     if kernel.policy().source() == bytes {
         if output.is_json() {
             output.json(&json!({ "changed": false }));
@@ -35,8 +36,8 @@ pub(super) fn run(
         }
         return Ok(0);
     }
-    let next = diff::tried(&kernel, loaded.policy)?;
-    let replayed = diff::replayed(&kernel, &next, last)?;
+    let next = diff::tried(kernel, loaded.policy)?;
+    let replayed = diff::replayed(kernel, &next, last)?;
     text_diff(
         &String::from_utf8_lossy(kernel.policy().source()),
         &text,
@@ -47,7 +48,7 @@ pub(super) fn run(
     }
 
     let call = Call::new("policy.update", json!({ "text": text }));
-    let mut review = match kernel.submit(Front::Cli, &call) {
+    let mut review = match reach.submit(&call, output)? {
         Outcome::NeedsReview(review) => review,
         // Never without review: an allow here would be a bug of ours, and the file stays.
         other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
@@ -60,14 +61,9 @@ pub(super) fn run(
     };
     let breaking = replayed.breaking();
     let typed = (breaking > BREAKING_LIMIT).then(|| format!("break {breaking}"));
-    review::answer(
-        &kernel,
-        &mut review,
-        "this policy update",
-        typed.as_deref(),
-        output,
-    )?;
-    let done = outcome::done(kernel.submit(Front::Cli, &call))?;
+    let (kernel, what) = (reach.kernel(output)?, "this policy update");
+    review::answer(kernel, &mut review, what, typed.as_deref(), output)?;
+    let done = reach.done(&call, output)?;
     if output.is_json() {
         output.json(&done.value);
         return Ok(0);
@@ -82,7 +78,12 @@ pub(super) fn run(
         output.note(styled(Tone::Good, "the new policy is in force"));
     }
     if let Some(name) = backup {
-        let path = kernel.workspace().state().backups().join(name);
+        let path = reach
+            .kernel(output)?
+            .workspace()
+            .state()
+            .backups()
+            .join(name);
         output.note(format!("the old one is kept as {}", path.display()));
     }
     Ok(0)

@@ -4,7 +4,7 @@ use super::Framework;
 use crate::beneath::Root;
 use std::io::Read as _;
 
-/// What gives a framework away, in the workspace's root; the first found counts.
+/// What gives a framework away, in the workspace's root; the first found is the usual one.
 const MARKS: &[(&str, Framework)] = &[
     ("Cargo.toml", Framework::Cargo),
     ("go.mod", Framework::Go),
@@ -25,14 +25,27 @@ const PYTHON: &[&str] = &["python3", "-B", "-X", "pycache_prefix=/dev/null/none"
 /// Longest `package.json` that is looked into.
 const MANIFEST_BYTES: u64 = 1024 * 1024;
 
-pub(super) fn framework(root: &Root) -> Option<Framework> {
-    let found = MARKS.iter().find(|(mark, _)| root.open_file(mark).is_ok());
-    found.map(|(_, framework)| *framework)
+/// Every framework that `root` gives away, the usual one first.
+pub(super) fn frameworks(root: &Root) -> Vec<Framework> {
+    let mut found = Vec::new();
+    for (mark, framework) in MARKS {
+        if !found.contains(framework) && root.open_file(mark).is_ok() {
+            found.push(*framework);
+        }
+    }
+    found
 }
 
 pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -> Vec<String> {
     let mut words: Vec<&str> = match framework {
-        Framework::Cargo => vec!["cargo", "test", "--no-fail-fast", "--color=never"],
+        // Every package, though the one in the root may be the only one that is tested by default.
+        Framework::Cargo => vec![
+            "cargo",
+            "test",
+            "--workspace",
+            "--no-fail-fast",
+            "--color=never",
+        ],
         Framework::Go => vec!["go", "test", "-v"],
         // All of them, though the project's own settings may say to stop at the first that fails.
         Framework::Pytest => {

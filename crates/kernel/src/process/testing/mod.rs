@@ -18,7 +18,7 @@ pub(super) use report::{Seen, told as told_coverage};
 
 use super::exec_run::{Bounds, Boxed, invalid};
 use super::failure::CheckId;
-use super::job::{Job, Listing, Work};
+use super::job::{Job, Listing, Staging, Work};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
 use crate::tools::{
@@ -63,6 +63,10 @@ pub(super) struct Reading {
     pub(super) coverage: bool,
     /// Whether all tests are run.
     pub(super) whole: bool,
+    /// Who says that these are the project's tests.
+    pub(super) said_by: SaidBy,
+    /// Further frameworks that the project gives away, each with its command.
+    pub(super) others: Vec<(Framework, Vec<String>)>,
     /// The command that runs them and nothing else.
     pub(super) plain: Vec<String>,
     /// Whether that is the policy's.
@@ -71,12 +75,26 @@ pub(super) struct Reading {
     pub(super) mark: Option<String>,
 }
 
+/// Who says which tests are those of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SaidBy {
+    /// The policy, by its command.
+    Policy,
+    /// The files of the real tree.
+    Tree,
+    /// The caller, or what the stage adds: nothing in the real tree says it.
+    Caller,
+    /// The caller, though the real tree says otherwise.
+    CallerAlone,
+}
+
 /// A run of the tests, for whoever judges it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TestJob {
     pub(crate) framework: airlock_phases::Framework,
     /// Whether all tests are run.
     pub(crate) whole: bool,
+    pub(crate) said_by: SaidBy,
 }
 
 impl Job {
@@ -86,8 +104,38 @@ impl Job {
             Work::Tests(reading) => Some(TestJob {
                 framework: reading.framework.known(),
                 whole: reading.whole,
+                said_by: reading.said_by,
             }),
             Work::Command | Work::Files(_) | Work::Git(_) | Work::Unavailable(_) => None,
+        }
+    }
+
+    /// The same with the tests of each further framework that the project gives away.
+    pub(crate) fn other_tests(&self) -> Vec<Self> {
+        let Work::Tests(reading) = &self.work else {
+            return Vec::new();
+        };
+        let others = reading.others.iter().map(|(framework, command)| Self {
+            command: command.clone(),
+            stdin: None,
+            work: Work::Tests(Reading {
+                framework: *framework,
+                coverage: false,
+                others: Vec::new(),
+                plain: command.clone(),
+                mark: None,
+                ..reading.clone()
+            }),
+            ..self.clone()
+        });
+        others.collect()
+    }
+
+    /// The same on a stage of its own called `name`, where nothing is changed.
+    pub(crate) fn of_the_tree(&self, name: &str) -> Self {
+        Self {
+            staging: Staging::Stage(name.to_owned()),
+            ..self.varied(&Variation::default())
         }
     }
 }
@@ -113,10 +161,10 @@ struct TestArguments {
     /// Also measure which lines of the source the tests run.
     #[serde(default)]
     coverage: bool,
-    /// Longest run: 1 s to 10 min, and no longer than the template's 5 min, which is the default.
+    /// Longest run: 1 s to 10 min. Absent: 5 min.
     #[serde(default)]
     timeout: Option<String>,
-    /// Most memory: 64 MiB to 4 GiB, and no more than the template's 1 GiB, which is the default.
+    /// Most memory: 64 MiB to 4 GiB. Absent: 1 GiB.
     #[serde(default)]
     memory: Option<String>,
 }
@@ -166,7 +214,12 @@ impl Tool for TestRun {
     fn prepare(&self, value: &Value, root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
         let asked: TestArguments = parse_arguments(value)?;
         let configured = self.configured();
-        let given = asked.framework.or_else(|| detect::framework(root));
+        // The real tree says which tests there are: what a stage adds is the work of whoever is tested.
+        let real = self.0.as_ref().map(|store| store.workspace().root());
+        let marked = real.map(detect::frameworks).unwrap_or_default();
+        let usual = marked.first().copied();
+        let usual = usual.or_else(|| detect::frameworks(root).first().copied());
+        let given = asked.framework.or(usual);
         // What a command of the project's own prints is read as most runners print it.
         let framework = given.or(configured.as_ref().map(|_| Framework::Node));
         let framework = framework.ok_or_else(|| InvalidArguments {
@@ -181,6 +234,16 @@ impl Tool for TestRun {
             return Err(invalid(CheckId::Arguments, "filter", what, fix));
         }
         let is_configured = configured.is_some();
+        let said_by = match (is_configured, marked.contains(&framework)) {
+            (true, known) if known || asked.framework.is_none() => SaidBy::Policy,
+            (_, true) => SaidBy::Tree,
+            (_, false) if marked.is_empty() => SaidBy::Caller,
+            (_, false) => SaidBy::CallerAlone,
+        };
+        let others = marked.iter().filter(|_| !is_configured);
+        let others = others.filter(|other| **other != framework);
+        let others = others.map(|other| (*other, detect::command(*other, None, root)));
+        let others = others.collect();
         let command = configured.unwrap_or_else(|| detect::command(framework, filter, root));
         let bounds = Bounds {
             timeout: Some(asked.timeout.as_deref().unwrap_or("5m")),
@@ -196,6 +259,8 @@ impl Tool for TestRun {
                 framework,
                 coverage: asked.coverage,
                 whole,
+                said_by,
+                others,
                 plain: command.clone(),
                 configured: is_configured,
                 mark: None,

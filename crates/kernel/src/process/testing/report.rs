@@ -153,6 +153,8 @@ mod tests {
             framework,
             coverage: true,
             whole: true,
+            said_by: super::super::SaidBy::Tree,
+            others: Vec::new(),
             plain: Vec::new(),
             configured,
             mark: None,

@@ -1,8 +1,11 @@
-//! Builds the matcher of a search, within bounds, and says where a pattern is wrong.
+//! Builds the matchers of a search, within bounds, and says where a pattern is wrong.
 
 use super::super::contract::InvalidArguments;
 use super::GrepArguments;
+use super::wide::{has_one, widened};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::Hir;
 
 const PATTERN_BYTES: usize = 16 * 1024;
 /// Bounds on the compiled form, so that a few characters cannot cost gigabytes.
@@ -10,8 +13,20 @@ const COMPILED_BYTES: usize = 8 * 1024 * 1024;
 const CACHE_BYTES: usize = 32 * 1024 * 1024;
 const NESTING: u32 = 100;
 
+/// Matches every line.
+const EVERYTHING: &str = "(?:)";
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub(super) struct Matchers {
+    /// The pattern.
+    pub(super) exact: RegexMatcher,
+    /// The wide pattern, if it is another one.
+    pub(super) wide: Option<RegexMatcher>,
+}
+
 /// Compiles the pattern.
-pub(super) fn build(arguments: &GrepArguments) -> Result<RegexMatcher, InvalidArguments> {
+pub(super) fn build(arguments: &GrepArguments) -> Result<Matchers, InvalidArguments> {
     let pattern = &arguments.pattern;
     if pattern.is_empty() {
         return Err(invalid(
@@ -23,19 +38,64 @@ pub(super) fn build(arguments: &GrepArguments) -> Result<RegexMatcher, InvalidAr
         let what = format!("the pattern is longer than {PATTERN_BYTES} bytes");
         return Err(invalid(what, "search for a distinctive part of it"));
     }
-    RegexMatcherBuilder::new()
-        .multi_line(true)
-        .unicode(true)
-        .octal(false)
+    let exact = builder()
         .case_insensitive(arguments.ignore_case)
         .fixed_strings(arguments.fixed)
         .word(arguments.word)
+        .build(pattern)
+        .map_err(|error| explain(&error, pattern))?;
+    let wide = wide(arguments)?;
+    Ok(Matchers { exact, wide })
+}
+
+fn builder() -> RegexMatcherBuilder {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .unicode(true)
+        .octal(false)
         .line_terminator(Some(b'\n'))
         .size_limit(COMPILED_BYTES)
         .dfa_size_limit(CACHE_BYTES)
-        .nest_limit(NESTING)
-        .build(pattern)
-        .map_err(|error| explain(&error, pattern))
+        .nest_limit(NESTING);
+    builder
+}
+
+/// The wide pattern; one that cannot be built is the widest.
+fn wide(arguments: &GrepArguments) -> Result<Option<RegexMatcher>, InvalidArguments> {
+    let pattern = arguments.pattern.as_str();
+    let mut builder = builder();
+    let built = if arguments.fixed {
+        if !arguments.word && !has_one(pattern.as_bytes()) {
+            return Ok(None);
+        }
+        builder
+            .case_insensitive(arguments.ignore_case)
+            .fixed_strings(true);
+        (!has_one(pattern.as_bytes())).then(|| builder.build(pattern).ok())
+    } else {
+        match parsed(arguments).map(|parsed| (widened(&parsed), parsed)) {
+            Some((None, _)) if !arguments.word => return Ok(None),
+            Some((wide, parsed)) => {
+                let text = wide.unwrap_or(parsed).to_string();
+                Some(builder.build(&text).ok())
+            }
+            None => None,
+        }
+    };
+    let everything = || builder.fixed_strings(false).build(EVERYTHING);
+    let built = built.flatten().map_or_else(everything, Ok);
+    built.map(Some).map_err(|error| explain(&error, pattern))
+}
+
+fn parsed(arguments: &GrepArguments) -> Option<Hir> {
+    let mut parser = ParserBuilder::new();
+    parser
+        .utf8(false)
+        .multi_line(true)
+        .case_insensitive(arguments.ignore_case)
+        .nest_limit(NESTING);
+    parser.build().parse(&arguments.pattern).ok()
 }
 
 fn invalid(what: String, fix: &str) -> InvalidArguments {

@@ -3,34 +3,37 @@
 //! Guarantee: the same tree and policy give the same answer, in order of path and line. Policy is
 //! asked before a file is searched, so neither results, counts nor limits depend on what a denied
 //! file holds. What is searched under a path is what had that path when it was opened, after
-//! policy was asked about it.
+//! policy was asked about it. A file is searched without its secrets: whatever is guessed about
+//! one, the answer is the same.
 //!
 //! Non-guarantee: a match over several lines is not found.
 
 mod collect;
 mod matcher;
 mod sink;
+mod taken;
+mod wide;
 
 use super::arguments::{self, Arguments};
 use super::contract::{
     InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use super::keys;
 use super::pattern::Pattern;
 use super::target::Target;
 use super::walk::{Totals, Visitor, Walk};
 use crate::beneath::{Kind, OpenError, Root};
 use airlock_core::{RequestPath, Tier, WorkspacePath};
 use collect::{Bounds, Collected};
-use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use matcher::Matchers;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sink::Lines;
+use sink::{Cancellable, Finding, First, Lines, Shown, Whole};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::sync::atomic::Ordering;
+use taken::{TakingOut, take_out};
 
 /// The tool.
 pub(super) struct Grep;
@@ -135,7 +138,7 @@ impl Tool for Grep {
             .map(|glob| Pattern::new("glob", glob))
             .transpose()?;
         Ok(Box::new(PreparedGrep {
-            matcher: matcher::build(&arguments)?,
+            matchers: matcher::build(&arguments)?,
             glob,
             context: usize::try_from(context).unwrap_or(0),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -148,7 +151,7 @@ impl Tool for Grep {
 }
 
 struct PreparedGrep {
-    matcher: RegexMatcher,
+    matchers: Matchers,
     glob: Option<Pattern>,
     context: usize,
     limit: usize,
@@ -167,7 +170,7 @@ impl Prepared for PreparedGrep {
         let shown = self.target.shown().to_owned();
         let opened = self.target.open()?;
         let search = Search {
-            matcher: &self.matcher,
+            matchers: &self.matchers,
             glob: self.glob.as_ref(),
             lines_around: self.context,
             files_only: self.files_only,
@@ -236,7 +239,7 @@ impl Prepared for PreparedGrep {
 }
 
 struct Search<'a> {
-    matcher: &'a RegexMatcher,
+    matchers: &'a Matchers,
     glob: Option<&'a Pattern>,
     lines_around: usize,
     files_only: bool,
@@ -246,7 +249,7 @@ struct Search<'a> {
 }
 
 struct Local {
-    matcher: RegexMatcher,
+    matchers: Matchers,
     searcher: Searcher,
     /// Holds a whole file, unless it is large.
     buffer: Vec<u8>,
@@ -268,7 +271,7 @@ impl Visitor for Search<'_> {
             .build();
         Local {
             // Each thread's own: a shared one makes threads wait for its scratch space.
-            matcher: self.matcher.clone(),
+            matchers: self.matchers.clone(),
             searcher,
             buffer: vec![0; SMALL_FILE],
             hidden: 0,
@@ -278,7 +281,8 @@ impl Visitor for Search<'_> {
     }
 
     fn visit(&self, local: &mut Local, path: &str, relative: &str) {
-        if !self.glob.is_none_or(|glob| glob.wants(relative)) {
+        let wants = |glob: &Pattern| glob.wants(relative) && glob.may_tell(path, self.context);
+        if !self.glob.is_none_or(wants) {
             return;
         }
         if !WorkspacePath::new(path).is_ok_and(|path| self.context.filter.may_read(&path)) {
@@ -308,28 +312,13 @@ impl Visitor for Search<'_> {
     }
 }
 
-/// Puts placeholders where shown lines are part of a private key. A file that cannot be read
-/// again shows none of its lines.
-fn hide_keys(mut file: &File, lines: &mut Lines) {
-    if lines.shown.is_empty() {
-        return;
-    }
-    let keys = file.rewind().and_then(|()| keys::lines(file));
-    let keys = keys.unwrap_or_else(|_| vec![(0, u64::MAX)]);
-    lines.hide(&keys);
-}
-
-/// The same for a file that is in memory.
-fn hide_keys_within(whole: &[u8], lines: &mut Lines) {
-    if keys::may_be_in(whole) {
-        let keys = keys::lines(whole).unwrap_or_else(|_| vec![(0, u64::MAX)]);
-        lines.hide(&keys);
-    }
-}
-
 impl Search<'_> {
+    fn no_lines(&self) -> Lines {
+        Lines::new(self.collected.bounds, self.files_only)
+    }
+
     fn file(&self, local: &mut Local, path: &str, file: &File) {
-        let mut lines = Lines::new(self.collected.bounds, self.files_only);
+        let mut lines = self.no_lines();
         if self.search(local, file, &mut lines).is_err() {
             local.unreadable += 1;
         } else if lines.binary {
@@ -339,32 +328,70 @@ impl Search<'_> {
         }
     }
 
-    /// Finds the lines of one file, with those of private keys hidden.
-    fn search(&self, local: &mut Local, file: &File, lines: &mut Lines) -> io::Result<()> {
+    /// Finds the lines of one file.
+    fn search(&self, local: &mut Local, mut file: &File, lines: &mut Lines) -> io::Result<()> {
         let Local {
-            matcher,
+            matchers,
             searcher,
             buffer,
             ..
         } = local;
-        let mut reader = sink::Cancellable {
-            file,
-            cancelled: self.context.cancelled,
-        };
+        let cancelled = self.context.cancelled;
+        let mut reader = Cancellable { file, cancelled };
         let read = reader.fill(buffer)?;
         let begin = buffer.get(..read).unwrap_or_default();
         // Most files fit: searching them in memory saves reading the end in small pieces.
         if read < SMALL_FILE {
-            searcher.search_slice(&*matcher, begin, &mut *lines)?;
-            if lines.matches > 0 {
-                hide_keys_within(begin, lines);
-            }
+            return self.search_whole(matchers, searcher, begin, lines);
+        }
+        let mut first = First::default();
+        let wide = matchers.wide.as_ref().unwrap_or(&matchers.exact);
+        searcher.search_reader(wide, begin.chain(reader), &mut first)?;
+        if !first.found {
+            lines.binary = first.binary;
             return Ok(());
         }
-        searcher.search_reader(&*matcher, begin.chain(reader), &mut *lines)?;
-        if lines.matches > 0 {
-            hide_keys(file, lines);
+        file.rewind()?;
+        let reader = TakingOut::new(Cancellable { file, cancelled }, self.context.secrets);
+        let shown = Shown::TakenOut;
+        searcher.search_reader(&matchers.exact, reader, Finding { lines, shown })
+    }
+
+    /// The same for a file that is in memory.
+    fn search_whole(
+        &self,
+        matchers: &Matchers,
+        searcher: &mut Searcher,
+        whole: &[u8],
+        lines: &mut Lines,
+    ) -> io::Result<()> {
+        let exact = &matchers.exact;
+        let found = if let Some(wide) = &matchers.wide {
+            let mut first = First::default();
+            searcher.search_slice(wide, whole, &mut first)?;
+            lines.binary = first.binary;
+            first.found
+        } else {
+            let shown = Shown::AsItIs;
+            searcher.search_slice(exact, whole, Finding { lines, shown })?;
+            lines.matches > 0
+        };
+        if !found {
+            return Ok(());
         }
-        Ok(())
+        let secrets = self.context.secrets;
+        let found = secrets.find(whole);
+        if found.is_empty() && matchers.wide.is_none() {
+            return Ok(());
+        }
+        *lines = self.no_lines();
+        if found.is_empty() {
+            let shown = Shown::AsItIs;
+            return searcher.search_slice(exact, whole, Finding { lines, shown });
+        }
+        let mut text = Vec::with_capacity(whole.len());
+        take_out(whole, &found, 0..whole.len(), &mut text);
+        let shown = Shown::Of(Whole::new(whole, &found, secrets));
+        searcher.search_slice(exact, &text, Finding { lines, shown })
     }
 }

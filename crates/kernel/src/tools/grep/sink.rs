@@ -1,15 +1,20 @@
 //! What the search of one file gives.
 
-use super::super::keys::PLACEHOLDER;
 use super::collect::Bounds;
+use super::wide::TAKEN_OUT;
+use airlock_sanitise::{Sanitiser, Secret};
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most bytes of one line that are returned.
 const SHOWN_BYTES: usize = 500;
+/// What stands for a secret in a file too large to name it.
+const PLACEHOLDER: &[u8] = b"[secret:hidden]";
 
 /// A line to be shown.
 #[derive(Debug)]
@@ -22,14 +27,19 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn new(number: Option<u64>, bytes: &[u8], matches: bool) -> Self {
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let (text, cut) = match bytes.get(..SHOWN_BYTES) {
-            Some(head) if bytes.len() > SHOWN_BYTES => (head, true),
-            Some(_) | None => (bytes, false),
+    fn new(number: Option<u64>, bytes: &[u8], matches: bool, shown: &mut Shown<'_>) -> Self {
+        let (text, cut) = match shown {
+            Shown::AsItIs => {
+                let (head, cut) = head(bytes);
+                (Cow::Borrowed(head), cut)
+            }
+            Shown::TakenOut => {
+                let (head, cut) = head(bytes);
+                (named(head), cut)
+            }
+            Shown::Of(whole) => whole.line(number.unwrap_or(0)),
         };
-        let mut text = String::from_utf8_lossy(text).into_owned();
+        let mut text = String::from_utf8_lossy(&text).into_owned();
         if cut {
             // Half a character at the cut is not the file's fault.
             text.truncate(text.trim_end_matches('\u{fffd}').len());
@@ -59,6 +69,77 @@ impl Line {
             object.insert("cut".to_owned(), true.into());
         }
         object.into()
+    }
+}
+
+/// As much of a line as is shown, and whether that is not all.
+fn head(line: &[u8]) -> (&[u8], bool) {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.get(..SHOWN_BYTES) {
+        Some(head) if line.len() > SHOWN_BYTES => (head, true),
+        Some(_) | None => (line, false),
+    }
+}
+
+/// A line with a placeholder where a secret was.
+fn named(line: &[u8]) -> Cow<'_, [u8]> {
+    if !line.contains(&TAKEN_OUT) {
+        return Cow::Borrowed(line);
+    }
+    let parts: Vec<&[u8]> = line.split(|byte| *byte == TAKEN_OUT).collect();
+    Cow::Owned(parts.join(PLACEHOLDER))
+}
+
+/// What is shown of a line that was found.
+#[derive(Debug)]
+pub(super) enum Shown<'a> {
+    /// The line as it was searched: the file has no secrets.
+    AsItIs,
+    /// The same, with placeholders for what was taken out.
+    TakenOut,
+    /// The line as it is in the file, of which another text was searched.
+    Of(Whole<'a>),
+}
+
+/// A file in memory that has secrets.
+#[derive(Debug)]
+pub(super) struct Whole<'a> {
+    bytes: &'a [u8],
+    found: &'a [Secret],
+    secrets: &'a Sanitiser,
+    /// A line, counted from 1, and where it begins.
+    number: u64,
+    begin: usize,
+}
+
+impl<'a> Whole<'a> {
+    pub(super) fn new(bytes: &'a [u8], found: &'a [Secret], secrets: &'a Sanitiser) -> Self {
+        Self {
+            bytes,
+            found,
+            secrets,
+            number: 1,
+            begin: 0,
+        }
+    }
+
+    /// What may be shown of a line, and whether that is not all. Lines are asked for in order.
+    fn line(&mut self, number: u64) -> (Cow<'a, [u8]>, bool) {
+        while self.number < number {
+            self.begin = self.range().end;
+            self.number += 1;
+        }
+        let range = self.range();
+        let (head, cut) = head(self.bytes.get(range.clone()).unwrap_or_default());
+        let part = range.start..range.start + head.len();
+        (self.secrets.part(self.bytes, self.found, part), cut)
+    }
+
+    fn range(&self) -> Range<usize> {
+        let rest = self.bytes.get(self.begin..).unwrap_or_default();
+        let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        self.begin..self.begin + length
     }
 }
 
@@ -94,37 +175,56 @@ impl Lines {
         self.bytes <= self.bounds.bytes
     }
 
-    /// Puts a placeholder for the text of each line within one of `ranges`.
-    pub(super) fn hide(&mut self, ranges: &[(u64, u64)]) {
-        let within = |number: u64| {
-            ranges
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&number))
-        };
-        for line in self.shown.iter_mut().filter(|line| within(line.number)) {
-            PLACEHOLDER.clone_into(&mut line.text);
-        }
-    }
-
     /// Whether only the file counts.
     pub(super) fn files_only(&self) -> bool {
         self.files_only
     }
 }
 
-impl Sink for Lines {
+/// Puts what is found into [`Lines`].
+pub(super) struct Finding<'a> {
+    pub(super) lines: &'a mut Lines,
+    pub(super) shown: Shown<'a>,
+}
+
+impl Sink for Finding<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.matches += 1;
-        if self.files_only || self.matches > self.bounds.matches {
+        self.lines.matches += 1;
+        if self.lines.files_only || self.lines.matches > self.lines.bounds.matches {
             return Ok(false);
         }
-        Ok(self.keep(Line::new(found.line_number(), found.bytes(), true)))
+        let (number, bytes) = (found.line_number(), found.bytes());
+        let line = Line::new(number, bytes, true, &mut self.shown);
+        Ok(self.lines.keep(line))
     }
 
     fn context(&mut self, _: &Searcher, near: &SinkContext<'_>) -> Result<bool, io::Error> {
-        Ok(self.keep(Line::new(near.line_number(), near.bytes(), false)))
+        let (number, bytes) = (near.line_number(), near.bytes());
+        let line = Line::new(number, bytes, false, &mut self.shown);
+        Ok(self.lines.keep(line))
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
+        self.lines.binary = true;
+        Ok(false)
+    }
+}
+
+/// Whether anything is found at all.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    pub(super) found: bool,
+    pub(super) binary: bool,
+}
+
+impl Sink for First {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, _: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        self.found = true;
+        Ok(false)
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {

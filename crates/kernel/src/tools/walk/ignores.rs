@@ -162,9 +162,13 @@ impl<'a> GitIgnored<'a> {
         }
     }
 
-    /// Whether git ignores `path`, or a directory above it.
+    /// Whether git ignores `path`, or a directory above it. What is git's own it never ignores,
+    /// whatever the patterns say.
     pub(crate) fn holds(&mut self, path: &WorkspacePath, is_directory: bool) -> bool {
         let text = path.as_str();
+        if text.split('/').any(|name| name == ".git") {
+            return false;
+        }
         let mut directory = ".";
         for (end, _) in text.match_indices('/').chain([(text.len(), "")]) {
             let Some(here) = text.get(..end) else {

@@ -19,6 +19,7 @@ pub(crate) use meter::Meter;
 pub(crate) use proc::{Process, Stat};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};
 pub(crate) use throttle::Throttle;
+pub use watch::Nameless;
 pub(crate) use watch::{Tree, Watch};
 
 /// The tasks of a sandbox that are Airlock's own: its init. They come on top of what the plan

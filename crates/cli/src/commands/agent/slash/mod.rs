@@ -6,7 +6,7 @@
 mod answers;
 mod standing;
 
-use super::{Session, kept};
+use super::Session;
 use crate::args::{Cli, Global};
 use crate::failure::{Failure, Kind};
 use crate::models;
@@ -204,9 +204,7 @@ fn pin(session: &mut Session, text: &str, output: &mut Output) -> Result<(), Fai
 
 fn model(session: &mut Session, name: &str, output: &mut Output) -> Result<(), Failure> {
     if !name.is_empty() {
-        kept::store(&session.place, &session.chosen.ledgers);
-        let kept = kept::load(&session.place);
-        session.chosen = models::choose(&session.config, Some(name), &kept)?;
+        session.chosen = models::choose(&session.config, Some(name), &session.place)?;
     }
     let asked = session.chosen.model.name().to_owned();
     if output.is_json() {

@@ -1,6 +1,7 @@
 //! Applies the hunks of one file to its text.
 
 use super::{Hunk, Kind};
+use airlock_sanitise::Sanitiser;
 
 /// Why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,21 +76,21 @@ fn wanted(hunk: &Hunk) -> Vec<&str> {
 fn fits(old: &[&str], hunk: &Hunk, start: usize, number: usize) -> Result<(), ApplyError> {
     let wanted = wanted(hunk);
     let found = old.get(start..).unwrap_or_default();
-    let differs = |index: usize, found: Option<&str>, wanted: Option<&str>| ApplyError::Differs {
+    let differs = |index: usize, wanted: Option<&str>| ApplyError::Differs {
         hunk: number,
         at: hunk.at,
         line: start + index + 1,
-        found: shown(found),
+        found: found_at(old, start + index),
         wanted: shown(wanted),
         elsewhere: elsewhere(old, hunk),
     };
     if wanted.is_empty() && start > old.len() {
-        return Err(differs(0, None, None));
+        return Err(differs(0, None));
     }
     for (index, want) in wanted.iter().enumerate() {
         let have = found.get(index).copied();
         if have != Some(want) {
-            return Err(differs(index, have, Some(want)));
+            return Err(differs(index, Some(want)));
         }
     }
     // Lines after one without an end would be glued to it.
@@ -111,10 +112,10 @@ fn fits(old: &[&str], hunk: &Hunk, start: usize, number: usize) -> Result<(), Ap
         .and_then(|last| hunk.lines.get(last))
         .filter(|line| ends_early(&line.text.as_str()));
     if let Some((_, line)) = open {
-        return Err(differs(wanted.len(), follows, Some(&line.text)));
+        return Err(differs(wanted.len(), Some(&line.text)));
     }
     if let (Some(line), Some(_)) = (last_open, follows) {
-        return Err(differs(wanted.len(), follows, Some(&line.text)));
+        return Err(differs(wanted.len(), Some(&line.text)));
     }
     Ok(())
 }
@@ -131,15 +132,42 @@ fn elsewhere(old: &[&str], hunk: &Hunk) -> Option<usize> {
     matching.next().is_none().then_some(first + 1)
 }
 
+/// The most characters of a line that a message has.
+const SHOWN_CHARS: usize = 80;
+
 /// A line in a message.
 fn shown(line: Option<&str>) -> String {
     let Some(line) = line else {
         return "the end of the file".to_owned();
     };
     let bare = line.strip_suffix('\n');
-    let text: String = bare.unwrap_or(line).chars().take(80).collect();
-    match bare {
-        Some(_) => format!("`{text}`"),
-        None => format!("`{text}` without a line end"),
+    quoted(beginning_of(bare.unwrap_or(line)), bare.is_some())
+}
+
+/// The line of the file at `index`, without parts of secrets: they are known by what stands around
+/// them, and cut off no longer.
+fn found_at(old: &[&str], index: usize) -> String {
+    let Some(line) = old.get(index) else {
+        return shown(None);
+    };
+    let bare = line.strip_suffix('\n');
+    let begin = old.iter().take(index).map(|line| line.len()).sum::<usize>();
+    let part = begin..begin + beginning_of(bare.unwrap_or(line)).len();
+    let (whole, secrets) = (old.concat(), Sanitiser::new());
+    let found = secrets.find(whole.as_bytes());
+    let text = secrets.part(whole.as_bytes(), &found, part);
+    quoted(&String::from_utf8_lossy(&text), bare.is_some())
+}
+
+fn beginning_of(line: &str) -> &str {
+    let end = line.char_indices().nth(SHOWN_CHARS);
+    end.and_then(|(end, _)| line.get(..end)).unwrap_or(line)
+}
+
+fn quoted(text: &str, has_end: bool) -> String {
+    if has_end {
+        format!("`{text}`")
+    } else {
+        format!("`{text}` without a line end")
     }
 }

@@ -191,3 +191,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_message_shows_no_part_of_a_secret() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj";
+    let key = format!(
+        "-----BEGIN {0}-----\n{body}\n{body}\n-----END {0}-----\n",
+        "PRIVATE KEY"
+    );
+    for before in 30..90 {
+        let text = format!("{}\"{token}\"\n{key}", "-".repeat(before));
+        for line in 1..=5 {
+            let hunk = format!("{HEAD}@@ -{line} +{line} @@\n-wrong\n+x\n");
+            let told = applied(&hunk, &text).unwrap_err();
+            let told = airlock_sanitise::sanitise_line(&told, 2_000);
+            assert!(told.contains(&format!("line {line} is")), "{told}");
+            assert!(!told.contains("a1B2") && !told.contains("MIIE"), "{told}");
+        }
+    }
+}

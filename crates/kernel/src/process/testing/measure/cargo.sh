@@ -1,9 +1,10 @@
 # Runs `cargo test` with the compiler's own instrumentation, and makes lcov of what it left.
 #
-# Arguments: where the report goes, then the command as it is without measuring.
+# Arguments: where the report goes, `plain` or `nothing` for what is run where nothing can be measured,
+# then the command as it is without measuring.
 set -u
-report=$1
-shift
+report=$1 otherwise=$2
+shift 2
 dir=${report%/*}
 system=$(rustc --print sysroot 2>/dev/null)
 tools=
@@ -12,6 +13,7 @@ for found in "$system"/lib/rustlib/*/bin/llvm-profdata; do
 done
 if [ -z "$tools" ]; then
 	printf 'missing:llvm-tools' >"$dir/missing"
+	[ "$otherwise" = nothing ] && exit 0
 	exec "$@"
 fi
 if cargo llvm-cov --version >/dev/null 2>&1; then
@@ -27,7 +29,7 @@ export RUSTFLAGS="${RUSTFLAGS:-} -C instrument-coverage"
 export LLVM_PROFILE_FILE="$dir/%p-%m.profraw"
 "$@"
 code=$?
-cargo test --no-run --message-format=json 2>/dev/null |
+cargo test --workspace --no-run --message-format=json 2>/dev/null |
 	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' >"$dir/objects"
 set --
 while IFS= read -r object; do set -- "$@" -object "$object"; done <"$dir/objects"

@@ -96,6 +96,8 @@ impl Missing {
 pub(crate) struct Variation {
     /// Whether it is measured.
     pub(crate) measured: bool,
+    /// Whether it is left out where nothing can be measured.
+    pub(crate) or_nothing: bool,
     /// Files with what is in their place.
     pub(crate) files: Vec<(String, String)>,
     /// The longest it may take, where that is less than what the job itself may.
@@ -155,7 +157,7 @@ impl Job {
         }
         command.push("--".to_owned());
         command.extend(if own {
-            measuring(reading.framework, &reading.plain, &directory)
+            measuring(&reading, &directory, variation.or_nothing)
         } else {
             reading.plain.clone()
         });
@@ -184,12 +186,20 @@ fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The command that measures what `plain` runs, and leaves a report in `directory`.
-fn measuring(framework: Framework, plain: &[String], directory: &str) -> Vec<String> {
+/// The command that measures what `reading` runs, and leaves a report in `directory`.
+fn measuring(reading: &super::Reading, directory: &str, or_nothing: bool) -> Vec<String> {
     let report = format!("{directory}/report");
-    let (mut command, from) = match framework {
-        Framework::Cargo => (words(&["sh", "-c", CARGO, "cargo", &report]), 0),
-        Framework::Node => (words(&["sh", "-c", NODE, "node", &report, NODE_REPORT]), 0),
+    let plain = &reading.plain;
+    let otherwise = if or_nothing { "nothing" } else { "plain" };
+    let (mut command, from) = match reading.framework {
+        Framework::Cargo => {
+            let words = words(&["sh", "-c", CARGO, "cargo", &report, otherwise]);
+            (words, 0)
+        }
+        Framework::Node => {
+            let script = ["sh", "-c", NODE, "node", &report, otherwise, NODE_REPORT];
+            (words(&script), 0)
+        }
         Framework::Go => {
             let profile = format!("-coverprofile={report}");
             (words(&["go", "test", &profile, "-coverpkg=./..."]), 2)

@@ -13,6 +13,8 @@ fn reading(framework: Framework, plain: &[&str]) -> Job {
             framework,
             coverage: false,
             whole: true,
+            said_by: super::super::SaidBy::Tree,
+            others: Vec::new(),
             plain: words(plain),
             configured: false,
             mark: None,

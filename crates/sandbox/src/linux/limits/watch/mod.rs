@@ -13,6 +13,10 @@
 //! not seen, nor are segments where their list is not to be had. Between two looks a sandbox can go
 //! over. A mapped memory file counts as the larger of what is mapped and what is held open.
 
+mod nameless;
+
+pub use nameless::Nameless;
+
 use super::meter::Meter;
 use super::proc::{Process, Stat, read_into};
 use rustix::fs::{MemfdFlags, fstat, fstatvfs, memfd_create};

@@ -1,0 +1,54 @@
+//! Leave for what is done beside the road: ending a kernel, setting the passphrase. The call is the
+//! decision and the record; whoever is told yes does it.
+
+use super::{Ready, arguments, schema_of, spec};
+use crate::beneath::Root;
+use crate::fronts::Front;
+use crate::tools::{InvalidArguments, Prepared, Registry, Tool, ToolOutput, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// There is nothing to say.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+static STOP: ToolSpec = spec(
+    "kernel.stop",
+    "Leave to end a kernel that stays",
+    schema_of::<Nothing>,
+);
+static PASSPHRASE: ToolSpec = spec(
+    "approval.passphrase",
+    "Leave to set the passphrase of approvals",
+    schema_of::<Nothing>,
+);
+
+pub(super) fn register(registry: &mut Registry) {
+    for spec in [&STOP, &PASSPHRASE] {
+        registry.add(Box::new(Leave(spec)));
+    }
+}
+
+struct Leave(&'static ToolSpec);
+
+impl Tool for Leave {
+    fn spec(&self) -> &'static ToolSpec {
+        self.0
+    }
+
+    fn open_to(&self, front: Front) -> bool {
+        front == Front::Cli
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let Nothing {} = arguments(value)?;
+        Ok(Box::new(Ready(|| {
+            Ok(ToolOutput {
+                value: json!({}),
+                hidden: 0,
+            })
+        })))
+    }
+}

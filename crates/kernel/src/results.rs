@@ -1,0 +1,301 @@
+//! Results that were cut for length or withheld, whole, for whoever they were for: `session.result`.
+//!
+//! Kept is what the caller might have been given had it been shorter, or had a person looked at it:
+//! secrets are out. The name of a result is the digest of it and of whom it is for.
+//!
+//! Guarantee: nobody else finds it, neither another session nor another caller of the same session,
+//! and to them it is as if it were not there. What policy blocks is never kept. Non-guarantee: that
+//! it is still there: it is kept for [`AGE`], and while there is room.
+
+use crate::beneath::Root;
+use crate::content;
+use crate::control::{ForCaller, arguments, schema_of, spec};
+use crate::kernel::Kernel;
+use crate::policy_store::PolicyInForce;
+use crate::sanitise::{Flag, Origin, rules};
+use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolSpec};
+use airlock_core::{Caller, Digest, Request, SandboxId};
+use airlock_policy::approval::{Asker, Diff};
+use airlock_policy::{Contribution, Decision, Layer, OnFlag, Opinion, Verdict};
+use airlock_sanitise::Sanitiser;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The tool.
+pub(crate) const TOOL: &str = "session.result";
+
+/// How long a result is kept.
+const AGE: Duration = Duration::from_hours(1);
+
+/// The longest one, and how much of all there may be.
+const LONGEST: usize = 16 * 1024 * 1024;
+const MOST: u64 = 256 * 1024 * 1024;
+
+/// How much of a withheld result a person is shown who is asked about it.
+const SHOWN: usize = 4_000;
+
+/// A result, and for whom it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    asker: Asker,
+    sandbox: Option<SandboxId>,
+    pub(crate) origin: Origin,
+    /// What in it may be instructions.
+    pub(crate) flags: Vec<Flag>,
+    pub(crate) value: Value,
+}
+
+impl Kept {
+    pub(crate) fn new(caller: &Caller, origin: Origin, flags: Vec<Flag>, value: Value) -> Self {
+        Self {
+            asker: Asker::of(caller),
+            sandbox: caller.sandbox.clone(),
+            origin,
+            flags,
+            value,
+        }
+    }
+
+    fn is_for(&self, caller: &Caller) -> bool {
+        self.asker == Asker::of(caller) && self.sandbox == caller.sandbox
+    }
+}
+
+/// The results of a workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct Results(PathBuf);
+
+impl Results {
+    pub(crate) fn of(state: &Path) -> Self {
+        Self(state.join("results"))
+    }
+
+    /// Keeps a result, and says under which name.
+    pub(crate) fn keep(&self, kept: &Kept) -> io::Result<Digest> {
+        let text = serde_json::to_string(kept)?;
+        if text.len() > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        // Room is made first: what was just kept is not what goes.
+        content::forget_in(&self.0, AGE, MOST)?;
+        content::keep_in(&self.0, text.as_bytes())
+    }
+
+    /// The result of that name, if it is there and for `caller`.
+    fn find(&self, digest: Digest, caller: &Caller) -> Option<Kept> {
+        let text = content::read_in(&self.0, digest, Some(AGE)).ok()?;
+        let kept: Kept = serde_json::from_str(&text).ok()?;
+        kept.is_for(caller).then_some(kept)
+    }
+
+    /// Notes that a person let a result through.
+    fn release(&self, digest: Digest) -> io::Result<()> {
+        std::fs::write(self.released(digest), b"")
+    }
+
+    fn is_released(&self, digest: Digest) -> bool {
+        self.released(digest).is_file()
+    }
+
+    fn released(&self, digest: Digest) -> PathBuf {
+        self.0.join(format!("{digest}.released"))
+    }
+
+    /// Forgets what is too old.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        content::forget_in(&self.0, AGE, MOST)
+    }
+}
+
+/// Which part of which result.
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ResultArguments {
+    /// The digest that stands where a result was cut or withheld.
+    #[schemars(with = "String")]
+    digest: Digest,
+    /// The first byte to return; `next_offset` of the part before.
+    #[serde(default)]
+    offset: usize,
+    /// One string of the result alone, such as `/stdout`. Absent: all of it, as JSON.
+    #[serde(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+}
+
+static SPEC: ToolSpec = ToolSpec {
+    read_only: true,
+    ..spec(
+        TOOL,
+        "Read on in a result that was cut, or that waits for a person to look at it",
+        schema_of::<ResultArguments>,
+    )
+};
+
+/// The tool. What it gives is made into a page by [`Asked::of`].
+pub(crate) struct SessionResult(pub(crate) Results);
+
+impl Tool for SessionResult {
+    fn spec(&self) -> &'static ToolSpec {
+        &SPEC
+    }
+
+    fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
+        let asked: ResultArguments = arguments(value)?;
+        let results = self.0.clone();
+        Ok(ForCaller::boxed(move |caller| {
+            let kept = results.find(asked.digest, caller);
+            let kept = kept.ok_or_else(|| ToolFailure::Stored {
+                code: "unknown_result",
+                what: "there is no such result for this caller".to_owned(),
+                fix: Some("results are kept for an hour: call the tool again".to_owned()),
+                retryable: false,
+            })?;
+            serde_json::to_value(Asked { asked, kept }).map_err(|error| ToolFailure::Control {
+                what: error.to_string(),
+                fix: "call the tool again",
+            })
+        }))
+    }
+}
+
+/// A result that is there, and which part of it is wanted.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    asked: ResultArguments,
+    pub(crate) kept: Kept,
+}
+
+/// A part of a result.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// The result's name.
+    pub(crate) digest: Digest,
+    pub(crate) text: String,
+    pub(crate) offset: usize,
+    /// Where the next part begins, if there is one.
+    pub(crate) next: Option<usize>,
+    /// Bytes of all parts.
+    pub(crate) bytes: usize,
+    /// Secrets that became known since it was kept.
+    pub(crate) secrets: usize,
+}
+
+impl Asked {
+    /// What the tool gave.
+    pub(crate) fn of(value: Value) -> Result<Self, ToolFailure> {
+        serde_json::from_value(value).map_err(|error| ToolFailure::Control {
+            what: error.to_string(),
+            fix: "call the tool again",
+        })
+    }
+
+    /// The part that is wanted, of about `bytes` bytes. What `sanitiser` knows by now is taken out of
+    /// the whole first: no part of a secret passes because it stands where a page ends.
+    pub(crate) fn page(
+        &mut self,
+        sanitiser: &Sanitiser,
+        bytes: usize,
+    ) -> Result<Page, ToolFailure> {
+        let whole = sanitiser.whole_again(self.kept.value.take());
+        let field = self.asked.field.as_deref().unwrap_or_default();
+        let text = match whole.value.pointer(field) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => {
+                return Err(ToolFailure::Stored {
+                    code: "unknown_field",
+                    what: "the result has no such field".to_owned(),
+                    fix: Some("leave `field` out to see all of it".to_owned()),
+                    retryable: false,
+                });
+            }
+        };
+        let offset = self.asked.offset;
+        let part = airlock_sanitise::page(&text, offset, bytes);
+        let offset = text.ceil_char_boundary(offset.min(text.len()));
+        let end = offset + part.len();
+        Ok(Page {
+            digest: self.asked.digest,
+            text: part.to_owned(),
+            offset,
+            next: (end < text.len()).then_some(end),
+            bytes: text.len(),
+            secrets: whole.secrets,
+        })
+    }
+}
+
+impl Kernel {
+    pub(crate) fn results(&self) -> Results {
+        Results::of(self.workspace().state().path())
+    }
+
+    /// The result that `request` asks for, where policy wants a person to look at it first and none
+    /// has.
+    fn unseen(&self, policy: &PolicyInForce, request: &Request) -> Option<Kept> {
+        let reviewed = policy.policy().document().sanitise.flagged == OnFlag::Review;
+        if !reviewed || request.tool.as_deref() != Some(TOOL) {
+            return None;
+        }
+        let asked: ResultArguments = arguments(&request.arguments).ok()?;
+        let results = self.results();
+        let kept = results.find(asked.digest, &request.caller)?;
+        (!kept.flags.is_empty() && !results.is_released(asked.digest)).then_some(kept)
+    }
+
+    /// Makes an allow a review where a person has to look at a result before anybody reads it.
+    pub(crate) fn review_result(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+        decision: &mut Decision,
+    ) {
+        if decision.verdict == Verdict::Deny {
+            return;
+        }
+        if let Some(kept) = self.unseen(policy, request) {
+            decision.verdict = Verdict::RequireReview;
+            decision.contributions.push(Contribution {
+                layer: Layer::BuiltIn,
+                rule: "flagged-result".into(),
+                opinion: Opinion::RequireReview,
+                reason: format!(
+                    "it may hold instructions ({}), and policy has a person look first",
+                    rules(&kept.flags)
+                )
+                .into(),
+            });
+        }
+    }
+
+    /// What a person is shown of the result that `request` asks for, if one has to look at it.
+    pub(crate) fn result_to_review(
+        &self,
+        policy: &PolicyInForce,
+        request: &Request,
+        cleaner: &Sanitiser,
+    ) -> Option<Diff> {
+        let kept = self.unseen(policy, request)?;
+        let text = kept.value.to_string();
+        let shown = crate::showing::ends(&cleaner.line(&text, usize::MAX / 8), SHOWN);
+        Some(Diff {
+            digest: Digest::of(text.as_bytes()),
+            summary: format!("{} ({}): {shown}", kept.origin, rules(&kept.flags)).into(),
+        })
+    }
+
+    /// Notes that a result was read that a person had to look at, so that the rest of it is nobody's
+    /// question any more.
+    pub(crate) fn result_was_reviewed(&self, digest: Digest) -> Result<(), ToolFailure> {
+        let noted = self.results().release(digest);
+        noted.map_err(|error| ToolFailure::Control {
+            what: format!("cannot note that the result was looked at: {error}"),
+            fix: "make room in the state directory, and call it again",
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! Plugins that go: somebody stops them, nobody answers for them any more, another has their name,
+//! or everything ends.
+//!
+//! Guarantee: whoever notices that one has to go does not wait for it; each goes on a thread of its
+//! own, so that none can hold up what becomes of the others, and within a time that is not its own
+//! to set. Until it is gone, nothing of its name starts. Non-guarantee: a person who stops a plugin
+//! waits for as long as its manifest says.
+
+use super::discover::Origin;
+use super::error::ManageError;
+use super::parts::Registrar;
+use super::slot::{Now, locked};
+use super::{Manager, Plugin};
+use crate::lifecycle::State;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+/// What a plugin gets to end by itself that nobody answers for any more.
+const DISMISSED: Duration = Duration::from_secs(5);
+/// What all plugins get together when everything ends: whoever ends a kernel waits no longer.
+const LAST: Duration = Duration::from_secs(10);
+
+impl Manager {
+    /// Stops a plugin: its calls may end, then it is ended. One that does not run stays so.
+    pub fn stop(&self, name: &str) -> Result<(), ManageError> {
+        let plugin = self.plugin(name)?;
+        let _operation = plugin.slot.operate();
+        self.not_needed(&plugin.name)?;
+        self.stop_under(&plugin);
+        Ok(())
+    }
+
+    pub(super) fn stop_under(&self, plugin: &Plugin) {
+        stop_within(&*self.registrar, plugin, Duration::MAX);
+    }
+
+    /// Ends a plugin that nobody answers for any more, without waiting for it. One that somebody
+    /// does answer for goes on.
+    pub fn let_go(&self, name: &str) {
+        if let Ok(plugin) = self.plugin(name)
+            && plugin.slot.active().is_some()
+            && !may_go_on(&*self.registrar, &plugin)
+        {
+            self.dismiss(&plugin);
+        }
+    }
+
+    /// Ends a plugin that may not go on, on a thread of its own.
+    pub(super) fn dismiss(&self, plugin: &Arc<Plugin>) {
+        if plugin.is_leaving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // It asks for nothing from now on but for the calls that it still serves.
+        self.registrar.leaves(&plugin.name);
+        let (leaving, registrar) = (Arc::clone(plugin), Arc::clone(&self.registrar));
+        let has_left = Arc::clone(&self.has_left);
+        let leave = move || {
+            let _operation = leaving.slot.operate();
+            // Somebody may have switched it on again meanwhile.
+            if may_go_on(&*registrar, &leaving) {
+                registrar.stays(&leaving.name);
+            } else {
+                stop_within(&*registrar, &leaving, DISMISSED);
+                has_left.store(true, Ordering::Release);
+            }
+            leaving.is_leaving.store(false, Ordering::Release);
+        };
+        match Builder::new().name("plugin leaves".to_owned()).spawn(leave) {
+            Ok(thread) => {
+                let mut leaving = locked(&self.leaving);
+                leaving.retain(|thread| !thread.is_finished());
+                leaving.push(thread);
+            }
+            // The next look tries again.
+            Err(_) => plugin.is_leaving.store(false, Ordering::Release),
+        }
+    }
+
+    /// Sees to it that whatever had a plugin's name before it is gone.
+    pub(super) fn succeed(&self, plugin: &Plugin) {
+        let before = locked(&plugin.before).take();
+        if let Some(before) = before {
+            self.succeed(&before);
+            let _operation = before.slot.operate();
+            stop_within(&*self.registrar, &before, DISMISSED);
+        }
+    }
+
+    /// Stops everything, what needs others before those; what does not need each other at once. It
+    /// takes no longer than all of them get together, whatever their manifests say.
+    pub fn shutdown(&self) {
+        let until = Instant::now() + LAST;
+        let leaving = std::mem::take(&mut *locked(&self.leaving));
+        for thread in leaving {
+            // One that panicked has nothing left to wait for.
+            let _left = thread.join();
+        }
+        loop {
+            let mut all = self.all();
+            all.retain(|plugin| !matches!(plugin.slot.now(), Now::Off(_)));
+            let needs = |one: &Arc<Plugin>, other: &Arc<Plugin>| {
+                one.manifest().dependencies.contains_key(&other.name)
+            };
+            let is_free = |plugin: &&Arc<Plugin>| !all.iter().any(|one| needs(one, plugin));
+            let mut free: Vec<&Arc<Plugin>> = all.iter().filter(is_free).collect();
+            if free.is_empty() {
+                // Nobody is left, or versions that need each other: then all go at once.
+                free = all.iter().collect();
+            }
+            if free.is_empty() {
+                return;
+            }
+            std::thread::scope(|scope| {
+                for plugin in free {
+                    let stop = move || {
+                        let _operation = plugin.slot.operate();
+                        let left = until.saturating_duration_since(Instant::now());
+                        stop_within(&*self.registrar, plugin, left);
+                    };
+                    if Builder::new().spawn_scoped(scope, stop).is_err() {
+                        stop();
+                    }
+                }
+            });
+        }
+    }
+
+    /// Looks at every plugin: notes those that ended by themselves, and ends those that were switched
+    /// off or removed, maybe by another process, and those nobody answers for any more. Starts
+    /// nothing: one that ended is started again by a call, which was decided and recorded.
+    pub fn tend(&self) {
+        // Records that cannot be read now are looked at the next time; what was known holds.
+        let _looked = if self.has_left.swap(false, Ordering::AcqRel) {
+            // One whose files are gone was kept for as long as it ran.
+            self.refresh()
+        } else {
+            self.follow()
+        };
+        for plugin in self.all() {
+            let Some(active) = plugin.slot.active() else {
+                continue;
+            };
+            if active.instance.has_ended() {
+                self.note_end(&plugin, &active);
+            } else if !may_go_on(&*self.registrar, &plugin) {
+                self.dismiss(&plugin);
+            }
+        }
+    }
+}
+
+/// Stops a plugin, whose operation is held, within what its manifest says and no longer than `most`.
+fn stop_within(registrar: &dyn Registrar, plugin: &Plugin, most: Duration) {
+    let active = plugin.slot.active();
+    if matches!(plugin.slot.now(), Now::Off(_)) {
+        return;
+    }
+    // New calls are refused from here on; those that were let in are waited for.
+    plugin.slot.set(Now::Off(State::Stopped));
+    if let Some(active) = active {
+        active.end(most);
+        registrar.close(&plugin.name, active.number);
+        registrar.unregister(&plugin.name);
+    }
+}
+
+fn may_go_on(registrar: &dyn Registrar, plugin: &Plugin) -> bool {
+    let found = plugin.found();
+    let is_known = match found.origin {
+        Origin::User => plugin.approved().is_some(),
+        Origin::Workspace => true,
+    };
+    is_known
+        && !plugin.is_out()
+        && !plugin.is_disabled()
+        && registrar.is_answered_for(&plugin.name, found.origin, &found.path)
+}

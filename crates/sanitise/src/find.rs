@@ -1,0 +1,266 @@
+//! Where secrets stand in bytes of which only parts are shown.
+//!
+//! A part has lost what its secrets are known by: the end of a token, the `@` after a password, the
+//! first line of a key. Whoever shows one finds the secrets in what stands around it first, and
+//! shows [`Sanitiser::part`] of it.
+//!
+//! Guarantee: a part holds nothing of a secret that was found, unless it holds all of it and
+//! sanitising the part finds it again.
+
+use crate::kinds::LONGEST;
+use crate::sanitiser::{BLOCK, Sanitiser};
+use crate::scan::Scan;
+use crate::terminal::{Strip, strip};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// So many bytes before and after a part tell all that stands in it.
+pub const LONGEST_SECRET: usize = LONGEST;
+
+/// A secret and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// What kind of secret it is.
+    pub name: Cow<'static, str>,
+}
+
+impl Secret {
+    /// What stands in the place of a secret that is not there as a whole.
+    pub fn placeholder(&self) -> String {
+        format!("[secret:{}]", self.name)
+    }
+}
+
+impl Sanitiser {
+    /// Where secrets stand in `bytes`, in order, none within another.
+    pub fn find(&self, bytes: &[u8]) -> Vec<Secret> {
+        let text = String::from_utf8_lossy(bytes);
+        let stripped = strip(&text, |_, _| {});
+        let mut found = self.find_in(&stripped);
+        let as_it_is = matches!((&text, &stripped), (Cow::Borrowed(_), Cow::Borrowed(_)));
+        if !as_it_is && !found.is_empty() {
+            let places = Places::new(bytes);
+            for secret in &mut found {
+                secret.range = places.of(&secret.range);
+            }
+        }
+        found
+    }
+
+    fn find_in(&self, text: &str) -> Vec<Secret> {
+        let mut scan = Scan::default();
+        let mut found = Vec::new();
+        let mut known = 0;
+        loop {
+            known = text.ceil_char_boundary(known + BLOCK);
+            let last = known == text.len();
+            let part = text.get(..known).unwrap_or(text);
+            let ready = scan.advance(self.wanted(), part, last);
+            found.extend(ready.edits.into_iter().filter_map(|edit| {
+                let name = edit.label.name(self.wanted())?;
+                Some(Secret {
+                    range: edit.range,
+                    name: name.to_owned().into(),
+                })
+            }));
+            if last {
+                return found;
+            }
+        }
+    }
+
+    /// A part of `bytes` as it may be shown, given the secrets `found` in all of them, in order.
+    ///
+    /// Secrets that sanitising the part takes out all the same are left to that, which numbers
+    /// them. If there is any other, all have placeholders without numbers: a number would tell
+    /// which parts are the same.
+    pub fn part<'t>(&self, bytes: &'t [u8], found: &[Secret], part: Range<usize>) -> Cow<'t, [u8]> {
+        let shown = bytes.get(part.clone()).unwrap_or_default();
+        let reaches =
+            |secret: &&Secret| secret.range.start < part.end && secret.range.end > part.start;
+        let within: Vec<&Secret> = found.iter().filter(reaches).collect();
+        if within.is_empty() || shown.is_empty() {
+            return Cow::Borrowed(shown);
+        }
+        let alone = self.find(shown);
+        let shifted = |at: usize| at.saturating_sub(part.start);
+        let is_whole = |secret: &&Secret| {
+            let here = shifted(secret.range.start)..shifted(secret.range.end);
+            secret.range.start >= part.start && alone.iter().any(|alone| alone.range == here)
+        };
+        if within.iter().all(is_whole) {
+            return Cow::Borrowed(shown);
+        }
+        let mut gone: Vec<Secret> = alone.clone();
+        gone.extend(within.into_iter().map(|secret| Secret {
+            range: shifted(secret.range.start)..shifted(secret.range.end).min(shown.len()),
+            name: secret.name.clone(),
+        }));
+        Cow::Owned(without(shown, gone))
+    }
+}
+
+/// `bytes` with a placeholder for each of `gone`; those that overlap have one.
+fn without(bytes: &[u8], mut gone: Vec<Secret>) -> Vec<u8> {
+    gone.sort_by_key(|secret| (secret.range.start, secret.range.end));
+    let mut out = Vec::with_capacity(bytes.len() + 64);
+    let mut at = 0;
+    for secret in gone {
+        if secret.range.start >= at {
+            out.extend_from_slice(bytes.get(at..secret.range.start).unwrap_or_default());
+            out.extend_from_slice(secret.placeholder().as_bytes());
+        }
+        at = at.max(secret.range.end);
+    }
+    out.extend_from_slice(bytes.get(at..).unwrap_or_default());
+    out
+}
+
+/// Where text stood before control characters were taken out of it.
+struct Places {
+    /// Where each stretch begins in the text, and where in the bytes it stood.
+    stretches: Vec<(usize, usize)>,
+    length: usize,
+}
+
+impl Places {
+    fn new(bytes: &[u8]) -> Self {
+        let mut strip = Strip::default();
+        let mut text = String::with_capacity(bytes.len());
+        let mut stretches: Vec<(usize, usize)> = Vec::new();
+        let mut take = |piece: &str, at: usize| {
+            let begin = text.len();
+            strip.push(piece, &mut text, |_, _| {});
+            let last = stretches.last();
+            let follows = last.is_some_and(|(text, byte)| byte + (begin - text) == at);
+            if text.len() > begin && !follows {
+                stretches.push((begin, at));
+            }
+        };
+        let mut at = 0;
+        for chunk in bytes.utf8_chunks() {
+            for (offset, c) in chunk.valid().char_indices() {
+                take(c.encode_utf8(&mut [0; 4]), at + offset);
+            }
+            at += chunk.valid().len();
+            if !chunk.invalid().is_empty() {
+                take("\u{fffd}", at);
+                at += chunk.invalid().len();
+            }
+        }
+        let length = bytes.len();
+        Self { stretches, length }
+    }
+
+    /// The bytes of a range of the text, with whatever was taken out between.
+    fn of(&self, range: &Range<usize>) -> Range<usize> {
+        let last = range.end.saturating_sub(1);
+        let after = self.stretches.partition_point(|(text, _)| *text <= last);
+        // A character that stands for bytes that are no UTF-8 may be longer than they.
+        let most = self.stretches.get(after).map_or(self.length, |next| next.1);
+        self.place(range.start)..(self.place(last) + 1).min(most)
+    }
+
+    fn place(&self, at: usize) -> usize {
+        let after = self.stretches.partition_point(|(text, _)| *text <= at);
+        let stretch = after.checked_sub(1).and_then(|at| self.stretches.get(at));
+        stretch.map_or(at, |(text, byte)| byte + (at - text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Patterns;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn token() -> String {
+        format!("ghp_{}", "a1B2".repeat(9))
+    }
+
+    fn shown(whole: &str, part: Range<usize>) -> String {
+        let sanitiser = Sanitiser::new();
+        let found = sanitiser.find(whole.as_bytes());
+        let part = sanitiser.part(whole.as_bytes(), &found, part);
+        String::from_utf8(part.into_owned()).unwrap()
+    }
+
+    #[test]
+    fn secrets_are_found_where_they_stand_among_control_characters() {
+        let sanitiser = Sanitiser::new();
+        let secret = token();
+        let (begin, end) = secret.split_at(9);
+        for (before, inside, after) in [
+            (&b"key="[..], &b""[..], &b"\n"[..]),
+            (b"\x1b[31mkey=", b"", b"\x1b[0m;"),
+            (b"key=", b"\x1b[1m", b"\r\n"),
+            (
+                "é\u{200b}=".as_bytes(),
+                "\u{200b}".as_bytes(),
+                "é".as_bytes(),
+            ),
+            (b"\xff\xfe\xff", b"", b"\xff"),
+            (b"\xe2\x82 \x07", b"\x07\x07", b"\xe2\x82"),
+        ] {
+            let bytes = [before, begin.as_bytes(), inside, end.as_bytes(), after].concat();
+            let range = before.len()..bytes.len() - after.len();
+            let found = sanitiser.find(&bytes);
+            let ranges: Vec<Range<usize>> = found.into_iter().map(|one| one.range).collect();
+            assert_eq!(ranges, [range], "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_part_holds_a_secret_whole_or_not_at_all() {
+        for secret in [token(), "postgres://me:hunter2horse@host/x".to_owned()] {
+            let whole = format!("aaa {secret} bbb");
+            for from in 0..=whole.len() {
+                for to in from..=whole.len() {
+                    let part = shown(&whole, from..to);
+                    let clean = Sanitiser::new().text(&part).text.into_owned();
+                    let told =
+                        clean.contains("a1B") || clean.contains("nter") || clean.contains("2ho");
+                    assert!(!told, "{from}..{to}: {part:?} gives {clean:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_over_lines_is_known_in_each_of_them() {
+        let whole = "machine a\nlogin b\npassword\nhunter2horse\nmore\n";
+        assert_eq!(
+            shown(whole, 27..whole.len()),
+            "[secret:netrc-password]\nmore\n"
+        );
+        assert_eq!(shown(whole, 0..whole.len()), whole);
+    }
+
+    #[test]
+    fn patterns_count_as_well() {
+        let mut patterns = Patterns::new();
+        patterns.add("badge", "ACME [0-9]{6}").unwrap();
+        let sanitiser = Sanitiser::with(Arc::default(), Arc::new(patterns));
+        let whole = b"a ACME 123456 b";
+        let found = sanitiser.find(whole);
+        assert_eq!(&*sanitiser.part(whole, &found, 0..10), b"a [secret:badge]");
+        assert_eq!(&*sanitiser.part(whole, &found, 8..15), b"[secret:badge] b");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_sanitising_takes_out(
+            text in "([ -~]|\\n|\\x1b\\[|\\x07|\\u{200b}|é|ghp_a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2a1B2|https://a:hunter2xyz@b){0,30}",
+        ) {
+            let sanitiser = Sanitiser::new();
+            let found = sanitiser.find(text.as_bytes());
+            prop_assert_eq!(found.len(), sanitiser.text(&text).secrets);
+            let apart = found.windows(2).all(|two| two[0].range.end <= two[1].range.start);
+            prop_assert!(apart, "{:?}", found);
+            prop_assert!(String::from_utf8(without(text.as_bytes(), found)).is_ok());
+        }
+    }
+}

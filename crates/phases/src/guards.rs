@@ -139,8 +139,8 @@ pub(crate) fn same_tests(way: &Route, before: &TestRun, now: &TestRun) -> Result
         let why = format!("{} tests ran where there were {count}", now.passed);
         return refuse(Guard::SameTests, why, "bring back the tests that are gone");
     }
-    // Of a run that did not compile nothing was counted.
-    if count > 0 && now.ignored > before.ignored {
+    // Of what could not be loaded nothing was counted.
+    if count > 0 && !before.stopped && now.ignored > before.ignored {
         let why = format!(
             "{} tests are left out where {} were",
             now.ignored, before.ignored

@@ -51,6 +51,9 @@ pub struct TestRun {
     pub failed: u64,
     /// Tests that were left out.
     pub ignored: u64,
+    /// Whether tests were there that it did not come to, so that these are not all counts.
+    #[serde(default)]
+    pub stopped: bool,
     /// The names of all tests that passed, as one digest.
     pub names: Digest,
     /// New tests that are yet to show that they can fail.

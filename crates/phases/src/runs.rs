@@ -152,6 +152,18 @@ fn failing(run: &Reading<'_>, failed: u64) -> (Proof, String) {
     }
 }
 
+/// Whether the run did not come to tests that are there, because they could not be compiled or
+/// loaded. Whatever a test prints may make it look so.
+pub fn stopped(run: &Reading<'_>) -> bool {
+    let said = |words: &[&str]| words.iter().any(|words| run.output.contains(words));
+    match run.framework {
+        Framework::Cargo => said(&["error: could not compile"]),
+        Framework::Go => said(&["[build failed]", "[setup failed]"]),
+        Framework::Pytest => said(&["error during collection", "errors during collection"]),
+        Framework::Node => only_files_failed(run, &names(run.framework, run.output)),
+    }
+}
+
 /// Whether every failure is that of a whole file.
 fn only_files_failed(run: &Reading<'_>, observed: &Observed) -> bool {
     let is_file = |name: &String| {

@@ -113,7 +113,7 @@ pub fn tests_of(language: Language, text: &str) -> Vec<TestItem> {
         Language::Rust => rust(text),
         Language::Python => python(text),
         Language::JavaScript => by_start(text, &JAVASCRIPT, JAVASCRIPT_WORDS),
-        Language::Go => by_start(text, &GO, GO_WORDS),
+        Language::Go => go(text),
     };
     if found.iter().any(|test| !test.asserts) {
         let helpers = helpers(language, text, &found);
@@ -382,7 +382,21 @@ static JAVASCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         .ok()
 });
 static GO: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?m)^func\s+(Test\w*)\s*\(").ok());
+    LazyLock::new(|| Regex::new(r"(?m)^func\s+(Test(?:[^\p{Ll}\W]\w*)?)\s*\(").ok());
+/// What runs the tests of a package, and is none of them.
+static GO_MAIN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^func\s+TestMain\s*\(\s*\w+\s*\*\s*(?:\w+\s*\.\s*)?M\s*\)").ok());
+
+fn go(text: &str) -> Vec<TestItem> {
+    let mut found = by_start(text, &GO, GO_WORDS);
+    let is_main = |test: &TestItem| {
+        GO_MAIN
+            .as_ref()
+            .is_some_and(|main| main.is_match(&test.body))
+    };
+    found.retain(|test| !is_main(test));
+    found
+}
 
 /// Tests that begin where `start` matches, each up to the next.
 fn by_start(text: &str, start: &LazyLock<Option<Regex>>, words: &[&str]) -> Vec<TestItem> {
@@ -487,6 +501,25 @@ mod tests {
         ] {
             assert_eq!(found(language, text), want, "{language:?}");
         }
+    }
+
+    #[test]
+    fn what_go_does_not_run_as_a_test_is_none() {
+        let go = "func TestMain(m *testing.M) {\n\tos.Exit(m.Run())\n}\n\
+                  func Testable(t *testing.T) {\n}\nfunc Test_a(t *testing.T) {\n}\n\
+                  func Test(t *testing.T) {\n\tt.Fatal(1)\n}\n";
+        let names = |text: &str| -> Vec<String> {
+            let tests = tests_of(Language::Go, text).into_iter();
+            tests.map(|test| test.name).collect()
+        };
+        assert_eq!(names(go), ["Test_a", "Test"]);
+        assert_eq!(
+            tests_of(Language::Go, go)[0].body,
+            "func Test_a(t *testing.T) {\n}"
+        );
+        let named = "func TestMain(t *testing.T) { /* *testing.M) */ }\n";
+        assert_eq!(names(named), ["TestMain"], "only named like it");
+        assert!(names("func TestMain(m *t.M) {\n}\n").is_empty());
     }
 
     #[test]

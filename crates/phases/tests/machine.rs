@@ -25,6 +25,7 @@ fn run(proof: Proof) -> TestRun {
         passed: if proof == Proof::Green { 3 } else { 2 },
         failed: u64::from(proof == Proof::Red),
         ignored: 0,
+        stopped: false,
         names: digest("names"),
         suspects: Vec::new(),
         unheard: Vec::new(),
@@ -179,6 +180,8 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     fewer.last.as_mut().unwrap().passed = 2;
     let mut skipped = way(Route::TestFirst, Some(Proof::Green), Some(Proof::Red));
     skipped.last.as_mut().unwrap().ignored = 1;
+    let mut uncounted = skipped.clone();
+    uncounted.before.as_mut().unwrap().stopped = true;
     let mut others = way(
         Route::Refactoring(lines()),
         Some(Proof::Green),
@@ -263,6 +266,7 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("never run", Strict, Validating, way(Route::TestFirst, None, Some(Proof::Red)), Event::Validated, &code, Err(Guard::Green)),
         ("run before a change", Strict, Validating, first(), Event::Validated, &later, Err(Guard::Green)),
         ("fewer tests", Strict, Validating, fewer, Event::Validated, &code, Err(Guard::SameTests)),
+        ("tests left out that were not come to before", Strict, Validating, uncounted, Event::Validated, &code, Ok(Reviewing)),
         ("tests left out", Strict, Validating, skipped, Event::Validated, &code, Err(Guard::SameTests)),
         ("an old test is gone", Strict, Validating, losing(first()), Event::Validated, &code, Err(Guard::SameTests)),
         ("the tests of another language", Strict, Validating, others_ran, Event::Validated, &code, Err(Guard::SameTests)),

@@ -1,6 +1,7 @@
 //! A merge that ends out of turn. Whoever is killed in the middle of it: the next command completes
 //! it, the session's task ends, and what it cost is counted.
 
+use super::support::done;
 use super::work::{APP, DOUBLE, POLICY, Work};
 use airlock_core::{Digest, SessionId, Timestamp};
 use airlock_kernel::Front;
@@ -36,7 +37,8 @@ fn state_of(work: &Work) -> PathBuf {
 }
 
 fn task_of(work: &Work) -> Task {
-    let shown = work.done("session.show", json!({})).value;
+    let asked = json!({ "session": work.session });
+    let shown = done(work.place.submit(Front::Cli, "session.show", asked)).value;
     let status = work.done("phase.status", json!({})).value;
     let owner = |name: &str| shown["owner"][name].as_str().unwrap().to_owned();
     Task {

@@ -14,7 +14,7 @@ use crate::tools::ToolFailure;
 use airlock_core::{Caller, Digest, Phase};
 use airlock_phases::{
     Coverage, Ended, Event, Framework, Language, Lines, Observed, Printed, Proof, Reading, Roster,
-    Spans, TestItem, TestRun, judge, names, new_tests,
+    Spans, TestItem, TestRun, judge, names, new_tests, stopped,
 };
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
@@ -262,6 +262,7 @@ fn settle(
 pub(super) struct Examined {
     framework: Framework,
     reading: (Proof, String),
+    stopped: bool,
     counts: (u64, u64, u64),
     observed: Observed,
     roster: Roster,
@@ -284,17 +285,18 @@ impl Examined {
         });
         let fresh = fresh(staged);
         let fresh_names: Vec<String> = fresh.iter().map(|test| test.name.clone()).collect();
-        let reading = judge(&Reading {
+        let reading = Reading {
             framework: tests.framework,
             exit: finished.ran.exited(),
             output: &output,
             counts,
             changed: &staged.changed.tests,
             new_tests: &fresh_names,
-        });
+        };
         Self {
             framework: tests.framework,
-            reading,
+            reading: judge(&reading),
+            stopped: stopped(&reading),
             counts: counts.unwrap_or_default(),
             observed: names(tests.framework, &output),
             roster: Roster::read(
@@ -319,6 +321,7 @@ impl Examined {
             passed: self.counts.0,
             failed: self.counts.1,
             ignored: self.counts.2,
+            stopped: self.stopped,
             names: Digest::of(passed.join("\n").as_bytes()),
             suspects: Vec::new(),
             noticed: Vec::new(),

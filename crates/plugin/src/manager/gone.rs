@@ -5,7 +5,8 @@
 //! with a handful of descriptors. Links are removed, not followed, even those that take the place of
 //! a directory at this moment: everything is done by descriptors of directories that were opened
 //! without following, so nothing outside is entered, changed or removed. Non-guarantee: that it is
-//! gone, if something keeps writing to it; then it ends with an error.
+//! gone, if something keeps writing to it or there is more than can be removed in a few seconds; then
+//! it ends with an error, and may be tried again.
 
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
@@ -14,11 +15,12 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// So often a directory that was just emptied may turn out not to be empty.
 const DISTURBED: u32 = 1_000;
-/// So many directories are removed at most: more than any disk a plugin is given has room for.
-const DIRECTORIES: u32 = 1 << 24;
+/// So long it goes on at most: whoever keeps making directories would never let it end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Removes `directory` with all that is in it. One that is not there is fine.
 ///
@@ -37,7 +39,7 @@ pub fn remove_plugin_directory(directory: &Path) -> io::Result<()> {
         top,
         moved: 0,
         disturbed: 0,
-        directories: 0,
+        until: Instant::now() + PATIENCE,
     };
     loop {
         if removal.round()? {
@@ -55,7 +57,7 @@ struct Removal {
     top: OwnedFd,
     moved: u64,
     disturbed: u32,
-    directories: u32,
+    until: Instant,
 }
 
 impl Removal {
@@ -69,6 +71,7 @@ impl Removal {
             if is_dots(name) {
                 continue;
             }
+            self.is_in_time()?;
             if !is_directory(&self.top, &entry)? {
                 unlink(&self.top, name)?;
                 continue;
@@ -96,6 +99,7 @@ impl Removal {
             if is_dots(name) {
                 continue;
             }
+            self.is_in_time()?;
             if is_directory(place, &entry)? {
                 self.lift(place, name)?;
             } else {
@@ -129,15 +133,18 @@ impl Removal {
 
     /// Removes a directory at the top that was just emptied.
     fn remove(&mut self, name: &CStr) -> io::Result<()> {
-        self.directories += 1;
-        if self.directories > DIRECTORIES {
-            return Err(still_written());
-        }
         match unlinkat(&self.top, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => self.is_disturbed(),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn is_in_time(&self) -> io::Result<()> {
+        if Instant::now() > self.until {
+            return Err(still_written());
+        }
+        Ok(())
     }
 
     fn is_disturbed(&mut self) -> io::Result<()> {
@@ -152,7 +159,7 @@ impl Removal {
 fn still_written() -> io::Error {
     io::Error::new(
         io::ErrorKind::DirectoryNotEmpty,
-        "something keeps writing to it",
+        "it takes too long, maybe because something keeps writing to it",
     )
 }
 

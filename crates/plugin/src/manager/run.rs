@@ -375,8 +375,13 @@ impl Manager {
     /// Notes that an instance ended by itself. If somebody is exchanging the plugin, that is theirs
     /// to see.
     pub(super) fn note_end(&self, plugin: &Plugin, active: &Arc<Active>) {
-        let Some(_operation) = plugin.slot.try_operate() else {
+        let at = active.ended_at(self.clock.now());
+        let again = || {
             plugin.slot.wait(LOOK);
+            plugin.slot.try_operate()
+        };
+        // Whoever started it may not have let go of it yet.
+        let Some(_operation) = plugin.slot.try_operate().or_else(again) else {
             return;
         };
         let same = |serving: Arc<Active>| serving.number == active.number;
@@ -384,7 +389,7 @@ impl Manager {
             return;
         }
         self.buried(plugin, active);
-        self.after_crash(plugin, "its process ended");
+        self.after_crash(plugin, at, "its process ended");
     }
 
     /// Ends what is left of `active`: until it is said how it goes on, calls wait.
@@ -395,8 +400,8 @@ impl Manager {
         self.registrar.unregister(&plugin.name);
     }
 
-    fn after_crash(&self, plugin: &Plugin, why: &str) {
-        let verdict = plugin.slot.inner().restarts.crashed(self.clock.now());
+    fn after_crash(&self, plugin: &Plugin, at: Duration, why: &str) {
+        let verdict = plugin.slot.inner().restarts.crashed(at);
         let why = why.to_owned();
         plugin.slot.set(match verdict {
             Verdict::At(until) => Now::Waiting { until, why },
@@ -435,7 +440,7 @@ impl Manager {
         let started = self.begin(plugin, number);
         started.map_err(|error| {
             let error = failed(plugin, error);
-            self.after_crash(plugin, &error.to_string());
+            self.after_crash(plugin, self.clock.now(), &error.to_string());
             error
         })
     }

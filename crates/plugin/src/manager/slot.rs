@@ -9,7 +9,7 @@ use super::restart::Restarts;
 use crate::host::Instance;
 use crate::lifecycle::{Lifecycle, State};
 use crate::manifest::Manifest;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One running instance.
@@ -19,6 +19,8 @@ pub(super) struct Active {
     pub(super) lifecycle: Lifecycle,
     /// Tells it from the plugin's other instances.
     pub(super) number: u64,
+    /// When somebody first saw that it had ended by itself.
+    ended: OnceLock<Duration>,
     calls: Mutex<usize>,
     idle: Condvar,
 }
@@ -35,6 +37,7 @@ impl Active {
             manifest,
             lifecycle,
             number,
+            ended: OnceLock::new(),
             calls: Mutex::new(0),
             idle: Condvar::new(),
         }
@@ -61,6 +64,11 @@ impl Active {
         let _ = self.lifecycle.advance(State::Stopping);
         self.instance.stop(timeout.saturating_sub(begun.elapsed()));
         let _ = self.lifecycle.advance(State::Stopped);
+    }
+
+    /// When it ended by itself, as far as anybody saw: whoever sees it first says `now`.
+    pub(super) fn ended_at(&self, now: Duration) -> Duration {
+        *self.ended.get_or_init(|| now)
     }
 
     /// Ends what is left of one that ended by itself.

@@ -36,6 +36,11 @@ impl Notes {
         std::mem::take(&mut self.lines.lock().unwrap())
     }
 
+    /// Whether it is registered, with whatever rights.
+    pub(crate) fn has(&self, plugin: &str) -> bool {
+        self.grants.lock().unwrap().contains_key(plugin)
+    }
+
     pub(crate) fn may(&self, plugin: &str, capability: &str) -> bool {
         let grants = self.grants.lock().unwrap();
         grants.get(plugin).is_some_and(|grants| {

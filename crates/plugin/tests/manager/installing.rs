@@ -5,6 +5,7 @@ use airlock_plugin::{Approval, LaunchError, ManageError, Origin, Source, Tier};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn why(error: &ManageError) -> &LaunchError {
     match error {
@@ -262,6 +263,8 @@ fn one_whose_data_somebody_still_writes_to_is_removed_and_the_rest_is_swept_late
                     number += 1;
                     let mode = rustix::fs::Mode::RWXU;
                     let _made = rustix::fs::mkdirat(data, format!("{writer}-{number}"), mode);
+                    // Not so fast that what is left at the end is more than one sweep removes.
+                    std::thread::sleep(Duration::from_micros(50));
                 }
             });
         }

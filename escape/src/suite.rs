@@ -213,10 +213,17 @@ impl Suite {
         scene.settle().map_err(|error| error.to_string())?;
         let output = self.unconfined(attack, &scene, &given.to_string())?;
         let said = Said::find(&output).ok_or("the probe said nothing")?;
-        let changes = scene.changes();
         let achieved = match attack.judge {
             Judge::Probe => said.achieved,
-            Judge::Host => !changes.is_empty(),
+            Judge::Host if attack.probe == "outlive" => {
+                // What lives on may need its time to get there.
+                let until = Instant::now() + PATIENCE;
+                while scene.changes().is_empty() && Instant::now() < until {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                !scene.changes().is_empty()
+            }
+            Judge::Host => !scene.changes().is_empty(),
         };
         let denials = ["EPERM", "EACCES", "EMFILE", "ENOENT"];
         let kept = said

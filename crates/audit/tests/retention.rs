@@ -154,6 +154,8 @@ fn old_archives_are_deleted_with_a_record_that_verification_can_start_from() {
         ..Retention::default()
     };
     let log = days(&place, retention, 6);
+    // Nothing is known of the clock in the first round.
+    assert_eq!(maintain(&log, 4).deleted, []);
     let report = maintain(&log, 5);
     assert_eq!(report.deleted.len(), 2, "{report:?}");
     let filter = Filter {
@@ -337,8 +339,15 @@ fn a_clock_that_was_wrong_for_a_moment_neither_stops_archiving_nor_costs_archive
     let report = maintain(&log, 3);
     assert_eq!((report.archived.len(), report.deleted.len()), (1, 0));
     assert_eq!(rows(&place), 0);
-    // What it dated does not keep archives for ever either.
-    let report = maintain(&log, 100);
+    // Rounds of a clock that is ahead judge nothing by its age, and leave those after them alone.
+    for day in [30_000, 30_000, 4, 5] {
+        let report = maintain(&log, day);
+        assert_eq!(report.deleted, [], "day {day}");
+        assert_eq!(report.clock_jumped, day == 30_000);
+    }
+    // What it dated does not keep archives for ever either; a machine that was off deletes a day later.
+    assert_eq!(maintain(&log, 100).deleted, []);
+    let report = maintain(&log, 101);
     assert_eq!(report.deleted.len(), 2);
     drop(log);
     assert!(place.verify().is_intact());

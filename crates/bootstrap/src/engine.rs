@@ -2,9 +2,11 @@
 //!
 //! Guarantee: an argument vector, never a shell line, and no setting can become a word of its own
 //! or a part of another option. Which walls a container has is fixed here and no setting widens it:
-//! no network, nothing writable but workspace and state, no capabilities, no new privileges.
+//! no network, nothing mounted but workspace and state, no capabilities, no new privileges.
 //! Non-guarantee: it sees the processes of the machine, because a kernel answers nobody whom the
 //! operating system does not name to it, and names mean nothing from one process namespace to another.
+//! In the machine's user namespace (docker's default) the files of the user's processes are so within
+//! reach, by `/proc/PID/root`, unless AppArmor or SELinux keeps containers from that.
 
 use crate::config::Config;
 use crate::problem::Problem;

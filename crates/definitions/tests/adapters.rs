@@ -149,6 +149,23 @@ fn arguments_become_words_in_the_order_of_the_mapping() {
 }
 
 #[test]
+fn a_reviewer_sees_every_value_a_program_is_given() {
+    let text = format!("{HEADER}{SUMMARY}{BODY}").replace(
+        "  environment: { LC_ALL: C }\n",
+        "  directory: { from: glob }\n  environment: { LC_ALL: C, GLOB: { from: glob } }\n",
+    );
+    let adapter = file(&text).adapter().unwrap();
+    let How::Cli(cli) = &adapter.how else {
+        panic!("no program");
+    };
+    let variables: Vec<String> = cli.variables().collect();
+    assert_eq!(variables, ["GLOB=<glob>", "LC_ALL=C"]);
+    assert_eq!(cli.directory().as_deref(), Some("<glob>"));
+    assert_eq!(cli.stdin(), Some("text"));
+    assert_eq!(adapter.interface.defaults()["limit"], json!(10));
+}
+
+#[test]
 fn no_value_becomes_an_option_or_a_second_word() {
     let adapter = adapter();
     for (arguments, wanted) in [
@@ -534,6 +551,8 @@ fn a_request_goes_to_the_host_of_the_definition_whatever_the_arguments() {
         (api.host.as_str(), api.port, api.method),
         ("api.example.com", 443, "GET")
     );
+    let shown = (api.pattern(), api.has_body());
+    assert_eq!(shown, ("/v1/items/<id>/raw?q=<q>".to_owned(), false));
     for (id, want) in [
         ("7", Some("/v1/items/7/raw?q=a%26b%3D1%23")),
         (

@@ -35,7 +35,7 @@ pub(crate) fn read(state: &Path, digest: Digest) -> io::Result<String> {
 /// log may have.
 pub(crate) fn forget(state: &Path, retention: Retention) -> io::Result<()> {
     let age = Duration::from_secs(u64::from(retention.days) * 24 * 60 * 60);
-    forget_in(&state.join(DIRECTORY), age, retention.bytes)
+    forget_in(&state.join(DIRECTORY), age, retention.bytes).map(drop)
 }
 
 /// Keeps `bytes` in `directory`, which is made if need be.
@@ -82,12 +82,12 @@ pub(crate) fn read_in(
 }
 
 /// Forgets what in `directory` is older than `age`, and the oldest while there is more than `most`
-/// bytes.
-pub(crate) fn forget_in(directory: &Path, age: Duration, most: u64) -> io::Result<()> {
+/// bytes. So many are left.
+pub(crate) fn forget_in(directory: &Path, age: Duration, most: u64) -> io::Result<u64> {
     let oldest = SystemTime::now().checked_sub(age);
     let mut kept = Vec::new();
     let listed = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         listed => listed?,
     };
     for entry in listed {
@@ -111,7 +111,7 @@ pub(crate) fn forget_in(directory: &Path, age: Duration, most: u64) -> io::Resul
             Ok(()) | Err(_) => bytes -= length,
         }
     }
-    Ok(())
+    Ok(bytes)
 }
 
 #[cfg(test)]

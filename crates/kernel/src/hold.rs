@@ -20,12 +20,19 @@ pub(crate) struct StateHold {
     moves: Mutex<Vec<(ThreadId, Move)>>,
     /// The hour in which old sessions were last put away.
     archived: AtomicI64,
-    /// Whether a session ended since the last copies were made.
-    ended: AtomicBool,
+    /// Whether a session ended since the store was last copied.
+    state_due: AtomicBool,
+    /// The same for the log.
+    log_due: AtomicBool,
+    /// When a kernel that stays last made copies, in microseconds.
+    copied: AtomicI64,
 }
 
 /// How often a kernel that stays puts old sessions away.
 const HOUR_MICROS: i64 = 60 * 60 * 1_000_000;
+
+/// The least time between copies of a kernel that stays: each is of all there is, and five are kept.
+const PAUSE_MICROS: i64 = HOUR_MICROS / 4;
 
 /// A session that moved to another mode or phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +61,20 @@ impl StateHold {
             opened: Mutex::new(Opened::default()),
             moves: Mutex::default(),
             archived: AtomicI64::new(i64::MIN),
-            ended: AtomicBool::new(false),
+            state_due: AtomicBool::new(false),
+            log_due: AtomicBool::new(false),
+            copied: AtomicI64::new(i64::MIN),
         }
     }
 
     /// Notes that a session ended: copies of what is known are due, once nobody waits for them.
     pub(crate) fn session_ended(&self) {
-        self.ended.store(true, Ordering::SeqCst);
+        self.state_due.store(true, Ordering::SeqCst);
+        self.log_due.store(true, Ordering::SeqCst);
     }
 
-    /// What a kernel that stays does now and then: puts old sessions away, and makes copies.
+    /// What a kernel that stays does now and then: puts old sessions away, and makes copies, at most
+    /// every quarter of an hour.
     pub(crate) fn keep(&self, log: &Log) {
         let now = self.clock.now();
         let hour = now.as_micros().div_euclid(HOUR_MICROS);
@@ -73,7 +84,14 @@ impl StateHold {
         {
             self.archive_stale(&state, now);
         }
-        self.copy(log);
+        let is_due = self.state_due.load(Ordering::SeqCst) || self.log_due.load(Ordering::SeqCst);
+        let now = now.as_micros();
+        let since = now.saturating_sub(self.copied.load(Ordering::SeqCst));
+        // A clock that went back keeps nothing from being copied.
+        if is_due && !(0..PAUSE_MICROS).contains(&since) {
+            self.copied.store(now, Ordering::SeqCst);
+            self.copy(log);
+        }
     }
 
     /// What stays unarchived now is archived later.
@@ -83,18 +101,21 @@ impl StateHold {
         }
     }
 
-    /// Copies store and log, if a session ended since that was last done. What cannot be copied is
-    /// copied later, or after the next session.
+    /// Copies store and log, each if a session ended since that was last done. What cannot be copied
+    /// is copied later, and the other not again for it: old copies go as new ones come.
     pub(crate) fn copy(&self, log: &Log) {
-        if !self.ended.swap(false, Ordering::SeqCst) {
-            return;
+        if self.state_due.swap(false, Ordering::SeqCst) {
+            let copied = self.get().map(|state| state.snapshot(self.clock.now()));
+            if !matches!(copied, Ok(Ok(_))) {
+                self.state_due.store(true, Ordering::SeqCst);
+            }
         }
-        // What is only gathered would be missing.
-        let _written = log.flush();
-        let state = self.get().map(|state| state.snapshot(self.clock.now()));
-        let copied = matches!(state, Ok(Ok(_))) && log.snapshot().is_ok();
-        if !copied {
-            self.session_ended();
+        if self.log_due.swap(false, Ordering::SeqCst) {
+            // What is only gathered would be missing.
+            let _written = log.flush();
+            if log.snapshot().is_err() {
+                self.log_due.store(true, Ordering::SeqCst);
+            }
         }
     }
 
@@ -327,7 +348,7 @@ mod tests {
         let (log, hold) = (place.log(), place.hold());
         begin(&hold.get().unwrap(), place.clock.now());
         for round in 1..=7 {
-            place.pass(1_000_000);
+            place.pass(PAUSE_MICROS);
             hold.session_ended();
             hold.session_ended();
             hold.keep(&log);
@@ -347,6 +368,52 @@ mod tests {
         hold.session_ended();
         hold.keep(&log);
         std::fs::remove_file(&backups).unwrap();
+        place.pass(PAUSE_MICROS);
+        hold.keep(&log);
+        assert_eq!(place.copies(), (1, 1));
+    }
+
+    #[test]
+    fn copies_are_a_quarter_of_an_hour_apart_and_the_end_does_not_wait_for_it() {
+        let place = Place::new();
+        let (log, hold) = (Arc::new(place.log()), Arc::new(place.hold()));
+        begin(&hold.get().unwrap(), place.clock.now());
+        for (passed, want) in [
+            (0, 1),
+            (PAUSE_MICROS / 2, 1),
+            (PAUSE_MICROS / 2 - 1, 1),
+            (1, 2),
+            (PAUSE_MICROS - 1, 2),
+        ] {
+            place.pass(passed);
+            hold.session_ended();
+            hold.keep(&log);
+            assert_eq!(place.copies(), (want, want), "after {passed} more");
+        }
+        drop(LastCopies::new(&hold, &log));
+        assert_eq!(place.copies(), (3, 3));
+        // Whoever sets the clock back does not put copies off.
+        place.pass(-DAY);
+        hold.session_ended();
+        hold.keep(&log);
+        assert_eq!(place.copies(), (4, 4));
+    }
+
+    #[test]
+    fn what_was_copied_is_not_copied_again_because_the_other_could_not_be() {
+        let place = Place::new();
+        let (log, hold) = (place.log(), place.hold());
+        begin(&hold.get().unwrap(), place.clock.now());
+        let backups = place.directory.path().join("backups");
+        std::fs::create_dir(&backups).unwrap();
+        std::fs::write(backups.join("state"), "in the way").unwrap();
+        hold.session_ended();
+        for _ in 0..3 {
+            hold.keep(&log);
+            place.pass(PAUSE_MICROS);
+        }
+        assert_eq!(place.copies(), (0, 1), "the log, once");
+        std::fs::remove_file(backups.join("state")).unwrap();
         hold.keep(&log);
         assert_eq!(place.copies(), (1, 1));
     }

@@ -139,6 +139,7 @@ pub struct Kernel {
     turns: Arc<Turns>,
     warm: Arc<Warm>,
     sanitisers: Arc<Sessions>,
+    results: Results,
     reception: Option<Arc<dyn Reception>>,
     serving: Serving,
     #[cfg(target_os = "linux")]
@@ -195,8 +196,8 @@ impl Kernel {
         }
         let mut registry = Registry::built_in();
         control::register(&mut registry, &desk);
-        let results = Results::of(store.workspace().state().path());
-        registry.add(Box::new(SessionResult(results)));
+        let results = Results::of(store.workspace().state().path()).by(&config.clock);
+        registry.add(Box::new(SessionResult(results.clone())));
         let warm = Arc::new(Warm::default());
         process::register(&mut registry, &store, &warm);
         workflows::register(&mut registry);
@@ -228,6 +229,7 @@ impl Kernel {
             turns: Arc::default(),
             warm,
             sanitisers,
+            results,
             reception: None,
             serving: Serving::default(),
             #[cfg(target_os = "linux")]
@@ -469,6 +471,11 @@ impl Kernel {
 
     pub(crate) fn sanitisers(&self) -> &Sessions {
         &self.sanitisers
+    }
+
+    /// Results that were cut or withheld.
+    pub(crate) const fn results(&self) -> &Results {
+        &self.results
     }
 
     pub(crate) fn sanitisers_shared(&self) -> Arc<Sessions> {

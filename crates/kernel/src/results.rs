@@ -8,6 +8,7 @@
 //! it is still there: it is kept for [`AGE`], and while there is room.
 
 use crate::beneath::Root;
+use crate::clock::Clock;
 use crate::content;
 use crate::control::{ForCaller, arguments, schema_of, spec};
 use crate::kernel::Kernel;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The tool.
@@ -34,6 +36,13 @@ const AGE: Duration = Duration::from_hours(1);
 /// The longest one, and how much of all there may be.
 const LONGEST: usize = 16 * 1024 * 1024;
 const MOST: u64 = 256 * 1024 * 1024;
+
+/// So much of that is free whenever what there is was looked through: not every result has it looked
+/// through again.
+const SPARE: u64 = 32 * 1024 * 1024;
+
+/// How long what was found then is relied on, in microseconds.
+const LOOK_MICROS: i64 = 60 * 1_000_000;
 
 /// How much of a withheld result a person is shown who is asked about it.
 const SHOWN: usize = 4_000;
@@ -67,11 +76,37 @@ impl Kept {
 
 /// The results of a workspace.
 #[derive(Debug, Clone)]
-pub(crate) struct Results(PathBuf);
+pub(crate) struct Results {
+    place: PathBuf,
+    clock: Clock,
+    room: Arc<Mutex<Room>>,
+}
+
+/// What is known of the room there is.
+#[derive(Debug, Default)]
+struct Room {
+    /// When all there is was last looked through, in microseconds.
+    looked: Option<i64>,
+    /// Bytes that were left then, and what was kept since. Not what others keep meanwhile.
+    bytes: u64,
+}
 
 impl Results {
     pub(crate) fn of(state: &Path) -> Self {
-        Self(state.join("results"))
+        Self {
+            place: state.join("results"),
+            clock: Clock::system(),
+            room: Arc::default(),
+        }
+    }
+
+    /// The same by another clock.
+    #[must_use]
+    pub(crate) fn by(self, clock: &Clock) -> Self {
+        Self {
+            clock: clock.clone(),
+            ..self
+        }
     }
 
     /// Keeps a result, and says under which name.
@@ -81,13 +116,28 @@ impl Results {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         // Room is made first: what was just kept is not what goes.
-        content::forget_in(&self.0, AGE, MOST)?;
-        content::keep_in(&self.0, text.as_bytes())
+        self.make_room(text.len() as u64)?;
+        content::keep_in(&self.place, text.as_bytes())
+    }
+
+    /// Makes room for `more` bytes. What there is is looked through once a minute, and before there
+    /// would be too much.
+    fn make_room(&self, more: u64) -> io::Result<()> {
+        let now = self.clock.now().as_micros();
+        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = room.looked.map(|looked| now.saturating_sub(looked));
+        let is_known = since.is_some_and(|since| (0..LOOK_MICROS).contains(&since));
+        if !is_known || room.bytes.saturating_add(more) > MOST {
+            room.bytes = content::forget_in(&self.place, AGE, MOST - SPARE)?;
+            room.looked = Some(now);
+        }
+        room.bytes = room.bytes.saturating_add(more);
+        Ok(())
     }
 
     /// The result of that name, if it is there and for `caller`.
     fn find(&self, digest: Digest, caller: &Caller) -> Option<Kept> {
-        let text = content::read_in(&self.0, digest, Some(AGE)).ok()?;
+        let text = content::read_in(&self.place, digest, Some(AGE)).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
         kept.is_for(caller).then_some(kept)
     }
@@ -102,12 +152,12 @@ impl Results {
     }
 
     fn released(&self, digest: Digest) -> PathBuf {
-        self.0.join(format!("{digest}.released"))
+        self.place.join(format!("{digest}.released"))
     }
 
     /// Forgets what is too old.
     pub(crate) fn forget(&self) -> io::Result<()> {
-        content::forget_in(&self.0, AGE, MOST)
+        content::forget_in(&self.place, AGE, MOST).map(drop)
     }
 }
 
@@ -231,10 +281,6 @@ impl Asked {
 }
 
 impl Kernel {
-    pub(crate) fn results(&self) -> Results {
-        Results::of(self.workspace().state().path())
-    }
-
     /// The result that `request` asks for, where policy wants a person to look at it first and none
     /// has.
     fn unseen(&self, policy: &PolicyInForce, request: &Request) -> Option<Kept> {
@@ -297,5 +343,46 @@ impl Kernel {
             what: format!("cannot note that the result was looked at: {error}"),
             fix: "make room in the state directory, and call it again",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_core::Timestamp;
+    use std::fs::File;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::SystemTime;
+
+    #[test]
+    fn old_results_go_once_a_minute_and_before_there_is_too_much() {
+        let place = tempfile::tempdir().unwrap();
+        let time = Arc::new(AtomicI64::new(0));
+        let told = Arc::clone(&time);
+        let clock = Clock::from_fn(move || Timestamp::from_micros(told.load(Ordering::SeqCst)));
+        let results = Results::of(place.path()).by(&clock);
+        let old = place.path().join("results/old");
+        std::fs::create_dir(place.path().join("results")).unwrap();
+        let put = || {
+            let file = File::create(&old).unwrap();
+            let then = SystemTime::now() - 2 * AGE;
+            file.set_modified(then).unwrap();
+        };
+        let kept = |more: u64| {
+            results.make_room(more).unwrap();
+            old.exists()
+        };
+        put();
+        assert!(!kept(1), "at first");
+        put();
+        assert!(kept(1), "it was just looked at");
+        time.fetch_add(LOOK_MICROS, Ordering::SeqCst);
+        assert!(!kept(1), "a minute later");
+        put();
+        let longest = LONGEST as u64;
+        for round in 1..MOST / longest {
+            assert!(kept(longest), "{round}");
+        }
+        assert!(!kept(longest), "there would be too much");
     }
 }

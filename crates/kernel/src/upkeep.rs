@@ -46,12 +46,19 @@ pub(crate) fn keep(
     let result = log
         .maintain_within(retention, now)
         .map_err(|error| error.to_string())
-        .and_then(|_| {
+        .and_then(|report| {
             // There is nothing to keep of a log that is only now beginning.
             if log.open_report().head > 0 && !before.starts_with(&day) {
                 log.snapshot().map_err(|error| error.to_string())?;
             }
-            content::forget(state, retention).map_err(|error| error.to_string())?;
+            // Contents are as old as the log's clock says, too.
+            let days = if report.clock_jumped {
+                u32::MAX
+            } else {
+                retention.days
+            };
+            let kept = Retention { days, ..retention };
+            content::forget(state, kept).map_err(|error| error.to_string())?;
             let forgotten = Results::of(state).forget();
             forgotten.map_err(|error| error.to_string())?;
             write_atomic(&marker, done.as_bytes(), 0o600).map_err(|error| error.to_string())

@@ -429,6 +429,30 @@ fn calls_of_an_agent_count_with_whoever_invoked_it() {
 }
 
 #[test]
+fn an_agent_that_works_for_a_session_has_no_copies_made_by_itself() {
+    for (works_for_another, want) in [(true, 0), (false, 1)] {
+        let world = world(&[("reader", "[fs.read]", "", READS)]);
+        let World {
+            place: _place,
+            kernel,
+            asked: _asked,
+        } = world;
+        let copies = support::state(&kernel).join("backups/state");
+        let outcome = if works_for_another {
+            let id = session(&kernel, json!({}));
+            let asked = json!({ "agent": "reader", "task": "do it" });
+            in_session(&kernel, Front::Cli, &id, "agent.invoke", asked)
+        } else {
+            invoke(&kernel, Front::Cli, "reader")
+        };
+        done(outcome);
+        kernel.close().unwrap();
+        let made = std::fs::read_dir(copies).map_or(0, Iterator::count);
+        assert_eq!(made, want, "for another: {works_for_another}");
+    }
+}
+
+#[test]
 fn a_poisoned_answer_is_data_and_keeps_no_secret() {
     let token = support::token();
     let turns = format!(

@@ -171,7 +171,7 @@ fn a_secret_that_is_known_since_is_taken_out_of_what_was_kept_before() {
 
 #[test]
 fn a_result_is_for_its_session_and_caller_alone_and_for_an_hour() {
-    let (_place, kernel) = open("mark");
+    let (place, kernel) = open("mark");
     let (own, other) = (session(&kernel, json!({})), session(&kernel, json!({})));
     let digest = cut(&kernel, &own);
     let asked = json!({ "digest": digest });
@@ -209,6 +209,7 @@ fn a_result_is_for_its_session_and_caller_alone_and_for_an_hour() {
     let kept = File::options().write(true).open(&file).unwrap();
     kept.set_modified(old).unwrap();
     same(result(&kernel, Front::Agent, &own, asked));
+    place.pass(60);
     cut(&kernel, &other);
     assert!(!file.exists(), "the next one makes room");
 }

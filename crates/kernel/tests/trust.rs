@@ -597,6 +597,22 @@ fn archives(kernel: &Kernel) -> usize {
 
 const DAY: i64 = 24 * 60 * 60;
 
+/// A kernel after 200 days and one: on the day of such a jump the clock is not believed.
+fn much_later(place: &Place) -> Kernel {
+    place.pass(200 * DAY);
+    drop(place.open());
+    place.pass(DAY);
+    place.open()
+}
+
+fn deletions(kernel: &Kernel) -> usize {
+    let filter = airlock_audit::Filter {
+        event: Some(EventType::AuditArchiveDeleted),
+        ..airlock_audit::Filter::default()
+    };
+    kernel.log().read(filter).unwrap().count()
+}
+
 #[test]
 fn what_nobody_approved_deletes_no_records() {
     let keeping = format!("{READS}audit: {{ retention_days: 3650, max_size: 20GiB }}\n");
@@ -611,20 +627,13 @@ fn what_nobody_approved_deletes_no_records() {
         place.pass(2 * DAY);
         assert_eq!(archives(&place.open()), 1, "{case}");
         change(&place);
-        place.pass(200 * DAY);
-        let kernel = place.open();
+        let kernel = much_later(&place);
         assert_ne!(kernel.policy().origin(), PolicyOrigin::Workspace, "{case}");
-        assert!(archives(&kernel) >= 1, "{case}: by a change");
+        assert_eq!(deletions(&kernel), 0, "{case}: by a change");
         done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
         drop(kernel);
-        place.pass(200 * DAY);
-        let kernel = place.open();
-        let log = airlock_audit::Filter {
-            event: Some(EventType::AuditArchiveDeleted),
-            ..airlock_audit::Filter::default()
-        };
-        let deleted = kernel.log().read(log).unwrap().count();
-        assert_eq!(deleted, 0, "{case}: by a withdrawal");
+        let kernel = much_later(&place);
+        assert_eq!(deletions(&kernel), 0, "{case}: by a withdrawal");
     }
     // The built-in limits hold where nobody ever said otherwise.
     let place = Place::new(&[("a.txt", "a\n")]);
@@ -636,8 +645,7 @@ fn what_nobody_approved_deletes_no_records() {
     ));
     place.pass(2 * DAY);
     assert_eq!(archives(&place.open()), 1);
-    place.pass(200 * DAY);
-    assert_eq!(archives(&place.open()), 0, "ninety days are over");
+    assert_ne!(deletions(&much_later(&place)), 0, "ninety days are over");
 }
 
 #[test]

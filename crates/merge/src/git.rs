@@ -57,6 +57,27 @@ impl Refs {
         })
     }
 
+    /// The same for a merge of `paths`. Where none of them is git's, a repository that cannot be
+    /// read, such as one on a mount of its own, is none.
+    pub(crate) fn read_for<'p>(
+        tree: &Tree,
+        paths: impl Iterator<Item = &'p Path>,
+    ) -> Result<Self, MergeError> {
+        Self::needed(Self::read(tree), paths)
+    }
+
+    fn needed<'p>(
+        read: io::Result<Self>,
+        mut paths: impl Iterator<Item = &'p Path>,
+    ) -> Result<Self, MergeError> {
+        match read {
+            Err(error) if paths.any(|path| path.starts_with(".git")) => {
+                Err(failed("read", ".git")(error))
+            }
+            read => Ok(read.unwrap_or_default()),
+        }
+    }
+
     /// The digest of the packed refs, if there are any.
     pub(crate) fn packed_digest(&self) -> Option<Digest> {
         (!self.packed.is_empty()).then(|| Digest::of(&self.packed))
@@ -103,8 +124,13 @@ pub(crate) struct Standing<'a> {
 impl<'a> Standing<'a> {
     /// INVARIANT: the refs are read before anything else is looked at. Whatever moves later is
     /// found under the lock.
-    pub(crate) fn look(tree: &Tree, stage: &'a Stage, diff: &Diff) -> Result<Self, MergeError> {
-        let refs = Refs::read(tree).map_err(failed("read", ".git"))?;
+    pub(crate) fn look(
+        tree: &Tree,
+        stage: &'a Stage,
+        diff: &Diff,
+        targets: &[Target],
+    ) -> Result<Self, MergeError> {
+        let refs = Refs::read_for(tree, targets.iter().map(|target| target.path.as_path()))?;
         let mut changes = diff.changes.iter();
         Ok(Self {
             stage,
@@ -189,4 +215,31 @@ fn lock_of(spot: &Spot, path: &TreePath) -> io::Result<Spot> {
 
 fn own(id: &str) -> String {
     format!("airlock-{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_repository_that_cannot_be_read_keeps_nothing_but_its_own_from_being_merged() {
+        let cannot = || Err::<Refs, io::Error>(Errno::XDEV.into());
+        for (paths, merges) in [
+            (&["src/a.rs", ".gitignore"][..], true),
+            (&[], true),
+            (&["src/a.rs", ".git/refs/heads/main"], false),
+            (&[".git"], false),
+        ] {
+            let needed = Refs::needed(cannot(), paths.iter().map(Path::new));
+            assert_eq!(needed.is_ok(), merges, "{paths:?}");
+        }
+        let head = b"ref: refs/heads/main\n".to_vec();
+        let read = Refs {
+            head: head.clone(),
+            ..Refs::default()
+        };
+        let needed = Refs::needed(Ok(read), std::iter::empty()).unwrap();
+        assert_eq!(needed.head, head, "one that can be read is read");
+    }
 }

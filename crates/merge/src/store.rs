@@ -176,7 +176,7 @@ impl Merges {
         }
         let selected = selection.select(&diff)?;
         let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
-        let standing = git::Standing::look(&tree, stage, &diff)?;
+        let standing = git::Standing::look(&tree, stage, &diff, &selected.targets)?;
         let clean = !selection.overwrite || diff.conflicts.is_empty();
         let stage = &*stage;
         let prepared = self.prepared(id, &tree, moment, |preparation| {
@@ -279,7 +279,8 @@ impl Merges {
         let merged = self.merged_entries(&of)?;
         let place = self.done(&of);
         let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
-        let refs = git::Refs::read(&tree).map_err(failed("read", ".git"))?;
+        let touched = merged.iter().map(|(_, entry)| entry.path.as_path());
+        let refs = git::Refs::read_for(&tree, touched)?;
         let (entries, left) = self.prepared(id, &tree, moment, |preparation| {
             for (index, entry) in &merged {
                 moment("prepare");
@@ -357,6 +358,24 @@ impl Merges {
     pub fn has_unfinished(&self) -> bool {
         let open = std::fs::read_dir(self.place.join("open"));
         open.is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// The merge that was begun to end a task of which `is_its` says yes, and has not come to an end.
+    /// Nothing is told while another process merges. A journal that cannot be read ends no task.
+    pub fn unfinished_of(
+        &self,
+        is_its: impl Fn(&Task) -> bool,
+    ) -> Result<Option<String>, MergeError> {
+        if !self.place.join("lock").exists() {
+            return Ok(None);
+        }
+        let _hold = self.hold()?;
+        let names = self.names("open")?;
+        Ok(names.into_iter().find(|id| {
+            let read = Journal::read(&self.open(id), id);
+            let task = read.ok().flatten().and_then(|journal| journal.task);
+            task.as_ref().is_some_and(&is_its)
+        }))
     }
 
     /// Every merge that came to an end, oldest first.

@@ -10,7 +10,7 @@ use std::fmt;
 
 const HOUR: i64 = 3_600 * 1_000_000;
 const DAY: i64 = 24 * HOUR;
-/// Questions of a day that are kept one by one; older ones are joined into one.
+/// Questions of a day that are kept one by one; of more, the older half is joined into one.
 const KEPT: usize = 1_024;
 
 /// An amount of tokens and money.
@@ -143,10 +143,18 @@ struct Entry {
     spent: Spending,
 }
 
-/// What was spent. It can be kept as JSON between processes; the session's share is not kept.
+/// What was spent. It can be kept as JSON between processes ([`Ledger::keep_in`]); the session's share
+/// is not kept.
+///
+/// Invariant: what was spent is in `entries` once it is kept and in `fresh` until then, never in both:
+/// so what is kept can be joined there without being counted again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ledger {
+    /// What is kept, of all processes.
     entries: Vec<Entry>,
+    /// What this process spent and is not kept yet.
+    #[serde(skip)]
+    fresh: Vec<Entry>,
     #[serde(skip)]
     session: Spending,
     /// Reserved, and not settled yet.
@@ -228,7 +236,7 @@ impl Ledger {
             return;
         }
         self.session = self.session.plus(spent);
-        self.entries.push(Entry {
+        self.fresh.push(Entry {
             at: now.as_micros(),
             spent,
         });
@@ -252,32 +260,56 @@ impl Ledger {
     fn since(&self, now: Timestamp, span: i64) -> Spending {
         let from = now.as_micros().saturating_sub(span);
         // A clock that went back makes nothing cheaper: what lies in the future counts.
-        let recent = self.entries.iter().filter(|entry| entry.at > from);
+        let all = self.entries.iter().chain(&self.fresh);
+        let recent = all.filter(|entry| entry.at > from);
         recent.fold(Spending::default(), |sum, entry| sum.plus(entry.spent))
     }
 
-    /// Takes what another process spent meanwhile over.
-    pub fn join(&mut self, other: &Self) {
-        for entry in &other.entries {
-            if !self.entries.contains(entry) {
-                self.entries.push(*entry);
-            }
-        }
+    /// Takes over what is `kept`, by other processes too.
+    pub fn take_over(&mut self, kept: &Self) {
+        self.entries.clone_from(&kept.entries);
+    }
+
+    /// Adds to `kept` what this process spent since it was kept last, and forgets there what is older
+    /// than a day. Once that is written, [`Ledger::written_to`] is told.
+    pub fn keep_in(&self, kept: &mut Self, now: Timestamp) {
+        kept.entries.extend(&self.fresh);
+        outdate(&mut kept.entries, now);
+        fold(&mut kept.entries);
+    }
+
+    /// All of this is in `kept`, which was written.
+    pub fn written_to(&mut self, kept: &Self) {
+        self.take_over(kept);
+        self.fresh.clear();
     }
 
     fn forget(&mut self, now: Timestamp) {
-        let from = now.as_micros().saturating_sub(DAY);
-        self.entries.retain(|entry| entry.at > from);
-        if self.entries.len() > KEPT {
-            // Joined under the later time: counted longer than need be, never shorter.
-            let half = self.entries.split_off(self.entries.len() / 2);
-            let joined = self.entries.iter().copied().reduce(|one, other| Entry {
-                at: one.at.max(other.at),
-                spent: one.spent.plus(other.spent),
-            });
-            self.entries = joined.into_iter().chain(half).collect();
-        }
+        outdate(&mut self.entries, now);
+        outdate(&mut self.fresh, now);
+        // Nobody else has these. What is kept is joined where it is kept alone.
+        fold(&mut self.fresh);
     }
+}
+
+/// Drops what is older than a day.
+fn outdate(entries: &mut Vec<Entry>, now: Timestamp) {
+    let from = now.as_micros().saturating_sub(DAY);
+    entries.retain(|entry| entry.at > from);
+}
+
+/// Joins the older half, if there are too many.
+fn fold(entries: &mut Vec<Entry>) {
+    if entries.len() <= KEPT {
+        return;
+    }
+    // Joined under the later time: counted longer than need be, never shorter.
+    let half = entries.split_off(entries.len() / 2);
+    let joined = entries.iter().copied().reduce(|one, other| Entry {
+        at: one.at.max(other.at),
+        spent: one.spent.plus(other.spent),
+    });
+    *entries = joined.into_iter().chain(half).collect();
 }
 
 #[cfg(test)]
@@ -406,11 +438,38 @@ mod tests {
         };
         let mut ledger = Ledger::default();
         spend(&mut ledger, &budget, 80, 1).unwrap();
-        let text = serde_json::to_string(&ledger).unwrap();
+        let mut kept = Ledger::default();
+        ledger.keep_in(&mut kept, at(1));
+        let text = serde_json::to_string(&kept).unwrap();
         let mut other: Ledger = serde_json::from_str(&text).unwrap();
         assert_eq!(spend(&mut other, &budget, 30, 2), Err(Span::Day));
-        other.join(&ledger);
+        other.take_over(&kept);
         assert_eq!(other.day(at(2)).tokens, 80);
+        // What could not be written is there the next time.
+        let mut later = Ledger::default();
+        ledger.keep_in(&mut later, at(2));
+        assert_eq!(later, kept);
+    }
+
+    #[test]
+    fn two_processes_with_thousands_of_questions_count_each_once() {
+        let mut kept = Ledger::default();
+        let mut both = [Ledger::default(), Ledger::default()];
+        for n in 0..3_000 {
+            // The second looks rarely, and finds what it had joined by the first.
+            let ledger = &mut both[usize::from(n % 100 == 99)];
+            ledger.take_over(&kept);
+            spend(ledger, &Budget::default(), 1, n).unwrap();
+            ledger.keep_in(&mut kept, at(n));
+            ledger.written_to(&kept);
+            assert!(kept.entries.len() <= KEPT);
+        }
+        for ledger in &mut both {
+            ledger.take_over(&kept);
+            assert_eq!(ledger.day(at(3_000)).tokens, 3_000);
+        }
+        Ledger::default().keep_in(&mut kept, at(3_000 + DAY));
+        assert_eq!(kept, Ledger::default(), "nothing is kept for ever");
     }
 
     proptest! {
@@ -433,7 +492,7 @@ mod tests {
         for n in 0..3_000 {
             spend(&mut ledger, &Budget::default(), 1, n).unwrap();
         }
-        assert!(ledger.entries.len() <= KEPT + 1);
+        assert!(ledger.fresh.len() <= KEPT + 1);
         assert_eq!(ledger.day(at(10_000)).tokens, 3_000);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::exemption::Category;
 use crate::machine::{Facts, Guard, Refusal, refuse};
-use crate::progress::{Place, Route, TestRun};
+use crate::progress::{Place, Route, TestRun, Unsure};
 use crate::runs::{Framework, Proof};
 
 /// The last run, if all its tests passed with the stage as it is.
@@ -63,9 +63,11 @@ pub(crate) fn nothing_lost(run: &TestRun) -> Result<(), Refusal> {
         return Ok(());
     }
     let tests = some(&run.lost, |test| format!("`{test}`"));
-    let why = format!("tests that were there are gone, or no longer run: {tests}");
+    let unsure = run.unsure.map(|unsure| format!("; {}", unsure.why()));
+    let unsure = unsure.unwrap_or_default();
+    let why = format!("tests that were there are gone, or no longer run: {tests}{unsure}");
     let fix = "bring them back under their names; a test that is to go is taken out while exploring, where a person is told of it";
-    refuse(Guard::SameTests, why, fix)
+    refuse(Guard::SameTests, why, run.unsure.map_or(fix, Unsure::fix))
 }
 
 /// Every new test has shown that it can fail.

@@ -43,7 +43,7 @@ pub use heard::{Heard, Mutated};
 pub use inline::{inline_tests, only_tests_differ, product_of};
 pub use machine::{Effects, Event, Facts, Guard, Refusal, advance_event, mode_switch, step};
 pub use mutation::{Mutant, Sample, mutants, samples};
-pub use progress::{Changed, Place, Progress, Route, Spans, TestRun};
+pub use progress::{Changed, Place, Progress, Route, Spans, TestRun, Unsure};
 pub use report::{LineSet, Lines, go_module, newly_covered, parse_go_profile, parse_lcov};
 pub use roster::{Ended, Known, Printed, Roster};
 pub use runs::{Framework, Observed, Proof, Reading, judge, names, stopped};

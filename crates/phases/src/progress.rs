@@ -33,6 +33,40 @@ impl Route {
     }
 }
 
+/// Why it is not known of tests that were there whether they still run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsure {
+    /// The runner names no test any more.
+    Unnamed,
+    /// The tests of the real tree, which would tell, did not come to an end.
+    Unended,
+}
+
+impl Unsure {
+    /// The same in words.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Unnamed => "the runner names no test now, and does in the real tree",
+            Self::Unended => {
+                "these are not named, and the tests of the real tree did not come to an end, so that it is not known whether they ever ran"
+            }
+        }
+    }
+
+    /// How it would be known.
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::Unnamed => {
+                "let the runner name its tests as before: leave its settings, and what sets them, as they were"
+            }
+            Self::Unended => {
+                "run `test.run` with a longer `timeout` or more `memory`: the tests of the real tree get no less"
+            }
+        }
+    }
+}
+
 /// One whole run of the tests by the kernel: no filter, nothing left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestRun {
@@ -71,12 +105,18 @@ pub struct TestRun {
     /// Tests of the real tree that are gone, or no longer run.
     #[serde(default)]
     pub lost: Vec<String>,
+    /// Why it is only not known whether they run, where it is so.
+    #[serde(default)]
+    pub unsure: Option<Unsure>,
     /// Why these are perhaps not all tests of the project, in words.
     #[serde(default)]
     pub partial: Option<String>,
     /// Line coverage, where the run was measured.
     #[serde(default)]
     pub coverage: Option<Coverage>,
+    /// Why this run, or an earlier one of the task, could not be measured when the kernel tried to.
+    #[serde(default)]
+    pub unmeasured: Option<String>,
     /// What of it is certain: all of it but lines that only new tests run and nobody shows to be
     /// looked at. Told only where the coverage budget depends on it.
     #[serde(default)]

@@ -5,7 +5,7 @@
 use airlock_core::{Digest, Mode, Phase};
 use airlock_phases::{
     Category, Changed, Coverage, Event, Exemption, Facts, Framework, Guard, Ledger, Place,
-    Progress, Proof, Route, TestRun, Writable, advance_event, mode_switch, step, writable,
+    Progress, Proof, Route, TestRun, Unsure, Writable, advance_event, mode_switch, step, writable,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -32,8 +32,10 @@ fn run(proof: Proof) -> TestRun {
         noticed: Vec::new(),
         unnoticed: Vec::new(),
         lost: Vec::new(),
+        unsure: None,
         partial: None,
         coverage: None,
+        unmeasured: None,
         proven: None,
         lines: None,
     }
@@ -801,4 +803,41 @@ fn a_test_that_notices_nothing_is_named_with_what_it_did_not_notice() {
         assert!(refusal.why.contains(part), "{}", refusal.why);
     }
     assert!(refusal.fix.contains("begin anew"), "{}", refusal.fix);
+}
+
+/// Where it is only not known whether tests still run, that is told, with another way out.
+#[test]
+fn tests_of_which_it_is_not_known_whether_they_run_are_told_as_that() {
+    let world = World::changing(&["tests/a"], &["src/a"], &[]);
+    for (unsure, why, fix) in [
+        (None, "no longer run: `old`", "bring them back"),
+        (
+            Some(Unsure::Unended),
+            "`old`; these are not named",
+            "longer `timeout`",
+        ),
+        (
+            Some(Unsure::Unnamed),
+            "`old`; the runner names no test now",
+            "as before",
+        ),
+    ] {
+        let mut last = run(Proof::Green);
+        (last.lost, last.unsure) = (vec!["old".to_owned()], unsure);
+        let place = Place {
+            mode: Mode::Strict,
+            state: Phase::Validating,
+            progress: Progress {
+                route: Some(Route::TestFirst),
+                before: Some(run(Proof::Red)),
+                last: Some(last),
+                ..Progress::default()
+            },
+        };
+        let refused = world.with(|facts| step(&place, &Event::Validated, facts));
+        let refusal = refused.unwrap_err();
+        assert_eq!(refusal.guard, Guard::SameTests, "{unsure:?}");
+        assert!(refusal.why.contains(why), "{}", refusal.why);
+        assert!(refusal.fix.contains(fix), "{}", refusal.fix);
+    }
 }

@@ -93,7 +93,8 @@ pub trait Instance: Send + Sync {
         String::new()
     }
 
-    /// Asks it to end, waits for at most `grace`, and ends it with all it started.
+    /// Asks it to end, waits for at most `grace`, and ends it with all it started. Whoever asks while
+    /// another waits for it, with no grace, ends it at once, and that other waits no more.
     fn stop(&self, grace: Duration);
 }
 

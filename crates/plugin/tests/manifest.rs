@@ -342,6 +342,16 @@ const RULES: &[(&str, u32, &str)] = &[
         "`filesystem.write` of `/srv/x` is denied by `filesystem.write./srv/x/private/**`",
     ),
     (
+        "deny_capabilities: ['filesystem.read./srv/x/**']\nexecution:\n  sandbox:\n    filesystem: { write_allow: [/srv/x] }",
+        4,
+        "`filesystem.read` of `/srv/x` is denied by `filesystem.read./srv/x/**`",
+    ),
+    (
+        "deny_capabilities: ['filesystem.read./home/*/.ssh/**']\nexecution:\n  sandbox:\n    filesystem: { read_allow: [/home/someone] }",
+        4,
+        "`filesystem.read` of `/home/someone` is denied by `filesystem.read./home/*/.ssh/**`",
+    ),
+    (
         "deny_capabilities: ['filesystem.read.*']\nexecution:\n  sandbox:\n    filesystem: { read_allow: [~/data] }",
         4,
         "`filesystem.read` of `~/data` is denied",

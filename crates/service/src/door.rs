@@ -24,7 +24,7 @@ pub struct DoorError {
 }
 
 impl DoorError {
-    /// Whether the call was certainly not begun, because the kernel was ending.
+    /// Whether the call was certainly not begun: the kernel was ending, or takes none that long.
     pub fn is_untaken(&self) -> bool {
         self.source.is_untaken()
     }

@@ -10,7 +10,7 @@ use airlock_core::{Digest, WorkspaceId};
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Outcome, Steering};
 use airlock_policy::approval::{ApprovalId, Gate};
 use airlock_sandbox::launch::TerminalSize;
-use airlock_wire::{Canceller, Client, ClientError, Hello};
+use airlock_wire::{Canceller, Client, ClientError, Hello, code};
 use serde_json::{Value, json};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -118,10 +118,31 @@ impl Remote {
         heard(value, &call.arguments)
     }
 
-    /// The tools its front may know of, each with its arguments' schema and examples.
+    /// The tools its front may know of, each with its arguments' schema and examples. Where they do not
+    /// fit into one answer, each is asked for by itself; one that does not fit even so is left out.
     pub fn tools(&mut self) -> Result<Vec<Value>, ClientError> {
-        let listed = self.client.call("tools.list", json!({ "full": true }))?;
-        serde_json::from_value(listed).map_err(|error| ClientError::Nonsense(error.to_string()))
+        match self.client.call("tools.list", json!({ "full": true })) {
+            Err(ClientError::Answer(error)) if error.code == code::ANSWER_TOO_LONG => {
+                self.tools_by_name()
+            }
+            listed => list(listed?),
+        }
+    }
+
+    fn tools_by_name(&mut self) -> Result<Vec<Value>, ClientError> {
+        let listed = list(self.client.call("tools.list", Value::Null)?)?;
+        let mut tools = Vec::with_capacity(listed.len());
+        for tool in listed {
+            let name = tool.get("name");
+            match self.client.call("tools.show", json!({ "name": name })) {
+                Ok(shown) => tools.push(shown),
+                // It is too long, or gone by now.
+                Err(ClientError::Answer(error))
+                    if matches!(&*error.code, code::ANSWER_TOO_LONG | code::INVALID_PARAMS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(tools)
     }
 
     /// The gates whose questions an MCP server may put to the user of its client.
@@ -229,6 +250,10 @@ const fn size(size: TerminalSize) -> Size {
         rows: size.rows,
         columns: size.columns,
     }
+}
+
+fn list(value: Value) -> Result<Vec<Value>, ClientError> {
+    serde_json::from_value(value).map_err(|error| ClientError::Nonsense(error.to_string()))
 }
 
 fn told(params: &impl serde::Serialize) -> Value {

@@ -13,8 +13,8 @@ mod support;
 use airlock_audit::{Filter, VerifyOptions, verify_database};
 use airlock_kernel::{Call, Front, Lifetime, Outcome};
 use airlock_policy::approval::Binding;
-use airlock_service::{CallResult, Kept, Lock, LockError, Method, running};
-use airlock_wire::{Arrived, Client, ClientError, code};
+use airlock_service::{CallResult, Kept, Lock, LockError, Method, Remote, running};
+use airlock_wire::{Arrived, Client, ClientError, Limits, code};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
@@ -387,6 +387,29 @@ fn the_command_of_a_client_that_goes_away_or_takes_it_back_ends() {
         assert_eq!(rest, b"");
     }
     served.end();
+}
+
+#[test]
+fn tools_that_do_not_fit_into_one_answer_are_listed_all_the_same() {
+    let place = Place::new();
+    let mut served = place.serve();
+    let tools = |state: &std::path::Path| {
+        let mut remote = Remote::any(state, Front::Agent).unwrap();
+        remote.tools().unwrap()
+    };
+    let whole = tools(&served.state);
+    let short = served.client("agent").call("tools.list", Value::Null);
+    let short = short.unwrap().to_string().len();
+    served.end();
+    let longest = whole.iter().map(|tool| tool.to_string().len()).max();
+    let frame_bytes = longest.unwrap().max(short) + 512;
+    let all = json!(whole).to_string().len();
+    assert!(all > frame_bytes, "{all} bytes fit into {frame_bytes}");
+    let served = place.serve_with(Limits {
+        frame_bytes,
+        ..Limits::MAIN
+    });
+    assert_eq!(tools(&served.state), whole);
 }
 
 #[test]

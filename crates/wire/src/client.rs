@@ -1,7 +1,7 @@
 //! A small blocking client.
 
 use crate::error::{WireError, code};
-use crate::frame::{Decoder, encode};
+use crate::frame::{Decoder, FrameError, encode};
 use crate::handshake::Hello;
 use crate::limits::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
 use crate::message::{Event, Message, Reply, Request, parse, text};
@@ -41,6 +41,9 @@ pub enum ClientError {
     /// The connection broke.
     #[error("the connection to the kernel broke")]
     Lost(#[source] io::Error),
+    /// The request is longer than the kernel takes, and was not sent. The connection is as before.
+    #[error("the request is too long for the kernel")]
+    TooLong(#[source] FrameError),
     /// What came is no message.
     #[error("the kernel said something that is no message: {0}")]
     Nonsense(String),
@@ -50,12 +53,12 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether a request whose answer this is was certainly not begun: the server said that it ends
-    /// before it took it. Anything else may have had its effect.
+    /// Whether a request whose answer this is was certainly not begun: it was not sent, or the server
+    /// said that it ends before it took it. Anything else may have had its effect.
     pub fn is_untaken(&self) -> bool {
         match self {
             Self::Closed(error) => error.code == code::SHUTTING_DOWN,
-            Self::Connect(_) | Self::Foreign { .. } => true,
+            Self::Connect(_) | Self::Foreign { .. } | Self::TooLong(_) => true,
             Self::Lost(_) | Self::Nonsense(_) | Self::Answer(_) => false,
         }
     }
@@ -93,8 +96,7 @@ impl Sender {
             descriptors: descriptors.len(),
         });
         let most = self.frame_bytes.load(Ordering::Relaxed);
-        let frame = encode(&text(&request), most)
-            .map_err(|error| ClientError::Lost(io::Error::other(error)))?;
+        let frame = encode(&text(&request), most).map_err(ClientError::TooLong)?;
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let first = pass(&stream, &frame, descriptors).map_err(ClientError::Lost)?;
         stream
@@ -214,6 +216,8 @@ impl Client {
                 self.wanted.insert(id);
                 Ok(id)
             }
+            // Nothing was sent, so nothing comes that would say more.
+            Err(error @ ClientError::TooLong(_)) => Err(error),
             Err(error) => Err(self.reason(error)),
         }
     }

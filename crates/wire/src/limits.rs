@@ -5,8 +5,9 @@ use std::time::Duration;
 /// Longest frame unless configured otherwise: 16 MiB.
 pub const DEFAULT_FRAME_BYTES: usize = 16 * 1024 * 1024;
 
-/// Least and most that may be configured: every message of ours that is no content fits into the
-/// first, and the second does not take the machine.
+/// Least and most that may be configured: what a kernel says of itself fits into the first, and the
+/// second does not take the machine. A request with content or a long environment may not fit into the
+/// first: that is [`crate::ClientError::TooLong`], and a command then has a kernel of its own.
 pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 64 * 1024..=64 * 1024 * 1024;
 
 /// The limits of one socket.

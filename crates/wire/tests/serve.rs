@@ -432,6 +432,18 @@ fn an_answer_longer_than_a_frame_is_an_error_of_that_request() {
 }
 
 #[test]
+fn a_request_longer_than_a_frame_is_not_sent_and_costs_nothing() {
+    let place = Place::limited(Limits::MAIN.with_frames_of(64 * 1024));
+    let mut client = place.client();
+    let error = client
+        .call("echo", json!("x".repeat(70 * 1024)))
+        .unwrap_err();
+    assert!(matches!(error, ClientError::TooLong(_)), "{error}");
+    assert!(error.is_untaken());
+    assert_eq!(client.call("echo", json!(1)).unwrap(), json!(1));
+}
+
+#[test]
 fn a_handler_that_panics_fails_its_request_and_nothing_else() {
     let place = Place::new();
     let mut client = place.client();

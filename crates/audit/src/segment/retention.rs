@@ -1,4 +1,7 @@
 //! Moves past segments of time into archives and deletes the oldest ones when the log grows too large.
+//!
+//! Guarantee: a clock that is ahead for a moment deletes nothing by age. Non-guarantee: one that is ahead
+//! for more than a day is believed.
 
 use super::file::SegmentWriter;
 use super::{Segment, SegmentError, SegmentName, list_segments, segment_path};
@@ -18,6 +21,9 @@ use std::path::Path;
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// No segment is shorter: whatever is set, an archive is no single record.
 const LEAST_SEGMENT_MICROS: i64 = 60 * 1_000_000;
+/// A clock that goes on by more days than this from one round to the next is not believed on that day:
+/// it may be wrong, and what is deleted is gone. A machine that was off for longer deletes a day later.
+const LONGEST_PAUSE_DAYS: i64 = 7;
 /// Rows looked at in one go.
 const CHUNK: i64 = 256;
 /// Over this share of the limit the log warns.
@@ -67,6 +73,9 @@ pub struct MaintenanceReport {
     pub deleted: Vec<(u64, u64)>,
     /// Bytes used afterwards.
     pub bytes: u64,
+    /// The clock went on by more than a week since the round before, or nobody knows of one: nothing is
+    /// too old today.
+    pub clock_jumped: bool,
 }
 
 /// Why maintenance stopped. What it had done stays done; the next round goes on.
@@ -306,6 +315,7 @@ impl Task<'_> {
         report: &mut MaintenanceReport,
     ) -> Result<(), MaintainError> {
         let today = self.now.as_micros().div_euclid(DAY_MICROS);
+        report.clock_jumped = has_jumped(db, today)?;
         let mut names = list_segments(&self.layout.segments())?;
         names.reverse();
         let limit = self.retention.bytes;
@@ -315,8 +325,9 @@ impl Task<'_> {
             report.bytes = database.saturating_add(archives);
             let Some(oldest) = names.last() else { break };
             let mut segment = Segment::open(&oldest.path)?;
-            let too_old = last_day(&mut segment, today)?
-                .is_some_and(|day| today - day > i64::from(self.retention.days));
+            let too_old = !report.clock_jumped
+                && last_day(&mut segment, today)?
+                    .is_some_and(|day| today - day > i64::from(self.retention.days));
             // Where the database alone is too large, archives that are not are no help: the warning is.
             let too_much = report.bytes > limit && (database <= limit || archives > limit);
             if !too_old && !too_much {
@@ -387,6 +398,26 @@ impl Task<'_> {
         write_meta(db, Meta::Fullness, &[level])?;
         Ok(())
     }
+}
+
+/// Whether the clock jumped ahead today; remembers the round.
+fn has_jumped(db: &Connection, today: i64) -> rusqlite::Result<bool> {
+    let known = read_meta(db, Meta::Rounds)?.and_then(|bytes| decode_days(&bytes));
+    let jumped = match known {
+        Some((last, jumped)) if today.saturating_sub(last) <= LONGEST_PAUSE_DAYS => jumped,
+        Some(_) | None => today,
+    };
+    if known != Some((today, jumped)) {
+        let days = [today.to_be_bytes(), jumped.to_be_bytes()].concat();
+        write_meta(db, Meta::Rounds, &days)?;
+    }
+    Ok(jumped == today)
+}
+
+fn decode_days(bytes: &[u8]) -> Option<(i64, i64)> {
+    let (last, jumped) = bytes.split_first_chunk::<8>()?;
+    let jumped = <[u8; 8]>::try_from(jumped).ok()?;
+    Some((i64::from_be_bytes(*last), i64::from_be_bytes(jumped)))
 }
 
 fn database_bytes(db: &Connection) -> rusqlite::Result<u64> {

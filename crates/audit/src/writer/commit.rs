@@ -27,6 +27,8 @@ pub(crate) enum Meta {
     Break,
     /// How full the log was when that was last recorded, in percent steps.
     Fullness,
+    /// The day of the last round of maintenance, and that of the last one whose clock had jumped.
+    Rounds,
 }
 
 impl Meta {
@@ -37,6 +39,7 @@ impl Meta {
             Self::Archived => "archived",
             Self::Break => "break",
             Self::Fullness => "fullness",
+            Self::Rounds => "rounds",
         }
     }
 }

@@ -108,7 +108,7 @@ impl<'g> Reach<'g> {
         let mut submitted = self.door.submit(self.front, call, self.person(), patience);
         let untaken = submitted.as_ref().is_err_and(DoorError::is_untaken);
         if untaken && place::kernel_socket().is_none() {
-            // It ended between two words: a kernel of one's own does the same.
+            // It ended between two words, or takes none that long: a kernel of one's own does the same.
             self.door = open::own_door(self.global, output)?;
             submitted = self.door.submit(self.front, call, None, patience);
         }
@@ -122,7 +122,7 @@ impl<'g> Reach<'g> {
     }
 
     /// The person's home and environment, which a program that they start may get some of; none for
-    /// whoever is no person, and inside a sandbox.
+    /// whoever is no person, and inside a sandbox: then it is the kernel's own, where one runs.
     fn person(&self) -> Option<Person> {
         if self.front != Front::Cli || place::kernel_socket().is_some() {
             return None;

@@ -2,7 +2,7 @@
 
 use super::projects::{self, Files};
 use super::support::{Place, done};
-use super::work::{POLICY, Work};
+use super::work::{DOUBLE, POLICY, Work};
 use serde_json::{Value, json};
 
 const PYTHON: Files<'_> = &[
@@ -256,6 +256,57 @@ fn budgeted() -> Work {
     let coverage = json!({ "found": 4, "hit": 4 });
     assert_eq!(ran["phase"]["measured"]["coverage"], coverage, "{ran}");
     work.merged().next("explore").planned()
+}
+
+#[test]
+fn what_was_measured_or_could_not_be_is_not_measured_again_for_the_same_task() {
+    let work = Work::python("strict").green();
+    work.done("phase.advance", json!({ "to": "code_writing" }));
+    work.advance();
+    let phase = work.test()["phase"].clone();
+    assert_eq!(phase["state"], "reviewing", "{phase}");
+    let coverage = json!({ "coverage": { "found": 4, "hit": 4 }, "earlier": true });
+    assert_eq!(phase["measured"], coverage, "{phase}");
+    let tried = &phase["mutated"]["tried"];
+    assert_ne!(*tried, 0, "what speaks for tests is not taken over");
+
+    let hides = "{\"scripts\": {\"test\": \"env -u NODE_V8_COVERAGE node --test\"}}";
+    let own = [("package.json", hides), ("app.js", "exports.none = 0;\n")];
+    let work = Work::new(POLICY, &own, "strict").planned();
+    work.wrote("app.test.js", TEST_JS);
+    work.test();
+    work.advance();
+    for (remark, earlier) in [("", json!(null)), ("// more\n", json!(true))] {
+        work.wrote("app.js", &format!("{APP_JS}{remark}"));
+        work.advance();
+        let phase = work.test()["phase"].clone();
+        assert_eq!(phase["state"], "reviewing", "{phase}");
+        assert!(phase["measured"]["why"].is_string(), "{phase}");
+        assert_eq!(phase["measured"]["earlier"], earlier, "{phase}");
+        work.done("phase.advance", json!({ "to": "code_writing" }));
+    }
+}
+
+#[test]
+fn tests_that_were_refused_are_not_tried_again_with_the_same_changes() {
+    let work = Work::python("strict").planned();
+    let hollow = "from app import double\n\n\ndef test_double():\n    assert double(4) or True\n";
+    work.wrote("tests/test_double.py", hollow);
+    work.test();
+    work.advance();
+    work.wrote("app.py", DOUBLE);
+    for earlier in [json!(null), json!(true)] {
+        work.advance();
+        let phase = work.test()["phase"].clone();
+        assert_eq!(phase["state"], "code_writing", "{phase}");
+        assert_eq!(phase["suspects"], json!(["test_double"]), "{phase}");
+        assert_eq!(phase["mutated"]["earlier"], earlier, "{phase}");
+    }
+    // Other changes are.
+    work.wrote("app.py", &format!("{DOUBLE}# more\n"));
+    work.advance();
+    let phase = work.test()["phase"].clone();
+    assert_eq!(phase["mutated"]["earlier"], json!(null), "{phase}");
 }
 
 /// Whether explore mode is locked after what is reviewed was merged.

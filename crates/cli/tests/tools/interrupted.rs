@@ -1,8 +1,9 @@
 //! A merge that ends out of turn. Whoever is killed in the middle of it: the next command completes
 //! it, the session's task ends, and what it cost is counted.
 
-use super::support::done;
+use super::support::{denied, done};
 use super::work::{APP, DOUBLE, POLICY, Work};
+use airlock_audit::Filter;
 use airlock_core::{Digest, SessionId, Timestamp};
 use airlock_kernel::Front;
 use airlock_merge::{MergeError, Merges, Selection, Task, review_digest};
@@ -14,10 +15,15 @@ use std::time::{Duration, Instant};
 
 /// A session whose changes were approved, and wait to be merged.
 fn approved() -> Work {
+    approved_under("")
+}
+
+/// The same where the policy has further rules.
+fn approved_under(rules: &str) -> Work {
     let policy = POLICY.replace(
         "rules:",
         "phases: { test_command: [sh, -c, \"echo '# pass 3'; echo '# fail 0'\"] }\nrules:",
-    );
+    ) + rules;
     let work = Work::new(&policy, &[("app.py", APP)], "explore").planned();
     work.wrote("app.py", DOUBLE);
     work.advance();
@@ -148,10 +154,65 @@ fn a_task_is_not_given_up_while_its_merge_is_under_way() {
     assert_eq!(work.state(), "committing");
     drop(lock);
     // Now nobody is: whoever asks next completes it.
+    work.place.kernel().release_idle();
     let told = work.done("phase.advance", json!({})).value;
     assert_eq!(told["state"], "planning", "the next task: {told}");
     let merged = std::fs::read_to_string(work.place.real("app.py")).unwrap();
     assert_eq!(merged, DOUBLE);
+    let log = work.place.kernel().log();
+    log.flush().unwrap();
+    let mut records = log.read(Filter::default()).unwrap().map(Result::unwrap);
+    let noted = records.find(|record| record.entry.metadata.contains_key("completed"));
+    let notes = noted.unwrap().entry.metadata;
+    assert_eq!(notes["ended_task_of"], work.session.to_string());
+    assert!(
+        notes.contains_key("before") && notes.contains_key("after"),
+        "{notes:?}"
+    );
+    let left = kept.join("stages/default");
+    assert!(!left.exists(), "a stage that changes nothing stays");
+}
+
+/// What cannot be completed keeps the session whose task it is to end, and no other.
+#[test]
+fn a_merge_that_cannot_be_completed_keeps_nobody_else_committing() {
+    for its_own in [true, false] {
+        let work = approved();
+        let mut task = task_of(&work);
+        if !its_own {
+            task.session = SessionId::new("other").unwrap();
+        }
+        dies_at(&work, task, "written");
+        // It comes first, and nothing after it is completed.
+        let damaged = state_of(&work).join("merges/open/a");
+        std::fs::create_dir(&damaged).unwrap();
+        std::fs::write(damaged.join("journal.json"), "{").unwrap();
+        if its_own {
+            let refused = work.refused("phase.advance", json!({ "to": "idle" }));
+            assert!(refused.what.contains("not complete"), "{refused:?}");
+            assert_eq!(work.state(), "committing");
+        } else {
+            let told = work.done("phase.advance", json!({ "to": "idle" })).value;
+            assert_eq!(told["state"], "idle", "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_mode_that_is_refused_while_a_merge_is_under_way_leaves_its_task_to_be_counted() {
+    let work = approved_under(
+        "  - name: no-debug\n    match: { syscall: session.set_mode, arg: { mode: debug } }\n    action: deny\n",
+    );
+    let task = task_of(&work);
+    dies_at(&work, task, "written");
+    denied(work.submit("session.set_mode", json!({ "mode": "debug" })));
+    let status = work.done("phase.status", json!({})).value;
+    assert_eq!(
+        (&status["mode"], &status["state"]),
+        (&json!("strict"), &json!("committing"))
+    );
+    let work = reopened(work);
+    assert_eq!(work.state(), "idle", "the merge ended the task");
 }
 
 #[test]

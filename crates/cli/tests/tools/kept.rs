@@ -1,6 +1,6 @@
 //! Which tests are all tests: not those that an agent chooses, and none fewer than there were.
 
-use super::projects;
+use super::projects::{self, Files};
 use super::support::{Place, done, put_back};
 use super::work::{APP, DOUBLE, POLICY, TEST, Work};
 use airlock_kernel::{Front, Outcome};
@@ -196,10 +196,55 @@ fn a_test_that_was_there_cannot_be_left_out_either() {
         assert_eq!(phase["proof"], "green", "{text}: {phase}");
         assert_eq!(phase["ran_the_tree"], true, "{text}: {phase}");
         assert_eq!(phase["lost"], json!(["test_add"]), "{text}: {phase}");
+        assert_eq!(phase["lost_why"], json!(null), "{text}: {phase}");
         assert_eq!(phase["state"], "code_writing", "{text}: {phase}");
         let told = phase["refused"].as_str().unwrap();
         assert!(told.contains("guard `same_tests`"), "{told}");
+        // What is refused already is tried no further.
+        assert_eq!(phase["mutated"], json!(null), "{text}: {phase}");
+        assert_eq!(phase["measured"], json!(null), "{text}: {phase}");
     }
+}
+
+/// A strict task with a conftest of its own, as far as its code is validated by a run with `asked`.
+fn validated(own: Files<'_>, conftest: &str, asked: Value) -> Value {
+    let work = Work::new(POLICY, &projects::with(projects::PYTHON, own), "strict").planned();
+    work.wrote("tests/test_double.py", TEST);
+    work.wrote("tests/conftest.py", conftest);
+    assert_eq!(work.test()["phase"]["proof"], "red", "{conftest}");
+    assert_eq!(work.advance()["state"], "code_writing");
+    work.wrote("app.py", DOUBLE);
+    work.advance();
+    work.done("test.run", asked).value["phase"].clone()
+}
+
+#[test]
+fn whoever_is_tested_does_not_choose_how_far_the_real_tree_comes() {
+    let slow = "import time\n\n\ndef test_slow():\n    time.sleep(8)\n    assert time\n";
+    let own = [("app.py", APP), TEST_ADD, ("tests/test_slow.py", slow)];
+    let left_out = "collect_ignore = ['test_slow.py']\n";
+    let phase = validated(&own, left_out, json!({ "timeout": "6s" }));
+    assert_eq!(phase["proof"], "green", "{phase}");
+    assert_eq!(phase["lost"], json!(["test_slow"]), "{phase}");
+    assert_eq!(phase["state"], "code_writing", "{phase}");
+}
+
+#[test]
+fn a_runner_that_is_made_to_name_no_test_hides_none() {
+    let quiet = "def pytest_configure(config):\n    config.option.verbose = 0\n";
+    let phase = validated(&[("app.py", APP), TEST_ADD], quiet, json!({}));
+    assert_eq!(phase["proof"], "green", "{phase}");
+    assert_eq!(phase["lost"], json!(["test_add"]), "{phase}");
+    let why = phase["lost_why"].as_str().unwrap();
+    assert!(why.contains("names no test now"), "{phase}");
+    let told = phase["refused"].as_str().unwrap();
+    assert!(told.contains(why), "{told}");
+    // A project that is quiet by its own settings is not.
+    let settings = "[pytest]\npythonpath = .\naddopts = -p no:cacheprovider -qq\n";
+    let own = [("pytest.ini", settings), ("app.py", APP), TEST_ADD];
+    let phase = validated(&own, "X = 1\n", json!({}));
+    assert_eq!(phase["state"], "reviewing", "{phase}");
+    assert_eq!(phase["ran_the_tree"], false, "{phase}");
 }
 
 #[test]

@@ -458,6 +458,38 @@ fn a_mode_that_is_refused_by_name_leaves_the_named_session_strict() {
     assert_eq!(status["mode"], "strict", "{status}");
 }
 
+/// A denial is no way to reach a session that is not one's own.
+#[test]
+fn a_mode_that_is_denied_to_somebody_else_leaves_the_named_session_alone() {
+    let never = POLICY.to_owned()
+        + "  - name: no-debug\n    match: { syscall: session.set_mode, arg: { mode: debug } }\n    action: deny\n";
+    let work = Work::new(&never, &[("app.py", APP)], "explore").planned();
+    let asked = json!({ "mode": "debug", "session": work.session });
+    denied(work.place.submit(Front::Agent, "session.set_mode", asked));
+    let status = work.done("phase.status", json!({})).value;
+    assert_eq!(
+        (&status["mode"], &status["state"]),
+        (&json!("explore"), &json!("exploring"))
+    );
+}
+
+#[test]
+fn a_refused_mode_holds_no_session_that_was_free() {
+    let never = POLICY.replace("rules:", "phases: { mode: explore }\nrules:")
+        + "  - name: no-debug\n    match: { syscall: session.set_mode, arg: { mode: debug } }\n    action: deny\n";
+    let place = Place::new(&never, &[("app.py", APP)]);
+    let begun = done(place.submit(Front::Cli, "session.create", json!({}))).value;
+    assert_eq!(begun["mode"], "explore", "{begun}");
+    let asked = json!({ "mode": "debug", "session": begun["id"] });
+    denied(place.submit(Front::Cli, "session.set_mode", asked));
+    let asked = json!({ "session": begun["id"] });
+    let shown = done(place.submit(Front::Cli, "session.show", asked)).value;
+    assert_eq!(
+        (&shown["mode"], &shown["disciplined"]),
+        (&json!("explore"), &json!(false))
+    );
+}
+
 #[test]
 fn source_behind_a_long_remark_is_not_taken_for_inline_tests() {
     let own = [("src/main.rs", "fn main() {}\n")];

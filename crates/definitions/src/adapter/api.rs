@@ -69,6 +69,23 @@ impl Api {
         })
     }
 
+    /// Path and query, with the names of inputs where their values will be: `/items/<id>?q=<text>`.
+    pub fn pattern(&self) -> String {
+        let mut target: String = self.path.iter().map(Place::pattern).collect();
+        let mut separator = '?';
+        for (name, from) in &self.query {
+            // Writing to a `String` cannot fail.
+            let _ = write!(target, "{separator}{name}=<{from}>");
+            separator = '&';
+        }
+        target
+    }
+
+    /// Whether the arguments are sent as the body.
+    pub fn has_body(&self) -> bool {
+        self.body
+    }
+
     /// What would be sent for checked `arguments`.
     pub fn call(&self, arguments: &Map<String, Value>) -> Result<Call, ArgumentError> {
         let mut target = String::new();

@@ -68,6 +68,11 @@ impl Interface {
         })
     }
 
+    /// What inputs are where a caller does not give them.
+    pub fn defaults(&self) -> &Map<String, Value> {
+        &self.defaults
+    }
+
     /// The arguments as the mapping uses them: other names put right, defaults filled in, checked.
     pub fn arguments(&self, given: &Value) -> Result<Map<String, Value>, ArgumentError> {
         let Some(given) = given.as_object() else {

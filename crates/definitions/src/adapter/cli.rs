@@ -105,9 +105,20 @@ impl Cli {
         self.command.iter().cloned().chain(parts).collect()
     }
 
-    /// The variables it sets, by name.
-    pub fn variables(&self) -> impl Iterator<Item = &str> {
-        self.environment.keys().map(String::as_str)
+    /// The variables it sets, as `NAME=value`, with the names of inputs where their values will be.
+    pub fn variables(&self) -> impl Iterator<Item = String> {
+        let set = self.environment.iter();
+        set.map(|(name, place)| format!("{name}={}", place.pattern()))
+    }
+
+    /// Where it starts, if the definition says so: a directory, or an input as `<name>`.
+    pub fn directory(&self) -> Option<String> {
+        self.directory.as_ref().map(Place::pattern)
+    }
+
+    /// The input that it reads on its standard input.
+    pub fn stdin(&self) -> Option<&str> {
+        self.stdin.as_deref()
     }
 
     /// What to run for checked `arguments`.

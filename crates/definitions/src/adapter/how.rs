@@ -28,6 +28,16 @@ pub(super) enum Place {
     From(String),
 }
 
+impl Place {
+    /// The value, or the name of the input whose value will be there: `<name>`.
+    pub(super) fn pattern(&self) -> String {
+        match self {
+            Self::Fixed(text) => text.clone(),
+            Self::From(name) => format!("<{name}>"),
+        }
+    }
+}
+
 /// A tool of an MCP server in a sandbox.
 #[derive(Debug, Clone)]
 pub struct Mcp {

@@ -96,7 +96,10 @@ impl Kernel {
         }
         let now = self.clock().now();
         let put = state.set_session_state(&owner, &session.id, SessionState::Archived, now)?;
-        self.hold().session_ended();
+        // What works for another session is copied with that one.
+        if session.parent.is_none() {
+            self.hold().session_ended();
+        }
         Ok(put.unwrap_or(found))
     }
 

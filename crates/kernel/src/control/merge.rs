@@ -18,6 +18,7 @@ use airlock_merge::{
     review_digest,
 };
 use airlock_sandbox::stage::{ChangeKind, Diff, DiffOptions, Stage, Stages, TreePath};
+use airlock_state::Session;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -79,14 +80,14 @@ fn merges_of(desk: &Desk) -> Merges {
     })
 }
 
-/// Whether a merge is under way. One that nobody is at any more is completed first.
-pub(crate) fn is_under_way(desk: &Desk) -> bool {
-    let merges = merges_of(desk);
-    if merges.has_unfinished() {
-        // What cannot be completed now is still under way.
-        let _ = merges.recover();
-    }
-    merges.has_unfinished()
+/// The merge that was begun to end a task of `session` and is not complete, if there is one. While
+/// somebody merges, that cannot be told.
+pub(crate) fn unfinished_of(desk: &Desk, session: &Session) -> Result<Option<String>, MergeError> {
+    merges(desk.store.workspace()).unfinished_of(|task| {
+        task.session == session.id
+            && task.tenant == session.owner.tenant
+            && task.user == session.owner.user
+    })
 }
 
 fn refused(error: &MergeError) -> InvalidArguments {
@@ -97,7 +98,7 @@ fn refused(error: &MergeError) -> InvalidArguments {
     }
 }
 
-fn failure(error: &MergeError) -> ToolFailure {
+pub(crate) fn failure(error: &MergeError) -> ToolFailure {
     ToolFailure::Merge {
         what: told(error),
         fix: error.hint(),

@@ -24,7 +24,7 @@ pub(crate) use for_caller::{Desk, ForCaller};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-pub(crate) use sessions::meant;
+pub(crate) use sessions::{is_person, meant};
 
 /// Adds the control syscalls to the tools of a kernel.
 pub(crate) fn register(registry: &mut Registry, desk: &Desk) {

@@ -260,11 +260,15 @@ fn in_short(session: &Session) -> Value {
     })
 }
 
+/// Whether `caller` is the person at the command line.
+pub(crate) fn is_person(caller: &Caller) -> bool {
+    caller.plugin.as_str() == Front::Cli.as_str()
+}
+
 /// Whether `caller` may have to do with the session `id` of its owner: who acts in a session knows
 /// of that one alone, unless it is the person.
 pub(super) fn reachable(caller: &Caller, id: &SessionId) -> bool {
-    let person = caller.plugin.as_str() == Front::Cli.as_str();
-    person || caller.session.as_ref().is_none_or(|own| own == id)
+    is_person(caller) || caller.session.as_ref().is_none_or(|own| own == id)
 }
 
 /// The session meant, which must be one `caller` may have to do with.

@@ -127,7 +127,9 @@ pub(super) fn reservation(run: &TestRun) -> Option<String> {
         more => format!(" and {more} more"),
     };
     let shown = shown.join(", ");
-    let told = format!("tests that were there are gone, or no longer run: {shown}{more}");
+    let unsure = run.unsure.map(|unsure| format!("; {}", unsure.why()));
+    let unsure = unsure.unwrap_or_default();
+    let told = format!("tests that were there are gone, or no longer run: {shown}{more}{unsure}");
     Some(sanitise_line(&told, 500))
 }
 

@@ -3,10 +3,10 @@
 use super::tools::place_of;
 use crate::control::Desk;
 use crate::control::for_caller::failure;
-use crate::control::merge::is_under_way;
+use crate::control::merge::{failure as merge_failure, unfinished_of};
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Phase};
-use airlock_merge::{Journal, MergeOutcome, Task};
+use airlock_merge::{Journal, MergeError, MergeOutcome, Task};
 use airlock_phases::Event;
 use airlock_state::{Owner, Session};
 
@@ -25,18 +25,33 @@ impl Desk {
         })
     }
 
-    /// The session of `caller`, which is committing, once no merge is under way that may be its own:
-    /// whoever gave the task up meanwhile would have it merged and not counted.
-    pub(super) fn after_its_merge(&self, caller: &Caller) -> Result<Session, ToolFailure> {
-        if is_under_way(self) {
-            return Err(ToolFailure::Stored {
+    /// `session`, which is committing, as it is once no merge is under way that may be its own:
+    /// whoever gave the task up meanwhile would have it merged and not counted. What another session
+    /// left unfinished keeps it from nothing.
+    pub(super) fn after_its_merge(
+        &self,
+        caller: &Caller,
+        session: &Session,
+    ) -> Result<Session, ToolFailure> {
+        let refused = |what: String, fix: &str| {
+            Err(ToolFailure::Stored {
                 code: "tool_unavailable",
-                what: "a merge is under way".to_owned(),
-                fix: Some("wait until it is done".to_owned()),
+                what,
+                fix: Some(fix.to_owned()),
                 retryable: true,
-            });
+            })
+        };
+        match unfinished_of(self, session) {
+            Ok(None) => self.held_session(caller, None),
+            Ok(Some(id)) => refused(
+                format!("merge `{id}`, which ends this task, was begun and is not complete"),
+                "any `airlock` command completes it once it can",
+            ),
+            Err(MergeError::Busy) => {
+                refused("a merge is under way".to_owned(), "wait until it is done")
+            }
+            Err(error) => Err(merge_failure(&error)),
         }
-        self.held_session(caller, None)
     }
 
     /// Ends the task that a merge was to end, if it left nothing of it behind. Told again, it finds

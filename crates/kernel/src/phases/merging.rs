@@ -2,7 +2,8 @@
 
 use super::tools::{next, place_of};
 use crate::control::for_caller::failure;
-use crate::control::{Desk, meant};
+use crate::control::merge::recover;
+use crate::control::{Desk, is_person, meant};
 use crate::kernel::Kernel;
 use crate::process::Job;
 use crate::road::Scene;
@@ -182,18 +183,33 @@ impl Kernel {
         Ok(())
     }
 
-    /// A mode that was asked for and refused leaves the session strict.
+    /// Carries on what an interrupted merge left, and records that, before a session that is
+    /// committing moves on: it may end its task.
+    pub(crate) fn before_advance(&self, caller: &Caller) {
+        if caller.phase == Some(Phase::Committing) {
+            // What was completed is in the log; what could not be keeps the session that it is of.
+            let _said = recover(&self.desk(), self.log());
+        }
+    }
+
+    /// A mode that was asked for and refused leaves the session strict: the one that asked, or the
+    /// one that the person named. Nobody else moves a session by asking for what is denied.
     pub(crate) fn mode_refused(&self, request: &Request) {
+        let caller = &request.caller;
         let asked = request.arguments.get("session").and_then(Value::as_str);
         let asked = asked.and_then(|text| SessionId::new(text).ok());
-        if let Ok(id) = meant(&request.caller, asked.as_ref()) {
-            self.desk().mode_refused(&Owner::of(&request.caller), &id);
+        let Ok(id) = meant(caller, asked.as_ref()) else {
+            return;
+        };
+        if caller.session.as_ref() == Some(&id) || is_person(caller) {
+            self.desk().mode_refused(&Owner::of(caller), &id);
         }
     }
 }
 
 impl Desk {
-    /// The same for the session `id` of `owner`.
+    /// The same for the session `id` of `owner`. One that is not held to the discipline stays free
+    /// of it, and a task that is being committed goes on: its merge may be under way.
     pub(crate) fn mode_refused(&self, owner: &Owner, id: &SessionId) {
         let found = self.state().and_then(|state| {
             let found = state.session(owner, id);
@@ -201,10 +217,11 @@ impl Desk {
         });
         if let Ok(Some(session)) = found
             && session.mode != Mode::Strict
+            && session.progress.is_some()
         {
             let mut place = place_of(&session);
             place.mode = Mode::Strict;
-            if place.state != Phase::Idle {
+            if !matches!(place.state, Phase::Idle | Phase::Committing) {
                 place.state = Phase::Planning;
                 place.progress = Progress::default();
             }

@@ -2,7 +2,7 @@
 
 use super::facts::Staged;
 use super::hearing::module_of;
-use super::kept::Kept;
+use super::kept::{Kept, Tree};
 use super::mutating::Drill;
 use super::tools::place_of;
 use super::trial::Trial;
@@ -14,7 +14,7 @@ use crate::tools::ToolFailure;
 use airlock_core::{Caller, Digest, Phase};
 use airlock_phases::{
     Coverage, Ended, Event, Framework, Language, Lines, Observed, Printed, Proof, Reading, Roster,
-    Spans, TestItem, TestRun, judge, names, new_tests, stopped,
+    Spans, TestItem, TestRun, Unsure, judge, names, new_tests, stopped,
 };
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
@@ -56,6 +56,7 @@ impl Kernel {
         let staged = desk.staged(&session)?;
         let examined = Examined::new(&staged, tests, finished);
         let mut run = examined.run(&staged);
+        run.unmeasured = unmeasured(&session, &run);
         if session.phase == Phase::Planning {
             run.lines = finished.lines().map(Spans::of).filter(is_kept);
         }
@@ -109,15 +110,18 @@ impl Kernel {
                     let name = format!("tree-{:016x}", rand::random::<u64>());
                     let finished = (drill.again)(&drill.job.of_the_tree(&name));
                     StageHold(self.workspace()).forget(&name);
-                    let value = finished?.value;
+                    let finished = finished?;
                     let stream = |name: &str| {
-                        let text = value.get(name).and_then(Value::as_str);
+                        let text = finished.value.get(name).and_then(Value::as_str);
                         text.unwrap_or_default().to_owned()
                     };
-                    Ok(drill.roster(&stream("stdout"), &stream("stderr")))
+                    Ok(Tree {
+                        roster: drill.roster(&stream("stdout"), &stream("stderr")),
+                        ended: finished.ran.exited().is_some(),
+                    })
                 };
                 let lost = kept.lost(run.proof, &of_the_tree)?;
-                run.lost = lost.tests;
+                (run.lost, run.unsure) = (lost.tests, lost.unsure);
                 told.insert("ran_the_tree".to_owned(), json!(lost.ran));
             }
             Phase::Idle
@@ -129,7 +133,6 @@ impl Kernel {
             | Phase::Exploring
             | Phase::RetroactiveTesting => {}
         }
-        run.lost.truncate(LOST);
         Ok(told)
     }
 }
@@ -148,9 +151,9 @@ fn beside(
         let Some(tests) = other.tests() else {
             continue;
         };
-        let concerned = session.phase == Phase::Validating
-            && run.proof == Proof::Green
-            && staged.concerns(tests.framework);
+        // A change is reviewed as it was validated.
+        let judged = matches!(session.phase, Phase::Validating | Phase::Reviewing);
+        let concerned = judged && run.proof == Proof::Green && staged.concerns(tests.framework);
         if !concerned {
             left.push(tests.framework.as_str());
             continue;
@@ -167,9 +170,6 @@ fn beside(
     }
     Ok(left)
 }
-
-/// Most lost tests that are kept by name.
-const LOST: usize = 200;
 
 /// Why a run is not one of all tests, if it is not.
 fn not_all(tests: TestJob) -> Option<&'static str> {
@@ -192,6 +192,13 @@ fn partial(tests: TestJob, left: &[&str]) -> Option<String> {
         .then(|| format!("there are other tests, which were not run: those of {left}"))
 }
 
+/// Why an earlier run of the task of `session` could not be measured, unless `run` was.
+fn unmeasured(session: &Session, run: &TestRun) -> Option<String> {
+    let last = place_of(session).progress.last;
+    let why = last.and_then(|last| last.unmeasured);
+    why.filter(|_| run.coverage.is_none())
+}
+
 /// A further run of what is reviewed says whether the tests still pass. All else was found out when
 /// they were validated.
 fn in_review(session: &Session, run: TestRun) -> TestRun {
@@ -200,11 +207,32 @@ fn in_review(session: &Session, run: TestRun) -> TestRun {
     let Some(last) = last.filter(same) else {
         return run;
     };
-    let measured = run.coverage.filter(|_| last.framework == run.framework);
+    reviewed(last, run)
+}
+
+/// The run `last` that a change was validated by, after a further one. Tests of another framework may
+/// speak against it, and never for it.
+fn reviewed(last: TestRun, run: TestRun) -> TestRun {
+    if last.framework == run.framework {
+        return TestRun {
+            proof: run.proof,
+            why: run.why,
+            coverage: last.coverage.or(run.coverage),
+            ..last
+        };
+    }
+    let passes = |proof: Proof| match proof {
+        Proof::Green | Proof::NoTests => true,
+        Proof::Red | Proof::Nothing => false,
+    };
+    if passes(run.proof) || !passes(last.proof) {
+        return last;
+    }
+    let by = run.framework.map_or("other tests", Framework::as_str);
+    let why = format!("`{by}`: {}", run.why);
     TestRun {
         proof: run.proof,
-        why: run.why,
-        coverage: last.coverage.or(measured),
+        why: crate::sanitise::sanitise_line(&why, 300),
         ..last
     }
 }
@@ -251,6 +279,7 @@ fn settle(
         "suspects": run.suspects,
         "unheard": run.unheard,
         "lost": run.lost,
+        "lost_why": run.unsure.map(Unsure::why),
         "partial": run.partial,
         "refused": refused,
         "state": session.phase,
@@ -328,8 +357,10 @@ impl Examined {
             unnoticed: Vec::new(),
             unheard: Vec::new(),
             lost: Vec::new(),
+            unsure: None,
             partial: None,
             coverage: self.coverage,
+            unmeasured: None,
             proven: None,
             lines: None,
         }
@@ -389,4 +420,59 @@ fn fresh(staged: &Staged) -> Vec<TestItem> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(framework: Framework, proof: Proof, hit: Option<u64>) -> TestRun {
+        TestRun {
+            stage: None,
+            framework: Some(framework),
+            proof,
+            why: proof.as_str().to_owned(),
+            passed: 1,
+            failed: 0,
+            ignored: 0,
+            stopped: false,
+            names: Digest::of(b""),
+            suspects: Vec::new(),
+            noticed: Vec::new(),
+            unnoticed: Vec::new(),
+            unheard: Vec::new(),
+            lost: Vec::new(),
+            unsure: None,
+            partial: None,
+            coverage: hit.map(|hit| Coverage { found: 9, hit }),
+            unmeasured: None,
+            proven: None,
+            lines: None,
+        }
+    }
+
+    #[test]
+    fn in_review_the_tests_of_another_framework_speak_only_against_a_change() {
+        use Framework::{Cargo, Node};
+        use Proof::{Green, NoTests, Nothing, Red};
+        for (was, by, is, want) in [
+            (Green, Cargo, Red, (Red, "red")),
+            (Red, Cargo, Green, (Green, "green")),
+            (Green, Cargo, Nothing, (Nothing, "nothing")),
+            (Red, Node, Green, (Red, "red")),
+            (Nothing, Node, Green, (Nothing, "nothing")),
+            (NoTests, Node, Green, (NoTests, "no_tests")),
+            (Green, Node, Green, (Green, "green")),
+            (Green, Node, NoTests, (Green, "green")),
+            (Green, Node, Red, (Red, "`node`: red")),
+            (Green, Node, Nothing, (Nothing, "`node`: nothing")),
+            (Red, Node, Nothing, (Red, "red")),
+        ] {
+            let found = reviewed(run(Cargo, was, None), run(by, is, Some(3)));
+            let case = format!("{was:?}, then {is:?} by {by:?}");
+            assert_eq!((found.proof, found.why.as_str()), want, "{case}");
+            assert_eq!(found.framework, Some(Cargo), "{case}");
+            assert_eq!(found.coverage.is_some(), by == Cargo, "{case}");
+        }
+    }
 }

@@ -397,7 +397,7 @@ impl Tool for Advance {
         Ok(ForCaller::boxed(move |caller| {
             let mut session = desk.held_session(caller, None)?;
             if session.phase == Phase::Committing {
-                session = desk.after_its_merge(caller)?;
+                session = desk.after_its_merge(caller, &session)?;
             }
             let staged = desk.staged(&session)?;
             let place = place_of(&session);

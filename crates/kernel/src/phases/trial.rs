@@ -65,6 +65,9 @@ impl Trial<'_> {
         run: &mut TestRun,
     ) -> Result<Map<String, Value>, ToolFailure> {
         let mut told = Map::new();
+        if is_refused(session, run) {
+            return Ok(told);
+        }
         let asked = Asked::of(session, ledger, run);
         if asked.challenged {
             told.extend(self.challenged(session, run)?);
@@ -92,7 +95,7 @@ impl Trial<'_> {
         };
         if !tried {
             if asked.sets && stands && run.lost.is_empty() && run.coverage.is_none() {
-                told.insert("measured".to_owned(), self.measured(run)?);
+                told.insert("measured".to_owned(), self.measured(session, run)?);
             }
             return Ok(told);
         }
@@ -150,6 +153,19 @@ impl Trial<'_> {
         if tests.is_empty() || explores && self.examined.fresh.is_empty() {
             return Ok(told);
         }
+        // Only what speaks against tests is taken over.
+        let fell = |last: &TestRun| !last.suspects.is_empty() || !last.unheard.is_empty();
+        let last = progress.last;
+        if let Some(last) = last.filter(|last| fell(last) && is_of_the_same(last, run)) {
+            let why = "the same tests were refused with the same changes before";
+            told.insert(
+                "mutated".to_owned(),
+                json!({ "why": why, "tried": 0, "earlier": true }),
+            );
+            (run.suspects, run.unheard) = (last.suspects, last.unheard);
+            run.unnoticed = last.unnoticed;
+            return Ok(told);
+        }
         let challenged = self.drill.challenge(&tests, self.finished)?;
         told.insert("mutated".to_owned(), challenged.told());
         run.noticed = challenged.noticed;
@@ -186,8 +202,19 @@ impl Trial<'_> {
     }
 
     /// Measures what the tests cover, which nobody asked for: what is committed strictly sets the
-    /// budget. Where it cannot be measured, or takes too long, the budget stays as it is.
-    fn measured(&self, run: &mut TestRun) -> Result<Value, ToolFailure> {
+    /// budget. Where it cannot be measured, or takes too long, the budget stays as it is. Neither what
+    /// is known of the same changes is measured again, nor is what failed tried twice in one task.
+    fn measured(&self, session: &Session, run: &mut TestRun) -> Result<Value, ToolFailure> {
+        let last = place_of(session).progress.last;
+        let known = last.filter(|last| is_of_the_same(last, run));
+        if let Some(coverage) = known.and_then(|last| last.coverage) {
+            run.coverage = Some(coverage);
+            return Ok(json!({ "coverage": coverage, "earlier": true }));
+        }
+        if let Some(why) = &run.unmeasured {
+            let fix = "`test.run` with `coverage` tries it again";
+            return Ok(json!({ "why": why, "fix": fix, "earlier": true }));
+        }
         let wall = self.finished.ran.wall_ms;
         let longest = GRACE.saturating_add(wall.saturating_mul(TIMES));
         let job = self.drill.job.varied(&Variation {
@@ -203,8 +230,29 @@ impl Trial<'_> {
                 run.coverage = Some(coverage);
                 json!({ "coverage": coverage })
             }
-            Some(Err(missing)) => json!({ "why": missing.why(), "fix": missing.fix() }),
+            Some(Err(missing)) => {
+                let why = missing.why().to_owned();
+                run.unmeasured = Some(why).filter(|_| !crate::cancel::is_set());
+                json!({ "why": missing.why(), "fix": missing.fix() })
+            }
             None => json!({ "why": "nothing is measured here" }),
         })
     }
+}
+
+/// Whether `run` is refused for the tests that are lost, whatever else is found out.
+fn is_refused(session: &Session, run: &TestRun) -> bool {
+    let route = place_of(session).progress.route;
+    // What goes while exploring, a person is told of.
+    let strict = matches!(
+        route,
+        Some(Route::TestFirst | Route::Refactoring(_) | Route::Exempt(_))
+    );
+    strict && !run.lost.is_empty()
+}
+
+/// Whether all tests passed in both, by the same runner with the same changes.
+fn is_of_the_same(last: &TestRun, run: &TestRun) -> bool {
+    let passed = last.proof == Proof::Green && run.proof == Proof::Green;
+    passed && (last.stage, last.framework) == (run.stage, run.framework)
 }

@@ -9,7 +9,7 @@ use crate::tools::{
     InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
 use airlock_core::{
-    ActionId, ByteSize, EffectSet, PluginName, Request, RequestPath, SessionId, Span,
+    ActionId, ByteSize, EffectSet, PluginName, Request, RequestPath, SessionId, Span, Tier,
 };
 use airlock_plugin::{
     Decided, Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments,
@@ -82,6 +82,7 @@ impl Tool for PluginTool {
             tool: Arc::clone(&self.tool),
             effects: self.effects,
             memory: self.memory,
+            tier: self.spec.tier,
             arguments: given.clone(),
             asked: OnceLock::new(),
             begun: OnceLock::new(),
@@ -97,6 +98,7 @@ struct PluginCall {
     tool: Arc<ToolDescription>,
     effects: EffectSet,
     memory: ByteSize,
+    tier: Tier,
     arguments: Value,
     /// The session and its mode.
     asked: OnceLock<(Option<SessionId>, Option<String>)>,
@@ -180,6 +182,8 @@ impl PluginCall {
         let decided = Decided {
             described: &self.tool,
             effects: self.effects,
+            memory: self.memory,
+            tier: self.tier,
         };
         let mut called = manager.call_as(name, decided, call, sink, cancelled);
         // It is started when it is first called: within a call that was decided and recorded.

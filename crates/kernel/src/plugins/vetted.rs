@@ -206,11 +206,20 @@ fn own_denial(manifest: &Manifest, home: &Path, right: &str, path: &str) -> Opti
     let named = granted(home, path);
     let real = named.canonicalize().unwrap_or_else(|_| named.clone());
     let denied = |path: &Path| {
-        manifest
-            .denial(right, &path.display().to_string())
-            .is_some()
+        let is_denied = |path: &str| manifest.denial(right, path).is_some();
+        is_denied(&path.display().to_string())
+            || of_home(home, path).is_some_and(|path| is_denied(&path))
     };
     (denied(&named) || denied(&real)).then_some("plugin deny")
+}
+
+/// The part of `path` that is in the home, as a pattern would name it.
+fn of_home(home: &Path, path: &Path) -> Option<String> {
+    match path.strip_prefix(home) {
+        Ok(below) => Some(format!("~/{}", below.display())),
+        Err(_) if home.starts_with(path) => Some("~".to_owned()),
+        Err(_) => None,
+    }
 }
 
 /// The gate that is closed to `right` of a path that a manifest asks for, if one is.

@@ -45,11 +45,7 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
         };
         vec![format!("{all}`{capability}` would be denied today: {gate}")]
     };
-    let sandbox = &manifest.execution.sandbox;
-    let reads = sandbox.read_allow.iter();
-    let reads = reads.map(|path| ("filesystem.read", path));
-    let writes = sandbox.write_allow.iter();
-    let writes = writes.map(|path| ("filesystem.write", path));
+    let rights = manifest.execution.sandbox.rights();
     let path = |(right, path): (&str, &String)| {
         let gate = closed_path(desk, home, right, path)?;
         Some(format!(
@@ -57,9 +53,7 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
         ))
     };
     let capabilities = manifest.capabilities.iter().flat_map(capability);
-    capabilities
-        .chain(reads.chain(writes).filter_map(path))
-        .collect()
+    capabilities.chain(rights.filter_map(path)).collect()
 }
 
 /// The plugin as it would ask.

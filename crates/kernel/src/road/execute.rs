@@ -317,6 +317,9 @@ impl Kernel {
             let least = prepared.memory();
             within(imposed, least, &cancelled, || prepared.run(&context))
         };
+        if valid.spec.name == "phase.advance" {
+            self.before_advance(&valid.request.caller);
+        }
         let again = || self.prepared_again(&valid.request, valid.spec, &valid.stage);
         // What was opened before the wait may be something else by now.
         let prepared = if waited && valid.spec.read_only {
@@ -403,8 +406,7 @@ impl Kernel {
         let clean = if spec.name == results::TOOL {
             self.page(value, &sanitiser, bound.bytes, on_flag)?
         } else {
-            let results = self.results();
-            Clean::new(value, request, &sanitiser, bound, on_flag, &results)
+            Clean::new(value, request, &sanitiser, bound, on_flag, self.results())
         };
         let session = request.caller.session.as_ref();
         let numbered = session.map_or(Ok(()), |session| self.sanitisers().keep(session));

@@ -480,10 +480,16 @@ impl<'k> Trail<'k> {
             .caller
             .as_ref()
             .and_then(|caller| caller.session.as_ref());
-        let told = match self.kernel.sanitisers().of(session, policy) {
+        let sanitisers = self.kernel.sanitisers();
+        let told = match sanitisers.of(session, policy) {
             Ok(sanitiser) => {
                 let said = (&*what, fix.as_deref());
-                Told::new(said, &self.source, &sanitiser, self.on_flag)
+                let told = Told::new(said, &self.source, &sanitiser, self.on_flag);
+                let numbered = session.map_or(Ok(()), |session| sanitisers.keep(session));
+                match numbered {
+                    Ok(()) => told,
+                    Err(error) => Told::unnumbered(&self.source, &error),
+                }
             }
             Err(refused) => Told::unclean(&self.source, &refused),
         };

@@ -5,6 +5,7 @@ use super::{BLOCKED, HOST_CHARS, UNREVIEWED, is_our_own, rules};
 use airlock_core::{Request, limits};
 use airlock_policy::OnFlag;
 use airlock_sanitise::{Flag, Origin, RefusedPattern, Sanitiser, tag};
+use std::io;
 use std::sync::Arc;
 
 /// What a call asked, as far as it says whose words its failure may be in.
@@ -104,12 +105,21 @@ impl Told {
 
     /// What is told where the policy's own patterns cannot be looked for.
     pub(crate) fn unclean(source: &Source, refused: &RefusedPattern) -> Self {
+        let why = format!("the policy's patterns cannot be used: {refused}");
+        Self::kept_back(source, &why, refused.hint())
+    }
+
+    /// What is told where the numbers that stand for secrets in it could not be kept: after a restart
+    /// they would mean other secrets.
+    pub(crate) fn unnumbered(source: &Source, error: &io::Error) -> Self {
+        let why = format!("cannot keep which numbers stand for secrets: {error}");
+        Self::kept_back(source, &why, "make room in the state directory")
+    }
+
+    fn kept_back(source: &Source, why: &str, fix: &str) -> Self {
         Self {
-            what: format!(
-                "it failed, and what it says is withheld: the policy's patterns cannot be used: \
-                 {refused}"
-            ),
-            fix: Some(refused.hint().to_owned()),
+            what: format!("it failed, and what it says is withheld: {why}"),
+            fix: Some(fix.to_owned()),
             origin: source.origin(&Sanitiser::new()),
             flags: Vec::new(),
             secrets: 0,

@@ -305,11 +305,22 @@ impl Taken {
         let shown = if is_whole {
             self.bytes
         } else {
-            let found = secrets.find(&self.bytes);
-            let part = secrets.part(&self.bytes, &found, self.begin..self.end);
+            let from = self.looked_from();
+            let known = self.bytes.get(from..).unwrap_or_default();
+            let found = secrets.find(known);
+            let part = secrets.part(known, &found, self.begin - from..self.end - from);
             part.into_owned()
         };
         String::from_utf8(shown).ok()
+    }
+
+    /// Where looking for secrets begins. More may be there, for it is not let go of with every line.
+    fn looked_from(&self) -> usize {
+        let far = self.begin.saturating_sub(LONGEST_SECRET);
+        // Not inside a character: what begins there would be no text.
+        let is_inside = |at: &usize| self.bytes.get(*at).is_some_and(|byte| byte & 0xC0 == 0x80);
+        let mut near = (far.saturating_sub(3)..=far).rev();
+        near.find(|at| !is_inside(at)).unwrap_or(far)
     }
 }
 

@@ -338,6 +338,22 @@ fn leave_for_a_directory_alone_is_no_leave_for_what_lies_in_it() {
 }
 
 #[test]
+fn leave_to_write_is_no_leave_to_read_what_is_there() {
+    let policy = format!(
+        "{TOOLS}workspace:\n  allow: [\"tool.*\", \"plugin.*\", \"trust.*\", \"approvals.*\", \"filesystem.write./usr/share/**\"]\n"
+    );
+    let place = Place::governed(&policy, &[]);
+    let more = "  sandbox:\n    filesystem: { write_allow: [/usr/share] }\n";
+    let directory = place.beside("source");
+    write(&directory, &manifest(more), SCRIPT);
+    let kernel = open(&place);
+    let told = install(&kernel, &directory).value;
+    let problem = told["problem"].as_str().unwrap_or_default();
+    let want = "`filesystem.read` of `/usr/share` is not granted: workspace";
+    assert!(problem.contains(want), "{told}");
+}
+
+#[test]
 fn what_policy_keeps_from_a_plugin_is_not_in_its_box_either() {
     let policy = format!(
         "{TOOLS}  - name: no-environment\n    match: {{ effect: read, path_glob: \"**/.env\" }}\n    action: deny\n    reason: r\n  - name: no-keys\n    match: {{ effect: read, path_glob: \"**/.ssh/**\" }}\n    action: deny\n    reason: r\n  - name: look-first\n    match: {{ effect: read, path_glob: \"**/*.key\" }}\n    action: require_review\n    reason: r\n  - name: no-lock\n    match: {{ effect: write, path_glob: \"**/lock\" }}\n    action: deny\n    reason: r\n"

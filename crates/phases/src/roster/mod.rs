@@ -14,10 +14,10 @@ mod read;
 
 pub(crate) use read::began;
 
-use crate::runs::{Framework, is_test};
+use crate::runs::{Framework, is_test, names_of};
 use crate::suite::TestItem;
 use crate::whence::Place;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a run printed.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,19 @@ pub struct Roster {
     framework: Framework,
     module: Option<String>,
     told: Vec<Told>,
+    /// Which of them may be called so in a file, by their numbers.
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+/// Tests by what they are called in their files.
+type Namesakes<'t> = HashMap<&'t str, Vec<&'t TestItem>>;
+
+fn namesakes(all: &[TestItem]) -> Namesakes<'_> {
+    let mut found = Namesakes::new();
+    for test in all {
+        found.entry(test.name.as_str()).or_default().push(test);
+    }
+    found
 }
 
 /// What a test is called by its runner.
@@ -105,10 +118,18 @@ impl Roster {
             Framework::Pytest => read::pytest(printed.stdout),
             Framework::Node => read::node(printed),
         };
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (number, told) in told.iter().enumerate() {
+            let names: BTreeSet<&str> = names_of(&told.name).collect();
+            for name in names {
+                by_name.entry(name.to_owned()).or_default().push(number);
+            }
+        }
         Self {
             framework,
             module: module.map(str::to_owned),
             told,
+            by_name,
         }
     }
 
@@ -119,23 +140,46 @@ impl Roster {
 
     /// What the runner calls `test`, which is one of `all`; none if it does not tell of it.
     pub fn known(&self, test: &TestItem, all: &[TestItem]) -> Option<Known> {
+        self.known_among(test, &namesakes(all))
+    }
+
+    /// How each of `tests` ended, which are all there are; of one that it does not tell of nobody
+    /// told. It takes as long as there are tests and not as pairs of them.
+    pub fn endings(&self, tests: &[TestItem]) -> Vec<Ended> {
+        let all = namesakes(tests);
+        let ended = |test: &TestItem| {
+            let known = self.known_among(test, &all);
+            known.map_or(Ended::Silent, |known| self.ended(&known))
+        };
+        tests.iter().map(ended).collect()
+    }
+
+    /// What may be called `name` in a file.
+    fn told_as(&self, name: &str) -> impl Iterator<Item = &Told> {
+        let numbers = self.by_name.get(name).into_iter().flatten();
+        numbers.filter_map(move |number| self.told.get(*number))
+    }
+
+    fn known_among(&self, test: &TestItem, all: &Namesakes<'_>) -> Option<Known> {
         let of = |fit: Fit| {
-            let told = self.told.iter();
+            let told = self.told_as(&test.name);
             told.filter(move |told| self.fit(told, test) == fit)
         };
         let mut names: BTreeSet<_> = of(Fit::Exact).map(named).collect();
         let sure = !names.is_empty();
         if !sure {
-            let others = || all.iter().filter(|other| *other != test);
-            let claimed = |told: &Told| others().any(|other| self.fit(told, other) == Fit::Exact);
+            let claimed = |told: &Told| {
+                let others = names_of(&told.name).filter_map(|name| all.get(name));
+                let mut others = others.flatten().filter(|other| **other != test);
+                others.any(|other| self.fit(told, other) == Fit::Exact)
+            };
             names = of(Fit::Perhaps)
                 .filter(|told| !claimed(told))
                 .map(named)
                 .collect();
         }
-        let beside = all.iter().filter(|other| {
-            (&other.path, &other.name) == (&test.path, &test.name) && other.line != test.line
-        });
+        let same = all.get(test.name.as_str()).into_iter().flatten();
+        let beside = same.filter(|other| other.path == test.path && other.line != test.line);
         let known = Known {
             names,
             sure,
@@ -150,7 +194,12 @@ impl Roster {
     pub fn ended(&self, known: &Known) -> Ended {
         // A test may be several: one for each set of its parameters.
         let mut tests: BTreeMap<(&str, Option<&str>), Vec<&Told>> = BTreeMap::new();
-        for told in self.told.iter().filter(|told| self.is_of(told, known)) {
+        let names: BTreeSet<&str> = known.names().collect();
+        let told = names.into_iter().flat_map(|name| {
+            let told = self.told_as(name);
+            told.filter(move |told| told.name == name)
+        });
+        for told in told.filter(|told| self.is_of(told, known)) {
             let key = (base(self.framework, &told.name), told.place.as_deref());
             tests.entry(key).or_default().push(told);
         }

@@ -178,3 +178,38 @@ fn namesakes_are_called_by_where_they_stand_and_others_by_their_name() {
         ]
     );
 }
+
+#[test]
+fn many_tests_are_looked_up_at_once_and_as_each_alone() {
+    let tests = [
+        test("tests/test_a.py", &[], "test_same", 0),
+        test("tests/test_b.py", &["TestIt"], "test_same", 0),
+        test("tests/test_b.py", &[], "test_gone", 0),
+        test("tests/test_b.py", &[], "case_1", 0),
+    ];
+    let stdout = "tests/test_a.py::test_same[1] PASSED\ntests/test_a.py::test_same[2] PASSED\ntests/test_b.py::TestIt::test_same FAILED\ntests/test_b.py::case_1 PASSED\n";
+    let printed = Printed { stdout, stderr: "" };
+    let roster = Roster::read(Framework::Pytest, printed, None);
+    let want = [Ended::Passed, Ended::Failed, Ended::Silent, Ended::Passed];
+    assert_eq!(roster.endings(&tests), want);
+    let alone = |test: &TestItem| {
+        let known = roster.known(test, &tests);
+        known.map_or(Ended::Silent, |known| roster.ended(&known))
+    };
+    assert_eq!(tests.each_ref().map(alone), want);
+
+    // Pairs of them would take minutes.
+    let begun = std::time::Instant::now();
+    let many: Vec<TestItem> = (0..20_000)
+        .map(|number| test("a.test.js", &[], &format!("adds {number}"), number + 1))
+        .collect();
+    let lines = (0..20_000).map(|number| format!("ok {} - adds {number}\n", number + 1));
+    let stdout: String = lines.collect();
+    let printed = Printed {
+        stdout: &stdout,
+        stderr: "",
+    };
+    let endings = Roster::read(Framework::Node, printed, None).endings(&many);
+    assert!(endings.iter().all(|ended| *ended == Ended::Passed));
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}

@@ -229,7 +229,9 @@ impl Instance for WasmInstance {
 
     fn stop(&self, grace: Duration) {
         self.workers.close();
-        self.slots.wait_for_all(grace);
+        // Somebody who waits less may end it meanwhile.
+        let is_over = || self.workers.now().link.ended().is_some();
+        self.slots.wait_for_all(grace, is_over);
         self.workers.kill();
     }
 }

@@ -63,16 +63,16 @@ impl Slots {
         }
     }
 
-    /// Waits until no call runs, for `grace` at most.
-    pub(super) fn wait_for_all(&self, grace: Duration) {
+    /// Waits until no call runs or it is over with them, for `grace` at most.
+    pub(super) fn wait_for_all(&self, grace: Duration, is_over: impl Fn() -> bool) {
         let until = Instant::now() + grace;
         let mut free = self.free();
-        while *free < self.all {
+        while *free < self.all && !is_over() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let waited = self.freed.wait_timeout(free, left);
+            let waited = self.freed.wait_timeout(free, left.min(LOOK));
             free = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -103,7 +103,9 @@ mod tests {
         let far = Instant::now() + Duration::from_mins(1);
         assert_eq!(slots.take(far, &cancelled).err(), Some(NoSlot::Cancelled));
         drop((two, three));
-        slots.wait_for_all(Duration::from_mins(1));
+        slots.wait_for_all(Duration::from_mins(1), || false);
         assert_eq!(*slots.free(), 2);
+        let _four = slots.take(far, &go_on).ok().unwrap();
+        slots.wait_for_all(Duration::from_hours(1), || true);
     }
 }

@@ -20,8 +20,8 @@ pub(super) struct Workers {
     now: Mutex<Arc<Loaded>>,
     /// The next is being loaded.
     is_loading: AtomicBool,
-    /// Why it could not be.
-    failed: Mutex<Option<CallError>>,
+    /// Why it could not be, the last time, and when that was.
+    failed: Mutex<Option<(Instant, CallError)>>,
     is_stopped: AtomicBool,
 }
 
@@ -65,7 +65,9 @@ impl Workers {
             if !worker.link.is_spent() || !Arc::ptr_eq(&first, &worker) {
                 return Ok(worker);
             }
-            if let Some(error) = locked(&self.failed).take() {
+            // What failed before this call is no answer to it: it tries anew.
+            let failed = locked(&self.failed).clone();
+            if let Some((_, error)) = failed.filter(|(at, _)| *at >= begun) {
                 return Err(error);
             }
             self.replace();
@@ -84,8 +86,9 @@ impl Workers {
         if self.is_loading.swap(true, SeqCst) {
             return;
         }
-        let workers = Arc::clone(self);
+        let loading = Loading(Arc::clone(self));
         let load = move || {
+            let workers = &loading.0;
             match workers.load() {
                 Ok(next) => {
                     let mut now = locked(&workers.now);
@@ -94,16 +97,18 @@ impl Workers {
                         *now = Arc::new(next);
                     }
                 }
-                Err(error) => *locked(&workers.failed) = Some(error),
+                Err(error) => workers.note_failure(error),
             }
-            workers.is_loading.store(false, SeqCst);
         };
         let named = thread::Builder::new().name("wasm worker".to_owned());
         if let Err(error) = named.spawn(load) {
             let why = format!("its next worker cannot be started: {error}");
-            *locked(&self.failed) = Some(CallError::Ended(why));
-            self.is_loading.store(false, SeqCst);
+            self.note_failure(CallError::Ended(why));
         }
+    }
+
+    fn note_failure(&self, error: CallError) {
+        *locked(&self.failed) = Some((Instant::now(), error));
     }
 
     fn load(&self) -> Result<Loaded, CallError> {
@@ -125,6 +130,19 @@ impl Workers {
     pub(super) fn kill(&self) {
         self.close();
         self.now().link.kill("it was stopped");
+    }
+}
+
+/// The next worker is being loaded while this is there, however that ends.
+struct Loading(Arc<Workers>);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "its next worker cannot be loaded".to_owned();
+            self.0.note_failure(CallError::Ended(why));
+        }
+        self.0.is_loading.store(false, SeqCst);
     }
 }
 

@@ -1,10 +1,11 @@
 //! What calls give, and what they carry over: nothing.
 
-use crate::support::{Kernel, World, ask, call_of, packed, plugin, run};
-use airlock_plugin::{CallError, Callback as _, CallbackError};
+use crate::support::{Kernel, World, ask, call_of, packed, plugin, run, spawn};
+use airlock_plugin::{CallError, Callback as _, CallbackError, Host as _};
+use airlock_plugin_wasm::WasmHost;
 use serde_json::json;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Answers with what it was given: `{"ok":`, the input, which is JSON itself, and `}`.
@@ -277,6 +278,45 @@ fn a_worker_that_has_said_nearly_all_it_may_is_replaced_unnoticed() {
     assert!((3..=10).contains(&started), "{started}");
     drop(instance);
     assert_eq!(world.workers.killed.load(SeqCst), started);
+}
+
+#[test]
+fn a_worker_that_could_not_be_replaced_is_tried_anew_by_the_next_call() {
+    let mut world = World::wat(&echo());
+    world.most = 20_000;
+    let workers = Arc::clone(&world.workers);
+    let failed = Arc::<AtomicU32>::default();
+    let (most, fails) = (world.most, Arc::clone(&failed));
+    let spawned = move || match fails.fetch_add(1, SeqCst) {
+        // Later than whoever waits for it has time.
+        1 => {
+            std::thread::sleep(Duration::from_millis(2_500));
+            fails.fetch_add(10, SeqCst);
+            Err(std::io::Error::other("not today"))
+        }
+        // And worse.
+        12 => panic!("not today either"),
+        _ => spawn(&workers, "strict", most),
+    };
+    let instance = WasmHost::new(spawned, None).start(world.what()).unwrap();
+    let text = "x".repeat(2_000);
+    let call = call_of("try", json!({ "text": text }));
+    while failed.load(SeqCst) < 2 {
+        let mut short = call.clone();
+        short.deadline = Duration::from_secs(1);
+        if let Err(error) = run(&*instance, &short) {
+            assert!(matches!(error, CallError::TimedOut(_)), "{error}");
+        }
+    }
+    while failed.load(SeqCst) < 12 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Until what went wrong is noted.
+    std::thread::sleep(Duration::from_millis(200));
+    let error = run(&*instance, &call).unwrap_err();
+    assert!(error.to_string().contains("cannot be loaded"), "{error}");
+    let answer = run(&*instance, &call).unwrap();
+    assert_eq!(answer["arguments"]["text"], text.as_str());
 }
 
 #[test]

@@ -88,6 +88,9 @@ pub enum LaunchError {
     /// It started, and was not well.
     #[error("it is not well: {0}")]
     Unhealthy(#[source] CallError),
+    /// Everything is being ended.
+    #[error("everything is being ended")]
+    Ending,
     /// Its tools are not what they should be.
     #[error("its tools are not what they should be: {0}")]
     Tools(String),
@@ -120,6 +123,7 @@ impl LaunchError {
             Self::NoHost { .. } => "plugin_host",
             Self::Start(error) => error.code(),
             Self::Unhealthy(_) => "plugin_unhealthy",
+            Self::Ending => "plugin_not_running",
             Self::Tools(_) => "plugin_tools",
         }
     }
@@ -149,7 +153,8 @@ impl LaunchError {
             | Self::Data(_)
             | Self::NoHost { .. }
             | Self::Start(_)
-            | Self::Unhealthy(_) => return None,
+            | Self::Unhealthy(_)
+            | Self::Ending => return None,
         })
     }
 }

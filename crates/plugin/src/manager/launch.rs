@@ -26,6 +26,9 @@ use std::time::Duration;
 
 /// Most tools one plugin may have.
 const TOOLS: usize = 500;
+/// Most bytes of all their descriptions together: lists of several plugins' tools are to fit into one
+/// message, and into what a model reads.
+const DESCRIPTION_BYTES: usize = 2 * 1024 * 1024;
 
 /// What may run: what was found, as it was approved.
 pub(super) struct Checked {
@@ -229,11 +232,19 @@ impl Manager {
     }
 }
 
-/// Names that can be called, each once, and no tool other than its manifest says, where it says any.
+/// Names that can be called, each once, described in no more than is read, and no tool other than its
+/// manifest says, where it says any.
 fn check_tools(manifest: &Manifest, tools: &[ToolDescription]) -> Result<(), LaunchError> {
     let wrong = |what: String| Err(LaunchError::Tools(what));
     if tools.len() > TOOLS {
         return wrong(format!("it has more than {TOOLS}"));
+    }
+    let bytes = |tool: &ToolDescription| tool.summary.len() + tool.schema.to_string().len();
+    if tools.iter().map(bytes).sum::<usize>() > DESCRIPTION_BYTES {
+        let most = DESCRIPTION_BYTES / 1024 / 1024;
+        return wrong(format!(
+            "their summaries and schemas have more than {most} MiB"
+        ));
     }
     let mut names = BTreeSet::new();
     for tool in tools {

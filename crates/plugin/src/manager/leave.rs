@@ -9,7 +9,7 @@
 use super::discover::Origin;
 use super::error::ManageError;
 use super::parts::Registrar;
-use super::slot::{Now, locked};
+use super::slot::{LOOK, Now, locked};
 use super::{Manager, Plugin};
 use crate::lifecycle::State;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const DISMISSED: Duration = Duration::from_secs(5);
 /// What all plugins get together when everything ends: whoever ends a kernel waits no longer.
 const LAST: Duration = Duration::from_secs(10);
+/// What whoever is at a plugin by then gets to be done with it.
+const MOMENT: Duration = Duration::from_secs(1);
 
 impl Manager {
     /// Stops a plugin: its calls may end, then it is ended. One that does not run stays so.
@@ -45,6 +47,26 @@ impl Manager {
         {
             self.dismiss(&plugin);
         }
+    }
+
+    /// Ends a plugin whose name another has now. It is looked after until nothing of it runs, whatever
+    /// keeps it from going at once.
+    pub(super) fn replaced(&self, plugin: &Arc<Plugin>) {
+        plugin.out.store(true, Ordering::Release);
+        locked(&self.replaced).push(Arc::clone(plugin));
+        self.dismiss(plugin);
+    }
+
+    /// Every plugin of which something may run: those there are, and those that others replaced.
+    fn those_there(&self) -> Vec<Arc<Plugin>> {
+        let mut all = self.all();
+        all.extend(locked(&self.replaced).iter().cloned());
+        all
+    }
+
+    /// Whether everything ends.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
     }
 
     /// Ends a plugin that may not go on, on a thread of its own.
@@ -88,42 +110,60 @@ impl Manager {
         }
     }
 
-    /// Stops everything, what needs others before those; what does not need each other at once. It
-    /// takes no longer than all of them get together, whatever their manifests say.
+    /// Stops everything for good, what needs others before those; what does not need each other at
+    /// once. It takes no longer than all of them get together and a moment, whatever their manifests
+    /// say and whoever starts, stops or exchanges one meanwhile. What is still being started by then
+    /// is ended by whoever starts it.
     pub fn shutdown(&self) {
+        // First: whoever starts one sees it, before or after.
+        self.ending.store(true, Ordering::SeqCst);
         let until = Instant::now() + LAST;
-        let leaving = std::mem::take(&mut *locked(&self.leaving));
-        for thread in leaving {
-            // One that panicked has nothing left to wait for.
-            let _left = thread.join();
+        for plugin in self.those_there() {
+            plugin.slot.hasten(until);
         }
+        let mut done: Vec<Arc<Plugin>> = Vec::new();
         loop {
-            let mut all = self.all();
-            all.retain(|plugin| !matches!(plugin.slot.now(), Now::Off(_)));
-            let needs = |one: &Arc<Plugin>, other: &Arc<Plugin>| {
-                one.manifest().dependencies.contains_key(&other.name)
-            };
-            let is_free = |plugin: &&Arc<Plugin>| !all.iter().any(|one| needs(one, plugin));
-            let mut free: Vec<&Arc<Plugin>> = all.iter().filter(is_free).collect();
-            if free.is_empty() {
-                // Nobody is left, or versions that need each other: then all go at once.
-                free = all.iter().collect();
-            }
-            if free.is_empty() {
-                return;
+            let is_done = |plugin: &Arc<Plugin>| done.iter().any(|one| Arc::ptr_eq(one, plugin));
+            let mut all = self.those_there();
+            all.retain(|plugin| !plugin.slot.is_off() && !is_done(plugin));
+            let next = unneeded(all);
+            if next.is_empty() {
+                break;
             }
             std::thread::scope(|scope| {
-                for plugin in free {
-                    let stop = move || {
-                        let _operation = plugin.slot.operate();
-                        let left = until.saturating_duration_since(Instant::now());
-                        stop_within(&*self.registrar, plugin, left);
-                    };
+                for plugin in &next {
+                    let stop = move || self.stop_by(plugin, until);
                     if Builder::new().spawn_scoped(scope, stop).is_err() {
                         stop();
                     }
                 }
             });
+            done.extend(next);
+        }
+        let leaving = std::mem::take(&mut *locked(&self.leaving));
+        for thread in leaving {
+            while !thread.is_finished() && Instant::now() < until + MOMENT {
+                std::thread::sleep(LOOK);
+            }
+            if thread.is_finished() {
+                // One that panicked has nothing left to wait for.
+                let _left = thread.join();
+            }
+        }
+    }
+
+    /// Stops a plugin that has until then, whoever is at it.
+    fn stop_by(&self, plugin: &Plugin, until: Instant) {
+        let cut_short = || {
+            plugin.slot.cut_short();
+            plugin.slot.operate_by(Instant::now() + MOMENT)
+        };
+        // Whoever ends it already was told how long it has.
+        let operation = plugin.slot.operate_by(until + MOMENT).or_else(cut_short);
+        // Whoever starts it sees that everything ends.
+        if operation.is_some() {
+            let left = until.saturating_duration_since(Instant::now());
+            stop_within(&*self.registrar, plugin, left);
         }
     }
 
@@ -138,7 +178,8 @@ impl Manager {
         } else {
             self.follow()
         };
-        for plugin in self.all() {
+        locked(&self.replaced).retain(|plugin| !is_over(plugin));
+        for plugin in self.those_there() {
             let Some(active) = plugin.slot.active() else {
                 continue;
             };
@@ -152,18 +193,33 @@ impl Manager {
 }
 
 /// Stops a plugin, whose operation is held, within what its manifest says and no longer than `most`.
-fn stop_within(registrar: &dyn Registrar, plugin: &Plugin, most: Duration) {
-    let active = plugin.slot.active();
+pub(super) fn stop_within(registrar: &dyn Registrar, plugin: &Plugin, most: Duration) {
     if matches!(plugin.slot.now(), Now::Off(_)) {
         return;
     }
     // New calls are refused from here on; those that were let in are waited for.
-    plugin.slot.set(Now::Off(State::Stopped));
-    if let Some(active) = active {
-        active.end(most);
+    if let Some(active) = plugin.slot.retire(Now::Off(State::Stopped)) {
+        plugin.slot.end(&active, most);
         registrar.close(&plugin.name, active.number);
         registrar.unregister(&plugin.name);
     }
+}
+
+/// Those that no other of them needs. Where each is needed, as among versions that need each other,
+/// all go at once.
+fn unneeded(all: Vec<Arc<Plugin>>) -> Vec<Arc<Plugin>> {
+    let needs = |one: &Arc<Plugin>, other: &Arc<Plugin>| {
+        one.manifest().dependencies.contains_key(&other.name)
+    };
+    let is_free = |plugin: &&Arc<Plugin>| !all.iter().any(|one| needs(one, plugin));
+    let free: Vec<Arc<Plugin>> = all.iter().filter(is_free).cloned().collect();
+    if free.is_empty() { all } else { free }
+}
+
+/// Whether nothing of a plugin that is out runs, or will: once nobody is at it, nobody starts it.
+fn is_over(plugin: &Plugin) -> bool {
+    let operation = plugin.slot.try_operate();
+    operation.is_some() && !matches!(plugin.slot.now(), Now::Serving(_) | Now::Changing)
 }
 
 fn may_go_on(registrar: &dyn Registrar, plugin: &Plugin) -> bool {

@@ -82,6 +82,10 @@ pub struct Manager {
     looking: Mutex<()>,
     /// Those that go by themselves.
     leaving: Mutex<Vec<JoinHandle<()>>>,
+    /// Those whose name another has now, until nothing of them runs any more.
+    replaced: Mutex<Vec<Arc<Plugin>>>,
+    /// Everything ends: nothing is started any more.
+    ending: AtomicBool,
     /// One went since it was last looked which there are.
     has_left: Arc<AtomicBool>,
     /// For threads that start plugins.
@@ -269,6 +273,8 @@ impl Manager {
             registry: RwLock::new(Registry::default()),
             looking: Mutex::new(()),
             leaving: Mutex::default(),
+            replaced: Mutex::default(),
+            ending: AtomicBool::new(false),
             has_left: Arc::default(),
             me: Weak::clone(me),
         });
@@ -314,8 +320,7 @@ impl Manager {
                     }
                     Some(other) => {
                         // Another plugin has its name now: it goes, and that one starts once it has.
-                        other.out.store(true, Ordering::Release);
-                        self.dismiss(other);
+                        self.replaced(other);
                         let plugin = Plugin::new(one.clone(), self.trusted(&one));
                         *locked(&plugin.before) = Some(Arc::clone(other));
                         Arc::new(plugin)

@@ -1,23 +1,21 @@
 //! Starting, calling, exchanging and stopping plugins.
 
 use super::error::{LaunchError, ManageError};
+use super::leave::stop_within;
 use super::parts::grants;
 use super::restart::Verdict;
-use super::slot::{Active, Entered, Now, Turn, locked};
+use super::slot::{Active, Entered, LOOK, Now, Turn, locked};
 use super::{Manager, Plugin};
 use crate::host::CallError;
 use crate::pins::{PinChange, Pins};
 use crate::tool::{Sink, ToolCall, ToolDescription};
-use airlock_core::EffectSet;
+use airlock_core::{ByteSize, EffectSet, Tier};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// How often a waiting call looks whether anybody still wants it.
-const LOOK: Duration = Duration::from_millis(20);
 
 impl Manager {
     /// Starts every plugin that is switched on, each after what it needs. One that does not start
@@ -45,9 +43,7 @@ impl Manager {
             return Err(ManageError::Disabled(plugin.name.clone()));
         }
         let mut operation = plugin.slot.operate();
-        if plugin.is_out() {
-            return Err(ManageError::NotRunning(plugin.name.clone()));
-        }
+        self.may_start(&plugin)?;
         if let Some(active) = plugin.slot.active() {
             if !active.instance.has_ended() {
                 return Ok(());
@@ -56,6 +52,18 @@ impl Manager {
         }
         plugin.slot.inner().restarts.forget();
         self.start_under(&plugin, &mut operation)
+    }
+
+    /// Fails if a plugin, whose operation is held, is not to be started: whoever waited for that may
+    /// have waited for long.
+    fn may_start(&self, plugin: &Plugin) -> Result<(), ManageError> {
+        if plugin.is_disabled() {
+            return Err(ManageError::Disabled(plugin.name.clone()));
+        }
+        if plugin.is_out() || self.is_ending() {
+            return Err(ManageError::NotRunning(plugin.name.clone()));
+        }
+        Ok(())
     }
 
     fn start_under(&self, plugin: &Plugin, number: &mut u64) -> Result<(), ManageError> {
@@ -73,12 +81,23 @@ impl Manager {
         self.succeed(plugin);
         *number += 1;
         self.start_needs(plugin)?;
+        self.not_ending(plugin)?;
         let checked = self.check(plugin)?;
         let active = self.launch(checked, *number, None)?;
         self.registrar
             .serving(&plugin.name, active.instance.tools());
         plugin.slot.set(Now::Serving(active));
-        Ok(())
+        self.not_ending(plugin)
+    }
+
+    /// Fails if everything ends, and ends the plugin if it was started meanwhile: whoever ends it all
+    /// may not have waited for that.
+    fn not_ending(&self, plugin: &Plugin) -> Result<(), LaunchError> {
+        if !self.is_ending() {
+            return Ok(());
+        }
+        stop_within(&*self.registrar, plugin, Duration::ZERO);
+        Err(LaunchError::Ending)
     }
 
     /// Starts a plugin for another that needs it. One that ended by itself is started no sooner for
@@ -94,23 +113,43 @@ impl Manager {
             self.note_end(&plugin, &active);
         }
         let mut number = plugin.slot.operate();
+        self.may_start(&plugin)?;
         let gave_up = plugin.slot.inner().restarts.gave_up();
-        match plugin.slot.now() {
+        let now = plugin.slot.now();
+        if matches!(now, Now::Failed { .. }) && !gave_up {
+            return self.start_under(&plugin, &mut number);
+        }
+        self.start_from(&plugin, now, &mut number)
+    }
+
+    /// Starts a plugin for a call, if it is still wanted once it can be. One that failed meanwhile, when
+    /// it was started for another call, is not started once more.
+    fn start_called(&self, name: &str, is_wanted: &AtomicBool) -> Result<(), ManageError> {
+        let plugin = self.plugin(name)?;
+        let mut number = plugin.slot.operate();
+        if !is_wanted.load(Ordering::Acquire) {
+            return Err(ManageError::Call(CallError::Cancelled));
+        }
+        self.may_start(&plugin)?;
+        self.start_from(&plugin, plugin.slot.now(), &mut number)
+    }
+
+    /// Starts a plugin that stands so, unless it runs, waits or has failed.
+    fn start_from(&self, plugin: &Plugin, now: Now, number: &mut u64) -> Result<(), ManageError> {
+        let name = plugin.name.clone();
+        match now {
+            // One that ended by itself is for whoever calls it to find.
             Now::Serving(_) => Ok(()),
-            Now::Failed { why } if gave_up => {
-                let plugin = plugin.name.clone();
-                Err(ManageError::Failed { plugin, why })
-            }
-            Now::Waiting { until, why } => {
-                if let Some(after) = self.still(until) {
-                    let plugin = plugin.name.clone();
-                    return Err(ManageError::Restarting { plugin, why, after });
-                }
-                self.start_again(&plugin, &mut number)
-            }
-            Now::Off(_) | Now::Changing | Now::Failed { .. } => {
-                self.start_under(&plugin, &mut number)
-            }
+            Now::Failed { why } => Err(ManageError::Failed { plugin: name, why }),
+            Now::Waiting { until, why } => match self.still(until) {
+                Some(after) => Err(ManageError::Restarting {
+                    plugin: name,
+                    why,
+                    after,
+                }),
+                None => self.start_again(plugin, number),
+            },
+            Now::Off(_) | Now::Changing => self.start_under(plugin, number),
         }
     }
 
@@ -163,33 +202,39 @@ impl Manager {
         self.call_checked(name, Some(decided), call, sink, cancelled)
     }
 
-    /// Starts a plugin for a call that may wait so long for it. Whether or not the call still wants
-    /// it then, the start goes on to its end.
+    /// Starts a plugin for a call that may wait so long for it. Once it has begun, the start goes on to
+    /// its end whether or not the call still wants it. Of many calls that want it at once, one starts
+    /// it, and what came of that is told to all.
     pub fn start_for(
         &self,
         name: &str,
         deadline: Duration,
         cancelled: &AtomicBool,
     ) -> Result<(), ManageError> {
+        let is_wanted = Arc::new(AtomicBool::new(true));
         let Some(me) = self.me.upgrade() else {
-            return self.start(name);
+            return self.start_called(name, &is_wanted);
         };
         let (begun, wanted) = (Instant::now(), name.to_owned());
         let (tell, told) = channel();
         let named = Builder::new().name("plugin starts".to_owned());
+        let still_wanted = Arc::clone(&is_wanted);
         let started = named.spawn(move || {
             // Whoever waited may be gone.
-            let _told = tell.send(me.start(&wanted));
+            let _told = tell.send(me.start_called(&wanted, &still_wanted));
         });
         if started.is_err() {
-            return self.start(name);
+            return self.start_called(name, &is_wanted);
         }
         loop {
             match told.recv_timeout(LOOK) {
                 Ok(started) => return started,
                 // It panicked; how it stands now is for the call to find out.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => in_time(begun, deadline, cancelled)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    in_time(begun, deadline, cancelled)
+                        .inspect_err(|_| is_wanted.store(false, Ordering::Release))?;
+                }
             }
         }
     }
@@ -271,6 +316,7 @@ impl Manager {
         self.not_rejected(&plugin)?;
         self.fits_dependents(&plugin)?;
         let mut number = plugin.slot.operate();
+        self.may_start(&plugin)?;
         plugin.slot.inner().restarts.forget();
         let old = plugin.slot.active();
         let old = old.filter(|active| !active.instance.has_ended());
@@ -279,10 +325,8 @@ impl Manager {
                 self.exchange(&plugin, &old, &mut number)
             }
             _ => {
-                let active = plugin.slot.active();
-                plugin.slot.set(Now::Changing);
-                if let Some(active) = active {
-                    active.end(Duration::MAX);
+                if let Some(active) = plugin.slot.retire(Now::Changing) {
+                    plugin.slot.end(&active, Duration::MAX);
                     self.registrar.close(&plugin.name, active.number);
                     self.registrar.unregister(&plugin.name);
                 }
@@ -339,12 +383,14 @@ impl Manager {
             .map_err(|error| failed(plugin, error))?;
         let granted = grants(&new.manifest);
         self.registrar.serving(&plugin.name, new.instance.tools());
-        plugin.slot.set(Now::Serving(new));
-        old.end(Duration::MAX);
+        plugin.slot.retire(Now::Serving(new));
+        plugin.slot.end(old, Duration::MAX);
         self.registrar.close(&plugin.name, old.number);
-        self.registrar
-            .replace(&plugin.name, granted)
-            .map_err(|why| failed(plugin, LaunchError::Register(why)))
+        let replaced = self.registrar.replace(&plugin.name, granted);
+        replaced
+            .map_err(LaunchError::Register)
+            .and_then(|()| self.not_ending(plugin))
+            .map_err(|error| failed(plugin, error))
     }
 
     /// Tends the plugins on a thread of its own, until what it returns is dropped.
@@ -421,7 +467,8 @@ impl Manager {
         let revive = move || {
             if let Some(me) = me {
                 let mut number = revived.slot.operate();
-                if matches!(revived.slot.now(), Now::Waiting { .. }) && !revived.is_disabled() {
+                let is_waiting = matches!(revived.slot.now(), Now::Waiting { .. });
+                if is_waiting && me.may_start(&revived).is_ok() {
                     // What came of it is told by how it stands.
                     let _started = me.start_again(&revived, &mut number);
                 }
@@ -470,6 +517,10 @@ pub struct Decided<'a> {
     pub described: &'a ToolDescription,
     /// What the manifest said that it does.
     pub effects: EffectSet,
+    /// The most memory it could take.
+    pub memory: ByteSize,
+    /// Where it would run.
+    pub tier: Tier,
 }
 
 impl Decided<'_> {
@@ -479,6 +530,8 @@ impl Decided<'_> {
         let effects = active.manifest.effects.get(&self.described.name);
         tools.any(|tool| pins.judge(tool) == PinChange::Same)
             && effects.copied().unwrap_or_default() == self.effects
+            && active.manifest.memory() <= self.memory
+            && active.manifest.execution.tier == self.tier
     }
 }
 

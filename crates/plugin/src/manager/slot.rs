@@ -12,6 +12,9 @@ use crate::manifest::Manifest;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How often whoever waits looks again.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
 /// One running instance.
 pub(super) struct Active {
     pub(super) instance: Arc<dyn Instance>,
@@ -21,8 +24,25 @@ pub(super) struct Active {
     pub(super) number: u64,
     /// When somebody first saw that it had ended by itself.
     ended: OnceLock<Duration>,
-    calls: Mutex<usize>,
-    idle: Condvar,
+    calls: Mutex<Calls>,
+    /// No call is left, or it has less time.
+    eased: Condvar,
+}
+
+/// What an instance that is to end waits for.
+#[derive(Default)]
+struct Calls {
+    running: usize,
+    /// By then it is to have ended, whatever whoever ends it gave it.
+    last: Option<Instant>,
+}
+
+impl Calls {
+    /// How long it still has of the time until then.
+    fn left(&self, until: Instant) -> Duration {
+        let until = self.last.map_or(until, |last| last.min(until));
+        until.saturating_duration_since(Instant::now())
+    }
 }
 
 impl Active {
@@ -38,18 +58,31 @@ impl Active {
             lifecycle,
             number,
             ended: OnceLock::new(),
-            calls: Mutex::new(0),
-            idle: Condvar::new(),
+            calls: Mutex::default(),
+            eased: Condvar::new(),
         }
     }
 
-    /// Waits until no call is left, for at most `timeout`.
-    fn drain(&self, timeout: Duration) {
-        let calls = locked(&self.calls);
-        let waited = self
-            .idle
-            .wait_timeout_while(calls, timeout, |calls| *calls > 0);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    /// Waits until no call is left, until then at most. Returns how long is left.
+    fn drain(&self, until: Instant) -> Duration {
+        let mut calls = locked(&self.calls);
+        loop {
+            let left = calls.left(until);
+            if calls.running == 0 || left.is_zero() {
+                return left;
+            }
+            let waited = self.eased.wait_timeout(calls, left);
+            calls = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// By then its calls are waited for no more, also by whoever waits for them already.
+    fn hasten(&self, until: Instant) {
+        let mut calls = locked(&self.calls);
+        let last = calls.last.map_or(until, |last| last.min(until));
+        calls.last = Some(last);
+        drop(calls);
+        self.eased.notify_all();
     }
 
     /// Lets its calls end, then ends it with all it started, in the time its manifest says and no more
@@ -59,10 +92,9 @@ impl Active {
             return;
         }
         let timeout = self.manifest.lifecycle.graceful_shutdown_timeout.min(most);
-        let begun = Instant::now();
-        self.drain(timeout);
+        let left = self.drain(Instant::now() + timeout);
         let _ = self.lifecycle.advance(State::Stopping);
-        self.instance.stop(timeout.saturating_sub(begun.elapsed()));
+        self.instance.stop(left);
         let _ = self.lifecycle.advance(State::Stopped);
     }
 
@@ -71,7 +103,7 @@ impl Active {
         *self.ended.get_or_init(|| now)
     }
 
-    /// Ends what is left of one that ended by itself.
+    /// Ends what is left of one that ended by itself, or that has no more time.
     pub(super) fn bury(&self) {
         let _ = self.lifecycle.advance(State::Error);
         self.instance.stop(Duration::ZERO);
@@ -83,7 +115,7 @@ pub(super) struct Turn(pub(super) Arc<Active>);
 
 impl Turn {
     fn of(active: &Arc<Active>) -> Self {
-        *locked(&active.calls) += 1;
+        locked(&active.calls).running += 1;
         Self(Arc::clone(active))
     }
 }
@@ -91,9 +123,9 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut calls = locked(&self.0.calls);
-        *calls = calls.saturating_sub(1);
-        if *calls == 0 {
-            self.0.idle.notify_all();
+        calls.running = calls.running.saturating_sub(1);
+        if calls.running == 0 {
+            self.0.eased.notify_all();
         }
     }
 }
@@ -115,6 +147,8 @@ pub(super) enum Now {
 
 pub(super) struct Inner {
     pub(super) now: Now,
+    /// The instance that takes no more calls and is being ended.
+    retiring: Option<Arc<Active>>,
     pub(super) restarts: Restarts,
 }
 
@@ -139,6 +173,7 @@ impl Slot {
         Self {
             inner: Mutex::new(Inner {
                 now: Now::Off(State::Discovered),
+                retiring: None,
                 restarts: Restarts::default(),
             }),
             changed: Condvar::new(),
@@ -166,6 +201,59 @@ impl Slot {
         self.changed.notify_all();
     }
 
+    /// Puts `now` in the place of what serves, if something does: that is returned, and is to be
+    /// ended by [`Slot::end`].
+    pub(super) fn retire(&self, now: Now) -> Option<Arc<Active>> {
+        let mut inner = self.inner();
+        let before = std::mem::replace(&mut inner.now, now);
+        let retired = match before {
+            Now::Serving(active) => Some(active),
+            Now::Off(_) | Now::Changing | Now::Waiting { .. } | Now::Failed { .. } => None,
+        };
+        inner.retiring.clone_from(&retired);
+        drop(inner);
+        self.changed.notify_all();
+        retired
+    }
+
+    /// Ends what was retired.
+    pub(super) fn end(&self, retired: &Active, most: Duration) {
+        retired.end(most);
+        self.inner().retiring = None;
+    }
+
+    /// Whether nothing of it runs, as far as can be seen from outside of an operation.
+    pub(super) fn is_off(&self) -> bool {
+        let inner = self.inner();
+        matches!(inner.now, Now::Off(_)) && inner.retiring.is_none()
+    }
+
+    /// The instances there are: the one that serves, and the one that is being ended.
+    fn instances(&self) -> Vec<Arc<Active>> {
+        // Looked at together: what is retired meanwhile is one or the other.
+        let inner = self.inner();
+        let serving = match &inner.now {
+            Now::Serving(active) => Some(Arc::clone(active)),
+            Now::Off(_) | Now::Changing | Now::Waiting { .. } | Now::Failed { .. } => None,
+        };
+        let retiring = inner.retiring.clone();
+        serving.into_iter().chain(retiring).collect()
+    }
+
+    /// Whatever runs of it has no more time than until then to end, also if somebody ends it already.
+    pub(super) fn hasten(&self, until: Instant) {
+        for active in self.instances() {
+            active.hasten(until);
+        }
+    }
+
+    /// Ends whatever runs of it, at once, whoever is at it.
+    pub(super) fn cut_short(&self) {
+        for active in self.instances() {
+            active.bury();
+        }
+    }
+
     /// A turn at the instance that serves now.
     pub(super) fn enter(&self) -> Entered {
         let inner = self.inner();
@@ -189,6 +277,18 @@ impl Slot {
     /// The right to start, stop or exchange it.
     pub(super) fn operate(&self) -> MutexGuard<'_, u64> {
         locked(&self.operation)
+    }
+
+    /// The same, if nobody has it by then.
+    pub(super) fn operate_by(&self, until: Instant) -> Option<MutexGuard<'_, u64>> {
+        loop {
+            let operation = self.try_operate();
+            let left = until.saturating_duration_since(Instant::now());
+            if operation.is_some() || left.is_zero() {
+                return operation;
+            }
+            self.wait(left.min(LOOK));
+        }
     }
 
     /// The same, if nobody has it.

@@ -115,7 +115,7 @@ pub struct SandboxAsk {
     pub template: Option<String>,
     /// What it may read.
     pub read_allow: Vec<String>,
-    /// What it may write.
+    /// What it may write, and read.
     pub write_allow: Vec<String>,
     /// What it may not read, whatever else is granted.
     pub read_deny: Vec<String>,
@@ -247,13 +247,16 @@ impl WasmLimits {
 }
 
 impl SandboxAsk {
-    /// The paths it asks for outside of its own data, each with the capability that it takes.
+    /// The paths it asks for outside of its own data, each with every capability that it takes: what
+    /// can be written in a box can be read there as well.
     pub fn rights(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let reads = self.read_allow.iter().map(|path| ("filesystem.read", path));
-        let writes = self
-            .write_allow
-            .iter()
-            .map(|path| ("filesystem.write", path));
+        let written = self.write_allow.iter();
+        let also_read = written
+            .clone()
+            .filter(move |path| !self.read_allow.contains(path));
+        let reads = self.read_allow.iter().chain(also_read);
+        let reads = reads.map(|path| ("filesystem.read", path));
+        let writes = written.map(|path| ("filesystem.write", path));
         // Its own data is its own.
         let is_own = |path: &str| path.starts_with("self/");
         reads.chain(writes).filter(move |(_, path)| !is_own(path))

@@ -56,13 +56,57 @@ pub(super) fn denial<'a>(denied: &'a [String], right: &str, path: &str) -> Optio
         .strip_suffix("/**")
         .or(path.strip_suffix("/*"))
         .unwrap_or(path);
-    let wanted = ["", "/**"].map(|below| Pattern::parse(&format!("{right}.{path}{below}")));
-    let meets = |deny: &Pattern| {
-        let mut wanted = wanted.iter().flatten();
-        wanted.any(|wanted| deny.covers(wanted) || wanted.covers(deny))
-    };
-    let is_it = |deny: &&String| Pattern::parse(deny).is_ok_and(|deny| meets(&deny));
+    let is_it = |deny: &&String| meets(deny, right, path);
     denied.iter().find(is_it).map(String::as_str)
+}
+
+/// Whether the pattern `deny` matches `right` of `path`, or of anything that could lie below it.
+fn meets(deny: &str, right: &str, path: &str) -> bool {
+    let Some((dotted, scope)) = divided(deny) else {
+        // It says nothing of paths: whichever stands for all of them.
+        return matches(deny, &format!("{right}./"));
+    };
+    let is_home = |path: &str| path.starts_with('~');
+    is_home(scope) == is_home(path)
+        && matches(dotted, right)
+        && reaches(&components(scope), &components(path))
+}
+
+fn matches(pattern: &str, capability: &str) -> bool {
+    Pattern::parse(pattern).is_ok_and(|pattern| pattern.matches(capability))
+}
+
+/// The dotted part of a pattern and its path scope, if it has one.
+fn divided(pattern: &str) -> Option<(&str, &str)> {
+    let starts = ["./", ".~"].into_iter();
+    let at = starts.filter_map(|start| pattern.find(start)).min()?;
+    let (dotted, scope) = pattern.split_at_checked(at)?;
+    Some((dotted, scope.strip_prefix('.')?))
+}
+
+/// The components of a path below `/` or `~`.
+fn components(path: &str) -> Vec<&str> {
+    let below = path.strip_prefix('~').unwrap_or(path);
+    below.split('/').filter(|one| !one.is_empty()).collect()
+}
+
+/// Whether a path scope matches `path` or something that could lie below it.
+fn reaches(scope: &[&str], path: &[&str]) -> bool {
+    let (Some((one, scope)), Some((name, path))) = (scope.split_first(), path.split_first()) else {
+        // Whatever is left of the scope could lie there. What it does not get to, it does not match.
+        return path.is_empty();
+    };
+    match *one {
+        // The rest of the path is under it.
+        "**" => true,
+        "*" => scope.is_empty() || reaches(scope, path),
+        one => fits(one, name) && reaches(scope, path),
+    }
+}
+
+/// Whether one component of a scope, which may have wildcards in it, is the name of that.
+fn fits(one: &str, name: &str) -> bool {
+    one == name || (one.contains('*') && matches(&format!("x./{one}"), &format!("x./{name}")))
 }
 
 fn patterns<'a>(node: Option<&'a Node>, problems: &mut Problems) -> Vec<(Pattern, &'a Node)> {
@@ -261,6 +305,44 @@ fn host_with_port(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_denial_that_meets_a_path_anywhere_takes_it_away() {
+        let read = "filesystem.read";
+        for (deny, path, want) in [
+            ("filesystem.read./home/*/.ssh/**", "/home/u", true),
+            ("filesystem.read./home/*/.ssh/**", "/home", true),
+            ("filesystem.read./home/*/.ssh/**", "/home/u/.ssh/keys", true),
+            ("filesystem.read./home/*/.ssh/**", "/home/u/work", false),
+            ("filesystem.read./home/*/.ssh/**", "/srv", false),
+            ("filesystem.read./**/secret", "/srv/x", true),
+            ("filesystem.read./srv/*", "/srv/x/y", true),
+            ("filesystem.read./srv/a*/x", "/srv/abc", true),
+            ("filesystem.read./srv/a*/x", "/srv/bc", false),
+            ("filesystem.read./srv/a*/x", "/srv/abc/y", false),
+            ("filesystem.read./srv/x", "/srv", true),
+            ("filesystem.read./srv/x", "/srv/x", true),
+            // Of a directory alone, not of what lies in it.
+            ("filesystem.read./srv/x", "/srv/x/y", false),
+            ("filesystem.read./srv/x", "/srv/xy", false),
+            ("filesystem.read.~/.ssh/**", "~/.ssh", true),
+            ("filesystem.read.~/*/keys", "~/work", true),
+            ("filesystem.read.~/.ssh/**", "/.ssh", false),
+            ("filesystem.read.~", "~/work", false),
+            ("filesystem.*", "/srv/x/*", true),
+            ("filesystem.read.*", "~/data", true),
+            ("*", "/srv", true),
+            ("filesystem.*./srv/**", "/srv/x", true),
+            ("filesystem.write./srv/**", "/srv/x", false),
+            ("filesystem.write.*", "/srv/x", false),
+            ("filesystem.read", "/srv/x", false),
+            ("exec.*", "/srv/x", false),
+        ] {
+            let denied = [deny.to_owned()];
+            let found = denial(&denied, read, path).is_some();
+            assert_eq!(found, want, "{deny} and {path}");
+        }
+    }
 
     #[test]
     fn hosts_have_one_spelling_and_a_port() {

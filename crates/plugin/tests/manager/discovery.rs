@@ -1,6 +1,6 @@
 //! Which plugins are found, and what is said of the others.
 
-use crate::fake::{Place, write_plugin};
+use crate::fake::{Place, wait_for, write_plugin};
 use airlock_core::TagName;
 use airlock_plugin::{Origin, Reason, Source, State};
 use std::fs;

@@ -25,6 +25,10 @@ pub(crate) struct Notes {
     pub(crate) keeps: AtomicBool,
     /// Whether the kernel has a record of what was approved of a workspace's files.
     pub(crate) keeps_files: AtomicBool,
+    /// How often it was told that one goes on after all.
+    pub(crate) stayed: AtomicUsize,
+    /// Until this is unlocked, it does not get to the end of hearing that.
+    pub(crate) stays: Mutex<()>,
 }
 
 impl Notes {
@@ -109,6 +113,11 @@ impl Registrar for Notes {
 
     fn leaves(&self, plugin: &PluginName) {
         self.add(format!("leaves {plugin}"));
+    }
+
+    fn stays(&self, _: &PluginName) {
+        self.stayed.fetch_add(1, Ordering::SeqCst);
+        drop(self.stays.lock().unwrap());
     }
 
     fn approved_files(&self, _: Origin, _: &Path) -> Option<BTreeMap<String, ApprovedFile>> {
@@ -237,7 +246,11 @@ impl Instance for FakeInstance {
             self.gone.store(true, Ordering::SeqCst);
         }
         sink.piece("working");
-        std::thread::sleep(self.script.takes);
+        let begun = Instant::now();
+        while !self.has_ended() && begun.elapsed() < self.script.takes {
+            let left = self.script.takes.saturating_sub(begun.elapsed());
+            std::thread::sleep(left.min(Duration::from_millis(10)));
+        }
         self.calls.fetch_sub(1, Ordering::SeqCst);
         if self.has_ended() {
             return Err(CallError::Ended("gone".to_owned()));
@@ -263,7 +276,8 @@ impl Instance for FakeInstance {
 
     fn stop(&self, grace: Duration) {
         let begun = Instant::now();
-        while self.script.stays.try_lock().is_err() && begun.elapsed() < grace {
+        let stays = || !self.has_ended() && self.script.stays.try_lock().is_err();
+        while stays() && begun.elapsed() < grace {
             std::thread::sleep(Duration::from_millis(1));
         }
         let (name, version) = (&self.manifest.name, &self.manifest.version);

@@ -1,11 +1,11 @@
 //! Plugins that go: none holds up the others, nor whoever noticed.
 
-use crate::fake::{Place, call, one_call, wait_for, write_plugin};
-use airlock_plugin::{CallError, ManageError, Origin, Source, State};
+use crate::fake::{FakeInstance, Place, call, one_call, wait_for, write_plugin};
+use airlock_plugin::{CallError, ManageError, Manager, Origin, Source, State};
 use serde_json::json;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Its own manifest gives it all the time there is.
@@ -137,6 +137,151 @@ fn everything_ends_together_what_needs_others_first_and_in_a_time_of_ours() {
         .collect();
     assert_eq!(stopped.len(), 4, "{notes:?}");
     assert_eq!(stopped[3], "stop base 1.0.0 busy 0");
+}
+
+#[test]
+fn everything_ends_in_a_time_of_ours_whoever_is_at_it() {
+    let place = Place::new();
+    let stays = Arc::clone(&place.host.script.lock().unwrap().stays);
+    let gate = Arc::<Mutex<()>>::default();
+    place.script(|script| script.takes = Duration::from_mins(5));
+    for (name, hot) in [("hot", true), ("cold", false), ("stopped", true)] {
+        let more = "graceful_shutdown_timeout: 10m";
+        let more = format!("lifecycle: {{ {more}, hot_reload: {hot} }}");
+        place.install(name, "1.0.0", &more);
+        place.manager.start(name).unwrap();
+    }
+    place.install("late", "1.0.0", "");
+    let state = |name: &str| place.manager.get(name).unwrap().state;
+    let code = |result: Result<(), ManageError>| result.unwrap_err().code();
+    std::thread::scope(|scope| {
+        // Two are exchanged, with calls that do not end.
+        for name in ["hot", "cold"] {
+            let place = &place;
+            scope.spawn(move || place.call(name, "echo"));
+        }
+        let is_busy = |number| place.instance(number).calls.load(Ordering::SeqCst) == 1;
+        wait_for(|| is_busy(0) && is_busy(1));
+        let hot = scope.spawn(|| place.manager.reload("hot"));
+        wait_for(|| place.host.instances.lock().unwrap().len() == 4);
+        let cold = scope.spawn(|| place.manager.reload("cold"));
+        wait_for(|| state("cold") == State::Loading);
+        // One does not stop, and one does not get to the end of its start.
+        let stubborn = stays.lock().unwrap();
+        let stopped = scope.spawn(|| place.manager.stop("stopped"));
+        wait_for(|| state("stopped") == State::Stopped);
+        let held = gate.lock().unwrap();
+        place.script(|script| script.begins = Arc::clone(&gate));
+        let late = scope.spawn(|| place.manager.start("late"));
+        wait_for(|| is_known(&place, "late"));
+        let begun = Instant::now();
+        place.manager.shutdown();
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        for name in ["hot", "cold", "stopped"] {
+            assert!(!is_known(&place, name), "{name}");
+        }
+        drop(held);
+        for ended in [hot, cold, late] {
+            assert_eq!(code(ended.join().unwrap()), "plugin_not_running");
+        }
+        stopped.join().unwrap().unwrap();
+        drop(stubborn);
+    });
+    assert!(!is_known(&place, "late"), "whoever started it ended it");
+    let instances = place.host.instances.lock().unwrap();
+    let has_stopped = |one: &Arc<FakeInstance>| one.stopped.load(Ordering::SeqCst);
+    assert!(instances.iter().all(has_stopped));
+    assert_eq!(code(place.manager.start("late")), "plugin_not_running");
+}
+
+#[test]
+fn one_whose_name_another_has_goes_even_if_it_was_just_let_stay() {
+    let place = Place::with(|root| {
+        write_plugin(&root.join("workspace"), "x", "9.0.0", "");
+        workspace(root)
+    });
+    place.install("x", "1.0.0", "");
+    place.manager.start("x").unwrap();
+    let other = place.again();
+    let begins = Arc::clone(&place.host.script.lock().unwrap().begins);
+    let before = std::thread::scope(|scope| {
+        // It is switched off and on again while somebody is at it.
+        let held = begins.lock().unwrap();
+        let reload = scope.spawn(|| place.manager.reload("x"));
+        wait_for(|| has_noted(&place, "replace x"));
+        switch(&place, &other, true);
+        place.manager.tend();
+        switch(&place, &other, false);
+        // Whoever came to end it lets it go on, and has not ended yet itself.
+        let before = place.notes.stayed.load(Ordering::SeqCst);
+        let hears = place.notes.stays.lock().unwrap();
+        drop(held);
+        wait_for(|| place.notes.stayed.load(Ordering::SeqCst) > before);
+        // Now that of the workspace has its name.
+        other.remove("x").unwrap();
+        place.manager.refresh().unwrap();
+        drop(hears);
+        reload.join().unwrap().unwrap();
+        place.instance(1)
+    });
+    wait_for(|| {
+        place.manager.tend();
+        before.stopped.load(Ordering::SeqCst)
+    });
+    place.manager.start("x").unwrap();
+    assert_eq!(place.call("x", "echo").unwrap(), json!("9.0.0"));
+}
+
+fn has_noted(place: &Place, what: &str) -> bool {
+    let lines = place.notes.lines.lock().unwrap();
+    lines.iter().any(|line| line == what)
+}
+
+/// Another process switches `x` off or on, and it is noticed.
+fn switch(place: &Place, other: &Manager, off: bool) {
+    if off {
+        other.disable("x").unwrap();
+    } else {
+        other.enable("x").unwrap();
+    }
+    place.manager.refresh().unwrap();
+    assert_eq!(place.manager.get("x").unwrap().disabled, off);
+}
+
+#[test]
+fn a_start_that_fails_for_many_calls_is_tried_once_and_not_for_one_that_is_switched_off() {
+    for is_switched_off in [false, true] {
+        let place = Place::new();
+        let begins = Arc::clone(&place.host.script.lock().unwrap().begins);
+        place.install("x", "1.0.0", "");
+        place.script(|script| script.start = Err("no"));
+        place.notes.take();
+        let go_on = AtomicBool::new(false);
+        let codes: Vec<&str> = std::thread::scope(|scope| {
+            let held = begins.lock().unwrap();
+            let start = || place.manager.start_for("x", SOON, &go_on);
+            let starts: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
+            wait_for(|| has_noted(&place, "start x 1.0.0"));
+            // Until the others wait for the one that began.
+            std::thread::sleep(Duration::from_millis(200));
+            if is_switched_off {
+                switch(&place, &place.again(), true);
+            }
+            drop(held);
+            let ended = starts.into_iter().map(|start| start.join().unwrap());
+            ended.map(|start| start.unwrap_err().code()).collect()
+        });
+        let began = place.notes.take();
+        let began = began.iter().filter(|line| line.starts_with("start "));
+        assert_eq!(began.count(), 1, "{is_switched_off}");
+        let waited = if is_switched_off {
+            "plugin_disabled"
+        } else {
+            "plugin_failed"
+        };
+        let count = |code: &str| codes.iter().filter(|one| **one == code).count();
+        assert_eq!((count("plugin_ended"), count(waited)), (1, 3), "{codes:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Starting, calling, exchanging, crashing.
 
 use crate::fake::{Place, call, one_call, tool, wait_for};
-use airlock_core::EffectSet;
-use airlock_plugin::{CallError, Decided, LaunchError, ManageError, State};
+use airlock_core::{ByteSize, EffectSet};
+use airlock_plugin::{CallError, Decided, LaunchError, ManageError, State, Tier};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -116,6 +116,22 @@ fn tools_are_called_by_names_that_can_be_and_are_those_of_the_manifest() {
         codes(&place.manager.start("y").unwrap_err()),
         "plugin_tools"
     );
+    let described = |name: String| {
+        let mut long = tool(&name);
+        long.summary = "s".repeat(16 * 1024);
+        long.schema = json!({ "type": "object", "description": "d".repeat(60 * 1024) });
+        long
+    };
+    for (count, good) in [(26, true), (27, false)] {
+        let tools: Vec<_> = (0..count).map(|n| described(format!("t{n}"))).collect();
+        place.script(|script| script.tools = tools.clone());
+        let started = place.manager.start("y");
+        assert_eq!(started.is_ok(), good, "{count}");
+        if let Err(error) = started {
+            assert!(error.to_string().contains("2 MiB"), "{error}");
+        }
+        place.manager.stop("y").unwrap();
+    }
 }
 
 #[test]
@@ -170,8 +186,14 @@ fn what_is_needed_starts_first_and_does_not_go_while_it_is_needed() {
         .filter(|line| line.starts_with("stop "))
         .collect();
     assert_eq!(stopped, ["stop top 1.0.0 busy 0", "stop base 1.0.0 busy 0"]);
-    place.manager.disable("base").unwrap();
-    let error = place.manager.start("top").unwrap_err();
+    assert_eq!(
+        codes(&place.manager.start("top").unwrap_err()),
+        "plugin_not_running",
+        "what ended starts nothing any more"
+    );
+    let manager = place.again();
+    manager.disable("base").unwrap();
+    let error = manager.start("top").unwrap_err();
     assert_eq!(codes(&error), "plugin_dependency");
 }
 
@@ -478,7 +500,9 @@ fn reloading_under_load_loses_no_call_and_doubles_none() {
 #[test]
 fn a_call_runs_only_where_its_tool_means_what_it_was_decided_by() {
     let place = Place::new();
-    place.install("x", "1.0.0", "lifecycle: { hot_reload: false }");
+    let small = "execution: { sandbox: { memory_limit: 64MiB } }";
+    let plain = format!("lifecycle: {{ hot_reload: false }}\n{small}");
+    place.install("x", "1.0.0", &plain);
     place.script(|script| script.tools = vec![tool("echo")]);
     place.manager.start("x").unwrap();
     let decided = |summary: &str, effects: EffectSet| {
@@ -490,6 +514,8 @@ fn a_call_runs_only_where_its_tool_means_what_it_was_decided_by() {
         let decided = Decided {
             described: &described,
             effects,
+            memory: ByteSize::from_bytes(64 << 20),
+            tier: Tier::Process,
         };
         place
             .manager
@@ -508,10 +534,29 @@ fn a_call_runs_only_where_its_tool_means_what_it_was_decided_by() {
     // In the same words it does more now: whoever let it run did not let it do that.
     let more =
         "tools: [{ name: echo, summary: other, schema: { type: object }, effects: [secret] }]";
-    place.install("x", "2.0.0", more);
+    place.install("x", "2.0.0", &format!("{more}\n{small}"));
     place.manager.reload("x").unwrap();
     let error = decided("other", none).unwrap_err();
     assert_eq!(codes(&error), "tool_unavailable");
     let secret = EffectSet::of(&[airlock_core::Effect::Secret]);
     assert_eq!(decided("other", secret).unwrap(), json!("2.0.0"));
+    // Nor does it run where it takes more, or elsewhere than was decided.
+    let smaller = "execution: { sandbox: { memory_limit: 32MiB } }";
+    let larger = "execution: { sandbox: { memory_limit: 65MiB } }";
+    let elsewhere = "execution: { tier: wasm, entry: bin/x, limits: { memory: 1MiB } }";
+    for (version, how, runs) in [
+        ("3.0.0", smaller, true),
+        ("4.0.0", larger, false),
+        ("5.0.0", elsewhere, false),
+    ] {
+        place.install("x", version, &format!("{more}\n{how}"));
+        place.manager.reload("x").unwrap();
+        match decided("other", secret) {
+            Ok(value) => assert!(runs && value == json!(version), "{version}: {value}"),
+            Err(error) => assert!(
+                !runs && codes(&error) == "tool_unavailable",
+                "{version}: {error}"
+            ),
+        }
+    }
 }

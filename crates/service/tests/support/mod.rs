@@ -11,7 +11,7 @@ use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
 use airlock_service::{Lock, Options, Running, SandboxReception, Settings, Stopper, start};
-use airlock_wire::{Client, Hello, SandboxSocket};
+use airlock_wire::{Client, Hello, Limits, SandboxSocket};
 use serde_json::{Value, json};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -146,6 +146,11 @@ impl Place {
 
     /// Serves it.
     pub(crate) fn serve(&self) -> Served {
+        self.serve_with(Limits::MAIN)
+    }
+
+    /// The same within `limits`.
+    pub(crate) fn serve_with(&self, limits: Limits) -> Served {
         let kernel = self.kernel(Lifetime::Long);
         let state = kernel.workspace().state().path().to_owned();
         let lock = Lock::take(&state).unwrap();
@@ -155,7 +160,8 @@ impl Place {
             definitions: Digest::of(b""),
             program: PathBuf::from("/test"),
         };
-        let options = Options::new(state.join("run"), Vec::new(), settings);
+        let mut options = Options::new(state.join("run"), Vec::new(), settings);
+        options.wire.limits = limits;
         let running = start(kernel, lock, options).unwrap();
         Served {
             socket: running.socket().to_owned(),

@@ -7,13 +7,13 @@
 
 use crate::models::Ledgers;
 use crate::place::Place;
-use airlock_model::Ledger;
+use airlock_model::{Clock, Ledger};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 fn path(place: &Place) -> PathBuf {
     place.state_home.join("airlock/model-usage.json")
@@ -25,13 +25,22 @@ pub(crate) fn load(place: &Place) -> BTreeMap<String, Ledger> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// All of them at once: what is read of the file fits them until they are let go.
+fn held(ledgers: &Ledgers) -> Vec<(&String, MutexGuard<'_, Ledger>)> {
+    let held = ledgers.iter().map(|(name, ledger)| {
+        let own = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        (name, own)
+    });
+    held.collect()
+}
+
 /// Takes over what other commands spent meanwhile.
 pub(crate) fn refresh(place: &Place, ledgers: &Ledgers) {
+    let own = held(ledgers);
     let kept = load(place);
-    for (name, ledger) in ledgers {
-        let mut own = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    for (name, mut own) in own {
         if let Some(kept) = kept.get(name) {
-            own.join(kept);
+            own.take_over(kept);
         }
     }
 }
@@ -45,16 +54,72 @@ pub(crate) fn store(place: &Place, ledgers: &Ledgers) {
     let write = || -> std::io::Result<()> {
         let lock = File::create(directory.join("model-usage.lock"))?;
         flock(&lock, FlockOperation::LockExclusive)?;
+        let now = Clock::system().now();
+        let own = held(ledgers);
         let mut kept = load(place);
-        for (name, ledger) in ledgers {
-            let own = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.entry(name.clone()).or_default().join(&own);
+        for (name, own) in &own {
+            // Where the file is gone, what was read of it before is not.
+            let kept = kept.entry((*name).clone());
+            own.keep_in(kept.or_insert_with(|| Ledger::clone(own)), now);
         }
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(serde_json::to_string(&kept)?.as_bytes())?;
         file.persist(&path)?;
+        for (name, mut own) in own {
+            if let Some(kept) = kept.get(name) {
+                own.written_to(kept);
+            }
+        }
         Ok(())
     };
     // Without it budgets hold for this command alone.
     let _kept = write();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_model::{Budget, Spending};
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn two_commands_that_take_turns_count_each_question_once() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("airlock")).unwrap();
+        let place = Place {
+            workspace: home.path().to_owned(),
+            state_home: home.path().to_owned(),
+            config_home: home.path().to_owned(),
+        };
+        let command = || -> Ledgers {
+            let ledger = Arc::new(Mutex::new(Ledger::default()));
+            Ledgers::from([("large".to_owned(), ledger)])
+        };
+        let now = Clock::system().now();
+        let both = [command(), command()];
+        let one = Spending {
+            tokens: 1,
+            cost_micros: 0,
+        };
+        for _ in 0..4 {
+            for ledgers in &both {
+                refresh(&place, ledgers);
+                {
+                    // Questions of one moment that cost the same are two all the same.
+                    let mut ledger = ledgers["large"].lock().unwrap();
+                    for _ in 0..2 {
+                        let asked = ledger.reserve(&Budget::default(), one, now).unwrap();
+                        ledger.settle(&asked, one, now);
+                    }
+                }
+                store(&place, ledgers);
+                store(&place, ledgers);
+            }
+        }
+        assert_eq!(load(&place)["large"].day(now).tokens, 16);
+        // Whoever damages the file does not make what a command knows of cheaper.
+        std::fs::write(path(&place), "{").unwrap();
+        store(&place, &both[1]);
+        assert_eq!(load(&place)["large"].day(now).tokens, 16);
+    }
 }

@@ -255,7 +255,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
         let what = format!("{} is not UTF-8", shown(path));
         return Err(Failure::new(Kind::Usage, what).fix("rename it"));
     };
-    for line in show::request(&manifest) {
+    for line in show::request(&manifest, 200) {
         output.note(line);
     }
     warn(&manifest, output);

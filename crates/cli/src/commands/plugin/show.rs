@@ -210,8 +210,9 @@ fn withheld(plugin: &Value, output: &mut Output) {
     }
 }
 
-/// What a plugin asks for, before somebody says yes.
-pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
+/// What a plugin asks for, before somebody says yes; each text of its own up to `limit` characters.
+pub(in crate::commands) fn request(manifest: &Manifest, limit: usize) -> Vec<String> {
+    let clean = |text: &str| sanitise_line(text, limit);
     let mut lines = vec![format!(
         "{} {}, a {} plugin",
         manifest.name,
@@ -224,10 +225,13 @@ pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
         Tier::Process | Tier::Kernel => "as a process, in a sandbox",
         Tier::Container => "in a container",
     };
-    lines.push(format!(
-        "runs {} {whereabouts}",
-        sanitise_line(&execution.entry, 200)
-    ));
+    lines.push(format!("runs {} {whereabouts}", clean(&execution.entry)));
+    for (name, verb) in [
+        (&execution.image, "from the image"),
+        (&execution.sandbox.template, "in a sandbox like"),
+    ] {
+        lines.extend(name.iter().map(|name| format!("{verb} {}", clean(name))));
+    }
     for (paths, verb) in [
         (&execution.arguments, "is given the argument"),
         (&execution.sandbox.read_allow, "reads"),
@@ -235,7 +239,7 @@ pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
         (&execution.sandbox.network, "reaches"),
     ] {
         for path in paths {
-            lines.push(format!("{verb} {}", sanitise_line(path, 200)));
+            lines.push(format!("{verb} {}", clean(path)));
         }
     }
     lines.push(if manifest.capabilities.is_empty() {
@@ -244,15 +248,16 @@ pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
         "asks the kernel for these capabilities:".to_owned()
     });
     for capability in &manifest.capabilities {
-        lines.push(format!("  {}", sanitise_line(capability, 200)));
+        lines.push(format!("  {}", clean(capability)));
+    }
+    for tool in &manifest.tools {
+        let (name, summary) = (clean(&tool.name), clean(&tool.summary));
+        lines.push(format!("its tool {name} is described as: {summary}"));
     }
     for (tool, effects) in &manifest.effects {
         let effects: Vec<&str> = effects.iter().map(Effect::as_str).collect();
-        lines.push(format!(
-            "its tool {} does: {}",
-            sanitise_line(tool, 200),
-            effects.join(", ")
-        ));
+        let effects = effects.join(", ");
+        lines.push(format!("its tool {} does: {effects}", clean(tool)));
     }
     lines
 }

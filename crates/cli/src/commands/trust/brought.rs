@@ -2,7 +2,7 @@
 //! configuration, what plugins ask for, what definitions run and reach.
 //!
 //! Every word of it is somebody else's, so every line is cleaned. What does not load is said to: it is
-//! not used either.
+//! not used either. Not shown are limits, the schemas of arguments, and how output is read.
 
 use crate::commands::plugin;
 use crate::config;
@@ -34,7 +34,7 @@ fn lines(path: &str, bytes: &[u8]) -> Result<Vec<String>, Failure> {
     let read = if path == CONFIG_FILE {
         return settings(bytes);
     } else if path.starts_with(PLUGINS_DIR) {
-        Manifest::parse(bytes).map(|manifest| plugin::request(&manifest))
+        Manifest::parse(bytes).map(|manifest| plugin::request(&manifest, usize::MAX))
     } else if path.starts_with(".airlock/adapters/") {
         AdapterFile::new(bytes)
             .and_then(|file| file.adapter())
@@ -63,23 +63,37 @@ fn settings(bytes: &[u8]) -> Result<Vec<String>, Failure> {
 
 fn adapter(adapter: &Adapter) -> Vec<String> {
     let header = &adapter.header;
-    let what = match &adapter.how {
-        How::Cli(cli) => {
-            let variables: Vec<&str> = cli.variables().collect();
-            let with = if variables.is_empty() {
-                String::new()
-            } else {
-                format!(", with variables {}", variables.join(", "))
-            };
-            format!("runs {}{with}", cli.pattern().join(" "))
-        }
-        How::Api(api) => format!("asks {} at {}:{}", api.method, api.host, api.port),
-        How::Mcp(mcp) => format!("runs {} for its tool {}", mcp.command.join(" "), mcp.tool),
-    };
-    vec![
+    let mut lines = vec![
         format!("adapter {} for the tool {}", header.id, header.tool),
-        what,
-    ]
+        format!("is described as: {}", adapter.summary.summary),
+    ];
+    match &adapter.how {
+        How::Cli(cli) => {
+            lines.push(format!("runs {}", cli.pattern().join(" ")));
+            let variables = cli.variables();
+            lines.extend(variables.map(|set| format!("with the variable {set}")));
+            let directory = cli.directory();
+            lines.extend(directory.map(|directory| format!("in the directory {directory}")));
+            let stdin = cli.stdin();
+            lines.extend(stdin.map(|input| format!("reading <{input}> on its standard input")));
+        }
+        How::Api(api) => {
+            let (method, host, port) = (api.method, &api.host, api.port);
+            lines.push(format!("asks {method} at {host}:{port}{}", api.pattern()));
+            if api.has_body() {
+                lines.push("sends its arguments as the body".to_owned());
+            }
+        }
+        How::Mcp(mcp) => {
+            let command = mcp.command.join(" ");
+            lines.push(format!("runs {command} for its tool {}", mcp.tool));
+        }
+    }
+    let defaults = adapter.interface.defaults().iter();
+    lines.extend(defaults.map(|(name, value)| format!("takes {value} for <{name}> if not given")));
+    let fallback = adapter.fallback.iter();
+    lines.extend(fallback.map(|other| format!("if it fails, {other} does it")));
+    lines
 }
 
 fn workflow(workflow: &Workflow) -> Vec<String> {

@@ -47,9 +47,11 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
             "--color=never",
         ],
         Framework::Go => vec!["go", "test", "-v"],
-        // All of them, though the project's own settings may say to stop at the first that fails.
+        // All of them and each by its name, though the project's own settings may say to stop at the
+        // first that fails, or to be quiet. Said more loudly a name would have its file behind it.
         Framework::Pytest => {
-            [PYTHON, &["-m", "pytest", "-v", "--color=no", "--maxfail=0"]].concat()
+            let own = ["--verbosity=1", "--color=no", "--maxfail=0"];
+            [PYTHON, &["-m", "pytest"], &own].concat()
         }
         Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
         Framework::Node => vec!["node", "--test", "--test-reporter=tap"],

@@ -24,7 +24,7 @@ use crate::policy_store::PolicyStore;
 use crate::tools::{
     Arguments, InvalidArguments, Keep, Prepared, Tool, ToolSpec, parse_arguments, schema_of,
 };
-use airlock_core::Tier;
+use airlock_core::{ByteSize, Span, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -131,10 +131,15 @@ impl Job {
         others.collect()
     }
 
-    /// The same on a stage of its own called `name`, where nothing is changed.
+    /// The same on a stage of its own called `name`, where nothing is changed; within the usual
+    /// limits or wider ones, so that a caller cannot keep it from coming to its end.
     pub(crate) fn of_the_tree(&self, name: &str) -> Self {
+        let mut limits = self.limits;
+        limits.duration = limits.duration.map(|own| own.max(DURATION));
+        limits.memory = limits.memory.map(|own| own.max(MEMORY));
         Self {
             staging: Staging::Stage(name.to_owned()),
+            limits,
             ..self.varied(&Variation::default())
         }
     }
@@ -203,6 +208,10 @@ impl TestRun {
     }
 }
 
+/// What a test run may take where its caller does not say.
+const DURATION: Span = Span::from_secs(5 * 60);
+const MEMORY: ByteSize = ByteSize::from_bytes(1 << 30);
+
 /// Processes and threads a test run may have: compilers and test runners start many.
 const PIDS: u32 = 100;
 
@@ -246,11 +255,17 @@ impl Tool for TestRun {
         let others = others.collect();
         let command = configured.unwrap_or_else(|| detect::command(framework, filter, root));
         let bounds = Bounds {
-            timeout: Some(asked.timeout.as_deref().unwrap_or("5m")),
-            memory: Some(asked.memory.as_deref().unwrap_or("1GiB")),
+            timeout: asked.timeout.as_deref(),
+            memory: asked.memory.as_deref(),
             ..Bounds::default()
         };
         let mut limits = bounds.limits()?;
+        if asked.timeout.is_none() {
+            limits.duration = Some(DURATION);
+        }
+        if asked.memory.is_none() {
+            limits.memory = Some(MEMORY);
+        }
         limits.pids = Some(PIDS);
         let job = Job {
             limits,

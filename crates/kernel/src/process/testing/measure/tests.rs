@@ -1,6 +1,7 @@
 //! The scripts, run as a sandbox runs them, but for the walls.
 
 use super::*;
+use airlock_core::ByteSize;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -356,4 +357,17 @@ fn single_tests_are_asked_for_by_the_filter_of_their_runner_and_never_by_an_opti
         !job.is_filtered(&words(&["a"])),
         "a command of the project's own"
     );
+}
+
+#[test]
+fn the_real_tree_is_tested_within_the_usual_limits_whatever_a_caller_asks_for() {
+    let usual = (Span::from_secs(300), ByteSize::from_bytes(1 << 30));
+    let least = (Span::from_secs(2), ByteSize::from_bytes(64 << 20));
+    let most = (Span::from_secs(600), ByteSize::from_bytes(4 << 30));
+    for (asked, want) in [(least, usual), (usual, usual), (most, most)] {
+        let mut job = reading(Framework::Node, &["true"]);
+        (job.limits.duration, job.limits.memory) = (Some(asked.0), Some(asked.1));
+        let tree = job.of_the_tree("tree-1").limits;
+        assert_eq!((tree.duration, tree.memory), (Some(want.0), Some(want.1)));
+    }
 }

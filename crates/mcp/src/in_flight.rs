@@ -8,13 +8,33 @@ use rmcp::model::{
     ServerJsonRpcMessage,
 };
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most unanswered requests of one client.
 pub(crate) const MOST: usize = 32;
 
 #[derive(Debug, Default)]
-pub(crate) struct InFlight(Mutex<HashSet<RequestId>>);
+pub(crate) struct InFlight(Mutex<Requests>);
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// Those that are not answered yet.
+    ids: HashSet<RequestId>,
+    /// How many answers are on their way: whoever has one may use its id again.
+    leaving: usize,
+}
+
+/// An answer on its way to a client. It counts until it is gone.
+pub(crate) struct Leaving(Option<Arc<InFlight>>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(flight) = &self.0 {
+            let mut requests = flight.requests();
+            requests.leaving = requests.leaving.saturating_sub(1);
+        }
+    }
+}
 
 impl InFlight {
     /// Notes what `message` begins or takes back; refuses what must not begin.
@@ -27,7 +47,7 @@ impl InFlight {
                     && let Some(id) = &cancelled.params.request_id
                 {
                     // What is taken back is never answered.
-                    self.ids().remove(id);
+                    self.requests().ids.remove(id);
                 }
                 Ok(())
             }
@@ -35,29 +55,35 @@ impl InFlight {
         }
     }
 
-    /// Notes that `message` was sent.
-    pub(crate) fn sent(&self, message: Option<&RequestId>) {
-        if let Some(id) = message {
-            self.ids().remove(id);
-        }
+    /// Notes that the request of this id is being answered, if there is one.
+    pub(crate) fn answer(self: &Arc<Self>, id: Option<&RequestId>) -> Leaving {
+        let mut requests = self.requests();
+        let is_answer = id.is_some_and(|id| requests.ids.remove(id));
+        requests.leaving += usize::from(is_answer);
+        Leaving(is_answer.then(|| Arc::clone(self)))
+    }
+
+    /// Notes that the request of this id will not be answered.
+    pub(crate) fn forget(&self, id: &RequestId) {
+        self.requests().ids.remove(id);
     }
 
     fn begin(&self, id: &RequestId) -> Result<(), JsonRpcError> {
-        let mut ids = self.ids();
-        if ids.contains(id) {
+        let mut requests = self.requests();
+        if requests.ids.contains(id) {
             // Without the id: an answer that has it would pass for that of the request before.
             let what = format!("the request id `{}` is in use", shown(id));
             return Err(refusal(None, ErrorCode::INVALID_REQUEST, what));
         }
-        if ids.len() >= MOST {
+        if requests.ids.len() + requests.leaving >= MOST {
             let what = format!("{MOST} requests are unanswered: wait for one of them");
             return Err(refusal(Some(id.clone()), BUSY, what));
         }
-        ids.insert(id.clone());
+        requests.ids.insert(id.clone());
         Ok(())
     }
 
-    fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+    fn requests(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,15 +118,32 @@ mod tests {
 
     #[test]
     fn an_id_in_use_is_refused_without_being_named_as_the_answered_one() {
-        let flight = InFlight::default();
+        let flight = Arc::new(InFlight::default());
         flight.receive(&ping(1)).unwrap();
         let refused = flight.receive(&ping(1)).unwrap_err();
         assert_eq!(
             (refused.id, refused.error.code),
             (None, ErrorCode::INVALID_REQUEST)
         );
-        flight.sent(Some(&RequestId::Number(1)));
+        // Whoever has the answer may be quicker than whoever sent it.
+        let _leaving = flight.answer(Some(&RequestId::Number(1)));
         flight.receive(&ping(1)).unwrap();
+    }
+
+    #[test]
+    fn answers_that_nobody_takes_count() {
+        let flight = Arc::new(InFlight::default());
+        let mut leaving = Vec::new();
+        for id in 0..MOST {
+            flight.receive(&ping(id)).unwrap();
+            let id = RequestId::Number(i64::try_from(id).unwrap());
+            leaving.push(flight.answer(Some(&id)));
+        }
+        assert!(flight.receive(&ping(MOST)).is_err());
+        leaving.pop();
+        flight.receive(&ping(MOST)).unwrap();
+        drop(flight.answer(Some(&RequestId::Number(-7))));
+        assert!(flight.receive(&ping(MOST + 1)).is_err());
     }
 
     #[test]

@@ -120,13 +120,13 @@ impl<R: AsyncBufRead + Unpin + Send> Transport<RoleServer> for Lines<R> {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (queue, in_flight) = (self.queue.clone(), Arc::clone(&self.in_flight));
         async move {
-            let answered = answers(&message);
+            let leaving = in_flight.answer(answers(&message).as_ref());
             let sent = match queue {
                 Some(queue) => queue.send(line_of(&message)).await.is_ok(),
                 None => false,
             };
             // Only now: what waits for a client that does not read still counts.
-            in_flight.sent(answered.as_ref());
+            drop(leaving);
             sent.then_some(())
                 .ok_or_else(|| io::ErrorKind::BrokenPipe.into())
         }

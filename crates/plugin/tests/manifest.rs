@@ -374,7 +374,7 @@ const RULES: &[(&str, u32, &str)] = &[
     (
         "execution:\n  tier: wasm\n  limits: { instances: 4, memory: 1MiB }",
         6,
-        "out of range",
+        "is no number that can stand here",
     ),
     (
         "execution:\n  tier: wasm\n  limits: { instances: 2 }",

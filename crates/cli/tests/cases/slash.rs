@@ -365,7 +365,7 @@ fn another_model_is_asked_and_is_told_what_is_pinned() {
     ];
     let ran = fed(&mut world.command(&["run"]), &(lines.join("\n") + "\n"));
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert_eq!(ran.stdout, "I am large.\nI am small.\n");
+    assert_eq!(ran.stdout, "I am large.\nI am small.\n", "{ran:?}");
     for said in [
         "* large\n  small\n",
         "asking small\n",

@@ -124,7 +124,7 @@ struct Begun(Arc<InFlight>, RequestId);
 impl Begun {
     /// It was not even taken, so no answer will end it.
     fn end(self) {
-        self.0.sent(Some(&self.1));
+        self.0.forget(&self.1);
     }
 }
 

@@ -147,12 +147,11 @@ impl Transport<RoleServer> for Counted {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let answered = answers(&message);
-        let in_flight = Arc::clone(&self.in_flight);
+        let leaving = self.in_flight.answer(answers(&message).as_ref());
         let sending = self.inner.send(message);
         async move {
             let sent = sending.await;
-            in_flight.sent(answered.as_ref());
+            drop(leaving);
             sent
         }
     }

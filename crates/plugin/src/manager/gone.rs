@@ -5,7 +5,7 @@
 //! with a handful of descriptors. Links are removed, not followed, even those that take the place of
 //! a directory at this moment: everything is done by descriptors of directories that were opened
 //! without following, so nothing outside is entered, changed or removed. Non-guarantee: that it is
-//! gone, if something keeps writing to it or there is more than can be removed in a few seconds; then
+//! gone, if something keeps writing to it or there is more than can be removed in half a minute; then
 //! it ends with an error, and may be tried again.
 
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, openat, unlinkat};
@@ -20,13 +20,17 @@ use std::time::{Duration, Instant};
 /// So often a directory that was just emptied may turn out not to be empty.
 const DISTURBED: u32 = 1_000;
 /// So long it goes on at most: whoever keeps making directories would never let it end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Removes `directory` with all that is in it. One that is not there is fine.
 ///
 /// Each directory that is found is moved up to the top before it is looked into, so no path is ever
 /// longer than two names and nothing here calls itself.
 pub fn remove_plugin_directory(directory: &Path) -> io::Result<()> {
+    remove_until(directory, Instant::now() + PATIENCE)
+}
+
+fn remove_until(directory: &Path, until: Instant) -> io::Result<()> {
     let top = match enter(CWD, directory) {
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::NOTDIR | Errno::LOOP) => {
@@ -39,7 +43,7 @@ pub fn remove_plugin_directory(directory: &Path) -> io::Result<()> {
         top,
         moved: 0,
         disturbed: 0,
-        until: Instant::now() + PATIENCE,
+        until,
     };
     loop {
         if removal.round()? {
@@ -263,6 +267,18 @@ mod tests {
         symlink(&outside, &top).unwrap();
         remove_plugin_directory(&top).unwrap();
         assert!(outside.join("kept").exists() && fs::symlink_metadata(&top).is_err());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_left_for_another_time() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().join("top");
+        fs::create_dir_all(top.join("inner/most")).unwrap();
+        let error = remove_until(&top, Instant::now()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+        assert!(top.exists());
+        remove_plugin_directory(&top).unwrap();
+        assert!(!top.exists());
     }
 
     /// A directory outside with something in it, and whether it is as it was.

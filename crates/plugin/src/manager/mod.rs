@@ -341,8 +341,12 @@ impl Manager {
             *locked(&plugin.found) = found;
             registry.plugins.insert(plugin.name.clone(), plugin);
         }
-        // Files that are gone do not end what runs from them.
-        before.retain(|_, plugin| !matches!(plugin.slot.now(), Now::Off(_) | Now::Failed { .. }));
+        // Files that are gone do not end what runs from them. One that leaves is known until it has
+        // left: another of its name waits for that.
+        before.retain(|_, plugin| {
+            plugin.is_leaving.load(Ordering::Acquire)
+                || !matches!(plugin.slot.now(), Now::Off(_) | Now::Failed { .. })
+        });
         registry.order.extend(before.keys().cloned());
         registry.plugins.append(&mut before);
         for (name, plugin) in &registry.plugins {

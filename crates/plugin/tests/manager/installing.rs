@@ -264,7 +264,7 @@ fn one_whose_data_somebody_still_writes_to_is_removed_and_the_rest_is_swept_late
                     let mode = rustix::fs::Mode::RWXU;
                     let _made = rustix::fs::mkdirat(data, format!("{writer}-{number}"), mode);
                     // Not so fast that what is left at the end is more than one sweep removes.
-                    std::thread::sleep(Duration::from_micros(50));
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             });
         }

@@ -14,7 +14,7 @@ use std::io;
 type Result<T> = std::result::Result<T, Errno>;
 
 /// The result of a raw call, with the error number it left.
-fn checked(result: c_long) -> Result<c_long> {
+pub(super) fn checked(result: c_long) -> Result<c_long> {
     if result == -1 {
         // SAFETY: points at this thread's own error number, always readable.
         let number = unsafe { *libc::__errno_location() };
@@ -116,13 +116,6 @@ pub(crate) fn sleeper_in_user_namespace() -> io::Result<ClonedChild> {
             }
         }
     })
-}
-
-/// Forks. Gives the child's number to the parent and 0 to the child.
-pub(super) fn fork() -> Result<i32> {
-    // SAFETY: like `fork`: both go on with memory of their own. The caller allocates nothing.
-    let result = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
-    i32::try_from(checked(result)?).map_err(|_| Errno::OVERFLOW)
 }
 
 /// Becomes a program. Returns only if that failed.
@@ -434,50 +427,6 @@ pub(super) fn unshare_user() -> Result<()> {
 pub(super) fn unshare_mounts() -> Result<()> {
     // SAFETY: names no memory, and descriptors stay as they are.
     checked(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }).map(drop)
-}
-
-/// Memory of a file, read-only, for as long as the process lives.
-pub(super) fn map_file(file: BorrowedFd<'_>, bytes: usize) -> Result<&'static [u8]> {
-    // SAFETY: a new mapping at an address the kernel chooses disturbs none.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ,
-            libc::MAP_PRIVATE | libc::MAP_POPULATE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        // SAFETY: points at this thread's own error number.
-        return Err(Errno::from_raw_os_error(unsafe {
-            *libc::__errno_location()
-        }));
-    }
-    // SAFETY: the mapping is that long and never unmapped; the file is sealed against change.
-    Ok(unsafe { std::slice::from_raw_parts(address.cast(), bytes) })
-}
-
-/// Fresh memory for `count` pointers, all null.
-pub(super) fn pointers(count: usize) -> Result<&'static mut [*const libc::c_char]> {
-    let bytes = count.checked_mul(size_of::<usize>()).ok_or(Errno::NOMEM)?;
-    // SAFETY: a new anonymous mapping at an address the kernel chooses disturbs none.
-    let address = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes.max(1),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(Errno::NOMEM);
-    }
-    // SAFETY: the mapping is that long, zeroed, aligned to a page and nobody else's.
-    Ok(unsafe { std::slice::from_raw_parts_mut(address.cast(), count) })
 }
 
 /// Makes a capability one that no program started from here can ever have.

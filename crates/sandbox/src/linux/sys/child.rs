@@ -10,6 +10,7 @@ use super::super::program::{Entry, INSIDE, Op, Owner, Reader, Rules, Ruleset, So
 use super::super::wire::{BYTES, DESCRIPTORS, Notice, Order};
 use super::calls::{self, kept};
 use super::init;
+use super::memory::Mapped;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -199,9 +200,9 @@ impl State {
         done: &mut u32,
     ) -> Result<Then> {
         let file = file.ok_or(Errno::BADF)?;
-        let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).map_err(|_| Errno::FBIG)?;
-        let mut steps = Reader::new(calls::map_file(file.as_fd(), bytes)?);
+        let memory = Mapped::file(file.as_fd())?;
         drop(file);
+        let mut steps = Reader::new(memory.bytes());
         while !steps.is_empty() {
             let op = steps.next()?;
             if op == Op::Serve {

@@ -7,8 +7,9 @@
 
 use super::super::socket::WAITING;
 use super::super::wire::{DESCRIPTORS, Notice, Order, Stage};
-use super::calls::{self, exit_now};
+use super::calls;
 use super::child::{Descriptors, next_order, tell, tell_with};
+use super::memory::{Mapped, Pointers, Stack};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -27,7 +28,7 @@ pub(super) struct Left {
 /// Says that all walls stand, hands over what is the supervisor's, then serves.
 pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let (Ok(root), Ok(children)) = (opened, calls::child_signals()) else {
+    let (Ok(root), Ok(children), Ok(stack)) = (opened, calls::child_signals(), Stack::new()) else {
         return 1;
     };
     // By the sandbox's own user, whom clients find at the other end.
@@ -56,6 +57,7 @@ pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
     let mut init = Init {
         control,
         children,
+        stack,
         main: None,
         beside: None,
     };
@@ -66,6 +68,8 @@ pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
 struct Init<'fd> {
     control: BorrowedFd<'fd>,
     children: OwnedFd,
+    /// Of whatever is about to become a program.
+    stack: Stack,
     /// The command that runs.
     main: Option<Pid>,
     /// A program of our own beside it, and its number.
@@ -143,15 +147,14 @@ impl Init<'_> {
         if self.main.is_some() {
             return not_started(Errno::BUSY);
         }
-        match calls::fork() {
+        let control = self.control;
+        let failed = |stage: Stage, errno: i32| {
+            tell(control, Notice::NotStarted { stage, errno });
+        };
+        let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
+        let order = Started { streams, terminal };
+        match order.begin(&mut self.stack, request.as_fd(), failed) {
             Err(errno) => not_started(errno),
-            Ok(0) => {
-                let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
-                let (stage, errno) = start(request.as_fd(), streams, terminal);
-                let errno = errno.raw_os_error();
-                tell(self.control, Notice::NotStarted { stage, errno });
-                exit_now(exit_code(stage, errno))
-            }
             Ok(pid) => self.main = Pid::from_raw(pid),
         }
     }
@@ -170,13 +173,13 @@ impl Init<'_> {
         if self.main.is_none() || self.beside.is_some() {
             return not_started();
         }
-        match calls::fork() {
+        let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
+        let order = Started {
+            streams,
+            terminal: false,
+        };
+        match order.begin(&mut self.stack, request.as_fd(), |_, _| {}) {
             Err(_) => not_started(),
-            Ok(0) => {
-                let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
-                let (stage, errno) = start(request.as_fd(), streams, false);
-                exit_now(exit_code(stage, errno.raw_os_error()))
-            }
             Ok(pid) => self.beside = Pid::from_raw(pid).map(|pid| (pid, number)),
         }
     }
@@ -191,46 +194,68 @@ const fn exit_code(stage: Stage, errno: i32) -> i32 {
     }
 }
 
-/// Becomes the command. Returns only what kept it from that.
-fn start(request: BorrowedFd<'_>, streams: [BorrowedFd<'_>; 3], terminal: bool) -> (Stage, Errno) {
-    let mut request = match prepare(request, streams, terminal) {
-        Ok(request) => request,
-        Err(errno) => return (Stage::Process, errno),
-    };
-    if let Err(errno) = chdir(request.directory) {
-        return (Stage::Directory, errno);
-    }
-    let lists = (request.arguments.pointers(), request.environment.pointers());
-    let (Ok(arguments), Ok(environment)) = lists else {
-        return (Stage::Process, Errno::NOMEM);
-    };
-    calls::unblock_signals();
-    let errno = first_that_starts(&mut request.programs, arguments, environment);
-    (Stage::Program, errno)
+/// How a command is started.
+struct Started<'fd> {
+    streams: [BorrowedFd<'fd>; 3],
+    terminal: bool,
 }
 
-/// A session of its own, its streams, and what is to be run.
-fn prepare(
-    request: BorrowedFd<'_>,
-    streams: [BorrowedFd<'_>; 3],
-    terminal: bool,
-) -> Result<Request, Errno> {
-    let _session = setsid()?;
-    for (stream, number) in streams.into_iter().zip(0..) {
-        calls::place(stream.as_raw_fd(), number)?;
+impl Started<'_> {
+    /// Starts what `request` says, in a process of its own. That one tells by `failed` what kept it
+    /// from becoming the command.
+    fn begin(
+        &self,
+        stack: &mut Stack,
+        request: BorrowedFd<'_>,
+        failed: impl Fn(Stage, i32),
+    ) -> Result<i32, Errno> {
+        let memory = Mapped::file(request)?;
+        let request = Request::read(memory.bytes()).ok_or(Errno::INVAL)?;
+        let arguments = request.arguments.clone().pointers()?;
+        let environment = request.environment.clone().pointers()?;
+        stack.spawn(|| {
+            let lists = (arguments.list(), environment.list());
+            let (stage, errno) = self.become_command(&request, lists);
+            let errno = errno.raw_os_error();
+            failed(stage, errno);
+            exit_code(stage, errno)
+        })
     }
-    if terminal {
-        let [input, ..] = streams;
-        calls::control_terminal(input)?;
+
+    /// Becomes the command. Returns only what kept it from that.
+    fn become_command(
+        &self,
+        request: &Request<'_>,
+        (arguments, environment): (&[*const c_char], &[*const c_char]),
+    ) -> (Stage, Errno) {
+        if let Err(errno) = self.enter_session() {
+            return (Stage::Process, errno);
+        }
+        if let Err(errno) = chdir(request.directory) {
+            return (Stage::Directory, errno);
+        }
+        calls::unblock_signals();
+        let errno = first_that_starts(request.programs.clone(), arguments, environment);
+        (Stage::Program, errno)
     }
-    let bytes = rustix::fs::fstat(request)?.st_size;
-    let bytes = usize::try_from(bytes).map_err(|_| Errno::INVAL)?;
-    Request::read(calls::map_file(request, bytes)?).ok_or(Errno::INVAL)
+
+    /// A session of its own, and its streams.
+    fn enter_session(&self) -> Result<(), Errno> {
+        let _session = setsid()?;
+        for (stream, number) in self.streams.into_iter().zip(0..) {
+            calls::place(stream.as_raw_fd(), number)?;
+        }
+        if self.terminal {
+            let [input, ..] = self.streams;
+            calls::control_terminal(input)?;
+        }
+        Ok(())
+    }
 }
 
 /// Tries each candidate in turn, as a shell does along `PATH`.
 fn first_that_starts(
-    programs: &mut Texts,
+    mut programs: Texts<'_>,
     arguments: &[*const c_char],
     environment: &[*const c_char],
 ) -> Errno {
@@ -247,15 +272,15 @@ fn first_that_starts(
 }
 
 /// A command as the supervisor wrote it: three counts, then texts that each end with a NUL.
-struct Request {
-    directory: &'static CStr,
-    programs: Texts,
-    arguments: Texts,
-    environment: Texts,
+struct Request<'m> {
+    directory: &'m CStr,
+    programs: Texts<'m>,
+    arguments: Texts<'m>,
+    environment: Texts<'m>,
 }
 
-impl Request {
-    fn read(bytes: &'static [u8]) -> Option<Self> {
+impl<'m> Request<'m> {
+    fn read(bytes: &'m [u8]) -> Option<Self> {
         let (programs, rest) = number(bytes)?;
         let (arguments, rest) = number(rest)?;
         let (environment, rest) = number(rest)?;
@@ -290,27 +315,25 @@ fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 /// Texts one after the other, each ending with a NUL.
-struct Texts {
+#[derive(Clone)]
+struct Texts<'m> {
     left: usize,
-    bytes: &'static [u8],
+    bytes: &'m [u8],
 }
 
-impl Texts {
-    fn next(&mut self) -> Option<&'static CStr> {
+impl<'m> Iterator for Texts<'m> {
+    type Item = &'m CStr;
+
+    fn next(&mut self) -> Option<&'m CStr> {
         self.left = self.left.checked_sub(1)?;
         let text = CStr::from_bytes_until_nul(self.bytes).ok()?;
         self.bytes = self.bytes.get(text.count_bytes() + 1..)?;
         Some(text)
     }
+}
 
-    /// A list of pointers at them that ends with a null pointer.
-    fn pointers(&mut self) -> Result<&'static [*const c_char], Errno> {
-        let list = calls::pointers(self.left + 1)?;
-        for slot in list.iter_mut() {
-            if let Some(text) = self.next() {
-                *slot = text.as_ptr();
-            }
-        }
-        Ok(list)
+impl Texts<'_> {
+    fn pointers(self) -> Result<Pointers, Errno> {
+        Pointers::of(self.left, self)
     }
 }

@@ -517,8 +517,8 @@ mod tests {
             tests_of(Language::Go, go)[0].body,
             "func Test_a(t *testing.T) {\n}"
         );
-        let named = "func TestMain(t *testing.T) { /* *testing.M) */ }\n";
-        assert_eq!(names(named), ["TestMain"], "only named like it");
+        let like = "func TestMain(t *testing.T) { /* *testing.M) */ }\n";
+        assert_eq!(names(like), ["TestMain"], "only named like it");
         assert!(names("func TestMain(m *t.M) {\n}\n").is_empty());
     }
 

@@ -163,11 +163,11 @@ fn a_task_is_not_given_up_while_its_merge_is_under_way() {
     log.flush().unwrap();
     let mut records = log.read(Filter::default()).unwrap().map(Result::unwrap);
     let noted = records.find(|record| record.entry.metadata.contains_key("completed"));
-    let notes = noted.unwrap().entry.metadata;
-    assert_eq!(notes["ended_task_of"], work.session.to_string());
+    let told = noted.unwrap().entry.metadata;
+    assert_eq!(told["ended_task_of"], work.session.to_string());
     assert!(
-        notes.contains_key("before") && notes.contains_key("after"),
-        "{notes:?}"
+        told.contains_key("before") && told.contains_key("after"),
+        "{told:?}"
     );
     let left = kept.join("stages/default");
     assert!(!left.exists(), "a stage that changes nothing stays");

@@ -435,7 +435,7 @@ impl Manager {
             return;
         }
         self.buried(plugin, active);
-        self.after_crash(plugin, at, "its process ended");
+        after_crash(plugin, at, "its process ended");
     }
 
     /// Ends what is left of `active`: until it is said how it goes on, calls wait.
@@ -444,17 +444,6 @@ impl Manager {
         active.bury();
         self.registrar.close(&plugin.name, active.number);
         self.registrar.unregister(&plugin.name);
-    }
-
-    fn after_crash(&self, plugin: &Plugin, at: Duration, why: &str) {
-        let verdict = plugin.slot.inner().restarts.crashed(at);
-        let why = why.to_owned();
-        plugin.slot.set(match verdict {
-            Verdict::At(until) => Now::Waiting { until, why },
-            Verdict::GiveUp => Now::Failed {
-                why: format!("it ended by itself too often: {why}"),
-            },
-        });
     }
 
     /// Starts a plugin again that ended by itself, on a thread of its own: whoever calls it may not
@@ -487,10 +476,22 @@ impl Manager {
         let started = self.begin(plugin, number);
         started.map_err(|error| {
             let error = failed(plugin, error);
-            self.after_crash(plugin, self.clock.now(), &error.to_string());
+            after_crash(plugin, self.clock.now(), &error.to_string());
             error
         })
     }
+}
+
+/// Says how it goes on with a plugin that ended by itself at `at`.
+fn after_crash(plugin: &Plugin, at: Duration, why: &str) {
+    let verdict = plugin.slot.inner().restarts.crashed(at);
+    let why = why.to_owned();
+    plugin.slot.set(match verdict {
+        Verdict::At(until) => Now::Waiting { until, why },
+        Verdict::GiveUp => Now::Failed {
+            why: format!("it ended by itself too often: {why}"),
+        },
+    });
 }
 
 impl Drop for Manager {

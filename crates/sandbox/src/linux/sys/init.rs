@@ -255,12 +255,12 @@ impl Started<'_> {
 
 /// Tries each candidate in turn, as a shell does along `PATH`.
 fn first_that_starts(
-    mut programs: Texts<'_>,
+    programs: Texts<'_>,
     arguments: &[*const c_char],
     environment: &[*const c_char],
 ) -> Errno {
     let mut verdict = Errno::NOENT;
-    while let Some(program) = programs.next() {
+    for program in programs {
         match calls::execute(program, arguments, environment) {
             // Not here; a later one may be. What was found and may not be run is remembered.
             Errno::NOENT | Errno::NOTDIR => {}

@@ -160,7 +160,7 @@ pub struct OutOfRange {
 
 impl Limits {
     /// The most of everything under the execution contract, which bounds tools in place of their
-    /// template: the most that [`RANGES`] knows, with the templates' own for output and files.
+    /// template: the most that `RANGES` knows, with the templates' own for output and files.
     pub const CONTRACT: Self = Self {
         memory: ByteSize::from_bytes(4096 * MIB),
         cpus: 4_000,

@@ -5,7 +5,8 @@
 //! and links, then the modes of directories, which may take away the right to do any of this, and
 //! last the refs of git. A file is written beside
 //! its place and exchanged with what is there; what came out must be what was to go, or it is put
-//! back.
+//! back. What comes out then must be ours, or it stays beside the place: nothing of anybody else's
+//! is ever removed.
 
 use crate::Moment;
 use crate::entry::Entry;
@@ -26,6 +27,7 @@ enum Step {
 }
 
 const CHANGED: &str = "it was changed meanwhile";
+const TWICE: &str = "it was changed twice meanwhile; see `.airlock-*.swap` beside it";
 
 struct Work<'a> {
     tree: Tree,
@@ -158,24 +160,27 @@ impl Work<'_> {
         left
     }
 
-    /// Takes away what an interrupted try left beside `spot`, which holds `now`. A step if it came to
-    /// an end that way.
-    fn tidied(
-        &self,
-        index: usize,
-        entry: &Entry,
-        spot: &Spot,
-        now: &Node,
-    ) -> io::Result<Option<Step>> {
+    /// Takes away what an interrupted try left beside `spot`. A step if it came to an end that way;
+    /// none if nothing stands in the way of trying again.
+    fn tidied(&self, index: usize, entry: &Entry, spot: &Spot) -> io::Result<Option<Step>> {
         // Only ever written by us, and never anybody's only copy.
         self.beside(spot, index, "new")?.unlink()?;
         let swap = self.beside(spot, index, "swap")?;
-        settle(&swap, spot, now, entry)
+        let (held, _) = swap.node()?;
+        if held == Node::Absent {
+            return Ok(None);
+        }
+        if held == entry.after || held == entry.before {
+            // Ours, or what is kept as the old content.
+            swap.unlink()?;
+            return Ok(None);
+        }
+        self.take_back(&swap, spot, entry).map(Some)
     }
 
     /// Leaves the ref at `spot` where it is, for the reason `why`.
     fn left(&self, index: usize, entry: &Entry, spot: &Spot, why: Step) -> io::Result<Step> {
-        let tidied = self.tidied(index, entry, spot, &spot.node()?.0)?;
+        let tidied = self.tidied(index, entry, spot)?;
         Ok(tidied.unwrap_or(why))
     }
 
@@ -286,10 +291,10 @@ impl Work<'_> {
         let Some(spot) = self.spot(entry)? else {
             return Ok(Step::Conflict("the directory it belongs in is not there"));
         };
-        let (now, _) = spot.node()?;
-        if let Some(step) = self.tidied(index, entry, &spot, &now)? {
+        if let Some(step) = self.tidied(index, entry, &spot)? {
             return Ok(step);
         }
+        let (now, _) = spot.node()?;
         let fresh = self.beside(&spot, index, "new")?;
         let swap = self.beside(&spot, index, "swap")?;
         let expected = if entry.clears() {
@@ -344,8 +349,24 @@ impl Work<'_> {
             swap.unlink()?;
             return Ok(Step::Done);
         }
-        swap.exchange(spot)?;
+        self.take_back(swap, spot, entry)
+    }
+
+    /// Takes ours out again after an exchange that brought out what is somebody else's. They may
+    /// write once more meanwhile: only what we put in ourselves is removed.
+    fn take_back(&self, swap: &Spot, spot: &Spot, entry: &Entry) -> io::Result<Step> {
+        if spot.node()?.0 != entry.after {
+            return give_back(swap, spot);
+        }
+        (self.moment)("taking back");
+        match swap.exchange(spot) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return give_back(swap, spot),
+            exchanged => exchanged?,
+        }
         (self.moment)("exchanged back");
+        if swap.node()?.0 != entry.after {
+            return Ok(Step::Conflict(TWICE));
+        }
         swap.unlink()?;
         Ok(Step::Conflict(CHANGED))
     }
@@ -382,14 +403,8 @@ impl Work<'_> {
         let Node::Directory { mode: set } = now else {
             return Ok(Step::Conflict(CHANGED));
         };
-        // A directory made in one that hands its group on does so, too.
-        let inherited = if entry.before.is_directory() {
-            0
-        } else {
-            set & 0o2000
-        };
-        if set != *mode | inherited {
-            spot.set_directory_mode(*mode | inherited)?;
+        if set != *mode {
+            spot.set_directory_mode(*mode)?;
         }
         Ok(Step::Done)
     }
@@ -441,29 +456,7 @@ fn clear_directory(spot: &Spot, entry: &Entry) -> io::Result<Step> {
 fn give_back(swap: &Spot, spot: &Spot) -> io::Result<Step> {
     match swap.move_to(spot) {
         Ok(()) => Ok(Step::Conflict(CHANGED)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Step::Conflict(
-            "it was changed twice meanwhile; see `.airlock-*.swap` beside it",
-        )),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Step::Conflict(TWICE)),
         Err(error) => Err(error),
     }
-}
-
-/// Clears up after a try that was interrupted around its exchange. None: nothing stands in the way
-/// of trying again.
-fn settle(swap: &Spot, spot: &Spot, now: &Node, entry: &Entry) -> io::Result<Option<Step>> {
-    let (held, _) = swap.node()?;
-    if held == Node::Absent {
-        return Ok(None);
-    }
-    if held == entry.after || held == entry.before {
-        // Ours, or what is kept as the old content.
-        swap.unlink()?;
-        return Ok(None);
-    }
-    if *now == entry.after {
-        swap.exchange(spot)?;
-        swap.unlink()?;
-        return Ok(Some(Step::Conflict(CHANGED)));
-    }
-    give_back(swap, spot).map(Some)
 }

@@ -12,9 +12,10 @@
 //! byte, the mode, the link and the empty directory.
 //!
 //! Non-guarantees: nothing here decides whether a merge may happen. A process that keeps a file
-//! open and writes to it after it was replaced writes to what is no longer there. Extended
-//! attributes, access lists and hard links of replaced files are not kept; times are those of the
-//! merge.
+//! open and writes to it after it was replaced writes to what is no longer there. Where the file
+//! system cannot exchange two names, what is written between the last look and the replacement is
+//! lost. Extended attributes, access lists and hard links of replaced files are not kept; times are
+//! those of the merge.
 
 mod apply;
 mod entry;

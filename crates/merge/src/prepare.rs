@@ -7,7 +7,7 @@ use crate::journal::{new_content, old_content};
 use crate::node::Node;
 use crate::outcome::{EntryResult, Result as EntryOutcome, Since};
 use crate::select::{Source, Target};
-use crate::tree::{Tree, create, keep, keep_bytes};
+use crate::tree::{HANDS_GROUP_ON, Tree, create, keep, keep_bytes};
 use airlock_core::Digest;
 use airlock_sandbox::stage::{Facts, NodeKind, Stage, TreePath};
 use std::io;
@@ -47,7 +47,12 @@ impl<'a> Preparation<'a> {
                 why: "a pipe, socket or device is in its place",
             });
         }
-        let after = self.keep_new(target, index, stage)?;
+        let mut after = self.keep_new(target, index, stage)?;
+        if let Node::Directory { mode } = &mut after
+            && !before.is_directory()
+        {
+            *mode |= self.handed_on(&target.path)?;
+        }
         if after == before {
             self.forget(index);
             return Ok(());
@@ -59,6 +64,26 @@ impl<'a> Preparation<'a> {
             owner,
         });
         Ok(())
+    }
+
+    /// The bit that a directory to be made at `path` has from the one it is in. The journal knows
+    /// it: only so are an undo, and an undo of that, exact.
+    fn handed_on(&self, path: &TreePath) -> Result<u32, MergeError> {
+        let path = path.as_path();
+        let spot = self.tree.spot(path).map_err(failed("open", path))?;
+        if let Some(spot) = spot {
+            return spot.handed_on().map_err(failed("read", path));
+        }
+        // That one is made by this merge, and comes before what is in it.
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let made = self
+            .entries
+            .binary_search_by(|entry| entry.path.as_path().cmp(parent));
+        let made = made.ok().and_then(|index| self.entries.get(index));
+        let Some(Node::Directory { mode }) = made.map(|entry| &entry.after) else {
+            return Ok(0);
+        };
+        Ok(mode & HANDS_GROUP_ON)
     }
 
     /// Adds the way back of an entry that was merged, whose old content is in `from`.

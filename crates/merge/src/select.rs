@@ -11,6 +11,8 @@ use std::path::Path;
 pub struct Selection {
     /// These paths, and what is beneath them; none: every path.
     pub paths: Option<Vec<TreePath>>,
+    /// Whether the paths are meant alone: nothing beneath them comes with them.
+    pub exactly: bool,
     /// Only these hunks, counted from zero, of these files.
     pub hunks: BTreeMap<TreePath, Vec<usize>>,
     /// Whether to merge over what was changed in the real tree after the stage began.
@@ -80,14 +82,17 @@ impl Selection {
                 }
             }
         }
-        with_parents(diff, &mut wanted);
+        let above = directories_above(diff, &wanted);
         let mut targets: BTreeMap<TreePath, Target> = BTreeMap::new();
-        for change in diff
-            .changes
-            .iter()
-            .filter(|change| wanted.contains(&change.path))
-        {
-            for target in self.targets(change)? {
+        for change in &diff.changes {
+            let of_change = if wanted.contains(&change.path) {
+                self.targets(change)?
+            } else if above.contains(&change.path) {
+                self.brought(change)?
+            } else {
+                continue;
+            };
+            for target in of_change {
                 targets.insert(target.path.clone(), target);
             }
         }
@@ -98,27 +103,40 @@ impl Selection {
     /// What is asked for must be there.
     fn check(&self, diff: &Diff) -> Result<(), MergeError> {
         for path in self.paths.iter().flatten().chain(self.hunks.keys()) {
-            let named = |change: &Change| {
-                within(&change.path, path) || origin(change).is_some_and(|from| within(from, path))
-            };
-            if !diff.changes.iter().any(named) {
+            if !diff.changes.iter().any(|change| self.means(path, change)) {
                 return Err(MergeError::NotChanged(path.clone()));
             }
         }
         Ok(())
     }
 
-    fn names(&self, change: &Change) -> bool {
-        let chosen = |path: &TreePath| {
-            let paths = self.paths.as_ref();
-            paths.is_none_or(|paths| paths.iter().any(|one| within(path, one)))
-        };
-        if self.paths.is_none() && !self.hunks.is_empty() {
-            return self.hunks.contains_key(&change.path);
+    /// Whether whoever names `path` names `change`.
+    fn means(&self, path: &TreePath, change: &Change) -> bool {
+        if self.exactly {
+            return change.path == *path;
         }
-        chosen(&change.path)
-            || origin(change).is_some_and(&chosen)
-            || self.hunks.contains_key(&change.path)
+        within(&change.path, path) || origin(change).is_some_and(|from| within(from, path))
+    }
+
+    fn names(&self, change: &Change) -> bool {
+        if self.hunks.contains_key(&change.path) {
+            return true;
+        }
+        match &self.paths {
+            Some(paths) => paths.iter().any(|path| self.means(path, change)),
+            None => self.hunks.is_empty(),
+        }
+    }
+
+    /// What comes of a directory that was not chosen itself, for the sake of what is in it. Where
+    /// each path has its own answer, nothing goes for that: not the file in its place, and not the
+    /// directory it was moved from.
+    fn brought(&self, change: &Change) -> Result<Vec<Target>, MergeError> {
+        let mut targets = self.targets(change)?;
+        if self.exactly {
+            targets.retain(|target| target.seen.is_none());
+        }
+        Ok(targets)
     }
 
     fn targets(&self, change: &Change) -> Result<Vec<Target>, MergeError> {
@@ -210,8 +228,11 @@ fn within(path: &TreePath, directory: &TreePath) -> bool {
     path.as_path().starts_with(directory.as_path())
 }
 
-/// A file cannot come before the directory it is in.
-fn with_parents<'a>(diff: &'a Diff, wanted: &mut BTreeSet<&'a TreePath>) {
+/// The directories that come with what is `wanted`: a file cannot come before the one it is in.
+fn directories_above<'a>(
+    diff: &'a Diff,
+    wanted: &BTreeSet<&'a TreePath>,
+) -> BTreeSet<&'a TreePath> {
     let directories: BTreeMap<&Path, &TreePath> = diff
         .changes
         .iter()
@@ -225,12 +246,12 @@ fn with_parents<'a>(diff: &'a Diff, wanted: &mut BTreeSet<&'a TreePath>) {
         })
         .map(|change| (change.path.as_path(), &change.path))
         .collect();
-    let above: Vec<&TreePath> = wanted
+    let above = wanted
         .iter()
-        .flat_map(|path| path.as_path().ancestors().skip(1))
+        .flat_map(|path| path.as_path().ancestors().skip(1));
+    above
         .filter_map(|path| directories.get(path).copied())
-        .collect();
-    wanted.extend(above);
+        .collect()
 }
 
 /// What a review was of: the same digest, the same changes.

@@ -58,7 +58,7 @@ pub struct Summary {
     pub stage: Option<String>,
     /// The merge it undid, if it is an undo.
     pub undo_of: Option<String>,
-    /// Whether a later undo took it back.
+    /// Whether an undo took it back that was not taken back itself.
     pub undone: bool,
     /// Paths that were merged.
     pub merged: usize,
@@ -400,8 +400,7 @@ impl Merges {
             });
         }
         summaries.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        let undoing = |summary: &Summary| summary.undo_of.clone().filter(|_| summary.merged > 0);
-        let undone: Vec<String> = summaries.iter().filter_map(undoing).collect();
+        let undone = taken_back(&summaries);
         for summary in &mut summaries {
             summary.undone = undone.contains(&summary.id);
         }
@@ -605,6 +604,30 @@ impl Merges {
         }
         Ok(recovered)
     }
+}
+
+/// The names of what an undo took back, unless that undo was taken back itself. Told by who names
+/// whom and not by when: clocks go back.
+fn taken_back(summaries: &[Summary]) -> BTreeSet<String> {
+    let undos: BTreeMap<&str, &str> = summaries
+        .iter()
+        .filter(|one| one.merged > 0)
+        .filter_map(|one| Some((one.id.as_str(), one.undo_of.as_deref()?)))
+        .collect();
+    // Whatever takes an undo back is one step further from the merge they are all about, and is
+    // settled before it. Records that name each other in a circle are gone round once.
+    let mut order: Vec<&str> = undos.keys().copied().collect();
+    order.sort_by_cached_key(|id| {
+        let way = std::iter::successors(Some(*id), |id| undos.get(id).copied());
+        std::cmp::Reverse(way.take(undos.len() + 1).count())
+    });
+    let mut undone: BTreeSet<&str> = BTreeSet::new();
+    for id in order {
+        if !undone.contains(id) {
+            undone.extend(undos.get(id).copied());
+        }
+    }
+    undone.into_iter().map(str::to_owned).collect()
 }
 
 /// What stands for both sides of every path of `journal` that was merged.

@@ -21,6 +21,9 @@ use std::path::Path;
 /// Permission and special bits: an undo gives both back.
 const PERMISSIONS: u32 = 0o7777;
 
+/// The bit of a directory that hands its group on: one that is made in it has the bit, too.
+pub(crate) const HANDS_GROUP_ON: u32 = 0o2000;
+
 /// A tree that is changed.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -224,6 +227,12 @@ impl Spot {
             rustix::fs::chownat(&self.directory, &*self.name, Some(uid), Some(gid), flags)?;
         }
         Ok(())
+    }
+
+    /// The bit that a directory made here has from the one it is in.
+    pub(crate) fn handed_on(&self) -> io::Result<u32> {
+        let parent = rustix::fs::fstat(&self.directory)?;
+        Ok(parent.st_mode & HANDS_GROUP_ON)
     }
 
     pub(crate) fn set_directory_mode(&self, mode: u32) -> io::Result<()> {

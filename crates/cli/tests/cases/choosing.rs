@@ -214,6 +214,46 @@ fn a_file_in_a_new_directory_brings_the_directory() {
     assert_eq!(tree(&world), with(before, &["fresh", "fresh/file"]));
 }
 
+/// Whatever is in a directory has a question of its own, and the answer to that counts.
+#[test]
+fn a_yes_to_a_directory_is_none_to_what_is_in_it() {
+    let world = World::project();
+    for name in ["keep/a", "keep/b", "source/code"] {
+        plain(&world, name, "here\n");
+    }
+    let source = world.workspace().join("source");
+    std::fs::set_permissions(source, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let before = tree(&world);
+    let script = "umask 022; mkdir fresh; echo good >fresh/good; echo bad >fresh/bad\n\
+        rm -r keep; chmod 700 source; echo more >>source/code\n";
+    let ran = world.quiet(&["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let answers: [(&str, &[&str]); 4] = [
+        ("fresh", &["y"]),
+        ("fresh/good", &["y"]),
+        ("keep", &["y"]),
+        ("source", &["y"]),
+    ];
+    let ran = choosing(&world, &answers);
+    assert_eq!(ran.code, Some(4), "a directory is not empty: {ran:?}");
+    let refused = ["fresh/bad", "keep/a", "keep/b", "source/code"];
+    for path in refused {
+        let shown = ran.stdout.matches(path).count();
+        assert_eq!(shown, 1, "{path} is asked about and no more: {ran:?}");
+    }
+    let mut want = before;
+    for (path, mode, bytes) in [
+        ("fresh", 0o755, "a directory"),
+        ("fresh/good", 0o644, "good\n"),
+        ("source", 0o700, "a directory"),
+    ] {
+        want.insert(path.to_owned(), (mode, bytes.as_bytes().to_vec()));
+    }
+    assert_eq!(tree(&world), want);
+    let waits = ["fresh/bad", "keep", "keep/a", "keep/b", "source/code"];
+    assert_eq!(waiting(&world), waits);
+}
+
 #[test]
 fn all_the_rest_is_all_that_comes_after() {
     let world = changed();

@@ -91,6 +91,31 @@ fn without_a_yes_nothing_reaches_the_tree() {
 }
 
 #[test]
+fn what_was_staged_before_the_machine_was_restarted_is_said_to_be_suspect() {
+    let world = changed();
+    assert_eq!(world.quiet(&["diff", "--json"]).json()["suspect"], false);
+    let noted = world.state().join("stages/default/stage.json");
+    let text = std::fs::read(&noted).unwrap();
+    let mut record: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    record["written"] = "0".repeat(64).into();
+    std::fs::write(&noted, record.to_string()).unwrap();
+    assert_eq!(world.quiet(&["diff", "--json"]).json()["suspect"], true);
+    for arguments in [&["diff"][..], &["merge"], &["merge", "--files", "new"]] {
+        let told = world.quiet(arguments);
+        assert!(
+            told.stderr.contains("the machine was restarted"),
+            "{told:?}"
+        );
+    }
+    let listed = world.quiet(&["stage", "list"]);
+    assert!(listed.stdout.contains(", suspect"), "{listed:?}");
+    // Whoever goes on in it makes what is there no better.
+    let ran = world.quiet(&["exec", "--", "true"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(world.quiet(&["diff", "--json"]).json()["suspect"], true);
+}
+
+#[test]
 fn only_what_is_named_is_merged() {
     let world = changed();
     let ran = at_terminal(&world, "merge --files new", Typed::Line("y"));

@@ -38,6 +38,9 @@ struct ApplyArguments {
     /// Only these paths and what is beneath them. Absent: all.
     #[serde(default)]
     files: Option<Vec<String>>,
+    /// Whether the paths are meant alone, without what is beneath them.
+    #[serde(default)]
+    exactly: bool,
     /// Only these hunks of these files, counted from 1.
     #[serde(default)]
     hunks: BTreeMap<String, Vec<usize>>,
@@ -132,6 +135,7 @@ impl ApplyArguments {
         let files = self.files.as_ref();
         Ok(Selection {
             paths: files.map(|files| files.iter().map(|path| tree_path(path)).collect()),
+            exactly: self.exactly,
             hunks,
             overwrite: self.overwrite,
         })

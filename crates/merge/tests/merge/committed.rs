@@ -26,6 +26,9 @@ pub(crate) fn git(directory: &Path, words: &[&str]) -> String {
         .args(["-c", "safe.directory=*"])
         .args(words)
         .current_dir(directory)
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         // Looking must not change the index.

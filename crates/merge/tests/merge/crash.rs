@@ -430,13 +430,30 @@ impl Watched<'_> {
     }
 }
 
+/// The steps of a merge or an undo at which one process after another dies.
+#[derive(Clone)]
+struct Stretch {
+    steps: std::ops::Range<usize>,
+    /// Of every so-manieth step all moments.
+    stride: usize,
+}
+
+impl Stretch {
+    const fn whole(stride: usize) -> Self {
+        Self {
+            steps: 0..usize::MAX,
+            stride,
+        }
+    }
+}
+
 /// Lets one process after another begin or carry on what leads from `old` to `new`, each of which
-/// dies at the next moment; of every `stride`-th step all moments. How often one died.
+/// dies at the next moment of `stretch`. How often one died.
 fn dies_on_and_on(
     project: &Project,
     what: What,
     (old, new): (&Snapshot, &Snapshot),
-    stride: usize,
+    stretch: &Stretch,
 ) -> usize {
     let mut tree = Watched {
         root: &project.root,
@@ -444,23 +461,31 @@ fn dies_on_and_on(
         new,
         seen: BTreeMap::new(),
     };
-    let mut died = 0;
+    let first = stretch.steps.start;
     // What comes before the first step leaves the tree alone, and is begun anew each time.
-    for at in [(0, 1), (0, 2), (0, 40), (1, 0)] {
-        assert_eq!(elsewhere_at(project, at, what), Some(at));
+    let beginning = [(0, 1), (0, 2), (0, 40), (1, 0)];
+    let begun = match first {
+        0 => beginning.to_vec(),
+        _ => vec![(first, 0)],
+    };
+    for at in &begun {
+        assert_eq!(elsewhere_at(project, *at, what), Some(*at));
         tree.look();
-        died += 1;
     }
-    let mut at = (1, 1);
+    let mut died = begun.len();
+    let mut at = (first.max(1), 1);
     while let Some(last) = elsewhere_at(project, at, What::Recover) {
         tree.look();
         died += 1;
-        let skipped = last.1 == 0 && last.0 % stride != 0;
+        let skipped = last.1 == 0 && last.0 % stretch.stride != 0;
         at = if skipped {
-            (last.0 + stride - last.0 % stride, 0)
+            (last.0 + stretch.stride - last.0 % stretch.stride, 0)
         } else {
             (last.0, last.1 + 1)
         };
+        if at.0 >= stretch.steps.end {
+            break;
+        }
     }
     died
 }
@@ -469,20 +494,100 @@ fn dies_on_and_on(
 #[test]
 fn a_merge_whose_every_successor_dies_at_the_next_moment_is_carried_on() {
     // No multiple of the ways in which a path changes.
-    let stride = if asked_for() == Asked::All { 1 } else { 499 };
-    for (files, stride) in [(50, 1), (5_000, stride)] {
+    for (files, stride) in [(50, 1), (5_000, 499)] {
         let project = project(files, 3);
         let (old, new) = (
             project.snapshot(),
             crate::project::snapshot(&project.staged()),
         );
-        let died = dies_on_and_on(&project, What::Merge, (&old, &new), stride);
+        let stretch = Stretch::whole(stride);
+        let died = dies_on_and_on(&project, What::Merge, (&old, &new), &stretch);
         assert!(died > 2 * files / stride, "{files}: it died {died} times");
         assert!(recovered(&project, "m1", &old, &new), "{files}");
-        let died = dies_on_and_on(&project, What::Undo, (&new, &old), stride);
+        let died = dies_on_and_on(&project, What::Undo, (&new, &old), &stretch);
         assert!(died > 2 * files / stride, "{files}: it died {died} times");
         assert!(recovered(&project, "u1", &new, &old), "{files}");
     }
+}
+
+/// How many steps a merge of so many files has, and its undo.
+fn steps(files: usize) -> [usize; 2] {
+    let project = project(files, 3);
+    let (merging, undoing) = (Cell::new(0), Cell::new(0));
+    let count = |steps: &Cell<usize>, name| steps.set(steps.get() + usize::from(name == "step"));
+    let merged = project.merge_watched("m1", &Selection::default(), &|name| count(&merging, name));
+    assert!(merged.unwrap().is_complete());
+    let now = airlock_core::Timestamp::from_micros(3);
+    let undone = project
+        .merges()
+        .undo_watched("u1", None, Since::Stays, now, &|name| count(&undoing, name));
+    assert!(undone.unwrap().is_complete());
+    [merging.get(), undoing.get()]
+}
+
+/// Kills one process after another in a stretch of a merge of `files`, or of its undo, and lets the
+/// last complete it. How often one died.
+fn dies_through(files: usize, what: What, stretch: &Stretch) -> usize {
+    let project = project(files, 3);
+    let (mut old, mut new, mut id) = (
+        project.snapshot(),
+        crate::project::snapshot(&project.staged()),
+        "m1",
+    );
+    if what == What::Undo {
+        let merged = project.merge(id, &Selection::default()).unwrap();
+        assert!(merged.is_complete());
+        (old, new, id) = (new, old, "u1");
+    }
+    let died = dies_on_and_on(&project, what, (&old, &new), stretch);
+    assert!(recovered(&project, id, &old, &new), "{:?}", stretch.steps);
+    died
+}
+
+/// Every moment of every step of a merge and of its undo, in stretches that share the processors.
+/// Of five thousand files this takes the better part of an hour, and is done when it is asked for.
+#[test]
+fn every_moment_of_a_merge_and_of_its_undo_may_be_the_last() {
+    let (files, pace) = match asked_for() {
+        Asked::All => (5_000, 250),
+        Asked::Some(_) => (50, 17),
+    };
+    let mut stretches = Vec::new();
+    for (what, steps) in [What::Merge, What::Undo].into_iter().zip(steps(files)) {
+        assert!(steps > files, "{steps} steps");
+        for start in (0..steps).step_by(pace) {
+            let end = start + pace;
+            // The last goes on to the end, which comes after the last step.
+            let end = if end < steps { end } else { usize::MAX };
+            let stretch = Stretch {
+                steps: start..end,
+                stride: 1,
+            };
+            stretches.push((what, stretch));
+        }
+    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let deaths = std::sync::atomic::AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let taken = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some((what, stretch)) = stretches.get(taken) else {
+                        break;
+                    };
+                    let died = dies_through(files, *what, stretch);
+                    deaths.fetch_add(died, std::sync::atomic::Ordering::Relaxed);
+                    let (name, steps) = (what.name(), &stretch.steps);
+                    eprintln!("{name} of {files}, steps {steps:?}: killed {died} times");
+                }
+            });
+        }
+    });
+    let deaths = deaths.into_inner();
+    eprintln!("killed {deaths} times in all");
+    assert!(deaths > 4 * files, "it died {deaths} times");
 }
 
 /// What stayed out is told by whoever carries on, too: half of a merge is never called all of it.

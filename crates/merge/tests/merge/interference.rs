@@ -51,6 +51,78 @@ fn what_is_written_while_a_merge_is_under_way_is_never_lost() {
     }
 }
 
+/// What is in the file's place, and what is kept beside it.
+fn place_and_beside(project: &Project) -> [Option<String>; 2] {
+    let read = |name: &str| std::fs::read_to_string(project.root.join(name)).ok();
+    ["file", ".airlock-m1-0.swap"].map(read)
+}
+
+#[test]
+fn what_is_written_while_a_merge_takes_its_own_back_is_never_lost() {
+    for (when, then, want) in [
+        ("exchanged", Some("second"), ["second", "first"]),
+        ("taking back", Some("second"), ["first", "second"]),
+        // Nobody has the place any more.
+        ("exchanged", None, ["first", ""]),
+        ("taking back", None, ["first", ""]),
+    ] {
+        let project = one_change();
+        let met = Cell::new(false);
+        let merged = project
+            .merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == "ready" {
+                    project.write("file", "first");
+                }
+                if moment == when {
+                    met.set(true);
+                    match then {
+                        Some(text) => project.write("file", text),
+                        None => std::fs::remove_file(project.root.join("file")).unwrap(),
+                    }
+                }
+            })
+            .unwrap();
+        assert!(met.get(), "{when}");
+        assert!(conflicts(&merged), "{when} {then:?}: {merged:?}");
+        let want = want.map(|text| (!text.is_empty()).then(|| text.to_owned()));
+        assert_eq!(place_and_beside(&project), want, "{when} {then:?}");
+        let told = format!("{merged:?}").contains("`.airlock-*.swap`");
+        assert_eq!(told, then.is_some(), "{when}: {merged:?}");
+    }
+}
+
+/// The same after a merge that was interrupted with theirs taken out.
+#[test]
+fn what_is_written_while_an_interrupted_merge_is_taken_back_is_never_lost() {
+    let project = one_change();
+    let kills = |moment: &'static str| {
+        if moment == "ready" {
+            project.write("file", "first");
+        }
+        assert_ne!(moment, "exchanged", "killed");
+    };
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        project.merge_watched("m1", &Selection::default(), &kills)
+    }));
+    assert!(died.is_err());
+    let taken = [Some("new".to_owned()), Some("first".to_owned())];
+    assert_eq!(place_and_beside(&project), taken);
+
+    let writes = |moment: &'static str| {
+        if moment == "taking back" {
+            project.write("file", "second");
+        }
+    };
+    let merges = project.merges();
+    let now = Timestamp::from_micros(2);
+    let asked = merges.undo_watched("none", Some("nonesuch"), Since::Stays, now, &writes);
+    assert!(asked.is_err(), "what was interrupted is carried on first");
+    let kept = [Some("first".to_owned()), Some("second".to_owned())];
+    assert_eq!(place_and_beside(&project), kept);
+    let left: Vec<usize> = merges.list().unwrap().iter().map(|one| one.left).collect();
+    assert_eq!(left, [1]);
+}
+
 #[test]
 fn what_takes_a_new_files_place_stays() {
     for when in ["journal", "step", "written", "ready"] {

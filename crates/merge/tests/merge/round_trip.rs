@@ -84,21 +84,22 @@ fn what_is_merged_is_gone_from_the_difference() {
     assert_eq!(nothing.entries, []);
 }
 
+/// Merges one file from a stage of its own.
+fn merge_one(project: &Project, id: &str, path: &str, text: &str) {
+    put(&project.staged().join(path), text);
+    let merged = project.merge(id, &Selection::default()).unwrap();
+    assert!(merged.is_complete(), "{merged:?}");
+    // A stage that is a copy knows the tree it was copied from; the next begins anew.
+    let stages = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
+    stages.drop_stage("default").unwrap();
+}
+
 #[test]
 fn undo_goes_back_one_merge_at_a_time() {
     let project = Project::new();
     project.write("a", "0");
     for (id, text) in [("m1", "1"), ("m2", "2")] {
-        put(&project.staged().join("a"), text);
-        // A stage that is a copy knows the tree it was copied from; the next begins anew.
-        assert!(
-            project
-                .merge(id, &Selection::default())
-                .unwrap()
-                .is_complete()
-        );
-        let stages = airlock_sandbox::stage::Stages::open(&project.state.join("stages")).unwrap();
-        stages.drop_stage("default").unwrap();
+        merge_one(&project, id, "a", text);
     }
     let text = || std::fs::read_to_string(project.root.join("a")).unwrap();
     for (id, expected) in [("u1", "1"), ("u2", "0")] {
@@ -113,6 +114,72 @@ fn undo_goes_back_one_merge_at_a_time() {
         project.undo("u3", Some("nonesuch")),
         Err(MergeError::Missing(_))
     ));
+}
+
+/// Whatever the undos are called: all of them were begun in the same instant.
+#[test]
+fn a_merge_whose_undo_was_undone_is_the_last_one_again() {
+    for ids in [["u1", "u2", "u3", "u4"], ["u4", "u3", "u2", "u1"]] {
+        let project = Project::new();
+        for path in ["a", "b"] {
+            project.write(path, "0");
+        }
+        merge_one(&project, "m1", "a", "1");
+        merge_one(&project, "m2", "b", "1");
+        let texts =
+            || ["a", "b"].map(|path| std::fs::read_to_string(project.root.join(path)).unwrap());
+        let undone = || -> Vec<String> {
+            let all = project.merges().list().unwrap().into_iter();
+            all.filter(|one| one.undone).map(|one| one.id).collect()
+        };
+        let [first, back, second, third] = ids;
+
+        project.undo(first, None).unwrap();
+        assert_eq!(texts(), ["1", "0"], "{ids:?}");
+        assert_eq!(undone(), ["m2"], "{ids:?}");
+
+        project.undo(back, Some(first)).unwrap();
+        assert_eq!(texts(), ["1", "1"], "{ids:?}");
+        assert_eq!(undone(), [first], "{ids:?}");
+
+        let again = project.undo(second, None).unwrap();
+        assert_eq!(again.undo_of.as_deref(), Some("m2"), "{ids:?}");
+        assert_eq!(texts(), ["1", "0"], "{ids:?}");
+        assert_eq!(undone(), ["m2", first], "{ids:?}");
+
+        project.undo(third, None).unwrap();
+        assert_eq!(texts(), ["0", "0"], "{ids:?}");
+        assert_eq!(undone(), ["m1", "m2", first], "{ids:?}");
+    }
+}
+
+/// A directory has the group bit of the one it is made in; one that was without it, beside others
+/// that have it, comes back without it.
+#[test]
+fn a_group_that_is_handed_on_or_not_is_so_again_after_an_undo() {
+    let project = Project::new();
+    project.write("group/plain/file", "old");
+    mode(&project.root.join("group"), 0o2775);
+    mode(&project.root.join("group/plain"), 0o755);
+    let before = project.snapshot();
+    let staged = project.staged();
+    std::fs::remove_dir_all(staged.join("group/plain")).unwrap();
+    put(&staged.join("group/fresh/deep/file"), "new");
+    for path in ["group/fresh", "group/fresh/deep"] {
+        mode(&staged.join(path), 0o755);
+    }
+
+    let merged = project.merge("m1", &Selection::default()).unwrap();
+    assert!(merged.is_complete(), "{merged:?}");
+    let after = project.snapshot();
+    for path in ["group/fresh", "group/fresh/deep"] {
+        assert_eq!(after[Path::new(path)], Held::Directory(0o2755), "{path}");
+    }
+    let undone = project.undo("u1", None).unwrap();
+    assert_eq!(project.snapshot(), before);
+    assert_eq!((undone.before, undone.after), (merged.after, merged.before));
+    project.undo("u2", Some("u1")).unwrap();
+    assert_eq!(project.snapshot(), after, "an undo can be undone");
 }
 
 #[test]

@@ -17,6 +17,13 @@ fn only(paths: &[&str]) -> Selection {
     }
 }
 
+fn alone(path: &str) -> Selection {
+    Selection {
+        exactly: true,
+        ..only(&[path])
+    }
+}
+
 fn three_changes() -> Project {
     let project = Project::new();
     let lines: Vec<String> = (1..=30).map(|line| format!("{line}\n")).collect();
@@ -53,6 +60,70 @@ fn a_chosen_directory_brings_what_is_in_it() {
     let project = three_changes();
     let merged = project.merge("m1", &only(&["fresh"])).unwrap();
     assert_eq!(merged.merged(), 3);
+}
+
+/// Directories that come, go, move and are changed, each with something in it.
+fn changed_directories() -> Project {
+    let project = Project::new();
+    for (path, text) in [
+        ("goes/inside", "gone"),
+        ("from/one", "the first of two that move"),
+        ("from/two", "the second of two that move"),
+        ("closes/inside", "old"),
+        ("opens", "a file"),
+    ] {
+        project.write(path, text);
+    }
+    mode(&project.root.join("closes"), 0o755);
+    let staged = project.staged();
+    std::fs::remove_dir_all(staged.join("goes")).unwrap();
+    std::fs::rename(staged.join("from"), staged.join("to")).unwrap();
+    put(&staged.join("closes/inside"), "new");
+    mode(&staged.join("closes"), 0o700);
+    std::fs::remove_file(staged.join("opens")).unwrap();
+    put(&staged.join("opens/inside"), "new");
+    put(&staged.join("comes/inside"), "new");
+    project
+}
+
+#[test]
+fn a_path_that_is_meant_alone_brings_nothing_that_is_in_it() {
+    // The path, what is changed by choosing it, and what is left.
+    let cases: [(&str, &[&str], &[&str]); 10] = [
+        ("comes", &["comes"], &[]),
+        ("comes/inside", &["comes", "comes/inside"], &[]),
+        // What was not chosen is still in there.
+        ("goes", &[], &["goes"]),
+        ("goes/inside", &["goes/inside"], &[]),
+        ("closes", &["closes"], &[]),
+        ("closes/inside", &["closes/inside"], &[]),
+        ("to/one", &["from/one", "to", "to/one"], &[]),
+        ("to", &["to"], &["from"]),
+        ("opens", &["opens"], &[]),
+        // Nobody said that the file in its place may go.
+        ("opens/inside", &[], &["opens/inside"]),
+    ];
+    for (path, merged, kept) in cases {
+        let project = changed_directories();
+        let before = project.snapshot();
+        let outcome = project.merge("m1", &alone(path)).unwrap();
+        assert_eq!(left(&outcome), kept, "{path}");
+        let after = project.snapshot();
+        let touched = |one: &&std::path::PathBuf| before.get(*one) != after.get(*one);
+        let mut changed: Vec<_> = before.keys().chain(after.keys()).filter(touched).collect();
+        changed.sort();
+        changed.dedup();
+        let merged: Vec<&Path> = merged.iter().map(Path::new).collect();
+        assert_eq!(changed, merged, "{path}");
+    }
+    let project = Project::new();
+    project.write("same/inside", "old");
+    put(&project.staged().join("same/inside"), "new");
+    let refused = project.merge("m1", &alone("same"));
+    assert!(
+        matches!(refused, Err(MergeError::NotChanged(_))),
+        "{refused:?}"
+    );
 }
 
 #[test]

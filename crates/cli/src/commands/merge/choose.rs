@@ -44,6 +44,7 @@ pub(super) fn interactively(diff: &Diff, output: &mut Output) -> Result<Choice, 
     };
     let mut choice = Choice {
         files: Some(Vec::new()),
+        exactly: true,
         hunks: BTreeMap::new(),
     };
     let mut rest = false;

@@ -66,12 +66,21 @@ fn merge_failure(error: &MergeError) -> Failure {
 /// Which paths, and which hunks of them.
 struct Choice {
     files: Option<Vec<String>>,
+    /// Whether the files are meant alone: what is in a directory had a question of its own.
+    exactly: bool,
     hunks: BTreeMap<String, Vec<usize>>,
 }
 
 impl Choice {
     fn takes(&self, path: &TreePath) -> bool {
-        let named = |one: &String| path.as_path().starts_with(one);
+        let path = path.as_path();
+        let named = |one: &String| {
+            if self.exactly {
+                path == Path::new(one)
+            } else {
+                path.starts_with(one)
+            }
+        };
         let by_hunks = self.hunks.keys().any(named);
         match &self.files {
             Some(files) => by_hunks || files.iter().any(named),
@@ -94,6 +103,7 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
         stage::remarks(&diff, output);
         return Ok(nothing(name, output));
     }
+    stage::suspicion(&diff, output);
     let held = Held::in_stage(&mut reach, name, output);
     if let Some(held) = held.as_ref().filter(|_| arguments.takes_all())
         && let Some(done) = held.commit(&mut reach, output)?
@@ -106,6 +116,7 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
         stage::remarks(&diff, output);
         Choice {
             files: (!arguments.files.is_empty()).then(|| arguments.files.clone()),
+            exactly: false,
             hunks: choose::hunks(&arguments.hunks)?,
         }
     };
@@ -120,6 +131,7 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
             "stage": name,
             "digest": review_digest(&diff),
             "files": choice.files,
+            "exactly": choice.exactly,
             "hunks": choice.hunks,
             "overwrite": arguments.overwrite,
         }),

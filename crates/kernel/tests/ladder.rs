@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Place, action, at, done, failed, of_action, submit};
+use support::{Place, action, at, done, failed, in_session, of_action, session, submit};
 
 const RUNS: &str = "\
 version: 1
@@ -153,6 +153,43 @@ fn a_copy_without_changes_is_of_the_tree_as_it_is() {
     assert_eq!(run(&kernel, &["cat", "a.txt"])["stdout"], "again\n");
 }
 
+/// Nothing can be laid over a copy, so what would be merged cannot be tested by itself.
+#[test]
+fn a_change_that_was_tested_in_a_copy_only_waits_for_a_person_who_is_told() {
+    let command = "phases: { test_command: [sh, -c, \"echo '# pass 1'; echo '# fail 0'\"], \
+                   source_paths: [\"**\"], test_paths: [\"tests/**\"] }\nrules:";
+    let policy = RUNS
+        .replace(
+            "rules:",
+            &format!(
+                "approvals: {{ automatic: [AG-01] }}\nmerge: {{ automatic: true }}\n{command}"
+            ),
+        )
+        .replace("syscall: exec.run", "syscall: [exec.run, test.run]");
+    for (rung, told_of_it) in [(Rung::Bwrap, true), (Rung::Native, false)] {
+        let place = Place::governed(&policy, &[("run.sh", "echo staged > b.txt\n")]);
+        let kernel = open(&place, &told(Some(rung), nothing()));
+        let held = session(&kernel, json!({ "mode": "explore" }));
+        let call = |name: &str, arguments: Value| {
+            in_session(&kernel, Front::Agent, &held, name, arguments)
+        };
+        done(call("phase.advance", json!({})));
+        done(call("plan.complete", json!({})));
+        done(call("exec.run", json!({ "command": ["sh", "run.sh"] })));
+        done(call("phase.advance", json!({})));
+        let phase = done(call("test.run", json!({}))).value["phase"].clone();
+        assert_eq!(phase["state"], "reviewing", "{phase}");
+        let partial = phase["partial"].as_str().unwrap_or_default();
+        assert_eq!(partial.contains("stages are copies"), told_of_it, "{phase}");
+        assert_eq!(phase["anew"].is_null(), told_of_it, "{phase}");
+        let status = done(call("phase.status", json!({}))).value;
+        let digest = status["changes"]["digest"].clone();
+        let commit = call("phase.commit", json!({ "digest": digest }));
+        let asked = matches!(commit, airlock_kernel::Outcome::NeedsReview(_));
+        assert_eq!(asked, told_of_it, "{commit:?}");
+    }
+}
+
 #[test]
 fn changes_that_only_an_overlay_can_show_are_not_left_behind() {
     let place = place();
@@ -218,6 +255,9 @@ fn paths(value: &Value) -> Vec<&str> {
 fn repository(place: &Place) {
     let ran = std::process::Command::new("git")
         .args(["init", "-q", "-b", "main"])
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .current_dir(place.root())

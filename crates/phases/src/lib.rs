@@ -47,7 +47,7 @@ pub use progress::{Changed, Place, Progress, Route, Spans, TestRun, Unsure};
 pub use report::{LineSet, Lines, go_module, newly_covered, parse_go_profile, parse_lcov};
 pub use roster::{Ended, Known, Printed, Roster};
 pub use runs::{Framework, Observed, Proof, Reading, judge, names, stopped};
-pub use smuggled::pulls_in_tests;
+pub use smuggled::{Tree, taken_from_tests};
 pub use suite::{Language, TestItem, lost_tests, new_tests, tests_of};
 pub use table::{Writable, writable};
 pub use trial::{Edit, Ground, Mutation, apart, coarse, fine};

@@ -165,6 +165,18 @@ fn a_sensitive_path_is_a_persons() {
 }
 
 #[test]
+fn what_was_written_before_the_machine_was_restarted_is_a_persons() {
+    let work = reviewed(&automatic(), double);
+    let state = work.place.kernel().workspace().state().path().to_owned();
+    let noted = state.join("stages/default/stage.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&noted).unwrap()).unwrap();
+    record["written"] = "0".repeat(64).into();
+    fs::write(&noted, record.to_string()).unwrap();
+    let told = reason(&work).unwrap();
+    assert!(told.contains("the machine was restarted"), "{told}");
+}
+
+#[test]
 fn what_somebody_else_changed_as_well_is_a_persons() {
     let work = reviewed(&automatic(), double);
     fs::write(work.place.real("app.py"), format!("{APP}# mine\n")).unwrap();
@@ -210,10 +222,10 @@ fn what_cannot_be_looked_at_is_a_persons() {
             "printf '\\377\\376\\000' >lib/blob.py",
             "lib/blob.py",
         ),
-        ("a link", "ln -s /etc/passwd lib/link.py", "lib/link.py"),
+        ("a link", "ln -s ../app.py lib/link.py", "lib/link.py"),
         (
             "a link for a file",
-            "ln -sf app.py lib/keys.py",
+            "ln -sf ../app.py lib/keys.py",
             "lib/keys.py",
         ),
         (

@@ -29,6 +29,9 @@ rules:
 fn git(directory: &Path, words: &[&str]) {
     let ran = Command::new("git")
         .current_dir(directory)
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])

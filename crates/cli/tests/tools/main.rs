@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod anew;
 mod approved;
 mod automatic;
 mod challenge;

@@ -65,6 +65,9 @@ pub(crate) fn git(place: &Place, words: &[&str]) -> String {
         .args(["-c", "user.name=me", "-c", "user.email=me@example.org"])
         .args(words)
         .current_dir(place.real(""))
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         // Looking must not change the index.
@@ -232,20 +235,110 @@ fn tests_that_only_add_coverage_must_notice_a_mutation() {
     work.refused("phase.advance", json!({}));
 }
 
+const IMPLEMENTATION: &str = "def double(a):\n    return a * 2\n";
+
+fn stopped_by(work: &Work, guard: &str, case: &str) {
+    let refused = work.refused("phase.advance", json!({}));
+    let guard = format!("guard `{guard}`");
+    assert!(refused.what.contains(&guard), "{case}: {}", refused.what);
+}
+
 #[test]
 fn source_smuggled_into_test_paths_does_not_become_the_product() {
     let work = Work::python("strict").planned();
     work.wrote("tests/test_double.py", TEST);
-    work.wrote("tests/impl.py", "def double(a):\n    return a * 2\n");
+    work.wrote("tests/impl.py", IMPLEMENTATION);
     work.test();
     work.advance();
-    work.wrote("app.py", &format!("from tests.impl import double\n{APP}"));
-    let refused = work.refused("phase.advance", json!({}));
-    assert!(
-        refused.what.contains("tests_stay_tests"),
-        "{}",
-        refused.what
+    for import in [
+        "from tests.impl import double",
+        "from tests.impl import *",
+        "from tests.impl import (\n    double,\n)",
+        "import os; from tests import impl",
+        "from impl import double",
+    ] {
+        work.wrote("app.py", &format!("{import}\n{APP}"));
+        stopped_by(&work, "tests_stay_tests", import);
+    }
+    work.wrote("app.py", &format!("from helper import double\n{APP}"));
+    for (link, guard) in [
+        ("ln -s tests/impl.py helper.py", "tests_stay_tests"),
+        ("ln -sfn tests helper.py", "tests_stay_tests"),
+        ("ln -sfn . helper.py", "within_the_way"),
+        ("ln -sfn /etc/passwd helper.py", "within_the_way"),
+        ("ln -sfn missing.py helper.py", "within_the_way"),
+    ] {
+        let linked = work.sneak(link);
+        assert_eq!(linked.value["exit"], 0, "{link}: {:?}", linked.value);
+        assert_eq!(put_back(&linked), [""; 0], "{link}");
+        stopped_by(&work, guard, link);
+    }
+    // A link to source, and source that takes nothing from tests, go on.
+    work.sneak("ln -sfn app.py helper.py");
+    work.wrote("app.py", DOUBLE);
+    assert_eq!(work.advance()["state"], "validating");
+}
+
+#[test]
+fn source_of_rust_smuggled_into_test_paths_does_not_become_the_product() {
+    let lib = "#[cfg(test)]\nmod tests;\npub fn add(a: u32, b: u32) -> u32 {\n    a + b\n}\n";
+    let double = "pub fn double(a: u32) -> u32 {\n    a * 2\n}\n";
+    let files = projects::with(
+        projects::RUST,
+        &[("src/lib.rs", lib), ("src/tests/mod.rs", "")],
     );
+    let work = Work::new(POLICY, &files, "strict").planned();
+    work.wrote(
+        "tests/double.rs",
+        "#[test]\nfn doubles() {\n    assert_eq!(demo::double(4), 8);\n}\n",
+    );
+    work.wrote("tests/impl/mod.rs", double);
+    work.wrote("src/tests/mod.rs", double);
+    work.test();
+    assert_eq!(work.advance()["state"], "code_writing");
+    for (case, code) in [
+        (
+            "a raw path",
+            format!("{lib}#[path = r\"../tests/impl/mod.rs\"]\nmod real;\npub use real::double;\n"),
+        ),
+        (
+            "a module that only tests had",
+            lib.replace(
+                "#[cfg(test)]\nmod tests;",
+                "mod tests;\npub use tests::double;",
+            ),
+        ),
+        (
+            "an include",
+            format!("{lib}include!(concat!(\"../tests\", r\"/impl/mod.rs\"));\n"),
+        ),
+    ] {
+        work.wrote("src/lib.rs", &code);
+        stopped_by(&work, "tests_stay_tests", case);
+    }
+    work.wrote("src/lib.rs", &format!("{lib}{double}"));
+    assert_eq!(work.advance()["state"], "validating");
+}
+
+#[test]
+fn what_source_took_from_tests_before_is_not_the_sessions_doing_and_more_is() {
+    let took = "from tests.shared import ONE\n";
+    let app = format!("{took}{APP}");
+    let own = [
+        ("app.py", app.as_str()),
+        ("tests/__init__.py", ""),
+        ("tests/shared.py", "ONE = 1\n"),
+    ];
+    let files = projects::with(projects::PYTHON, &own);
+    let work = Work::new(POLICY, &files, "strict").planned();
+    work.wrote("tests/test_double.py", TEST);
+    work.wrote("tests/impl.py", IMPLEMENTATION);
+    work.test();
+    assert_eq!(work.advance()["state"], "code_writing");
+    work.wrote("app.py", &format!("from tests.impl import double\n{app}"));
+    stopped_by(&work, "tests_stay_tests", "another test");
+    work.wrote("app.py", &format!("{took}{DOUBLE}"));
+    assert_eq!(work.advance()["state"], "validating");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! When changes may be merged without a person: only if the policy says so, and only if tests
-//! passed in this session, nothing sensitive is touched, the change is small, nothing conflicts and
-//! nothing in it is flagged.
+//! passed in this session, nothing sensitive is touched, the change is small, nothing conflicts,
+//! nothing in it is flagged and the machine was not restarted since it was written.
 //!
 //! Guarantee: what does not hold is told to the person who is asked instead, by the first criterion
 //! that failed. What cannot be looked at whole - bytes, a link, a long file - does not hold.
@@ -20,6 +20,9 @@ pub(super) enum NotAutomatic {
     /// It cannot be told what would be merged.
     #[error("the stage cannot be looked at")]
     Unseen,
+    /// What is staged may not be what was written.
+    #[error("the machine was restarted since something of it was written")]
+    Suspect,
     /// Nothing was run, or not all of it passed, or not of what is there now.
     #[error("the tests have not passed in this session with the stage as it is")]
     Untested,
@@ -138,6 +141,9 @@ fn told(path: &TreePath) -> String {
 }
 
 fn mergeable(diff: &Diff) -> Result<(), NotAutomatic> {
+    if diff.suspect {
+        return Err(NotAutomatic::Suspect);
+    }
     if let Some(conflict) = diff.conflicts.first() {
         return Err(NotAutomatic::Conflict(told(&conflict.path)));
     }

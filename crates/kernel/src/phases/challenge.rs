@@ -47,6 +47,8 @@ pub(super) struct Challenged {
     pub(super) noticed: Vec<String>,
     /// What was changed and could be run, in words.
     pub(super) changes: Vec<String>,
+    /// Whether none of them could be put to it: nothing of the code could be changed, or run so.
+    pub(super) unasked: bool,
     /// How many changes were tried.
     tried: usize,
     /// How many further runs there were, of tests that had said nothing.
@@ -138,6 +140,7 @@ impl Drill<'_> {
                 unheard: Vec::new(),
                 noticed: Vec::new(),
                 changes: Vec::new(),
+                unasked: false,
                 tried: 0,
                 repeated: 0,
             },
@@ -315,6 +318,8 @@ impl Round<'_, '_> {
             let survivors = ran.into_iter().map(label).chain(self.refuted);
             self.challenged.survivors = survivors.collect();
             self.challenged.unheard = silent.into_iter().map(label).collect();
+        } else {
+            self.challenged.unasked = !self.left.is_empty();
         }
         self.challenged
     }

@@ -1,24 +1,27 @@
 //! What a stage changes, by what it is to the discipline.
 
-use crate::beneath::{OpenError, Root};
+use crate::beneath::{Kind, OpenError, Root};
 use crate::policy_store::PolicyInForce;
 use crate::process::{ProcessFailure, StageHold, view};
 use crate::tools::GitIgnored;
 use crate::workspace::Workspace;
 use airlock_core::{Digest, WorkspacePath};
 use airlock_phases::{
-    Category, Changed, Facts, Framework, Language, Ledger, Place, Route, inline_tests,
-    only_tests_differ, pulls_in_tests,
+    Category, Changed, Facts, Framework, Language, Ledger, Place, Route, Tree, inline_tests,
+    only_tests_differ, taken_from_tests,
 };
 use airlock_policy::{PathClass, Policy};
 use airlock_sandbox::stage::{Change, ChangeKind, Diff, NodeKind};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::sync::Arc;
 
 /// Longest text that is looked into.
 const TEXT: u64 = 2 * 1024 * 1024;
+/// Longest source that is searched for what it takes from tests. That of a bundler may be long;
+/// nobody writes more than this.
+const SOURCE: u64 = 16 * 1024 * 1024;
 
 /// A stage as it is now, looked at once.
 pub(crate) struct Staged {
@@ -87,12 +90,21 @@ impl Staged {
             }
             let held = Digest::of(json!(change.new).to_string().as_bytes());
             self.held.insert(path.as_str().to_owned(), held);
-            self.class(path.as_str());
+            let kind = change.new.as_ref().map(|new| new.kind);
+            if kind == Some(NodeKind::Symlink) {
+                self.link(&path);
+            } else {
+                self.class(path.as_str());
+            }
             if let ChangeKind::Renamed { from } = &change.kind
                 && let Some(from) = from.as_path().to_str()
             {
                 self.class(from);
             }
+        }
+        if self.changed.smuggled.is_none() {
+            let mut source = self.changed.source.iter();
+            self.changed.smuggled = source.find_map(|path| self.smuggled(path));
         }
         let digest = |lines: &str| (!lines.is_empty()).then(|| Digest::of(lines.as_bytes()));
         (self.digest, self.git) = (digest(&lines), digest(&own));
@@ -102,15 +114,34 @@ impl Staged {
         let list = match self.policy.path_class(path) {
             PathClass::Test => &mut self.changed.tests,
             PathClass::Source if self.only_tests(path) => &mut self.changed.tests,
-            PathClass::Source => {
-                if self.changed.smuggled.is_none() {
-                    self.changed.smuggled = self.smuggled(path);
-                }
-                &mut self.changed.source
-            }
+            PathClass::Source => &mut self.changed.source,
             PathClass::Other => &mut self.changed.other,
         };
         list.push(path.to_owned());
+    }
+
+    /// A link among source is what it leads to: source, or a test that became part of the product.
+    /// One that leads elsewhere, or to all that is in a directory, is neither.
+    fn link(&mut self, path: &WorkspacePath) {
+        if !self.is_source(path.as_str()) {
+            return self.class(path.as_str());
+        }
+        let leads_to = self.seen.open_beneath(path);
+        let leads_to = leads_to.map(|there| (there.kind, there.real));
+        let (list, test) = match &leads_to {
+            Ok((_, real)) if self.is_test(real.as_str()) => (&mut self.changed.source, Some(real)),
+            Ok((Kind::Directory, real)) if self.is_test(&format!("{real}/x")) => {
+                (&mut self.changed.source, Some(real))
+            }
+            Ok((Kind::File, real)) if self.is_source(real.as_str()) => {
+                (&mut self.changed.source, None)
+            }
+            Ok(_) | Err(_) => (&mut self.changed.other, None),
+        };
+        list.push(path.as_str().to_owned());
+        if let Some(test) = test {
+            self.changed.smuggled = Some(becomes_product(path.as_str(), &a_test(test.as_str())));
+        }
     }
 
     /// Whether nothing but inline tests of the Rust file `path` differs.
@@ -124,18 +155,35 @@ impl Staged {
         }
     }
 
+    /// What the source at `path` makes part of the product that is none of it.
     fn smuggled(&self, path: &str) -> Option<String> {
-        let language = Language::of(path)?;
-        let is_test = |path: &str| self.policy.path_class(path) == PathClass::Test;
-        let taken = pulls_in_tests(language, path, &self.new_text(path)?, &is_test)?;
-        let before = self.old(path).unwrap_or_default();
-        // What was so before the session is not its doing.
-        if pulls_in_tests(language, path, &before, &is_test).is_some() {
+        let taken = self.taken(&self.seen, path);
+        if taken.is_empty() {
             return None;
         }
-        Some(format!(
-            "`{path}` makes `{taken}`, a test, part of the product"
-        ))
+        // What was so before the session is not its doing.
+        let before = self.taken(&self.real, path);
+        let what = taken.difference(&before).next()?;
+        Some(becomes_product(path, what))
+    }
+
+    /// What the source at `path` takes that is none, as the tree of `root` has both.
+    fn taken(&self, root: &Root, path: &str) -> BTreeSet<String> {
+        let Ok(file) = root.open_file(path) else {
+            return BTreeSet::new();
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(SOURCE + 1).read_to_end(&mut bytes);
+        if read.is_ok_and(|read| read as u64 <= SOURCE) {
+            // Bytes that are no text may stand in any comment, and hide nothing behind it.
+            let text = String::from_utf8_lossy(&bytes);
+            let tree = TreeOf { root, staged: self };
+            let taken = taken_from_tests(path, &text, &tree);
+            return taken.iter().map(|test| a_test(test)).collect();
+        }
+        // What is not code by its name is long for reasons of its own.
+        let code = Language::of(path).map(|_| "what is too long to be looked into".to_owned());
+        code.into_iter().collect()
     }
 
     /// The text of the real tree; none if there is none, or it is too long to be looked into.
@@ -249,6 +297,45 @@ impl Staged {
     }
 }
 
+/// One of the trees of a stage: the real one, or what the stage makes of it.
+struct TreeOf<'a> {
+    root: &'a Root,
+    staged: &'a Staged,
+}
+
+impl TreeOf<'_> {
+    fn kind(&self, path: &str) -> Option<Kind> {
+        let path = WorkspacePath::new(path).ok()?;
+        self.root.open_beneath(&path).ok().map(|there| there.kind)
+    }
+}
+
+impl Tree for TreeOf<'_> {
+    fn is_test(&self, path: &str) -> bool {
+        self.staged.is_test(path)
+    }
+
+    fn has_file(&self, path: &str) -> bool {
+        matches!(self.kind(path), Some(Kind::File))
+    }
+
+    fn has_directory(&self, path: &str) -> bool {
+        matches!(self.kind(path), Some(Kind::Directory))
+    }
+
+    fn tests(&self) -> &[String] {
+        &self.staged.changed.tests
+    }
+}
+
+fn a_test(path: &str) -> String {
+    format!("`{path}`, a test,")
+}
+
+fn becomes_product(path: &str, what: &str) -> String {
+    format!("`{path}` makes {what} part of the product")
+}
+
 /// Whether nothing is there but a new object of git's, or a directory for some.
 fn is_new_object(change: &Change) -> bool {
     change.kind == ChangeKind::Added && change.path.as_path().starts_with(".git/objects")
@@ -270,7 +357,7 @@ fn is_only_a_place(change: &Change) -> bool {
 }
 
 /// The path of a change that counts: not what git ignores.
-fn counted(change: &Change, ignored: &mut GitIgnored<'_>) -> Option<WorkspacePath> {
+pub(super) fn counted(change: &Change, ignored: &mut GitIgnored<'_>) -> Option<WorkspacePath> {
     let text = change.path.as_path().to_str();
     // A name nobody can judge counts as itself, so that no way allows it.
     let lossy = change.path.as_path().to_string_lossy();

@@ -11,6 +11,7 @@
 //!
 //! Non-guarantee: a session outside the discipline is not touched by any of this.
 
+mod anew;
 mod automatic;
 mod challenge;
 mod covering;

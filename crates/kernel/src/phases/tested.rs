@@ -1,5 +1,6 @@
 //! What a run of the tests means for the session that asked for it.
 
+use super::anew::Ground;
 use super::facts::Staged;
 use super::hearing::module_of;
 use super::kept::{Kept, Tree};
@@ -54,14 +55,24 @@ impl Kernel {
             })));
         }
         let staged = desk.staged(&session)?;
-        let examined = Examined::new(&staged, tests, finished);
+        let plain = Examined::new(&staged, tests, finished);
+        let ground = self.ground(&session, job, &staged, plain.reading.0, again)?;
+        let (job, finished) = ground.run(job, finished);
+        let examined = match ground {
+            Ground::Stage | Ground::Unmade(_) => plain,
+            Ground::Anew(_) => Examined::new(&staged, tests, finished),
+        };
         let mut run = examined.run(&staged);
+        let mut tried = ground.told(&mut run);
         run.unmeasured = unmeasured(&session, &run);
         if session.phase == Phase::Planning {
             run.lines = finished.lines().map(Spans::of).filter(is_kept);
         }
         let beside = beside(&session, job, &staged, &mut run, again)?;
         run.partial = partial(tests, &beside);
+        if let Some(why) = ground.partial() {
+            reserve(&mut run, &why);
+        }
         let drill = Drill {
             job,
             tests,
@@ -73,7 +84,7 @@ impl Kernel {
         };
         let ledger = desk.state()?.ledger(&session.workspace);
         let ledger = ledger.map_err(|error| failure(&error))?;
-        let mut tried = self.compared(&session, &drill, &mut run)?;
+        tried.extend(self.compared(&session, &drill, &mut run)?);
         let trial = Trial {
             drill,
             examined: &examined,
@@ -178,6 +189,14 @@ fn not_all(tests: TestJob) -> Option<&'static str> {
         SaidBy::CallerAlone => Some("the real tree is tested by another framework than this one"),
         SaidBy::Policy | SaidBy::Tree | SaidBy::Caller => None,
     }
+}
+
+/// Notes in `run` one more thing that is to be known of it.
+pub(super) fn reserve(run: &mut TestRun, why: &str) {
+    run.partial = Some(match run.partial.take() {
+        Some(known) => format!("{known}; {why}"),
+        None => why.to_owned(),
+    });
 }
 
 /// What is to be known of a run beside which the tests in `left` were not run.

@@ -3,7 +3,7 @@
 
 use super::covering::Covering;
 use super::mutating::Drill;
-use super::tested::Examined;
+use super::tested::{Examined, reserve};
 use super::tools::place_of;
 use crate::process::{Finished, Measured, Variation};
 use crate::tools::ToolFailure;
@@ -16,6 +16,10 @@ use std::collections::BTreeSet;
 /// What a measured run may take beyond a few times what the plain one took: time to compile.
 const GRACE: u64 = 60_000;
 const TIMES: u64 = 8;
+
+/// What whoever is asked about a change is told if its new tests were held against no other code.
+const UNASKED: &str = "nothing of the change could be changed so that the tests still ran: no new \
+                       test has shown that it looks at it";
 
 /// A run of the tests, and what further ones are made with.
 pub(super) struct Trial<'a> {
@@ -172,6 +176,9 @@ impl Trial<'_> {
         run.unnoticed = challenged.changes;
         run.suspects = challenged.survivors;
         run.unheard = challenged.unheard;
+        if challenged.unasked {
+            reserve(run, UNASKED);
+        }
         if run.suspects.is_empty() {
             run.unnoticed.clear();
         }

@@ -1,7 +1,7 @@
 //! One command in the sandbox of a stage: claimed, run, judged, and kept for the next or ended.
 
 use super::failure::ProcessFailure;
-use super::job::{Job, Listing, Staging};
+use super::job::{Job, Listing, Staging, Work};
 use super::noted::Noted;
 use super::plan::{Bound, Planned};
 use super::ran::Ran;
@@ -51,8 +51,10 @@ impl InStage<'_, '_, '_> {
         };
         let granted = Granted::of(planned, changes.caller());
         let kept = warm.and_then(|warm| warm.take(&name, &granted));
-        // One that stands in the stage has seen other runs, and what it would write stays.
-        let kept = kept.filter(|_| !planned.trial);
+        // One that stands in the stage has seen other runs, which may have left something in its home
+        // or its temporary directory; and what it would write stays.
+        let alone = planned.job.is_evidence(changes.caller());
+        let kept = kept.filter(|_| !planned.trial && !alone);
         let kept = kept.filter(|kept| kept.sandbox.state() == State::Running);
         let kept = kept.and_then(Kept::of_now);
         let standing = match kept {
@@ -89,7 +91,7 @@ impl InStage<'_, '_, '_> {
             claim,
         } = standing;
         let again = comes_again(&planned.job, changes.caller());
-        let lasts = attached.terminal.is_none() && again;
+        let lasts = attached.terminal.is_none() && again && !alone;
         let ran = planned.one_command(self.0, &mut sandbox, command, attached);
         // One that was ended by force is gone before what it left is looked at.
         let as_good = ran.as_ref().is_ok_and(ended_by_itself);
@@ -169,6 +171,13 @@ impl InStage<'_, '_, '_> {
             what: "runs in the stage end faster than they can be judged".to_owned(),
             busy: true,
         })
+    }
+}
+
+impl Job {
+    /// Whether something is proven by it: tests of a session that is held to them.
+    const fn is_evidence(&self, caller: &Caller) -> bool {
+        matches!(self.work, Work::Tests(_)) && caller.phase.is_some()
     }
 }
 

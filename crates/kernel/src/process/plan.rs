@@ -7,9 +7,10 @@ use super::checks;
 use super::denials;
 use super::failure::ProcessFailure;
 use super::git;
+use super::grants;
 use super::job::{Job, Listing, Staging, Work};
 use super::plans::{Made, Origin};
-use super::surround::{Around, Ground, Look, Machine};
+use super::surround::{Around, Ground, Look, Machine, real};
 use super::warm::Warm;
 use crate::extensions::WorkerProgram;
 use crate::policy_store::PolicyInForce;
@@ -17,7 +18,7 @@ use crate::sanitise::sanitise_line;
 use crate::workspace::Workspace;
 use airlock_core::{ByteSize, Digest, Request, Tier};
 use airlock_policy::{Decision, Document, Layer, Narrowing, Opinion};
-use airlock_sandbox::plan::{Class, Limit, Limits};
+use airlock_sandbox::plan::{Class, Classes, Limit, Limits};
 use airlock_sandbox::{Plan, Reach};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +75,7 @@ impl Planned {
             return Err(ProcessFailure::TierTooLow);
         }
         match job.listing {
-            Listing::Policy => checks::listed(&document.commands, job.program())?,
+            Listing::Policy => checks::listed(grounds.policy.commands(), job.program())?,
             Listing::Person | Listing::Own => {}
         }
         let narrowing = document.templates.get(job.template.name);
@@ -90,7 +91,7 @@ impl Planned {
         let look = grounds.lasting.map_or(Look::First, |_| grounds.look);
         let (around, looked) = grounds.sandboxes.around(machine, grounds.workspace, look)?;
         let imposed = grounds.decision.imposed;
-        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around)?;
+        let mut origin = Origin::of(job, grounds.policy, grounds.request, imposed, root, &around);
         origin.socket = socket;
         let made = match grounds.lasting {
             Some(warm) => warm.plans().of(origin, build)?,
@@ -113,7 +114,7 @@ impl Planned {
     }
 
     /// The same, of which nothing stays, wherever its stage can be laid over: no such run meets what
-    /// another one left.
+    /// another one left, but for what a job that stays did.
     #[must_use]
     #[cfg_attr(
         not(target_os = "linux"),
@@ -123,7 +124,7 @@ impl Planned {
         // A report that a command of the project's own leaves is read in the stage.
         #[cfg(target_os = "linux")]
         {
-            self.trial = !self.job.leaves_report();
+            self.trial = !self.job.stays && !self.job.leaves_report();
         }
         self
     }
@@ -187,9 +188,11 @@ impl Planned {
     }
 }
 
-/// The job with the program that really runs.
+/// The job with the program that really runs and the paths that grants really lead to.
 fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, ProcessFailure> {
+    let (reads, writes) = grants::led(job)?;
     let mut job = job.clone();
+    (job.reads, job.writes) = (reads, writes);
     if job.staging == Staging::Session {
         job.staging = Staging::Stage(grounds.stage.to_owned());
     }
@@ -197,7 +200,7 @@ fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, Proce
     let shared = grounds.lasting.is_some() && job.listing != Listing::Person;
     if shared || socket {
         let worker = grounds.worker.and_then(|worker| worker.path.to_str());
-        job.reads.extend(worker.map(str::to_owned));
+        job.reads.extend(worker.map(real).transpose()?);
     }
     match &job.work {
         Work::Command | Work::Tests(_) | Work::Git(_) => {}
@@ -218,7 +221,8 @@ fn resolved(job: &Job, grounds: &Grounds<'_>, socket: bool) -> Result<Job, Proce
                 .collect::<Option<_>>()
                 .ok_or(ProcessFailure::NoWorker)?;
             if grounds.lasting.is_none() {
-                job.reads.extend(job.command.first().cloned());
+                let program = job.command.first().map(|path| real(path));
+                job.reads.extend(program.transpose()?);
             }
             job.stdin = Some(order.clone());
         }
@@ -322,6 +326,18 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
         builder = builder.require(enforced(*limit), Class::Enforced);
     }
     Ok(builder.build()?)
+}
+
+/// How firmly each limit has to hold for everything that `document` lets run: what one of its
+/// templates must have enforced, the machine must be able to enforce.
+pub fn required_classes(document: &Document) -> Classes {
+    let limits = document
+        .templates
+        .values()
+        .flat_map(|narrowing| &narrowing.must_enforce);
+    limits.fold(Classes::usual(), |classes, limit| {
+        classes.with(enforced(*limit), Class::Enforced)
+    })
 }
 
 fn enforced(limit: airlock_policy::Limit) -> Limit {

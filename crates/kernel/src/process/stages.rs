@@ -12,7 +12,7 @@ use airlock_core::{RequestPath, Tier};
 use airlock_sandbox::launch::LayersKind;
 use airlock_sandbox::plan::Denial;
 use airlock_sandbox::stage::{
-    Claim, Diff, DiffOptions, Stage, StageError, StageKind, StageSummary, Stages,
+    Claim, Diff, DiffOptions, Laid, Stage, StageError, StageKind, StageSummary, Stages,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -168,7 +168,22 @@ impl StageHold<'_> {
         crate::control::merge::merges(self.0)
     }
 
-    /// Drops the stage `name`, which was for one run.
+    /// Makes the stage `name`: the real tree, and `changes` as the stage `of` has them. Whether it
+    /// could be made: only what lies over the real tree shows it as it is.
+    pub(crate) fn lay(&self, name: &str, of: &str, changes: &Laid<'_>) -> Result<bool, StageError> {
+        let stages = all(self.0)?;
+        let from = stages.find(of)?;
+        let Some(from) = from.filter(|from| from.kind() == StageKind::Overlay) else {
+            return Ok(false);
+        };
+        let owner = airlock_sandbox::stage_owner();
+        let mut stage = stages.open_or_create(name, from.workspace(), owner)?;
+        let claim = stage.claim()?;
+        stage.lay(&from, changes, &claim)?;
+        Ok(true)
+    }
+
+    /// Drops the stage `name`, which was for some runs.
     pub(crate) fn forget(&self, name: &str) {
         // One that cannot be dropped changes nothing, and is listed.
         let _ = all(self.0).and_then(|stages| stages.drop_stage(name));

@@ -2,6 +2,7 @@
 
 use super::support::{lines, on_every_overlay, shell};
 use airlock_sandbox::stage::ConflictReason::{self, Appeared, Changed, Vanished};
+use airlock_sandbox::stage::{DiffOptions, Stage};
 
 type Case = (
     &'static str,
@@ -173,15 +174,65 @@ fn what_changed_before_a_sandbox_began_on_an_empty_stage_is_no_conflict() {
 fn a_clock_that_went_back_vouches_for_nothing() {
     on_every_overlay("echo a >a", |bench| {
         bench.inside("echo x >a");
-        let place = bench.temp.path().join("stages/default/stage.json");
-        let mut record: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(&place).unwrap()).unwrap();
-        record["base"]["stamp"]["seconds"] = 1_u64.checked_shl(40).unwrap().into();
-        std::fs::write(&place, record.to_string()).unwrap();
-        let stage = bench.stages.find("default").unwrap().unwrap();
-        let diff = stage
-            .diff(&airlock_sandbox::stage::DiffOptions::default())
-            .unwrap();
-        assert_eq!(diff.conflicts[0].reason, ConflictReason::ClockWentBack);
+        let stage = bench.noted(|record| {
+            record["base"]["stamp"]["seconds"] = 1_u64.checked_shl(40).unwrap().into();
+        });
+        assert_eq!(reasons(&stage), [ConflictReason::ClockWentBack]);
+    });
+}
+
+fn reasons(stage: &Stage) -> Vec<ConflictReason> {
+    let diff = stage.diff(&DiffOptions::default()).unwrap();
+    let reasons = diff.conflicts.iter().map(|conflict| conflict.reason);
+    reasons.collect()
+}
+
+/// Adds to a number of the record.
+fn add(record: &mut serde_json::Value, seconds: i64) {
+    *record = (record.as_i64().unwrap() + seconds).into();
+}
+
+#[test]
+fn a_clock_that_was_set_back_since_hides_no_change() {
+    on_every_overlay("echo a >a", |bench| {
+        bench.inside("echo x >a");
+        assert!(reasons(&bench.stage).is_empty());
+        // It was an hour ahead then. What bears a stamp of that hour may be of any time since.
+        let stage =
+            bench.noted(|record| add(&mut record["base"]["clock"]["started"]["seconds"], 3_600));
+        let found = reasons(&stage);
+        assert_eq!(found.len(), 1);
+        assert_ne!(found, [ConflictReason::ClockWentBack]);
+        // And being set forward changes nothing.
+        let stage =
+            bench.noted(|record| add(&mut record["base"]["clock"]["started"]["seconds"], -7_200));
+        assert!(reasons(&stage).is_empty());
+    });
+}
+
+#[test]
+fn a_stage_that_began_after_the_machine_was_started_anew_vouches_for_nothing() {
+    on_every_overlay("echo a >a", |bench| {
+        bench.inside("echo x >a");
+        let mut own = serde_json::Value::Null;
+        let mut stage = bench.noted(|record| {
+            let boot = &mut record["base"]["clock"]["boot"];
+            own = std::mem::replace(boot, "0".repeat(64).into());
+        });
+        assert_eq!(reasons(&stage), [ConflictReason::ClockWentBack]);
+        // Once seen, it stays known, also when the clock has caught up.
+        drop(stage.claim().unwrap());
+        let stage = bench.noted(|record| record["base"]["clock"]["boot"] = own);
+        assert_eq!(reasons(&stage), [ConflictReason::ClockWentBack]);
+        // What began before it is told by its stamp.
+        let stage = bench.noted(|record| {
+            record["unsure"] = false.into();
+            record["base"]["clock"]["boot"] = "0".repeat(64).into();
+            let started = record["base"]["clock"]["started"]["seconds"].clone();
+            record["base"]["stamp"]["seconds"] = started;
+            add(&mut record["base"]["stamp"]["seconds"], -10);
+        });
+        assert_eq!(reasons(&stage).len(), 1);
+        assert_ne!(reasons(&stage), [ConflictReason::ClockWentBack]);
     });
 }

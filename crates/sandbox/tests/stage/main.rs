@@ -13,6 +13,7 @@ mod changes;
 mod conflicts;
 mod copied;
 mod hostile;
+mod laid;
 mod patches;
 mod put_back;
 mod random;

@@ -30,6 +30,9 @@ fn applied(bench: &Bench, program: &str, arguments: &[&str]) -> PathBuf {
     command
         .args(arguments)
         .current_dir(&target)
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         // A repository around the temporary directory would change what paths mean.
         .env("GIT_CEILING_DIRECTORIES", bench.temp.path())
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

@@ -1,8 +1,8 @@
 //! Making, finding, claiming and dropping stages.
 
-use super::support::{Bench, fed, inode, is_root, lines, on_every_overlay, owner};
+use super::support::{Bench, fed, inode, is_root, lines, on_every_overlay, on_every_stage, owner};
 use airlock_sandbox::launch::LayersKind;
-use airlock_sandbox::stage::{Owner, Setup, Stage, StageError, StageKind, Stages};
+use airlock_sandbox::stage::{DiffOptions, Owner, Setup, Stage, StageError, StageKind, Stages};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -416,6 +416,41 @@ fn the_list_says_what_each_stage_holds() {
         assert!(summary.in_use);
         drop(claim);
         assert!(!bench.stages.list().unwrap()[0].as_ref().unwrap().in_use);
+    });
+}
+
+/// Says of a stage that it was last written to before the machine was started anew.
+fn of_another_run(record: &mut serde_json::Value) {
+    assert!(record["written"].is_string());
+    record["written"] = "0".repeat(64).into();
+}
+
+#[test]
+fn what_was_written_before_the_machine_was_started_anew_is_suspect() {
+    on_every_stage("echo a >a", |bench| {
+        bench.inside("echo x >a");
+        let listed = || bench.stages.list().unwrap()[0].as_ref().unwrap().suspect;
+        assert!(!bench.diff().suspect && !listed());
+        let mut stage = bench.noted(of_another_run);
+        let suspect = |stage: &Stage| stage.diff(&DiffOptions::default()).unwrap().suspect;
+        assert!(suspect(&stage) && listed());
+        // Whoever goes on in it makes what is there no better.
+        drop(stage.claim().unwrap());
+        let stage = bench.stages.find("default").unwrap().unwrap();
+        assert!(suspect(&stage) && listed());
+    });
+}
+
+#[test]
+fn a_stage_that_holds_nothing_is_not_suspect() {
+    on_every_overlay("echo a >a", |bench| {
+        let mut stage = bench.noted(of_another_run);
+        let listed = || bench.stages.list().unwrap()[0].as_ref().unwrap().suspect;
+        assert!(!stage.diff(&DiffOptions::default()).unwrap().suspect && !listed());
+        let claim = stage.claim().unwrap();
+        bench.inside("echo x >a");
+        drop(claim);
+        assert!(!stage.diff(&DiffOptions::default()).unwrap().suspect && !listed());
     });
 }
 

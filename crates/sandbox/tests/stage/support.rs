@@ -138,6 +138,16 @@ impl Bench {
         fed(&mut command, script);
     }
 
+    /// The stage opened anew, with what it noted of itself changed.
+    pub(crate) fn noted(&self, change: impl FnOnce(&mut serde_json::Value)) -> Stage {
+        let place = self.temp.path().join("stages/default/stage.json");
+        let text = std::fs::read(&place).unwrap();
+        let mut record: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        change(&mut record);
+        std::fs::write(&place, record.to_string()).unwrap();
+        self.stages.find("default").unwrap().unwrap()
+    }
+
     /// Runs a script in the merged view and keeps what the view was at its end.
     pub(crate) fn inside_kept(&self, script: &str) -> PathBuf {
         let kept = self.temp.path().join("kept");

@@ -18,7 +18,7 @@ pub(super) use report::{Seen, told as told_coverage};
 
 use super::exec_run::{Bounds, Boxed, invalid};
 use super::failure::CheckId;
-use super::job::{Job, Listing, Staging, Work};
+use super::job::{Asked, Job, Listing, Staging, Work};
 use crate::beneath::Root;
 use crate::policy_store::PolicyStore;
 use crate::tools::{
@@ -145,6 +145,34 @@ impl Job {
     }
 }
 
+impl Job {
+    /// The same on the stage `name`.
+    pub(crate) fn on_stage(&self, name: &str) -> Self {
+        Self {
+            staging: Staging::Stage(name.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The first run on the stage `name`, which holds what would be merged. What it builds stays for
+    /// those over it; it may have to build everything, for which it has longer than `test.run`.
+    pub(crate) fn of_the_merge(&self, name: &str) -> Self {
+        let Self { limits, .. } = self.of_the_tree(name);
+        let longer = |own: Span| Span::from_millis(own.as_millis().saturating_mul(LONGER));
+        Self {
+            limits: Asked {
+                duration: limits.duration.map(longer),
+                ..limits
+            },
+            stays: true,
+            ..self.on_stage(name).varied(&Variation {
+                measured: matches!(&self.work, Work::Tests(reading) if reading.coverage),
+                ..Variation::default()
+            })
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl Job {
     /// Whether what it covers is told by a file that it leaves.
@@ -211,6 +239,10 @@ impl TestRun {
 /// What a test run may take where its caller does not say.
 const DURATION: Span = Span::from_secs(5 * 60);
 const MEMORY: ByteSize = ByteSize::from_bytes(1 << 30);
+
+/// How many times as long a run may take that has to build everything. Nothing may take longer than
+/// the execution contract says.
+const LONGER: u64 = 3;
 
 /// Processes and threads a test run may have: compilers and test runners start many.
 const PIDS: u32 = 100;

@@ -369,5 +369,9 @@ fn the_real_tree_is_tested_within_the_usual_limits_whatever_a_caller_asks_for() 
         (job.limits.duration, job.limits.memory) = (Some(asked.0), Some(asked.1));
         let tree = job.of_the_tree("tree-1").limits;
         assert_eq!((tree.duration, tree.memory), (Some(want.0), Some(want.1)));
+        let merge = job.of_the_merge("merged-1");
+        let longer = Span::from_millis(3 * want.0.as_millis());
+        let found = (merge.limits.duration, merge.limits.memory);
+        assert_eq!(found, (Some(longer), Some(want.1)));
     }
 }

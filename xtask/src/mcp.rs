@@ -254,7 +254,7 @@ fn run_stock(tally: &mut Tally) -> Result<(), Failure> {
         "stock",
     ];
     run_command(&mut cargo(&example))?;
-    let directory = stock::directory();
+    let directory = stock::MCP.directory();
     let manifest = root().join("examples/plugins/mcp-everything/plugin.yaml");
     let copied = std::fs::copy(manifest, directory.join("plugin.yaml"));
     copied.map_err(|error| Failure::new(format!("cannot write the manifest: {error}")))?;
@@ -263,7 +263,8 @@ fn run_stock(tally: &mut Tally) -> Result<(), Failure> {
         stock.arg(&directory).args([tool, arguments]);
         let answer = answer(&mut stock)?;
         let passed = answer.success && answer.said.contains(holds);
-        tally.count(&format!("{} {tool}", stock::NAME), passed, &answer.said);
+        let name = format!("{} {tool}", stock::MCP.name);
+        tally.count(&name, passed, &answer.said);
     }
     Ok(())
 }
@@ -359,7 +360,7 @@ impl Peers {
         if !wanted.iter().all(there) {
             install(&directory, &wanted)?;
         }
-        stock::set_up()?;
+        stock::MCP.set_up()?;
         let node = if own {
             PathBuf::from("node")
         } else {

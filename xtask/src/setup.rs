@@ -1,5 +1,5 @@
-//! `setup`: the programs that tests and the build call, the MCP server that tests run as a plugin, and
-//! the compiler's own tools for coverage, installed where that is possible.
+//! `setup`: the programs that tests and the build call, the servers from npm that tests run, and the
+//! compiler's own tools for coverage, installed where that is possible.
 //!
 //! Looks before it acts: with everything in place it calls nothing and needs no network.
 
@@ -118,21 +118,28 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             if !missing.is_empty() {
                 install(&missing)?;
             }
-            stock::set_up().and(llvm_tools::set_up())
+            // What one of them fails for keeps no other from being tried.
+            let mut set_up = Ok(());
+            for stock in stock::ALL {
+                set_up = set_up.and(stock.set_up());
+            }
+            set_up.and(llvm_tools::set_up())
         }
         ["--check"] => {
             for need in NEEDS {
                 report(need.program, is_there(need.program), need.why);
             }
-            report(stock::NAME, stock::is_there(), stock::WHY);
+            for stock in stock::ALL {
+                report(stock.name, stock.is_there(), stock.why);
+            }
             report(llvm_tools::NAME, llvm_tools::is_there(), llvm_tools::WHY);
             if !missing.is_empty() {
                 return Err(by_hand(&missing));
             }
-            if stock::is_there() {
+            let Some(stock) = stock::ALL.into_iter().find(|stock| !stock.is_there()) else {
                 return Ok(());
-            }
-            let what = format!("missing: {}", stock::NAME);
+            };
+            let what = format!("missing: {}", stock.name);
             Err(Failure::new(what).hint("`cargo xtask setup` installs it from npm"))
         }
         _ => Err(Failure::usage("`setup` takes nothing but `--check`")),

@@ -113,18 +113,20 @@ impl Calls<'_> {
             let text = format!("not run: one answer may ask for {} calls", self.most);
             return not(Status::Failed, text);
         }
-        let Some(tool) = self.catalogue.get(&call.name) else {
-            let name = sanitise_line(&call.name, SHOWN);
-            let known = self.catalogue.tools().iter().map(|tool| tool.name.as_str());
-            let near = closest(&call.name, known);
-            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return not(Status::Failed, format!("there is no tool `{name}`{near}"));
-        };
-        match &call.arguments {
-            Arguments::Object(_) => Todo::Do {
+        match (&call.arguments, self.catalogue.get(&call.name)) {
+            // Its name may be cut off, too.
+            (Arguments::Incomplete { text }, _) => not(Status::Failed, cut_off(text)),
+            (Arguments::Object(_) | Arguments::Malformed { .. }, None) => {
+                let name = sanitise_line(&call.name, SHOWN);
+                let known = self.catalogue.tools().iter().map(|tool| tool.name.as_str());
+                let near = closest(&call.name, known);
+                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                not(Status::Failed, format!("there is no tool `{name}`{near}"))
+            }
+            (Arguments::Object(_), Some(tool)) => Todo::Do {
                 read_only: tool.read_only,
             },
-            Arguments::Malformed { text, why } => {
+            (Arguments::Malformed { text, why }, Some(_)) => {
                 let (text, why) = (sanitise_line(text, SHOWN), sanitise_line(why, 200));
                 let said = format!("the arguments are no JSON object: {why}; they begin `{text}`");
                 not(Status::Failed, format!("{said}; write them again"))
@@ -179,9 +181,21 @@ impl Calls<'_> {
     fn one(&self, call: &ToolCall) -> Handed {
         match &call.arguments {
             Arguments::Object(object) => self.hands.call(&call.name, object, self.cancel),
-            Arguments::Malformed { .. } => broken(),
+            Arguments::Malformed { .. } | Arguments::Incomplete { .. } => broken(),
         }
     }
+}
+
+/// What the model is told of a call that its answer was cut off in.
+fn cut_off(text: &str) -> String {
+    let came = if text.is_empty() {
+        "none of its arguments came".to_owned()
+    } else {
+        format!("its arguments begin `{}`", sanitise_line(text, SHOWN))
+    };
+    format!(
+        "not run: the answer was cut off before this call was complete; {came}; write the call again, and less in one answer"
+    )
 }
 
 fn broken() -> Handed {

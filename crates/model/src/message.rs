@@ -98,6 +98,11 @@ pub enum Arguments {
         /// What is wrong with it.
         why: String,
     },
+    /// What came of them before the answer was cut off: told to the model, never run.
+    Incomplete {
+        /// What came.
+        text: String,
+    },
 }
 
 impl Arguments {
@@ -118,12 +123,23 @@ impl Arguments {
         }
     }
 
-    /// As the JSON text a provider wants back; what was malformed goes back as an object that says
-    /// so, because some servers refuse a conversation with anything else in it.
+    /// Reads what came of an answer that may have been cut off. An object shows by itself that it is
+    /// whole; anything else, and nothing at all, may be the beginning of any.
+    pub fn parse_incomplete(text: &str) -> Self {
+        match serde_json::from_str(text) {
+            Ok(Value::Object(object)) => Self::Object(object),
+            Ok(_) | Err(_) => Self::Incomplete {
+                text: text.trim().to_owned(),
+            },
+        }
+    }
+
+    /// As the JSON text a provider wants back; what is no object goes back as an empty one, because
+    /// some servers refuse a conversation with anything else in it.
     pub fn to_text(&self) -> String {
         match self {
             Self::Object(object) => serde_json::to_string(object).unwrap_or_default(),
-            Self::Malformed { .. } => "{}".to_owned(),
+            Self::Malformed { .. } | Self::Incomplete { .. } => "{}".to_owned(),
         }
     }
 }
@@ -231,7 +247,7 @@ pub enum Event {
         /// The piece.
         text: String,
     },
-    /// A call is complete.
+    /// Nothing more comes of a call.
     ToolCallEnd {
         /// Which call.
         index: usize,
@@ -280,8 +296,30 @@ mod tests {
     }
 
     #[test]
-    fn malformed_arguments_do_not_poison_the_conversation() {
-        let arguments = Arguments::parse("{\"a\": ");
-        assert_eq!(arguments.to_text(), "{}");
+    fn of_what_may_be_cut_off_only_an_object_is_whole() {
+        for (text, whole) in [
+            ("{}", true),
+            (r#" {"path": "a"} "#, true),
+            ("", false),
+            ("  \n", false),
+            ("{", false),
+            (r#"{"path": "a""#, false),
+            ("[]", false),
+        ] {
+            let found = Arguments::parse_incomplete(text);
+            let is_object = matches!(found, Arguments::Object(_));
+            let is_incomplete = matches!(found, Arguments::Incomplete { .. });
+            assert_eq!((is_object, is_incomplete), (whole, !whole), "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_do_not_poison_the_conversation() {
+        for arguments in [
+            Arguments::parse("{\"a\": "),
+            Arguments::parse_incomplete("{\"a\": "),
+        ] {
+            assert_eq!(arguments.to_text(), "{}");
+        }
     }
 }

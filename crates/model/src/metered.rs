@@ -178,7 +178,9 @@ fn message(counter: Counter, message: &Message) -> u64 {
                     .map(|call| {
                         let arguments = match &call.arguments {
                             Arguments::Object(_) => call.arguments.to_text(),
-                            Arguments::Malformed { text, .. } => text.clone(),
+                            Arguments::Malformed { text, .. } | Arguments::Incomplete { text } => {
+                                text.clone()
+                            }
                         };
                         counter.count(&call.name) + counter.count(&arguments) + AROUND
                     })

@@ -314,6 +314,41 @@ fn malformed_arguments_come_back_as_what_they_are() {
 }
 
 #[test]
+fn a_call_that_the_answer_is_cut_off_in_never_counts_as_one_without_arguments() {
+    let piece = |rest: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":0,\"id\":\"a\",\"function\":{{\"name\":\"fs_read\",\"arguments\":\"\"}}}}]}}{rest}}}]}}\n\n"
+        )
+    };
+    let done = "data: [DONE]\n\n";
+    let whole = "{\"choices\":[{\"message\":{\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"fs_read\",\"arguments\":\"\"}}]},\"finish_reason\":\"length\"}]}";
+    let limit = piece(",\"finish_reason\":\"length\"");
+    for (case, answer) in [
+        ("the limit", events(&format!("{limit}{done}"))),
+        ("the limit, and no last word", events(&limit)),
+        ("no reason", events(&format!("{}{done}", piece("")))),
+        ("all at once", refusal("200 OK", "", whole)),
+    ] {
+        let server = Server::answering(vec![answer]);
+        let reply = ask(&server.model()).0.unwrap();
+        assert_eq!(reply.calls.len(), 1, "{case}");
+        let arguments = &reply.calls[0].arguments;
+        let told = matches!(arguments, Arguments::Incomplete { text } if text.is_empty());
+        assert!(told, "{case}: {arguments:?}");
+    }
+    // Closed in the middle: nothing of it is kept.
+    let server = Server::answering(vec![events(&piece("")), events(HELLO)]);
+    let reply = ask(&server.model()).0.unwrap();
+    assert_eq!((reply.text.as_str(), reply.calls.len()), ("hello", 0));
+    assert_eq!(server.count(), 2);
+    // And one that is whole without arguments still is.
+    let asked = piece(",\"finish_reason\":\"tool_calls\"");
+    let server = Server::answering(vec![events(&format!("{asked}{done}"))]);
+    let reply = ask(&server.model()).0.unwrap();
+    assert_eq!(reply.calls[0].arguments, Arguments::parse("{}"));
+}
+
+#[test]
 fn nonsense_in_a_stream_is_an_error_and_no_crash() {
     for body in [
         "data: not json\n\n",

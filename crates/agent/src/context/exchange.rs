@@ -76,7 +76,9 @@ impl Exchange {
 
 fn cut_call(call: &mut ToolCall, bytes: usize) {
     match &mut call.arguments {
-        Arguments::Malformed { text, .. } => *text = cut(text, bytes),
+        Arguments::Malformed { text, .. } | Arguments::Incomplete { text } => {
+            *text = cut(text, bytes);
+        }
         Arguments::Object(object) => {
             if encoded(object) <= bytes {
                 return;

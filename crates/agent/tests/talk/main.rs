@@ -7,5 +7,6 @@
 )]
 
 mod conversation;
+mod cut_off;
 mod long;
 mod support;

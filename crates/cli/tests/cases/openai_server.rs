@@ -1,13 +1,10 @@
 //! `airlock run` against a server of OpenAI's chat completions that somebody else wrote.
 //!
-//! It is `aimock` (npm, `@copilotkit/aimock`, MIT): it needs no model, no key and no network. The test
-//! runs where it is found, by `AIRLOCK_OPENAI_SERVER` or as `llmock` on the path, and says so where it
-//! is not; `npm install --prefix DIR @copilotkit/aimock` puts it at `DIR/node_modules/.bin/llmock`.
+//! It is `aimock` (npm, `@copilotkit/aimock`, MIT): it needs no model, no key and no network.
 
-use crate::support::{World, finished};
-use std::ffi::OsString;
+use crate::support::{World, finished, stock};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,18 +20,8 @@ const FIXTURES: &str = r##"{"fixtures": [
    "response": {"content": "It is a sample: \u00e4\u2713 \ud83d\udc4d."}}
 ]}"##;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the environment says where the server is, if there is one"
-)]
-fn program() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("AIRLOCK_OPENAI_SERVER") {
-        return Some(named.into());
-    }
-    let path: OsString = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&path).map(|place| place.join("llmock"));
-    places.find(|place| place.is_file())
-}
+/// The server, in the form that Node.js 18 takes as well.
+const PROGRAM: &str = "node_modules/@copilotkit/aimock/dist/cli.cjs";
 
 /// The server, for as long as this is kept.
 struct Server {
@@ -44,13 +31,14 @@ struct Server {
 
 impl Server {
     #[expect(clippy::disallowed_methods, reason = "the server is a program")]
-    fn start(program: &Path, place: &Path) -> Self {
+    fn start(place: &Path) -> Self {
         std::fs::create_dir_all(place).unwrap();
         std::fs::write(place.join("conversation.json"), FIXTURES).unwrap();
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let child = Command::new(program)
+        let child = Command::new("node")
+            .arg(stock("openai-stock").join(PROGRAM))
             .args(["--strict", "--validate-on-load", "--chunk-size", "3"])
             .args(["--log-level", "silent", "--port", &port.to_string()])
             .arg("--fixtures")
@@ -58,7 +46,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+            .unwrap_or_else(|error| panic!("run `cargo xtask setup`: `node`: {error}"));
         let mut server = Self { child, port };
         let begun = Instant::now();
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
@@ -79,14 +67,8 @@ impl Drop for Server {
 
 #[test]
 fn a_task_is_done_with_a_server_that_somebody_else_wrote() {
-    let Some(program) = program() else {
-        eprintln!(
-            "not run: no server of OpenAI's chat completions is here (AIRLOCK_OPENAI_SERVER, or `llmock` on the path)"
-        );
-        return;
-    };
     let world = World::governed();
-    let server = Server::start(&program, &world.path("fixtures"));
+    let server = Server::start(&world.path("fixtures"));
     let config = format!(
         "models:\n  - {{ name: local, provider: openai, base_url: 'http://127.0.0.1:{}/v1', model: m }}\n",
         server.port

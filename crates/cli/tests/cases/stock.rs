@@ -1,7 +1,7 @@
 //! A stock MCP server from npm, unchanged, as a plugin: let in, listed, called, pinned, and looked at
 //! again when it says something else.
 
-use crate::support::{World, answering};
+use crate::support::{World, answering, stock};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,6 @@ rules:
     match: { syscall: tool.call }
     action: allow
 ";
-
-/// Where `cargo xtask setup` puts it.
-fn stock() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let stock = target.join("mcp-stock");
-    assert!(
-        stock.join("installed").is_file(),
-        "`{}` is not whole: run `cargo xtask setup`, which gets it from npm",
-        stock.display()
-    );
-    stock
-}
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -44,7 +32,8 @@ fn world() -> (World, PathBuf) {
     let trusted = answering(&world, "trust", &["y"]);
     assert_eq!(trusted.code, Some(0), "{trusted:?}");
     let place = world.path("everything");
-    copy(&stock().join("node_modules"), &place.join("node_modules"));
+    let modules = stock("mcp-stock").join("node_modules");
+    copy(&modules, &place.join("node_modules"));
     let example = "../../examples/plugins/mcp-everything/plugin.yaml";
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(example);
     std::fs::copy(manifest, place.join("plugin.yaml")).unwrap();

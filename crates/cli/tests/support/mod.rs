@@ -270,6 +270,18 @@ pub(crate) fn program(name: &str) -> Command {
     Command::new(name)
 }
 
+/// A server from npm, where `cargo xtask setup` puts it.
+pub(crate) fn stock(name: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let stock = target.join(name);
+    assert!(
+        stock.join("installed").is_file(),
+        "`{}` is not whole: run `cargo xtask setup`, which gets it from npm",
+        stock.display()
+    );
+    stock
+}
+
 pub(crate) fn finished(command: &mut Command) -> Ran {
     Ran::of(&command.output().unwrap())
 }

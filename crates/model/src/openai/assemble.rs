@@ -3,6 +3,9 @@
 //! Servers differ in how they cut calls: by index and interleaved, whole and all under one index,
 //! without any index. A piece belongs to the call with its index, unless it brings an id of its own
 //! that differs; without an index it belongs to the call that came last.
+//!
+//! Invariant: a call without arguments is one only if the server says that the model stopped by
+//! itself. Of an answer that was cut off, nothing is taken for whole that does not show that it is.
 
 use super::body::Names;
 use crate::message::{Arguments, Event, Finish, Reply, ToolCall, Usage};
@@ -90,7 +93,8 @@ pub(crate) struct Assembly<'n> {
     reasoning: String,
     refusal: String,
     calls: Vec<Building>,
-    finish: Option<Finish>,
+    /// Why it stopped, in the server's word.
+    reason: Option<String>,
     usage: Usage,
     done: bool,
 }
@@ -103,7 +107,7 @@ impl<'n> Assembly<'n> {
             reasoning: String::new(),
             refusal: String::new(),
             calls: Vec::new(),
-            finish: None,
+            reason: None,
             usage: Usage::default(),
             done: false,
         }
@@ -149,9 +153,9 @@ impl<'n> Assembly<'n> {
             if let Some(piece) = choice.delta.or(choice.message) {
                 self.piece(piece, on_event)?;
             }
-            let reason = choice.finish_reason.as_deref();
-            if let Some(reason) = reason.filter(|reason| at_once || !reason.is_empty()) {
-                self.finish = Some(finish(reason));
+            let said = |reason: &String| at_once || !reason.is_empty();
+            if let Some(reason) = choice.finish_reason.filter(said) {
+                self.reason = Some(reason);
             }
         }
         Ok(())
@@ -248,29 +252,27 @@ impl<'n> Assembly<'n> {
 
     /// The whole answer, once nothing more comes.
     pub(crate) fn complete(self, on_event: &mut dyn FnMut(Event)) -> Result<Reply, Unusable> {
-        if self.finish.is_none() && !self.done {
+        if self.reason.is_none() && !self.done {
             return Err(Unusable::Incomplete);
         }
+        let parse = if self.reason.as_deref().is_some_and(is_whole) {
+            Arguments::parse
+        } else {
+            Arguments::parse_incomplete
+        };
         let names = self.names;
         let mut calls: Vec<ToolCall> = Vec::new();
         for (index, building) in self.calls.into_iter().enumerate() {
             on_event(Event::ToolCallEnd { index });
-            let taken = calls.iter().any(|call| call.id == building.id);
-            let odd = |c: char| !c.is_ascii_graphic();
-            let unusable = building.id.is_empty() || building.id.len() > LONGEST_ID;
-            let id = if taken || unusable || building.id.contains(odd) {
-                format!("call-{}", index + 1)
-            } else {
-                building.id
-            };
             calls.push(ToolCall {
-                id,
+                id: own_id(building.id, &calls),
                 name: names.own(&building.name),
-                arguments: Arguments::parse(&building.arguments),
+                arguments: parse(&building.arguments),
             });
         }
+        let said = self.reason.as_deref().map_or(Finish::Stop, finish);
         let (text, finish) = if self.refusal.is_empty() {
-            (self.text, self.finish.unwrap_or(Finish::Stop))
+            (self.text, said)
         } else {
             (format!("{}{}", self.text, self.refusal), Finish::Refusal)
         };
@@ -295,10 +297,34 @@ impl<'n> Assembly<'n> {
     }
 }
 
+/// `id`, or one made up where it is unusable or one of `calls` has it.
+fn own_id(id: String, calls: &[ToolCall]) -> String {
+    let is_taken = |id: &str| calls.iter().any(|call| call.id == id);
+    let odd = |c: char| !c.is_ascii_graphic();
+    if !id.is_empty() && id.len() <= LONGEST_ID && !id.contains(odd) && !is_taken(&id) {
+        return id;
+    }
+    let mut number = calls.len() + 1;
+    loop {
+        let id = format!("call-{number}");
+        if !is_taken(&id) {
+            return id;
+        }
+        number += 1;
+    }
+}
+
+/// Whether a model that stops for this reason ended what it began. A reason that nobody knows may be
+/// another word for a limit.
+fn is_whole(reason: &str) -> bool {
+    // An empty one is only kept of an answer that came at once, which is complete.
+    matches!(reason, "stop" | "tool_calls" | "function_call" | "")
+}
+
 fn finish(reason: &str) -> Finish {
     match reason {
         "tool_calls" | "function_call" => Finish::ToolCalls,
-        "length" | "max_tokens" => Finish::Length,
+        "length" | "max_tokens" | "model_length" => Finish::Length,
         "content_filter" => Finish::ContentFilter,
         _ => Finish::Stop,
     }
@@ -330,11 +356,16 @@ mod tests {
     use serde_json::json;
 
     fn assembled(chunks: &[Value]) -> Result<(Reply, Vec<Event>), Unusable> {
+        let data: Vec<String> = chunks.iter().map(ToString::to_string).collect();
+        assembled_of(&data)
+    }
+
+    fn assembled_of(data: &[String]) -> Result<(Reply, Vec<Event>), Unusable> {
         let names = Names::of(["fs.read", "fs.list"].into_iter());
         let mut assembly = Assembly::new(&names);
         let mut events = Vec::new();
-        for chunk in chunks {
-            assembly.take(&chunk.to_string(), &mut |event| events.push(event))?;
+        for one in data {
+            assembly.take(one, &mut |event| events.push(event))?;
         }
         let reply = assembly.complete(&mut |event| events.push(event))?;
         Ok((reply, events))
@@ -352,6 +383,7 @@ mod tests {
         match &call.arguments {
             Arguments::Object(object) => object["path"].as_str().unwrap(),
             Arguments::Malformed { why, .. } => panic!("{why}"),
+            Arguments::Incomplete { text } => panic!("cut off: {text}"),
         }
     }
 
@@ -416,21 +448,59 @@ mod tests {
     #[test]
     fn ids_are_usable_and_unique_whatever_came() {
         let long = "x".repeat(1_000);
-        let one = |index: u32, id: &str| {
-            calls(&json!([{ "index": index, "id": id, "function": { "name": "fs_read" } }]))
-        };
-        let chunks = [
-            one(0, ""),
-            one(1, &long),
-            one(2, "a\n"),
-            one(3, "same"),
-            one(4, "same"),
-            end("stop"),
-        ];
-        let (reply, _) = assembled(&chunks).unwrap();
-        let ids: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
-        assert_eq!(ids, ["call-1", "call-2", "call-3", "same", "call-5"]);
-        assert_eq!(reply.finish, Finish::ToolCalls);
+        for (came, want) in [
+            (
+                &["", long.as_str(), "a\n", "same", "same"][..],
+                &["call-1", "call-2", "call-3", "same", "call-5"][..],
+            ),
+            (&["call-2", "call-2"], &["call-2", "call-3"]),
+            (&["call-2", ""], &["call-2", "call-3"]),
+            (&["", "call-1"], &["call-1", "call-2"]),
+            (
+                &["call-3", "x", "", "call-4", ""],
+                &["call-3", "x", "call-4", "call-5", "call-6"],
+            ),
+        ] {
+            let one = |(index, id): (usize, &&str)| {
+                calls(&json!([{ "index": index, "id": id, "function": { "name": "fs_read" } }]))
+            };
+            let chunks = came.iter().enumerate().map(one).chain([end("stop")]);
+            let (reply, _) = assembled(&chunks.collect::<Vec<_>>()).unwrap();
+            let ids: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
+            assert_eq!(ids, want);
+            assert_eq!(reply.finish, Finish::ToolCalls);
+        }
+    }
+
+    #[test]
+    fn a_call_that_may_be_cut_off_is_whole_only_if_it_shows() {
+        let whole = "{\"path\":\"one\"}";
+        for (reason, arguments, is_whole) in [
+            (Some("tool_calls"), "", true),
+            (Some("stop"), "", true),
+            (Some("length"), "", false),
+            (Some("length"), " ", false),
+            (Some("length"), "{\"path\":\"o", false),
+            (Some("length"), "{}", true),
+            (Some("length"), whole, true),
+            (Some("model_length"), "", false),
+            (Some("content_filter"), "", false),
+            (Some("new_reason"), "", false),
+            (None, "", false),
+            (None, "{", false),
+            (None, whole, true),
+        ] {
+            let function = json!({ "name": "fs_read", "arguments": arguments });
+            let call = calls(&json!([{ "index": 0, "id": "a", "function": function }]));
+            let last = reason.map_or_else(|| "[DONE]".to_owned(), |reason| end(reason).to_string());
+            let (reply, _) = assembled_of(&[call.to_string(), last]).unwrap();
+            let found = &reply.calls[0].arguments;
+            let told = (
+                matches!(found, Arguments::Object(_)),
+                matches!(found, Arguments::Incomplete { .. }),
+            );
+            assert_eq!(told, (is_whole, !is_whole), "{reason:?} {arguments}");
+        }
     }
 
     #[test]

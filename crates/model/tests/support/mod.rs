@@ -136,7 +136,7 @@ pub(crate) fn events(body: &str) -> Vec<u8> {
     format!("{HEAD}{body}").into_bytes()
 }
 
-/// An answer with a status other than success.
+/// An answer that comes at once; mostly with a status other than success.
 pub(crate) fn refusal(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}connection: close\r\n\r\n{body}")

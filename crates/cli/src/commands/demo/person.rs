@@ -20,14 +20,11 @@ pub(super) fn approved(kernel: &Kernel, call: &Call) -> Result<Done, Failure> {
             .map_err(|error| Failure::new(Kind::Failed, "the answer does not count").why(error))?;
         outcome = kernel.submit(Front::Cli, call);
     }
-    match outcome {
-        Outcome::Done(done) => Ok(done),
-        other @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
-            Err(Failure::new(
-                Kind::Failed,
-                format!("`{}` did not go as it should", call.name),
-            )
-            .why(format!("{other:?}")))
-        }
-    }
+    let why = match outcome {
+        Outcome::Done(done) => return Ok(done),
+        Outcome::Failed(failed) => failed.what,
+        other @ (Outcome::Denied(_) | Outcome::NeedsReview(_)) => format!("{other:?}"),
+    };
+    let what = format!("`{}` did not go as it should", call.name);
+    Err(Failure::new(Kind::Failed, what).why(why))
 }

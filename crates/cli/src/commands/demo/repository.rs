@@ -4,6 +4,7 @@
 use super::person;
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
+use crate::place::variable;
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Front, Kernel, sanitise_line};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ const LIBRARY: &str = "src/lib.rs";
 
 /// Makes a repository of it, where there is git.
 pub(super) fn begin(scene: &mut Scene<'_>, workspace: &Path) {
-    let made = git(workspace, &["init", "--quiet"]).is_some()
+    let made = git(workspace, &["init", "--quiet", "--template="]).is_some()
         && git(workspace, &["add", "."]).is_some()
         && git(
             workspace,
@@ -28,21 +29,23 @@ pub(super) fn begin(scene: &mut Scene<'_>, workspace: &Path) {
     }
 }
 
-/// What git says, if it could be asked. The person's own configuration takes no part.
+/// What git says, if it could be asked. The person's own configuration takes no part, and neither
+/// does the environment: in a hook of git's, `GIT_DIR` and its like name a repository of the person's,
+/// which would be the one that is committed to.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the person's own repository is made and read by the person's own git"
+    reason = "the sample repository is made and read by the person's own git"
 )]
 fn git(workspace: &Path, words: &[&str]) -> Option<String> {
     let output = Command::new("git")
-        .args([
-            "-c",
-            "user.name=A Person",
-            "-c",
-            "user.email=person@example.org",
-        ])
+        .args(["-c", "user.name=A Person"])
+        .args(["-c", "user.email=person@example.org"])
+        .args(["-c", "core.hooksPath=/dev/null"])
         .args(words)
         .current_dir(workspace)
+        .env_clear()
+        .envs(variable("PATH").map(|path| ("PATH", path)))
+        .env("GIT_ATTR_NOSYSTEM", "1")
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .stdin(Stdio::null())

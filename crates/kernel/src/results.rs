@@ -4,16 +4,18 @@
 //! secrets are out. The name of a result is the digest of it and of whom it is for.
 //!
 //! Guarantee: nobody else finds it, neither another session nor another caller of the same session,
-//! and to them it is as if it were not there. What policy blocks is never kept. Non-guarantee: that
-//! it is still there: it is kept for [`AGE`], and while there is room.
+//! and to them it is as if it were not there; but the person who was asked about one finds that one.
+//! What policy blocks is never kept. Non-guarantee: that it is still there: it is kept for [`AGE`],
+//! and while there is room.
 
 use crate::beneath::Root;
 use crate::clock::Clock;
 use crate::content;
-use crate::control::{ForCaller, arguments, schema_of, spec};
+use crate::control::{ForCaller, arguments, is_person, schema_of, spec};
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
 use crate::sanitise::{Flag, Origin, rules};
+use crate::showing::ends;
 use crate::tools::{InvalidArguments, Prepared, Tool, ToolFailure, ToolSpec};
 use airlock_core::{Caller, Digest, Request, SandboxId};
 use airlock_policy::approval::{Asker, Diff};
@@ -23,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -44,8 +47,15 @@ const SPARE: u64 = 32 * 1024 * 1024;
 /// How long what was found then is relied on, in microseconds.
 const LOOK_MICROS: i64 = 60 * 1_000_000;
 
-/// How much of a withheld result a person is shown who is asked about it.
-const SHOWN: usize = 4_000;
+/// How much of a withheld result a person is shown who is asked about it, besides what was flagged.
+const SHOWN: usize = 3_000;
+
+/// The most places that were flagged they are shown, how much of each, how much around it, and how
+/// much of where it stands.
+const PLACES: usize = 20;
+const PLACE: usize = 240;
+const AROUND: usize = 80;
+const FIELD: usize = 60;
 
 /// A result, and for whom it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,9 +79,42 @@ impl Kept {
         }
     }
 
-    fn is_for(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_for(&self, caller: &Caller) -> bool {
         self.asker == Asker::of(caller) && self.sandbox == caller.sandbox
     }
+
+    /// Whether `caller` is the person who answers for whoever it is for.
+    fn is_answered_by(&self, caller: &Caller) -> bool {
+        let whose = (&self.asker.tenant, &self.asker.user, &self.asker.workspace);
+        let same = whose == (&caller.tenant, &caller.user, &caller.workspace);
+        same && is_person(caller) && caller.sandbox.is_none()
+    }
+
+    /// What was flagged and what stands around it, a place after the other.
+    fn places(&self, cleaner: &Sanitiser) -> String {
+        let place = |flag: &Flag| {
+            let text = match self.value.pointer(&flag.field) {
+                Some(Value::String(text)) => around(text, &flag.at),
+                // A key of it.
+                Some(_) | None => &flag.excerpt,
+            };
+            let field = ends(&flag.field, FIELD);
+            let text = ends(&cleaner.line(text, usize::MAX / 8), PLACE);
+            format!("{} at `{field}`: {text}", flag.rule)
+        };
+        let mut told: Vec<String> = self.flags.iter().take(PLACES).map(place).collect();
+        if let Some(more @ 1..) = self.flags.len().checked_sub(PLACES) {
+            told.push(format!("AND {more} MORE PLACES"));
+        }
+        told.join("; ")
+    }
+}
+
+/// `place` of `text` with a little on either side.
+fn around<'t>(text: &'t str, place: &Range<usize>) -> &'t str {
+    let from = text.floor_char_boundary(place.start.saturating_sub(AROUND));
+    let to = text.ceil_char_boundary(place.end.saturating_add(AROUND));
+    text.get(from..to).unwrap_or(text)
 }
 
 /// The results of a workspace.
@@ -135,11 +178,21 @@ impl Results {
         Ok(())
     }
 
-    /// The result of that name, if it is there and for `caller`.
+    /// The result of that name, if it is there and for `caller`, or `caller` was asked about it.
     fn find(&self, digest: Digest, caller: &Caller) -> Option<Kept> {
         let text = content::read_in(&self.place, digest, Some(AGE)).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
-        kept.is_for(caller).then_some(kept)
+        let asked = || self.asked(digest).is_file() && kept.is_answered_by(caller);
+        (kept.is_for(caller) || asked()).then_some(kept)
+    }
+
+    /// Notes that a person is asked about a result.
+    fn ask(&self, digest: Digest) -> io::Result<()> {
+        std::fs::write(self.asked(digest), b"")
+    }
+
+    fn asked(&self, digest: Digest) -> PathBuf {
+        self.place.join(format!("{digest}.asked"))
     }
 
     /// Notes that a person let a result through.
@@ -281,9 +334,9 @@ impl Asked {
 }
 
 impl Kernel {
-    /// The result that `request` asks for, where policy wants a person to look at it first and none
-    /// has.
-    fn unseen(&self, policy: &PolicyInForce, request: &Request) -> Option<Kept> {
+    /// The result that `request` asks for, and its name, where policy wants a person to look at it
+    /// first and none has.
+    fn unseen(&self, policy: &PolicyInForce, request: &Request) -> Option<(Digest, Kept)> {
         let reviewed = policy.policy().document().sanitise.flagged == OnFlag::Review;
         if !reviewed || request.tool.as_deref() != Some(TOOL) {
             return None;
@@ -291,7 +344,9 @@ impl Kernel {
         let asked: ResultArguments = arguments(&request.arguments).ok()?;
         let results = self.results();
         let kept = results.find(asked.digest, &request.caller)?;
-        (!kept.flags.is_empty() && !results.is_released(asked.digest)).then_some(kept)
+        // Whoever looks at it first need not ask anybody.
+        let waits = kept.is_for(&request.caller) && !results.is_released(asked.digest);
+        (!kept.flags.is_empty() && waits).then_some((asked.digest, kept))
     }
 
     /// Makes an allow a review where a person has to look at a result before anybody reads it.
@@ -304,7 +359,7 @@ impl Kernel {
         if decision.verdict == Verdict::Deny {
             return;
         }
-        if let Some(kept) = self.unseen(policy, request) {
+        if let Some((_, kept)) = self.unseen(policy, request) {
             decision.verdict = Verdict::RequireReview;
             decision.contributions.push(Contribution {
                 layer: Layer::BuiltIn,
@@ -319,19 +374,33 @@ impl Kernel {
         }
     }
 
-    /// What a person is shown of the result that `request` asks for, if one has to look at it.
+    /// What a person is shown of the result that `request` asks for, if one has to look at it: what was
+    /// flagged, wherever it stands, the beginning and the end, and how to see the rest.
     pub(crate) fn result_to_review(
         &self,
         policy: &PolicyInForce,
         request: &Request,
         cleaner: &Sanitiser,
     ) -> Option<Diff> {
-        let kept = self.unseen(policy, request)?;
+        let (digest, kept) = self.unseen(policy, request)?;
         let text = kept.value.to_string();
-        let shown = crate::showing::ends(&cleaner.line(&text, usize::MAX / 8), SHOWN);
+        let line = cleaner.line(&text, usize::MAX / 8);
+        let shown = ends(&line, SHOWN);
+        // Where it cannot be noted, they see what is shown here.
+        let readable = self.results().ask(digest).is_ok() && shown != line;
+        let rest = if readable {
+            format!(" ALL OF IT: `airlock tool call {TOOL} digest={digest}`")
+        } else {
+            String::new()
+        };
+        let (rules, places) = (rules(&kept.flags), kept.places(cleaner));
         Some(Diff {
             digest: Digest::of(text.as_bytes()),
-            summary: format!("{} ({}): {shown}", kept.origin, rules(&kept.flags)).into(),
+            summary: format!(
+                "{} ({rules}) FLAGGED: {places} WHOLE: {shown}{rest}",
+                kept.origin
+            )
+            .into(),
         })
     }
 

@@ -319,6 +319,25 @@ fn the_files_a_run_is_to_leave_come_back_and_only_those_that_may_be_read() {
 }
 
 #[test]
+fn however_much_a_run_leaves_what_was_put_back_is_told() {
+    let place = place();
+    place.write("much.txt", "x".repeat(40_000));
+    place.write("denied.sh", "cat much.txt; echo no > new.bin\n");
+    let kernel = open(&place);
+    let call = json!({ "command": ["sh", "denied.sh"], "outputs": ["much.txt"] });
+    let ran = done(submit(&kernel, Front::Agent, "exec.run", call));
+    assert!(ran.cut, "{}", ran.value);
+    let put_back = ran.value["put_back"].as_array().unwrap();
+    assert_eq!(put_back.len(), 1, "{}", ran.value);
+    assert_eq!(put_back[0]["path"], "new.bin");
+    assert_eq!(ran.value["stage"], "default");
+    for text in [&ran.value["outputs"][0]["text"], &ran.value["stdout"]] {
+        let text = text.as_str().unwrap();
+        assert!(text.contains("bytes cut") && text.len() > 5_000, "{text}");
+    }
+}
+
+#[test]
 fn time_input_and_output_are_bounded() {
     let place = place();
     let kernel = open(&place);

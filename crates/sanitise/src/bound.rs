@@ -27,6 +27,9 @@ pub struct Bound<'p> {
 /// Bytes of a token, on average.
 const TOKEN: usize = 4;
 
+/// The shortest mark there is.
+pub(crate) const LEFT_OUT: &str = "…";
+
 impl<'p> Bound<'p> {
     /// At most `bytes` bytes.
     pub fn bytes(keep: Keep, bytes: usize) -> Self {
@@ -52,9 +55,24 @@ impl<'p> Bound<'p> {
     }
 
     fn mark(&self, cut: usize) -> String {
-        match self.paging {
-            Some(paging) => format!("[… {cut} bytes cut; {paging} …]"),
-            None => format!("[… {cut} bytes cut …]"),
+        self.note(cut, "byte", usize::MAX)
+    }
+
+    /// What says that so many of `what` are not there, in at most `room` bytes if there is a way.
+    pub(crate) fn note(&self, cut: usize, what: &str, room: usize) -> String {
+        let plural = if cut == 1 { "" } else { "s" };
+        let short = format!("[… {cut} {what}{plural} cut");
+        let paged = self.paging.map(|paging| format!("{short}; {paging} …]"));
+        match paged {
+            Some(paged) if paged.len() <= room => paged,
+            Some(_) | None => {
+                let short = short + " …]";
+                if short.len() <= room {
+                    short
+                } else {
+                    LEFT_OUT.to_owned()
+                }
+            }
         }
     }
 

@@ -114,6 +114,26 @@ impl Patterns {
     pub(crate) fn name(&self, pattern: usize) -> &str {
         self.list.get(pattern).map_or("pattern", |(name, _)| name)
     }
+
+    /// Calls `hit` with every pattern that matches a part of `text` on both sides of `border`, and
+    /// where that ends.
+    pub(crate) fn across(&self, text: &str, border: usize, mut hit: impl FnMut(usize, usize)) {
+        for (number, (_, regex)) in self.list.iter().enumerate() {
+            crate::work::spend(text.len());
+            let mut at = 0;
+            while let Some(found) = regex.find_at(text, at) {
+                if found.start() >= border {
+                    break;
+                }
+                if found.end() > border {
+                    hit(number, found.end());
+                    break;
+                }
+                // Behind what matches nothing, too.
+                at = text.ceil_char_boundary(found.end().max(found.start() + 1));
+            }
+        }
+    }
 }
 
 /// Where in a text the patterns were looked for.

@@ -3,6 +3,7 @@
 use crate::emit::{Ink, Written};
 use crate::flags::{self, Flag};
 use crate::kinds::LONGEST;
+use crate::named;
 use crate::numbers::Numbers;
 use crate::patterns::Patterns;
 use crate::scan::{Scan, Wanted};
@@ -35,6 +36,13 @@ pub struct Cleaned<'t> {
     pub secrets: usize,
     /// Suspicious places in the text.
     pub flags: Vec<Flag>,
+}
+
+/// What a text went through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    Raw,
+    Sanitised,
 }
 
 impl Sanitiser {
@@ -90,7 +98,7 @@ impl Sanitiser {
 
     /// Sanitises a whole text. What reads like a placeholder in it is marked as none.
     pub fn text<'t>(&self, text: &'t str) -> Cleaned<'t> {
-        self.clean(text, self.ink())
+        self.named(text, None, Before::Raw)
     }
 
     /// Sanitises text that comes in pieces.
@@ -161,19 +169,26 @@ impl Sanitiser {
     }
 
     /// The same for text that may have been sanitised before: its placeholders stay.
-    pub(crate) fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
-        self.clean(
-            text,
-            Ink {
-                marks_forged: false,
-                ..self.ink()
-            },
-        )
+    fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
+        self.named(text, None, Before::Sanitised)
     }
 
-    fn clean<'t>(&self, text: &'t str, ink: Ink<'_>) -> Cleaned<'t> {
+    /// Sanitises a text that stands under `name`, if it has one.
+    pub(crate) fn named<'t>(
+        &self,
+        text: &'t str,
+        name: Option<&str>,
+        before: Before,
+    ) -> Cleaned<'t> {
+        let ink = Ink {
+            marks_forged: before == Before::Raw,
+            ..self.ink()
+        };
         let mut scan = Scan::default();
         let stripped = strip(text, |at, what| scan.flag(at, flags::hidden(what)));
+        if let Some(name) = name {
+            scan.add(named::find(&self.wanted, name, &stripped, before));
+        }
         let mut written = Written::default();
         let mut out: Option<String> = None;
         let (mut handed, mut known) = (0, 0);

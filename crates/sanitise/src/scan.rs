@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 /// Text already handed over that looks may reach back to.
 pub(crate) const CONTEXT: usize = 2 * 1024;
 /// What real placeholders begin with.
-const PLACEHOLDER: &str = "[secret:";
+pub(crate) const PLACEHOLDER: &str = "[secret:";
 
 static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(fixed().collect()));
 
@@ -106,6 +106,17 @@ pub(crate) struct Edit {
     pub(crate) label: Label,
 }
 
+impl Edit {
+    /// Replaces all of a secret.
+    pub(crate) fn whole(range: Range<usize>, label: Label) -> Self {
+        Self {
+            whole: range.clone(),
+            range,
+            label,
+        }
+    }
+}
+
 /// A flag and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flagged {
@@ -159,11 +170,7 @@ impl Scan {
         let line = self
             .lines
             .advance(&wanted.patterns, text, last, |pattern, range| {
-                found.push(Edit {
-                    range: range.clone(),
-                    whole: range,
-                    label: Label::Pattern(pattern),
-                });
+                found.push(Edit::whole(range, Label::Pattern(pattern)));
             });
         self.hand_over(text.floor_char_boundary(hold.min(line)), last)
     }
@@ -200,6 +207,11 @@ impl Scan {
             range: at..at,
             meaning,
         });
+    }
+
+    /// Adds what stands in text that was not handed over yet, and is known by something beside it.
+    pub(crate) fn add(&mut self, found: Vec<Edit>) {
+        self.found.extend(found);
     }
 
     /// How much was not handed over of a text of this length.
@@ -316,11 +328,7 @@ impl Scan {
         };
         self.taken.retain(|(_, end)| *end > candidate.at);
         self.taken.push((candidate.target, range.end));
-        self.found.push(Edit {
-            range: range.clone(),
-            whole: range,
-            label,
-        });
+        self.found.push(Edit::whole(range, label));
     }
 
     fn find_values(&mut self, wanted: &Wanted, text: &str, last: bool) -> usize {
@@ -333,11 +341,7 @@ impl Scan {
             .advance(&wanted.values, text.as_bytes(), last, &mut hits);
         for Hit { value, range } in hits {
             let range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
-            self.found.push(Edit {
-                range: range.clone(),
-                whole: range,
-                label: Label::Value(value),
-            });
+            self.found.push(Edit::whole(range, Label::Value(value)));
         }
         hold
     }

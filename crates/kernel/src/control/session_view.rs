@@ -14,6 +14,7 @@ use crate::tools::{
 };
 use airlock_audit::{Filter, Record, read_log};
 use airlock_core::{Caller, Request, RequestPath, Tier};
+use airlock_sanitise::weight;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,6 +26,9 @@ use std::sync::{Arc, OnceLock};
 const MOST: u32 = 200;
 /// Records looked through for those of one session.
 const LOOKED_AT: u64 = 20_000;
+/// What an answer has besides its records, and besides what is in each.
+const BESIDE: u64 = 256;
+const EACH: u64 = 4;
 
 /// Nothing to say.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -165,6 +169,7 @@ impl Prepared for Tail {
             fix: "`airlock audit verify` shows what is wrong",
         };
         let mut records = Vec::new();
+        let mut left = context.max_output.saturating_sub(BESIDE);
         for record in read_log(&self.directory, newest).map_err(unreadable)? {
             if context.cancelled.load(Ordering::Relaxed) {
                 return Err(ToolFailure::Cancelled);
@@ -176,7 +181,14 @@ impl Prepared for Tail {
                 .as_ref()
                 .is_some_and(|by| same(by, caller))
             {
-                records.push(shown(&record));
+                let record = shown(&record);
+                let taken = weight(&record) as u64 + EACH;
+                // Cut for length, the answer would lose the newest.
+                if taken > left && !records.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(taken);
+                records.push(record);
             }
             if records.len() == self.limit {
                 break;

@@ -15,7 +15,7 @@ use crate::process::{
 use crate::results;
 use crate::sanitise::{Clean, unusable};
 use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
-use airlock_core::{ByteSize, Phase, Request, Syscall, Tier};
+use airlock_core::{ByteSize, Caller, Phase, Request, Syscall, Tier};
 use airlock_policy::{Imposed, OnFlag};
 use airlock_sanitise::{Bound, Sanitiser};
 use serde_json::Value;
@@ -215,7 +215,8 @@ impl Kernel {
         }
         if let Some(terms) = terms {
             let root = view(self.workspace(), &stage)?;
-            terms.tell(&root, &filter, &mut finished.value);
+            let secrets = self.sanitiser(policy, &valid.request)?;
+            terms.tell(&root, &filter, &secrets, &mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
         // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
@@ -404,7 +405,7 @@ impl Kernel {
         };
         let on_flag = policy.policy().document().sanitise.flagged;
         let clean = if spec.name == results::TOOL {
-            self.page(value, &sanitiser, bound.bytes, on_flag)?
+            self.page(value, &request.caller, &sanitiser, bound.bytes, on_flag)?
         } else {
             Clean::new(value, request, &sanitiser, bound, on_flag, self.results())
         };
@@ -421,13 +422,16 @@ impl Kernel {
     fn page(
         &self,
         value: Value,
+        caller: &Caller,
         sanitiser: &Sanitiser,
         bytes: usize,
         on_flag: OnFlag,
     ) -> Result<Clean, ToolFailure> {
         let mut asked = results::Asked::of(value)?;
         let page = asked.page(sanitiser, bytes.saturating_sub(BESIDE).max(BESIDE))?;
-        if on_flag == OnFlag::Review && !asked.kept.flags.is_empty() {
+        // Whoever looks at it for another has not answered yet.
+        let reviewed = !asked.kept.flags.is_empty() && asked.kept.is_for(caller);
+        if on_flag == OnFlag::Review && reviewed {
             self.result_was_reviewed(page.digest)?;
         }
         Ok(Clean::page(&page, &asked.kept, on_flag))

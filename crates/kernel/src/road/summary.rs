@@ -16,30 +16,29 @@ pub(super) fn summary(cleaner: &Sanitiser, arguments: &serde_json::Value) -> (St
     (text, clean.secrets)
 }
 
-/// The first characters of a sanitised value as JSON, without writing out the rest.
-pub(super) fn beginning(value: &serde_json::Value) -> String {
+/// The first characters of a sanitised value as JSON, without writing out the rest. As text it may
+/// show what its parts did not: it is looked at once more.
+pub(super) fn beginning(cleaner: &Sanitiser, value: &serde_json::Value) -> String {
     let mut kept = Beginning(Vec::new());
     // It stops with an error once it has enough.
     let _ = serde_json::to_writer(&mut kept, value);
     let text = String::from_utf8_lossy(&kept.0);
-    if text.chars().nth(limits::SUMMARY_CHARS).is_none() {
-        return text.into_owned();
-    }
-    let mut short: String = text.chars().take(limits::SUMMARY_CHARS - 1).collect();
-    short.push('…');
-    short
+    cleaner.line(&text, limits::SUMMARY_CHARS)
 }
 
-/// Keeps enough bytes for a summary, whatever characters they are.
+/// Keeps enough bytes for a summary, whatever characters they are, and as many again to know what
+/// stands where it ends.
 struct Beginning(Vec<u8>);
 
 impl std::io::Write for Beginning {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() > 4 * limits::SUMMARY_CHARS {
+        let room = (8 * limits::SUMMARY_CHARS).saturating_sub(self.0.len());
+        if room == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
+        let part = bytes.get(..room).unwrap_or(bytes);
+        self.0.extend_from_slice(part);
+        Ok(part.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -63,6 +63,7 @@ impl Clean {
         if is_our_own(request) {
             // What the kernel says about itself quotes others, and is read as a quotation.
             result.flags.clear();
+            result.flagged.clear();
         }
         let long = weight(&result.value) > bound.bytes;
         let keep = |result: &Sanitised| {
@@ -132,6 +133,7 @@ impl Clean {
                 rules: rules(&flags),
                 fix: BLOCKED.to_owned(),
             });
+        let marked = flags.first().map(|flag| flag.field.clone());
         let mut result = Sanitised {
             value: json!({
                 "digest": page.digest,
@@ -144,6 +146,7 @@ impl Clean {
             secrets: page.secrets,
             cut: false,
             flags,
+            flagged: marked.into_iter().collect(),
             changed: true,
         };
         wrap(&mut result, &kept.origin);
@@ -181,18 +184,31 @@ pub(crate) fn rules(flags: &[Flag]) -> String {
     rules.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-/// Puts every flagged string between marks that name its origin.
+/// The most parts that are put between marks one by one: around more of them, the marks could be
+/// longer than all that they stand around.
+const MARKED: usize = 200;
+
+/// Puts every flagged part between marks that name its origin, also where more is flagged than is told.
+/// Whatever is no string, such as an object with a flagged key, is one then, of JSON.
 fn wrap(sanitised: &mut Sanitised, origin: &Origin) {
-    let fields: BTreeSet<&str> = sanitised
-        .flags
-        .iter()
-        .map(|flag| flag.field.as_str())
-        .collect();
-    for field in fields {
-        if let Some(Value::String(text)) = sanitised.value.pointer_mut(field) {
-            *text = tag(text, origin);
-            sanitised.changed = true;
-        }
+    let Sanitised {
+        value,
+        flagged,
+        changed,
+        ..
+    } = sanitised;
+    let is_left = |field: &&String| value.pointer(field).is_some();
+    if flagged.iter().filter(is_left).count() > MARKED {
+        *flagged = BTreeSet::from([String::new()]);
+    }
+    // What a part stands in comes before it, and takes it along.
+    for field in &*flagged {
+        let Some(part) = value.pointer_mut(field) else {
+            continue;
+        };
+        let text = part.as_str().map_or_else(|| part.to_string(), str::to_owned);
+        *part = Value::String(tag(&text, origin));
+        *changed = true;
     }
 }
 

@@ -54,12 +54,14 @@ pub(super) const KINDS: &[Kind] = &[
         "azure-storage-key",
         "AccountKey=",
         &[Start, Run(BASE64, 86, 86), Lit("==")],
-    ),
+    )
+    .called("AccountKey"),
     kind(
         "azure-shared-key",
         "SharedAccessKey=",
         &[Start, Run(BASE64, 43, 43), Lit("=")],
-    ),
+    )
+    .called("SharedAccessKey"),
     kind(
         "azure-sas-signature",
         "sig=",

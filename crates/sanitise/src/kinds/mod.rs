@@ -82,6 +82,8 @@ pub(crate) struct Kind {
     /// How far before the fixed text a secret can begin.
     reach: usize,
     left: Left,
+    /// The name of a value that is one, where the fixed text does not tell it.
+    called: Option<&'static str>,
     how: How,
     check: fn(&[u8]) -> bool,
 }
@@ -95,6 +97,7 @@ const fn kind(name: &'static str, literal: &'static str, parts: &'static [Part])
         before: None,
         reach: 0,
         left: Left::Any,
+        called: None,
         how: How::Parts(parts),
         check: checks::real,
     }
@@ -135,6 +138,12 @@ impl Kind {
     /// The matcher itself looks so far before the fixed text.
     const fn reaching(mut self, count: usize) -> Self {
         self.reach = count;
+        self
+    }
+
+    /// A value of that name is one, too: a key in a structure has no sign after it.
+    const fn called(mut self, name: &'static str) -> Self {
+        self.called = Some(name);
         self
     }
 
@@ -179,6 +188,59 @@ impl Kind {
                 Step::No
             }
             step @ (Step::Found(_) | Step::No | Step::More) => step,
+        }
+    }
+
+    /// What a value is called that is one, and how it begins; none where no name tells it.
+    pub(crate) fn known_as(&self) -> Option<(&'static str, &'static str)> {
+        match (self.called, self.how) {
+            (Some(name), _) => {
+                let rest = self.literal.get(name.len()..).unwrap_or_default();
+                Some((name, rest.trim_start_matches([':', '=', ' '])))
+            }
+            (None, How::Parts([Part::Assign, ..])) => Some((self.literal.trim_matches('"'), "")),
+            (None, How::Parts(_) | How::Custom(_)) => None,
+        }
+    }
+
+    /// Where a secret of this kind stands in the value that is called `name`.
+    pub(crate) fn under(&self, name: &[u8], value: &[u8]) -> Option<Range<usize>> {
+        let (own, begins) = self.known_as()?;
+        let How::Parts(parts) = self.how else {
+            return None;
+        };
+        let at = name.len().checked_sub(own.len())?;
+        let end = name.get(at..)?;
+        let same = if self.fold {
+            end.eq_ignore_ascii_case(own.as_bytes())
+        } else {
+            end == own.as_bytes()
+        };
+        // In quotes, the fixed text is the whole name.
+        let whole = self.literal.starts_with('"');
+        if !same || (whole && at > 0) {
+            return None;
+        }
+        let near = value.get(..VALUE).unwrap_or(value);
+        let signs = near.iter().take(ASSIGNING);
+        let signs = signs.take_while(|byte| assigns(**byte)).count();
+        let after = signs + begins.len();
+        if !near
+            .get(signs..after)?
+            .eq_ignore_ascii_case(begins.as_bytes())
+        {
+            return None;
+        }
+        let parts = match parts {
+            [Part::Assign, rest @ ..] => rest,
+            parts => parts,
+        };
+        match follow(parts, near, after, after, true) {
+            Step::Found(range) => {
+                let secret = near.get(range.clone())?;
+                (!secret.is_empty() && (self.check)(secret)).then_some(range)
+            }
+            Step::No | Step::More => None,
         }
     }
 
@@ -284,11 +346,17 @@ fn run(text: &[u8], class: Class, counts: RangeInclusive<usize>, last: bool) -> 
 
 /// The most bytes between a name and its value.
 const ASSIGNING: usize = 12;
+/// As much of a value as any secret takes up that is known by its name.
+const VALUE: usize = 4 * 1024;
+
+/// Whether it may stand between a name and its value.
+pub(crate) fn assigns(byte: u8) -> bool {
+    b" \t\"'`:=>\\".contains(&byte)
+}
 
 fn assign(text: &[u8], last: bool) -> Taken {
-    let between = |byte: &u8| b" \t\"'`:=>\\".contains(byte);
     let near = text.get(..ASSIGNING).unwrap_or(text);
-    let count = near.iter().take_while(|byte| between(byte)).count();
+    let count = near.iter().take_while(|byte| assigns(**byte)).count();
     if count == text.len() && !last {
         return Taken::More;
     }
@@ -329,6 +397,22 @@ mod tests {
         assert!(names.iter().all(plain), "{names:?}");
         assert!(KINDS.iter().all(|kind| kind.literal.len() >= 3));
         assert!(KINDS.iter().map(|kind| kind.reach).max() <= Some(MOST_BEFORE));
+    }
+
+    #[test]
+    fn a_kind_that_is_assigned_is_known_by_its_name() {
+        let assigned = |kind: &&Kind| matches!(kind.how, How::Parts([Part::Assign, ..]));
+        let unknown = |kind: &Kind| kind.known_as().is_none();
+        assert!(!KINDS.iter().filter(assigned).any(unknown));
+        let names: BTreeSet<(&str, &str)> = KINDS.iter().filter_map(Kind::known_as).collect();
+        for name in [
+            ("auth", ""),
+            ("secretaccesskey", ""),
+            ("AccountKey", ""),
+            ("authorization", "basic "),
+        ] {
+            assert!(names.contains(&name), "{name:?} of {names:?}");
+        }
     }
 
     #[test]

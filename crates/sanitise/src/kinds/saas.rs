@@ -129,6 +129,7 @@ pub(super) const KINDS: &[Kind] = &[
         &[Start, Run(BASE64, 8, 512), Any(&["==", "=", ""])],
     )
     .folded()
+    .called("authorization")
     .check(super::custom::decodes_to_login),
     kind(
         "bearer-token",
@@ -136,6 +137,7 @@ pub(super) const KINDS: &[Kind] = &[
         &[Start, Run(BASE64_ANY_DOT, 20, 2_000)],
     )
     .folded()
+    .called("authorization")
     .check(mixed),
     kind("clickhouse-key", "4b1d", &[Run(ALNUM, 38, 38)])
         .edge()

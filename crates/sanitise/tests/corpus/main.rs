@@ -18,7 +18,8 @@ mod secrets;
 
 use airlock_sanitise::Sanitiser;
 use rng::Rng;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Secrets made of each form.
 const EACH: usize = 12;
@@ -93,6 +94,87 @@ fn every_well_formed_secret_is_found_under_its_name() {
             .collect::<Vec<_>>()
             .join("\n")
     );
+}
+
+/// What a name and a value look like in the results of tools.
+fn structures(name: &str, value: &str) -> [Value; 4] {
+    [
+        json!({ (name): value }),
+        json!({ "result": [{ "id": 7, (name): value, "zone": "b" }] }),
+        json!({ "headers": { (name): [value] } }),
+        json!({ "env": [{ "name": name, "value": value }] }),
+    ]
+}
+
+#[test]
+fn what_a_name_tells_in_a_text_it_tells_in_a_structure() {
+    let named: BTreeSet<&str> = secrets::NAMED.iter().map(|(kind, _, _)| *kind).collect();
+    // Of the others more than a name tells what they are.
+    let assigned = |form: &str| {
+        let before = form.split('«').next().unwrap().trim_end_matches(['"', ' ']);
+        before.len() < form.len()
+            && before.ends_with([':', '='])
+            && !before.contains([';', '?', '\n', '@'])
+            && !before.contains("://")
+    };
+    for (kind, form) in secrets::FORMS.iter().filter(|(_, form)| assigned(form)) {
+        assert!(
+            named.contains(kind),
+            "{form} is not among those with a name"
+        );
+    }
+    let mut rng = Rng::new(4);
+    for (kind, name, form) in secrets::NAMED {
+        for _ in 0..EACH {
+            let made = secrets::make(form, &mut rng);
+            let placeholder = format!("[secret:{kind}#1]");
+            let want = made.line.replace(&made.secret, &placeholder);
+            let pairs = structures(name, &made.line).into_iter();
+            for (value, want) in pairs.zip(structures(name, &want)) {
+                let out = Sanitiser::new().whole(value.clone());
+                assert_eq!((out.value, out.secrets), (want, 1), "{value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ordinary_structures_are_left_alone() {
+    let mut fields = ordinary::FIELDS.iter().cycle();
+    for (number, (sort, make)) in ordinary::SORTS.iter().enumerate() {
+        let mut rng = Rng::new(200 + number as u64);
+        for _ in 0..LINES / 6 {
+            let text = make(&mut rng);
+            let name = fields.next().unwrap();
+            for value in structures(name, &text) {
+                let out = Sanitiser::new().whole(value);
+                assert_eq!(out.secrets, 0, "{sort}: {}", out.value);
+            }
+        }
+    }
+    let mut rng = Rng::new(5);
+    let value = json!({
+        "packages": { "node_modules/a": {
+            "version": "1.2.3",
+            "resolved": "https://registry.npmjs.org/a/-/a-1.2.3.tgz",
+            "integrity": format!("sha512-{}==", rng.base64(86)),
+        } },
+        "sha256": rng.hex(64),
+        "token_count": 5,
+        "session_token_count": 7,
+        "forgot_password": "Have you lost it?",
+        "reset_password": "https://example.com/reset",
+        "secret_access_key": "${AWS_SECRET_ACCESS_KEY}",
+        "SecretAccessKey": null,
+        "auth": "none",
+        "oauth": rng.base64(40),
+        "PrivateKey": "/etc/wireguard/private.key",
+        "PublicKey": format!("{}=", rng.base64(43)),
+        "Authorization": "Bearer ${TOKEN}",
+        "NextToken": rng.base64(120),
+    });
+    let out = Sanitiser::new().whole(value.clone());
+    assert_eq!((out.value, out.changed), (value, false));
 }
 
 /// So many characters of a secret in a row are part of it by no accident.

@@ -33,6 +33,27 @@ pub(crate) const SORTS: &[(&str, Make)] = &[
     ("prose on models", models),
 ];
 
+/// Names of fields that are no secrets, whatever stands under them.
+pub(crate) const FIELDS: &[&str] = &[
+    "integrity",
+    "sha256",
+    "checksum",
+    "token",
+    "token_count",
+    "next_token",
+    "key",
+    "public_key",
+    "access_key_id",
+    "session",
+    "session_id",
+    "password",
+    "auth",
+    "author",
+    "sig",
+    "signature",
+    "text",
+];
+
 const WORDS: &[&str] = &[
     "buffer",
     "channel",

@@ -257,6 +257,32 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The forms that a name alone tells, as a structure has them: the kind, the name, the value.
+pub(crate) const NAMED: &[(&str, &str, &str)] = &[
+    (
+        "npmrc-credential",
+        "//registry.npmjs.org/:_authToken",
+        "<uuid>",
+    ),
+    ("npmrc-credential", "//npm.corp.example/:_password", "<b24>"),
+    ("npmrc-credential", "//npm.corp.example/:_auth", "<b40>"),
+    ("docker-login", "auth", "<login>"),
+    ("aws-secret-key", "aws_secret_access_key", "<b40>"),
+    ("aws-secret-key", "AWS_SECRET_ACCESS_KEY", "<b40>"),
+    ("aws-secret-key", "SecretAccessKey", "<b40>"),
+    ("aws-session-token", "aws_session_token", "<b356>"),
+    ("aws-session-token", "SessionToken", "<b356>"),
+    ("azure-storage-key", "AccountKey", "<b86>=="),
+    ("azure-shared-key", "SharedAccessKey", "<b43>="),
+    ("mailgun-key", "MAILGUN_API_KEY", "<hx32>-<hx8>-<hx8>"),
+    ("datadog-key", "DD_API_KEY", "<hx32>"),
+    ("datadog-key", "dd_app_key", "<hx40>"),
+    ("wireguard-key", "PrivateKey", "<b43>="),
+    ("basic-auth", "Authorization", "Basic «<login>»"),
+    ("bearer-token", "authorization", "Bearer «<an40>»"),
+    ("asana-token", "ASANA_ACCESS_TOKEN", "1/<dg16>:<hx32>"),
+];
+
 /// A secret with its line, and the secret alone.
 pub(crate) struct Made {
     pub(crate) line: String,

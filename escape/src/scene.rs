@@ -39,6 +39,8 @@ pub(crate) struct Grants {
     pub(crate) patterns: Vec<&'static str>,
     pub(crate) own: Vec<PathBuf>,
     pub(crate) limits: Limited,
+    /// Whether programs of Airlock's own are run beside the command, one after the other.
+    pub(crate) company: bool,
 }
 
 /// Limits lower than the template's.

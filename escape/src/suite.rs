@@ -5,8 +5,8 @@ use crate::confine::{NotStarted, fill, says_denials, standing, start, walls};
 use crate::judge::{Problem, Said, complaint, word};
 use crate::scene::{Scene, copy_program, is_root, open_up, processes_with};
 use crate::table::attacks;
-use airlock_sandbox::launch::{Command, LayersKind, Stdin, Streams};
-use airlock_sandbox::{Launcher, Wall};
+use airlock_sandbox::launch::{Command, Ended, LayersKind, RunError, Stdin, Streams};
+use airlock_sandbox::{HostPath, Launcher, Sandbox, Wall};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -348,7 +348,7 @@ impl Suite {
             terminal: scene.terminal,
         };
         let began = Instant::now();
-        let ended = sandbox.run(&command, streams);
+        let ended = run(&scene, &mut sandbox, &command, streams);
         let lasted = began.elapsed();
         drop(sandbox);
         let ended = match ended {
@@ -494,6 +494,36 @@ fn met(said: Option<&Said>, ended: String) -> Vec<String> {
         Some(said) => said.answers(),
         None => vec![ended],
     }
+}
+
+/// Runs `command`, in company where the scene has it.
+fn run(
+    scene: &Scene,
+    sandbox: &mut Sandbox,
+    command: &Command,
+    streams: Streams<'_>,
+) -> Result<Ended, RunError> {
+    let (control, over) = (sandbox.control(), AtomicBool::new(false));
+    let (company, directory) = (scene.grants.company, HostPath::new("/tmp"));
+    let beside = Command {
+        arguments: vec!["true".into()],
+        environment: scene.environment(),
+        ..Command::default()
+    };
+    thread::scope(|scope| {
+        if company {
+            scope.spawn(|| {
+                while let (Ok(directory), false) = (&directory, over.load(Ordering::Relaxed)) {
+                    // One is let in only while the command runs, and by bubblewrap never.
+                    let _ = control.beside(&beside, directory, "", 0);
+                    thread::sleep(Duration::from_micros(100));
+                }
+            });
+        }
+        let ended = sandbox.run(command, streams);
+        over.store(true, Ordering::Relaxed);
+        ended
+    })
 }
 
 /// Changes on the host, once there was time to end what was left behind.

@@ -321,7 +321,72 @@ fn processes_terminals_and_devices_are_what_the_profile_is_for() {
         ("memory map", "prctl", &[35], ALL, EPERM),
         ("core dumps on", "prctl", &[4, 1], ALL, EPERM),
         ("ambient capabilities", "prctl", &[47], ALL, EPERM),
-        ("limits of another", "prlimit64", &[7], STRICT, EPERM),
+    ]);
+}
+
+#[test]
+fn limits_and_scheduling_are_ones_own() {
+    const PROCESS: u64 = 0;
+    const GROUP: u64 = 1;
+    const USER: u64 = 2;
+    const OTHER: u64 = 0;
+    const IDLE: u64 = 5;
+    assert_answers(&[
+        ("own limits", "prlimit64", &[0, 7], ALL, ALLOW),
+        ("limits of another", "prlimit64", &[1, 7], ALL, EPERM),
+        (
+            "own niceness",
+            "setpriority",
+            &[PROCESS, 0],
+            STANDARD,
+            ALLOW,
+        ),
+        (
+            "niceness of another",
+            "setpriority",
+            &[PROCESS, 1],
+            ALL,
+            EPERM,
+        ),
+        (
+            "that of the group",
+            "setpriority",
+            &[GROUP, 0],
+            STANDARD,
+            ALLOW,
+        ),
+        (
+            "that of another group",
+            "setpriority",
+            &[GROUP, 1],
+            ALL,
+            EPERM,
+        ),
+        ("that of everybody", "setpriority", &[USER, 0], ALL, EPERM),
+        (
+            "own policy",
+            "sched_setscheduler",
+            &[0, IDLE],
+            STANDARD,
+            ALLOW,
+        ),
+        (
+            "policy of another",
+            "sched_setscheduler",
+            &[1, IDLE],
+            ALL,
+            EPERM,
+        ),
+        (
+            "a library for its thread",
+            "sched_setscheduler",
+            &[1, OTHER],
+            STANDARD,
+            ALLOW,
+        ),
+        ("own attributes", "sched_setattr", &[0], STANDARD, ALLOW),
+        ("attributes of another", "sched_setattr", &[1], ALL, EPERM),
+        ("reading before others", "ioprio_set", &[1, 1], ALL, EPERM),
     ]);
 }
 

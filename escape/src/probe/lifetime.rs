@@ -2,13 +2,18 @@
 
 use crate::Entry;
 use crate::attempt::{Arguments, Attempt};
-use crate::sys::{Fault, Try, at, call, fork, in_child, leave, nothing, open_call, text, wait_for};
+use crate::sys::{
+    Fault, Try, at, call, fork, in_child, leave, nothing, open, open_call, status_of, text,
+    wait_for,
+};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 pub(crate) const ATTACKS: &[Entry] = &[
     ("outlive", outlive),
     ("linger", linger),
+    ("hold-up", hold_up),
     ("kill-process", kill_process),
     ("kill-everyone", kill_everyone),
     ("signal-process", signal_process),
@@ -121,13 +126,98 @@ fn linger(arguments: &Arguments, attempt: &mut Attempt) {
     attempt.route("wait", || Ok("lingered".to_owned()));
 }
 
+/// Stops what another process starts before it has become a program. Where that borrows the memory
+/// of whoever starts it until then, that one waits for it, and does nothing else any more.
+fn hold_up(arguments: &Arguments, attempt: &mut Attempt) {
+    attempt.route("stop before exec", || {
+        if arguments.is("own") {
+            return hold_up_starter();
+        }
+        hold_up_next()
+    });
+}
+
+/// The next number is tried until it is somebody's. One that is a program already goes on; one whose
+/// environment nobody may look at is none yet, and the probe rests its case.
+fn hold_up_next() -> ! {
+    let mut next = std::process::id() as usize + 1;
+    loop {
+        if call(libc::SYS_kill, &[next, libc::SIGSTOP as usize]).is_err() {
+            continue;
+        }
+        // By then it stands still, or has become a program.
+        thread::sleep(Duration::from_millis(10));
+        let environment = format!("/proc/{next}/environ");
+        while matches!(
+            open(Path::new(&environment), libc::O_RDONLY),
+            Err(Fault::Errno(libc::EACCES | libc::EPERM))
+        ) {
+            thread::sleep(Duration::from_secs(1));
+        }
+        while call(libc::SYS_kill, &[next, libc::SIGCONT as usize]).is_ok() {}
+        next += 1;
+    }
+}
+
+/// The same with a process of the probe's own in the place of the first one.
+fn hold_up_starter() -> Try {
+    let starter = fork()?;
+    if starter == 0 {
+        start_for_ever();
+    }
+    // Long enough for one to be under way.
+    thread::sleep(Duration::from_millis(100));
+    let mut processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stopped = processes.find_map(|entry| {
+        let process: usize = entry.file_name().to_str()?.parse().ok()?;
+        let parent = status_of(&format!("/proc/{process}/status"), "PPid").ok()?;
+        let own = parent == starter.to_string();
+        let stop = || call(libc::SYS_kill, &[process, libc::SIGSTOP as usize]).ok();
+        own.then(stop)?.map(|_| process)
+    });
+    // Far longer than any of them takes.
+    thread::sleep(STARTING * 3);
+    let state = status_of(&format!("/proc/{starter}/status"), "State");
+    for process in stopped.into_iter().chain([starter as usize]) {
+        let _ = call(libc::SYS_kill, &[process, libc::SIGKILL as usize]);
+    }
+    wait_for(starter);
+    match (stopped, state) {
+        (Some(_), Ok(state)) if state.starts_with('D') => Ok("it waits for ever".to_owned()),
+        (_, Ok(state)) => nothing(&state),
+        (_, Err(fault)) => Err(fault),
+    }
+}
+
+/// How long something takes to become a program where it borrows memory.
+const STARTING: Duration = Duration::from_millis(500);
+
+/// Lends its memory to one process after the other.
+fn start_for_ever() -> ! {
+    extern "C" fn borrow(_: *mut libc::c_void) -> libc::c_int {
+        thread::sleep(STARTING);
+        leave(0)
+    }
+    let mut stack = vec![0_u8; 64 << 10];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    loop {
+        let top = stack.as_mut_ptr_range().end.cast();
+        // SAFETY: nobody else has the stack: the call returns only once it is used no more.
+        let child = unsafe { libc::clone(borrow, top, flags, std::ptr::null_mut()) };
+        if child < 0 {
+            leave(1);
+        }
+        wait_for(child);
+    }
+}
+
 fn kill_process(arguments: &Arguments, attempt: &mut Attempt) {
     let pid = arguments.number("pid") as usize;
     for signal in [libc::SIGSTOP, libc::SIGTERM, libc::SIGSEGV, libc::SIGKILL] {
         attempt.route(format!("kill {signal}"), || {
             call(libc::SYS_kill, &[pid, signal as usize])?;
             thread::sleep(Duration::from_millis(150));
-            match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
+            match status_of(&format!("/proc/{pid}/status"), "State") {
                 Ok(state) if state.starts_with(['T', 'Z', 'X']) => Ok(format!("it is {state}")),
                 Ok(_) => nothing("IGNORED"),
                 Err(_) => gone(pid),
@@ -141,7 +231,7 @@ fn kill_process(arguments: &Arguments, attempt: &mut Attempt) {
             &[crate::sys::fd(&process), libc::SIGKILL as usize, 0, 0],
         )?;
         thread::sleep(Duration::from_millis(150));
-        match crate::sys::status_of(&format!("/proc/{pid}/status"), "State") {
+        match status_of(&format!("/proc/{pid}/status"), "State") {
             Ok(state) if !state.starts_with(['Z', 'X']) => nothing("IGNORED"),
             Ok(_) => Ok("it is gone".to_owned()),
             Err(_) => gone(pid),
@@ -203,7 +293,11 @@ fn signal_process(arguments: &Arguments, attempt: &mut Attempt) {
             vec![pid, 8, at(&1_u64)],
         ),
         ("setpriority", libc::SYS_setpriority, vec![0, pid, 19]),
-        ("prlimit64", libc::SYS_prlimit64, vec![pid, 7, 0, 0]),
+        (
+            "prlimit64",
+            libc::SYS_prlimit64,
+            vec![pid, 7, at(&[16_u64, 16]), 0],
+        ),
     ];
     for (word, number, arguments) in give {
         attempt.route(word, || {

@@ -35,6 +35,7 @@ pub(crate) const ATTACKS: &[Entry] = &[
     ("score", score),
     ("cgroup-escape", cgroup_escape),
     ("raise-limits", raise_limits),
+    ("steer-process", steer_process),
     ("host-name", host_name),
 ];
 
@@ -599,8 +600,7 @@ fn cgroup_escape(arguments: &Arguments, attempt: &mut Attempt) {
     }
 }
 
-fn raise_limits(arguments: &Arguments, attempt: &mut Attempt) {
-    let child_of = arguments.number("pid") as usize;
+fn raise_limits(_: &Arguments, attempt: &mut Attempt) {
     for (word, resource) in [
         ("processes", 6_usize),
         ("file size", 1),
@@ -624,11 +624,57 @@ fn raise_limits(arguments: &Arguments, attempt: &mut Attempt) {
             })
         });
     }
-    attempt.route("prlimit64 of the first process", || {
-        let less = [1_u64, 1];
-        call(libc::SYS_prlimit64, &[child_of, 13, at(&less), 0])?;
+}
+
+/// Limits and scheduling of another process, which all that it starts would have.
+fn steer_process(arguments: &Arguments, attempt: &mut Attempt) {
+    let pid = arguments.number("pid") as usize;
+    // The hard limit stays what it is, so that this only takes.
+    attempt.route("prlimit64 files, for a while", || {
+        let mut own = [0_u64; 2];
+        call(libc::SYS_prlimit64, &[0, 7, 0, own.as_mut_ptr() as usize])?;
+        let less = [16, own[1]];
+        call(libc::SYS_prlimit64, &[pid, 7, at(&less), 0])?;
         Ok("lowered another's".to_owned())
     });
+    let less = [5_u64, 5];
+    let usual_but_nice = [0x30_u64, 0, 19, 0, 0, 0];
+    let give = [
+        (
+            "prlimit64 file size",
+            libc::SYS_prlimit64,
+            [pid, 1, at(&less), 0],
+        ),
+        ("setpriority", libc::SYS_setpriority, [0, pid, 19, 0]),
+        (
+            "sched_setscheduler IDLE",
+            libc::SYS_sched_setscheduler,
+            [pid, 5, at(&0_i32), 0],
+        ),
+        (
+            "sched_setattr",
+            libc::SYS_sched_setattr,
+            [pid, at(&usual_but_nice), 0, 0],
+        ),
+        (
+            "ioprio_set idle",
+            libc::SYS_ioprio_set,
+            [1, pid, 3 << 13, 0],
+        ),
+    ];
+    for (word, number, given) in give {
+        attempt.route(word, || {
+            call(number, &given)?;
+            Ok("set another's".to_owned())
+        });
+    }
+    // Unconfined, that would be everybody.
+    if arguments.is("confined") {
+        attempt.route("setpriority of its user", || {
+            call(libc::SYS_setpriority, &[2, 0, 19])?;
+            Ok("set everybody's".to_owned())
+        });
+    }
 }
 
 /// In a namespace of its own, so that the control renames nobody. A sandbox that lets any of this

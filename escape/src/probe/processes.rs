@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const ATTACKS: &[Entry] = &[
     ("process-environment", environment),
+    ("process-arguments", started_with),
     ("process-memory", memory),
     ("process-maps", maps),
     ("process-descriptors", descriptors),
@@ -57,6 +58,17 @@ fn environment(arguments: &Arguments, attempt: &mut Attempt) {
             plainly(&file, &marker)
         });
     }
+}
+
+/// What a process was started with, which anybody may read who sees the process.
+fn started_with(arguments: &Arguments, attempt: &mut Attempt) {
+    let file = PathBuf::from(format!("/proc/{}/cmdline", arguments.number("pid")));
+    attempt.route(format!("read {}", file.display()), || {
+        let mut bytes = drain(open(&file, libc::O_RDONLY)?)?;
+        // What was overwritten is as long as before, and says nothing.
+        bytes.retain(|byte| *byte != 0);
+        judged(&bytes, "")
+    });
 }
 
 /// The first range of addresses named `[stack]`, or else any writable one.

@@ -93,6 +93,14 @@ pub(super) const ROWS: &[Attack] = &[
     )
     .ends(&["timed-out"]),
     row(
+        "hold-up-init",
+        "hold-up",
+        "stopping what the sandbox's first process starts before it is a program",
+        company,
+    )
+    .ends(&["timed-out"])
+    .by(&[PidNamespace, Lifetime]),
+    row(
         "kill-init",
         "kill-process",
         "ending the sandbox's first process",
@@ -130,6 +138,16 @@ pub(super) const ROWS: &[Attack] = &[
 fn leaves(scene: &mut Scene, ways: &[&str]) -> Value {
     scene.watches_processes = true;
     json!({ "token": scene.marker, "ways": ways })
+}
+
+/// Airlock has programs of its own started beside the command; the control starts its own.
+fn company(scene: &mut Scene) -> Value {
+    scene.grants.company = true;
+    scene.grants.limits = Limited {
+        millis: Some(1_500),
+        ..Limited::default()
+    };
+    json!({ "own": !scene.confined })
 }
 
 fn init(scene: &mut Scene) -> Value {

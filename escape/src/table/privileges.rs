@@ -181,10 +181,18 @@ pub(super) const ROWS: &[Attack] = &[
         "raise-limits",
         "raise-limits",
         "resource limits raised again",
-        raise,
+        nothing,
     )
     .denied(&["EPERM"])
     .by(&[Capabilities]),
+    row(
+        "init-settings",
+        "steer-process",
+        "limits and scheduling of the sandbox's first process",
+        steer,
+    )
+    .denied(REFUSED)
+    .by(&[Seccomp]),
     row("host-name", "host-name", "the host's name", name)
         .denied(&["EPERM", "EROFS", "EACCES"])
         .by(&[Seccomp, UtsNamespace]),
@@ -224,8 +232,8 @@ fn namespaces(scene: &mut Scene) -> Value {
     json!({ "pid": first_process(scene), "own": !scene.confined })
 }
 
-fn raise(scene: &mut Scene) -> Value {
-    json!({ "pid": first_process(scene) })
+fn steer(scene: &mut Scene) -> Value {
+    json!({ "pid": first_process(scene), "confined": scene.confined })
 }
 
 fn name(scene: &mut Scene) -> Value {

@@ -131,6 +131,15 @@ pub(super) const ROWS: &[Attack] = &[
     .of_init()
     .by(&[PidNamespace]),
     row(
+        "init-arguments",
+        "process-arguments",
+        "what the sandbox's first process was started with",
+        init,
+    )
+    .denied(&["EACCES", "EMPTY"])
+    .of_init()
+    .by(&[PidNamespace]),
+    row(
         "init-memory",
         "process-memory",
         "the sandbox's first process's memory",

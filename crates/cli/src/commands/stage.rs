@@ -55,7 +55,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             if output.is_json() {
                 output.json(&json!({
                     "kind": null, "changes": [], "refused": [], "conflicts": [], "stripped": [],
-                    "visited": 0, "unjudged": false,
+                    "suspect": false, "visited": 0, "unjudged": false,
                 }));
             } else {
                 output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
@@ -88,6 +88,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
         coloured(&diff.render_unified(), output);
     }
     remarks(&diff, output);
+    suspicion(&diff, output);
     if unjudged {
         let name = sanitise_line(name, 64);
         output.warning(
@@ -170,6 +171,16 @@ pub(super) fn remarks(diff: &Diff, output: &mut Output) {
     }
 }
 
+/// That what is staged may not be what was written.
+pub(super) fn suspicion(diff: &Diff, output: &mut Output) {
+    if diff.suspect {
+        output.warning(
+            "the machine was restarted since something of this was written: unless it was shut down \
+             in order, files may be empty, torn or missing",
+        );
+    }
+}
+
 fn list(global: &Global, output: &mut Output) -> Ending {
     let kernel = looking(global, "list", None, output)?;
     let stages = kernel.stages().list().map_err(|error| failure(&error))?;
@@ -195,8 +206,13 @@ fn list(global: &Global, output: &mut Output) -> Ending {
             (false, true) => ", not judged: a command was cut off",
             (false, false) => "",
         };
+        let suspect = if stage.suspect {
+            ", suspect: the machine was restarted"
+        } else {
+            ""
+        };
         output.line(format!(
-            "{name}  {more}{} changed, {} bytes{busy}",
+            "{name}  {more}{} changed, {} bytes{busy}{suspect}",
             count(stage.files, "file"),
             stage.bytes
         ));

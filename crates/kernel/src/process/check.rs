@@ -18,6 +18,7 @@
 //! stage's claim.
 
 use super::failure::ProcessFailure;
+use super::files::is_draft;
 use super::git::is_of_commit;
 use super::ran::PutBack;
 use crate::beneath::Root;
@@ -359,6 +360,10 @@ impl<'a> Changes<'a> {
         };
         if self.decided.contains(&path) || (self.commits && is_of_commit(path.as_str())) {
             return Ok(None);
+        }
+        if matches!(touched.touch, Touch::Written { .. }) && is_draft(path.as_str()) {
+            let reason = "it is a draft that a file worker left, which gave no answer";
+            return Ok(Some(unjudgeable(name, reason)));
         }
         become_one(request, syscall(name)?, size);
         request.paths.clear();

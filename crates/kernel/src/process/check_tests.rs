@@ -116,6 +116,21 @@ fn a_run_that_changes_more_than_can_be_judged_is_taken_back_and_the_stage_stays_
     }
 }
 
+#[test]
+fn a_draft_that_a_worker_left_is_nobodys_change() {
+    for cut_off in [false, true] {
+        let place = Place::new();
+        let (stage, _claim) = place.stage();
+        let told = place.run(&stage, cut_off, |upper| {
+            fs::write(upper.join(".airlock-98-0"), "half of it").unwrap();
+            fs::write(upper.join("mine"), "mine\n").unwrap();
+        });
+        let want: &[&str] = if cut_off { &[] } else { &[".airlock-98-0"] };
+        assert_eq!(told, want);
+        assert_eq!(names(&stage), [Path::new("mine")]);
+    }
+}
+
 /// Makes directories one in another until no path reaches the last.
 fn deep(upper: &Path) {
     let name = "d".repeat(250);

@@ -78,14 +78,19 @@ impl Channel {
 
     /// Whether something can be received before `patience` is over.
     pub(super) fn wait(&self, patience: Duration) -> io::Result<bool> {
-        let mut waiting = [PollFd::new(&self.0, PollFlags::IN)];
-        let until = Instant::now() + patience;
-        loop {
-            let left = timespec(until.saturating_duration_since(Instant::now()));
-            match poll(&mut waiting, Some(&left)) {
-                Err(Errno::INTR) => {}
-                ready => return Ok(ready? > 0),
-            }
+        is_ready(self.as_fd(), patience)
+    }
+}
+
+/// Whether there is something to be read from `descriptor` before `patience` is over.
+pub(super) fn is_ready(descriptor: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
+    let mut waiting = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    let until = Instant::now() + patience;
+    loop {
+        let left = timespec(until.saturating_duration_since(Instant::now()));
+        match poll(&mut waiting, Some(&left)) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready? > 0),
         }
     }
 }
@@ -113,6 +118,8 @@ struct Shared {
     besides: Besides,
     /// The number of its init, 0 while there is none.
     init: AtomicU32,
+    /// How often it was ordered to kill what runs.
+    kills: AtomicU32,
 }
 
 /// Time that does not count, because everything stood still.
@@ -140,6 +147,7 @@ impl Control {
             rest: Mutex::new(Rest::default()),
             besides: Besides::default(),
             init: AtomicU32::new(0),
+            kills: AtomicU32::new(0),
         })))
     }
 
@@ -153,6 +161,15 @@ impl Control {
     pub fn signal(&self, number: u8) {
         // Init may be gone; then there is nobody left to be told.
         let _sent = self.0.channel.send(Order::Signal(number.into()), &[]);
+    }
+
+    /// Has init kill every process of the running command. Gives the number by which it says that it
+    /// did: what it says of an earlier order may still be on its way.
+    pub(super) fn kill(&self) -> u32 {
+        let number = self.0.kills.fetch_add(1, Ordering::Relaxed);
+        // Init may be gone; then there is nobody left to be killed.
+        let _sent = self.0.channel.send(Order::Kill(number), &[]);
+        number
     }
 
     /// Lets everything in it stand still. Its time stands still as well.

@@ -15,7 +15,7 @@ use super::compile::{Ingredients, Steps, Walls};
 use super::control::{Channel, Control};
 use super::hold::{Hold, new_id};
 use super::identity::{Identity, Maps};
-use super::limits::Group;
+use super::limits::{Group, own_arguments};
 use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
 use super::socket::KernelSocket;
@@ -191,7 +191,10 @@ impl Prepared {
                     return Err(failed(what, io::Error::from_raw_os_error(errno)));
                 }
                 Some((
-                    Notice::NotStarted { .. } | Notice::Ended { .. } | Notice::BesideEnded { .. },
+                    Notice::NotStarted { .. }
+                    | Notice::Ended { .. }
+                    | Notice::Killed { .. }
+                    | Notice::BesideEnded { .. },
                     _,
                 ))
                 | None => {
@@ -214,9 +217,11 @@ fn give_birth(identity: Identity) -> Result<(Channel, Init), StartError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let null = rustix::fs::open(c"/dev/null", flags, Mode::empty())
         .map_err(|errno| failed("open /dev/null", errno.into()))?;
+    let arguments = own_arguments().map_err(|source| failed("find its own arguments", source))?;
     let start = sys::Start {
         control: theirs.as_raw_fd(),
         null: null.as_raw_fd(),
+        arguments,
     };
     let child = sys::clone_process(namespaces(identity), || start.run())
         .map_err(|source| failed("make namespaces", source))?;

@@ -6,7 +6,7 @@
 
 use super::broker::Broker;
 use super::bwrap::{Attendant, Tried};
-use super::control::{Channel, Control};
+use super::control::{Channel, Control, is_ready};
 use super::hold::{Hold, new_id};
 use super::identity::Identity;
 use super::prepared::prepare;
@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A sandbox of which every wall stands.
 #[derive(Debug)]
@@ -164,6 +165,12 @@ impl Init {
         let _killed = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
     }
 
+    /// Waits until it is gone, and all with it, but not for longer than `patience`.
+    fn wait(&self, patience: Duration) {
+        // What cannot be waited for here is waited for when it is reaped.
+        let _gone = is_ready(self.0.pidfd.as_fd(), patience);
+    }
+
     fn reap(&self) {
         let _reaped = waitid(WaitId::PidFd(self.0.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
@@ -219,6 +226,15 @@ impl Sandbox {
         match &self.keeper {
             Keeper::Native { init, .. } => init.kill(),
             Keeper::Bwrap(attendant) => attendant.kill(),
+        }
+    }
+
+    /// Waits until nothing that was killed is left, but not for longer than `patience`.
+    pub(super) fn wait_until_gone(&self, patience: Duration) {
+        match &self.keeper {
+            Keeper::Native { init, .. } => init.wait(patience),
+            // Its attendant says that a command ended only when nothing of it is left.
+            Keeper::Bwrap(_) => {}
         }
     }
 

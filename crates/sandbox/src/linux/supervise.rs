@@ -30,6 +30,9 @@ const ENDLESS: Duration = Duration::from_hours(100 * 365 * 24);
 const UNMETERED: ByteSize = ByteSize::from_bytes(u64::MAX);
 /// How long a command that was killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long init may take to say that it killed everything, before it is killed itself. Among hundreds
+/// of processes that want the processors it does not get them at once.
+const OBEYED_WITHIN: Duration = Duration::from_secs(2);
 
 impl Sandbox {
     /// Runs `command` to its end. Whatever it started ends with it. Nobody inside is let in who
@@ -114,11 +117,12 @@ impl Sandbox {
             if open {
                 control.besides().open();
             }
+            let mut watch = Watch::new(control);
             let watched = sent.map_err(|_| RunError::Gone).and_then(|()| {
                 let reception = reception.as_mut();
-                self.watch(allowed, &mut outlets, &mut lookout, reception)
+                self.watch(&mut watch, allowed, &mut outlets, &mut lookout, reception)
             });
-            let watched = watched.or_else(|error| self.lost(error, &mut lookout));
+            let watched = watched.or_else(|error| self.lost(error, &watch, &mut lookout));
             control.besides().close();
             let _told = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             // Output from a terminal ends when nobody holds it open any more.
@@ -149,10 +153,20 @@ impl Sandbox {
         })
     }
 
-    /// A command that could not be watched to its end has none of its own.
-    fn lost(&self, error: RunError, lookout: &mut Lookout) -> Result<End, RunError> {
+    /// A command that could not be watched to its end has none of its own, unless it was being ended.
+    fn lost(
+        &self,
+        error: RunError,
+        watch: &Watch<'_>,
+        lookout: &mut Lookout,
+    ) -> Result<End, RunError> {
         self.kill();
+        // Its socket is closed before the rest is gone, and whoever hears of an end relies on that.
+        self.wait_until_gone(watch.grace_left());
         let _broke = self.steering().event(Event::Broke);
+        if let (RunError::Gone, Some(verdict)) = (&error, watch.verdict) {
+            return Ok((verdict, watch.not_started));
+        }
         // Where memory ran out, init may have been ended for it, and all with it.
         let why = lookout.explain(self.hold(), Outcome::Signalled(KILL), 0);
         if why == Outcome::OutOfMemory {
@@ -198,6 +212,7 @@ impl Sandbox {
     /// Waits for the end of the command, and brings it about where a limit says so.
     fn watch(
         &self,
+        watch: &mut Watch<'_>,
         allowed: Option<Duration>,
         outlets: &mut [Outlet<'_, '_>; 2],
         lookout: &mut Lookout,
@@ -205,20 +220,18 @@ impl Sandbox {
     ) -> Result<(Outcome, Option<NotStarted>), RunError> {
         let control = self.steering();
         let rested = control.rested();
-        let mut watch = Watch {
-            control,
-            verdict: None,
-            killed: None,
-            not_started: None,
-            beginning: None,
-        };
         let begun = Instant::now();
         loop {
             let now = Instant::now();
             let stood = control.rested().saturating_sub(rested);
             let deadline = begun + allowed.unwrap_or(ENDLESS) + stood;
-            if watch.killed.is_some_and(|killed| now >= killed + GRACE) {
-                return Err(RunError::Gone);
+            if let Some(kill) = watch.kill.as_mut().filter(|kill| now >= kill.until()) {
+                if kill.obeyed {
+                    return Err(RunError::Gone);
+                }
+                // Whatever keeps init from it: what it was to kill ends with it.
+                kill.obeyed = true;
+                self.kill();
             }
             if now >= deadline {
                 watch.end(Outcome::TimedOut);
@@ -235,7 +248,7 @@ impl Sandbox {
             if let Some(broken) = broken {
                 watch.end(broken);
             }
-            let until = watch.killed.map_or(deadline, |killed| killed + GRACE);
+            let until = watch.kill.as_ref().map_or(deadline, Kill::until);
             let until = lookout.next().map_or(until, |next| until.min(next));
             if let Some(reception) = reception.as_deref_mut() {
                 reception.look(now);
@@ -271,20 +284,54 @@ struct Watch<'a> {
     control: &'a Control,
     /// Why it is being ended, if it is.
     verdict: Option<Outcome>,
-    killed: Option<Instant>,
+    kill: Option<Kill>,
     not_started: Option<NotStarted>,
     /// Where a command that waits to begin can fill memory.
     beginning: Option<Vec<OwnedFd>>,
 }
 
-impl Watch<'_> {
+/// An order to kill everything.
+struct Kill {
+    number: u32,
+    since: Instant,
+    /// Whether init did, or was killed itself.
+    obeyed: bool,
+}
+
+impl Kill {
+    /// How long to wait for what it leads to next.
+    fn until(&self) -> Instant {
+        self.since + if self.obeyed { GRACE } else { OBEYED_WITHIN }
+    }
+}
+
+impl<'a> Watch<'a> {
+    const fn new(control: &'a Control) -> Self {
+        Self {
+            control,
+            verdict: None,
+            kill: None,
+            not_started: None,
+            beginning: None,
+        }
+    }
+
     /// Ends the command. The first reason counts.
     fn end(&mut self, why: Outcome) {
         if self.verdict.is_none() {
             self.verdict = Some(why);
-            self.killed = Some(Instant::now());
-            self.control.signal(KILL);
+            self.kill = Some(Kill {
+                number: self.control.kill(),
+                since: Instant::now(),
+                obeyed: false,
+            });
         }
+    }
+
+    /// What is left of the time that whatever was killed may take to be gone.
+    fn grace_left(&self) -> Duration {
+        let kill = self.kill.as_ref();
+        kill.map_or(GRACE, |kill| GRACE.saturating_sub(kill.since.elapsed()))
     }
 
     /// Takes one notice. Gives the status of the command if it ended, and how many it left behind.
@@ -305,6 +352,12 @@ impl Watch<'_> {
             }
             Some((Notice::BesideEnded { number, status }, _)) => {
                 self.control.besides().ended(number, status);
+                Ok(None)
+            }
+            Some((Notice::Killed { number }, _)) => {
+                if let Some(kill) = self.kill.as_mut().filter(|kill| kill.number == number) {
+                    kill.obeyed = true;
+                }
                 Ok(None)
             }
             Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),

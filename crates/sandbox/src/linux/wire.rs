@@ -25,6 +25,8 @@ pub(super) enum Order {
     },
     /// Send a signal to every process of the command.
     Signal(u32),
+    /// Kill every process of the command, and say so by this number.
+    Kill(u32),
     /// Run the program in the memory file that comes with it beside the command, under this number;
     /// three descriptors follow.
     Beside(u32),
@@ -58,6 +60,11 @@ pub(super) enum Notice {
         status: i32,
         /// How many processes it left behind.
         left: u32,
+    },
+    /// Every process of the command was killed, as ordered. That it ended is told by itself.
+    Killed {
+        /// The order's.
+        number: u32,
     },
     /// What ran beside the command ended.
     BesideEnded {
@@ -109,6 +116,7 @@ impl Order {
             Self::Steps => message(4, 0, 0),
             Self::Maps => message(5, 0, 0),
             Self::Beside(number) => message(6, number, 0),
+            Self::Kill(number) => message(7, number, 0),
         }
     }
 
@@ -122,6 +130,7 @@ impl Order {
             (4, 0, 0) => Some(Self::Steps),
             (5, 0, 0) => Some(Self::Maps),
             (6, number, 0) => Some(Self::Beside(number)),
+            (7, number, 0) => Some(Self::Kill(number)),
             _ => None,
         }
     }
@@ -136,6 +145,7 @@ impl Notice {
             Self::NotStarted { stage, errno } => message(4, stage as u32, errno.cast_unsigned()),
             Self::Ended { status, left } => message(5, status.cast_unsigned(), left),
             Self::BesideEnded { number, status } => message(6, number, status.cast_unsigned()),
+            Self::Killed { number } => message(7, number, 0),
         }
     }
 
@@ -163,6 +173,7 @@ impl Notice {
                 number,
                 status: status.cast_signed(),
             }),
+            (7, number, 0) => Some(Self::Killed { number }),
             _ => None,
         }
     }
@@ -182,6 +193,7 @@ mod tests {
             Order::Run { terminal: false },
             Order::Signal(15),
             Order::Beside(7),
+            Order::Kill(7),
         ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
@@ -199,6 +211,7 @@ mod tests {
                 number: 7,
                 status: -1,
             },
+            Notice::Killed { number: 7 },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));
@@ -220,6 +233,7 @@ mod tests {
             [0xff; BYTES],
             message(4, 3, 0),
             message(3, 1, 0),
+            message(7, 1, 1),
         ] {
             assert_eq!(Notice::decode(bytes), None);
         }

@@ -12,6 +12,12 @@ const SET_ID: u32 = 0o6_000;
 /// Flags without which opening makes no file, and the mode is whatever the register held.
 const MAKES_FILE: u32 = 0o20_000_100;
 
+/// Whose niceness is set: that of a thread, or of a process group. Not of a user, who is init's, too.
+const PRIO_PROCESS: u32 = 0;
+const PRIO_PGRP: u32 = 1;
+/// The usual way to share a processor.
+const SCHED_OTHER: u32 = 0;
+
 /// Leaves a mark that overlays read as a deletion.
 const RENAME_WHITEOUT: u32 = 4;
 
@@ -58,26 +64,45 @@ pub(super) const ROWS: &[Row] = &[
         "capget",
         "programs ask whether they have capabilities: none",
     ),
-    any("prlimit64", "limits, which can only fall"),
-    any("setrlimit", "limits, which can only fall"),
+    // Of limits and scheduling only one's own: what is set for init, every later command would have.
+    any("setrlimit", "own limits, which can only fall"),
     any("getpriority", "niceness"),
-    any(
+    only(
         "setpriority",
-        "niceness, which without capabilities can only rise",
+        &[is(0, PRIO_PROCESS), is(1, 0)],
+        "own niceness, which without capabilities can only rise",
+    ),
+    only(
+        "setpriority",
+        &[is(0, PRIO_PGRP), is(1, 0)],
+        "niceness of the own group, which init is not in",
     ),
     any("ioprio_get", "Go and Java runtimes ask"),
-    any("sched_setaffinity", "pinning threads"),
-    any("sched_getparam", "thread attributes"),
-    any("sched_setparam", "thread attributes"),
-    any("sched_getscheduler", "thread attributes"),
     any(
+        "sched_setaffinity",
+        "pinning threads, which libraries name by number; init sets its own anew",
+    ),
+    any("sched_getparam", "thread attributes"),
+    any(
+        "sched_setparam",
+        "thread attributes; without real time there is but one value",
+    ),
+    any("sched_getscheduler", "thread attributes"),
+    only(
         "sched_setscheduler",
-        "thread attributes; real time needs a capability",
+        &[is(0, 0)],
+        "own attributes; real time needs a capability",
+    ),
+    only(
+        "sched_setscheduler",
+        &[is(1, SCHED_OTHER)],
+        "thread attributes, which libraries name by number; this is what all have",
     ),
     any("sched_getattr", "thread attributes"),
-    any(
+    only(
         "sched_setattr",
-        "thread attributes; real time needs a capability",
+        &[is(0, 0)],
+        "own attributes; real time needs a capability",
     ),
     any("sched_get_priority_max", "thread attributes"),
     any("sched_get_priority_min", "thread attributes"),

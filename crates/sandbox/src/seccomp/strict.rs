@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Row] = &[
     only(
         "prlimit64",
         &[is(0, 0)],
-        "a thread asks for its stack's size; own limits, which can only fall",
+        "a thread asks for its stack's size; own limits, which can only fall, and nobody else's",
     ),
     any("getrlimit", "a thread asks for its stack's size"),
     any("getrusage", "own use of resources"),

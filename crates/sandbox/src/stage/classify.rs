@@ -8,14 +8,13 @@ use super::diff::{
 };
 use super::error::{StageError, failed};
 use super::path::TreePath;
-use super::record::{BaseMarker, StageKind, stamp_in};
+use super::record::{BaseMarker, StageKind};
 use super::rename::find_renames;
 use super::staged::Stage;
 use super::walk::{Pair, Walk};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SET_ID: u32 = 0o6000;
 const PERMISSIONS: u32 = 0o777;
@@ -62,8 +61,10 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         refused: found.walk.refused,
         conflicts: found.conflicts,
         stripped: found.stripped,
+        suspect: stage.is_suspect(),
         visited: found.walk.visited,
     };
+    diff.suspect &= !diff.is_empty();
     forgive_renamed(&mut diff);
     diff.changes.sort_by(|a, b| a.path.cmp(&b.path));
     diff.refused.sort_by(|a, b| a.path.cmp(&b.path));
@@ -95,13 +96,6 @@ fn forgive_renamed(diff: &mut Diff) {
     diff.conflicts.retain(|conflict| {
         conflict.reason != ConflictReason::Vanished || !renamed.contains(&conflict.path)
     });
-}
-
-fn went_back(marker: BaseMarker, workspace: &Path) -> bool {
-    let seconds = u64::try_from(marker.stamp.seconds).unwrap_or(0);
-    let base = UNIX_EPOCH + Duration::new(seconds, marker.stamp.nanoseconds);
-    // Another machine's clock may stamp the workspace, and be ahead of ours.
-    SystemTime::now() < base && stamp_in(workspace).map_or(true, |stamp| stamp < marker.stamp)
 }
 
 struct Found<'a> {
@@ -269,11 +263,9 @@ fn kind_of(pair: &Pair, old_side: &Side, new_side: &Side) -> Option<ChangeKind> 
 
 impl Base {
     fn of(stage: &Stage) -> Result<Self, StageError> {
-        let marker = stage.record().base;
         match stage.kind() {
             StageKind::Copy => Manifest::read(stage).map(Self::Manifest),
-            StageKind::Overlay if went_back(marker, stage.workspace()) => Ok(Self::Unknown),
-            StageKind::Overlay => Ok(Self::Marker(marker)),
+            StageKind::Overlay => Ok(stage.marker().map_or(Self::Unknown, Self::Marker)),
         }
     }
 

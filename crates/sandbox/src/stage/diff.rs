@@ -57,6 +57,9 @@ pub struct Diff {
     pub conflicts: Vec<Conflict>,
     /// What had set-id or sticky bits, which the change is without.
     pub stripped: Vec<TreePath>,
+    /// Whether the machine was started anew since something of this was written. Unless it was shut
+    /// down in order, files may be empty, torn or missing.
+    pub suspect: bool,
     /// Files and directories that were looked at, in both trees.
     pub visited: u64,
 }
@@ -208,6 +211,6 @@ pub enum ConflictReason {
     Appeared,
     /// It went away.
     Vanished,
-    /// The clock is behind the stage's beginning: whether anything happened cannot be said.
+    /// The clock is behind the stage's beginning, or was: whether anything happened cannot be said.
     ClockWentBack,
 }

@@ -9,11 +9,13 @@
 //! real file that changed after the stage began is reported as a conflict whenever the stage
 //! changes it too; sockets, pipes, devices and setuid files are never among the changes.
 //!
-//! Not guaranteed: a diff taken while a sandbox still writes is of no single moment; a clock set
-//! back between two moments after the stage began hides a change of the real tree in between; and
-//! a real file removed by someone else while the sandbox replaced it by a new one (rather than
-//! writing to it) looks like a file that was added; and a real directory that was moved into
-//! another's place and had entries added or removed since is not told from the one it replaced.
+//! Not guaranteed: a diff taken while a sandbox still writes is of no single moment; a clock set back
+//! and forward again since the stage began, or one that was set back before the machine was started
+//! anew more than once, hides a change of the real tree in between; what was written last before the
+//! machine crashed may be empty, torn or missing, and is only called suspect; a real file removed by
+//! someone else while the sandbox replaced it by a new one (rather than writing to it) looks like a
+//! file that was added; and a real directory that was moved into another's place and had entries
+//! added or removed since is not told from the one it replaced.
 //!
 //! Invariant: which extended attributes count as overlay's own is fixed when the stage is created.
 //! A process inside an overlay cannot set those of its mount's kind; it can set the other kind.
@@ -21,10 +23,12 @@
 mod aside;
 mod beneath;
 mod classify;
+mod clock;
 mod content;
 mod copy;
 mod diff;
 mod error;
+mod lay;
 mod mark;
 mod name;
 mod path;
@@ -53,6 +57,7 @@ pub use diff::{
     RefusedReason,
 };
 pub use error::StageError;
+pub use lay::Laid;
 pub use name::{InvalidName, StageName};
 pub use path::TreePath;
 pub(crate) use placeholders::Placeholders;

@@ -1,6 +1,7 @@
 //! What a stage remembers of itself, in `stage.json`.
 
 use super::beneath::Stamp;
+use super::clock::{Boot, Clock, Since, earlier};
 use super::error::{StageError, failed};
 use super::name::StageName;
 use super::path::TreePath;
@@ -11,6 +12,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(super) const FILE: &str = "stage.json";
 /// The latest format of `stage.json` known here.
@@ -44,9 +46,40 @@ pub(super) struct BaseMarker {
     pub(super) stamp: Stamp,
     /// Whether a change may bear this very stamp and yet be later: a clock of full seconds.
     pub(super) coarse: bool,
+    /// How our own clock was set then. Not noted by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) clock: Option<Clock>,
 }
 
 impl BaseMarker {
+    /// The same by the clock as it is set now; none where nothing can be told by it.
+    pub(super) fn by_now(self, workspace: &Path) -> Option<Self> {
+        if self.is_ahead(workspace) {
+            return None;
+        }
+        let (Some(then), Some(now)) = (self.clock, Clock::now()) else {
+            return Some(self);
+        };
+        match then.until(now) {
+            Since::Onward => Some(self),
+            // What was changed right after it began bears an earlier stamp by so much.
+            Since::Back(by) => Some(Self {
+                stamp: earlier(self.stamp, by),
+                ..self
+            }),
+            // It began before that, whatever its stamp says.
+            Since::Restarted(anew) => (self.stamp <= anew).then_some(self),
+        }
+    }
+
+    /// Whether it is yet to come by the clock as it is set now.
+    fn is_ahead(self, workspace: &Path) -> bool {
+        let seconds = u64::try_from(self.stamp.seconds).unwrap_or(0);
+        let base = UNIX_EPOCH + Duration::new(seconds, self.stamp.nanoseconds);
+        // Another machine's clock may stamp the workspace, and be ahead of ours.
+        SystemTime::now() < base && stamp_in(workspace).map_or(true, |stamp| stamp < self.stamp)
+    }
+
     /// Whether something stamped `stamp` happened after the stage began.
     pub(super) fn before(self, stamp: Stamp) -> bool {
         stamp > self.stamp || (self.coarse && stamp == self.stamp)
@@ -61,6 +94,16 @@ pub(super) struct Record {
     pub(super) kind: StageKind,
     pub(super) marks: Marks,
     pub(super) base: BaseMarker,
+    /// The run of the machine in which something could last write to it. Not noted by earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) written: Option<Boot>,
+    /// Whether it holds what was written in an earlier run than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) outlived: bool,
+    /// Whether it was seen that nothing can be told by its beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) unsure: bool,
     /// Denials of which nothing was copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) without: Vec<String>,
@@ -157,19 +200,21 @@ pub(super) fn take_marker(workspace: &Path, stage: &Path) -> Result<BaseMarker, 
             stamp_of_named(stage).map_err(failed("take the time in", stage))
         }
     };
-    let stamp = now()?;
+    let (clock, stamp) = (Clock::now(), now()?);
     for _ in 0..500 {
         if now()? > stamp {
             return Ok(BaseMarker {
                 stamp,
                 coarse: false,
+                clock,
             });
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(BaseMarker {
         stamp,
         coarse: true,
+        clock,
     })
 }
 
@@ -178,10 +223,12 @@ pub(super) fn take_marker_at_once(
     workspace: &Path,
     stage: &Path,
 ) -> Result<BaseMarker, StageError> {
+    let clock = Clock::now();
     let stamp = stamp_in(workspace).or_else(|_| stamp_of_named(stage));
     Ok(BaseMarker {
         stamp: stamp.map_err(failed("take the time in", stage))?,
         coarse: true,
+        clock,
     })
 }
 

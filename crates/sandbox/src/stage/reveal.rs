@@ -335,7 +335,7 @@ impl Layered<'_> {
         done.map_err(fail())
     }
 
-    fn names(&self, tree: &Tree, path: &Path) -> Result<Vec<OsString>, StageError> {
+    pub(super) fn names(&self, tree: &Tree, path: &Path) -> Result<Vec<OsString>, StageError> {
         match tree.names(path) {
             Err(
                 Errno::NOENT

@@ -1,12 +1,13 @@
 //! One stage, opened.
 
 use super::beneath::{Tree, node_of};
+use super::clock::Boot;
 use super::diff::{Diff, DiffOptions};
 use super::error::{StageError, failed};
 use super::name::StageName;
 use super::path::TreePath;
 use super::placeholders;
-use super::record::{Marks, Record, StageKind, take_marker_at_once};
+use super::record::{BaseMarker, Marks, Record, StageKind, take_marker_at_once};
 use super::remove::is_empty;
 use crate::launch::{Layers, LayersKind};
 use airlock_core::{Digest, Timestamp};
@@ -126,6 +127,18 @@ impl Stage {
         self.begin_anew()
     }
 
+    /// Whether the machine was started anew since something wrote to it that it may still hold.
+    /// Nothing of that was forced to disk: unless the machine was shut down in order, files may be
+    /// empty, torn or missing.
+    pub fn is_suspect(&self) -> bool {
+        let Record {
+            written, outlived, ..
+        } = &self.record;
+        // Where one of them is not known, nothing speaks for it.
+        let restarted = written.zip(Boot::current());
+        *outlived || restarted.is_some_and(|(written, now)| written != now)
+    }
+
     /// Whether a sandbox has it at this moment.
     pub fn in_use(&self) -> Result<bool, StageError> {
         let fail = |errno| failed("look at", self.place.join(LOCK))(errno);
@@ -185,8 +198,11 @@ impl Stage {
         Tree::open(self.workspace()).map_err(failed("open", self.workspace()))
     }
 
-    pub(super) const fn record(&self) -> &Record {
-        &self.record
+    /// What tells changes of the real tree from before it began from those after; none where nothing
+    /// does.
+    pub(super) fn marker(&self) -> Option<BaseMarker> {
+        let sure = (!self.record.unsure).then_some(self.record.base);
+        sure.and_then(|base| base.by_now(self.workspace()))
     }
 
     pub(super) fn place(&self) -> &Path {
@@ -198,20 +214,46 @@ impl Stage {
     }
 
     fn begin_anew(&mut self) -> Result<(), StageError> {
-        if self.record.kind == StageKind::Copy {
-            return Ok(());
-        }
-        let empty = is_empty(&self.changed_tree()?);
-        if !empty.map_err(failed("read", self.place.join(UPPER)))? {
-            return Ok(());
+        if !self.is_unchanged()? {
+            return self.go_on();
         }
         // Every start of a sandbox comes through here, so nothing is waited for: an older marker,
         // should this one be lost with the machine, only finds more conflicts.
         let base = take_marker_at_once(self.workspace(), &self.place)?;
-        let record = Record {
+        self.note(Record {
             base,
+            written: Boot::current(),
+            outlived: false,
+            unsure: false,
+            ..self.record.clone()
+        })
+    }
+
+    /// Whether it is an overlay that holds nothing. A copy always holds something.
+    fn is_unchanged(&self) -> Result<bool, StageError> {
+        if self.record.kind == StageKind::Copy {
+            return Ok(false);
+        }
+        let empty = is_empty(&self.changed_tree()?);
+        empty.map_err(failed("read", self.place.join(UPPER)))
+    }
+
+    /// What it holds is as old as it is: what is known against it stays known.
+    fn go_on(&mut self) -> Result<(), StageError> {
+        let by_clock = self.record.kind == StageKind::Overlay;
+        let record = Record {
+            written: Boot::current().or(self.record.written),
+            outlived: self.is_suspect(),
+            unsure: self.record.unsure || (by_clock && self.marker().is_none()),
             ..self.record.clone()
         };
+        if record == self.record {
+            return Ok(());
+        }
+        self.note(record)
+    }
+
+    fn note(&mut self, record: Record) -> Result<(), StageError> {
         record.write(&self.directory, &self.place, false)?;
         self.record = record;
         Ok(())

@@ -4,6 +4,7 @@
 //! half made or half removed has a name that begins with a dot and goes at the next opening.
 
 use super::beneath::{Tree, node_of};
+use super::clock::Boot;
 use super::copy::{CopyLimits, Copying, copy_workspace};
 use super::diff::DiffOptions;
 use super::error::{StageError, failed};
@@ -327,6 +328,9 @@ impl Stages {
             kind: setup.kind,
             marks,
             base,
+            written: Boot::current(),
+            outlived: false,
+            unsure: false,
             without: unreadable(denials)
                 .map(|one| one.target.to_string())
                 .collect(),

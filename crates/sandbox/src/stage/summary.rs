@@ -14,6 +14,10 @@ const COUNTED: u64 = 10_000;
 
 /// What can be said of a stage at a glance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is true or not whatever the others are"
+)]
 pub struct StageSummary {
     /// Its name.
     pub name: StageName,
@@ -33,6 +37,8 @@ pub struct StageSummary {
     pub in_use: bool,
     /// Whether it holds what a run left that was cut off before that was judged.
     pub unjudged: bool,
+    /// Whether the machine was started anew since something it holds was written.
+    pub suspect: bool,
 }
 
 pub(super) fn summarise(stage: &Stage) -> Result<StageSummary, StageError> {
@@ -49,6 +55,7 @@ pub(super) fn summarise(stage: &Stage) -> Result<StageSummary, StageError> {
         more: count.more,
         in_use: stage.in_use()?,
         unjudged: stage.is_unjudged()?,
+        suspect: stage.is_suspect() && (count.files > 0 || count.more),
     })
 }
 

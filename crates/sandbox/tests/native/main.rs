@@ -15,6 +15,7 @@ mod denials;
 mod ends;
 #[path = "../launchers/grants.rs"]
 mod grants;
+mod init;
 #[path = "../launchers/lifetime.rs"]
 mod lifetime;
 mod odd;

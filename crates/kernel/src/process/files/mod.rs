@@ -4,7 +4,8 @@
 //! Guarantee: the kernel itself writes nothing. The decision sees every path that is named and
 //! where it really leads; the worker follows no symlink, so it changes those paths or nothing. A
 //! file is replaced as a whole, keeps its mode, and, where the caller says what it takes it for, is
-//! only replaced if it is that.
+//! only replaced if it is that. What a worker wrote that was ended before a file was replaced goes
+//! with the check of the stage.
 //!
 //! Non-guarantee: what lies in a directory that is moved or deleted is not among the decision's
 //! paths. It is judged by the check of the stage that follows every run.
@@ -19,6 +20,7 @@ mod worker;
 mod worker_tests;
 
 pub use operation::Refusal;
+pub(super) use place::is_draft;
 pub(crate) use tools::{Delete, Move, Patch, Write};
 pub use worker::serve_files;
 

@@ -131,7 +131,7 @@ impl Spot<'_> {
 
     /// Writes `bytes` beside the file, to take its place later.
     pub(super) fn draft(&self, bytes: &[u8], mode: Option<u32>) -> Result<Draft<'_>, Refusal> {
-        let name = format!(".airlock-{}-{}", std::process::id(), next());
+        let name = format!("{DRAFT}{}-{}", std::process::id(), next());
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let new = Mode::from_raw_mode(0o644);
@@ -210,6 +210,19 @@ impl Spot<'_> {
     }
 }
 
+/// What the name of a draft begins with. The worker's number and a count follow.
+const DRAFT: &str = ".airlock-";
+
+/// Whether what is at `path` has the name of a draft. A worker that was ended could not remove its
+/// own, and nobody means them.
+pub(in super::super) fn is_draft(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let numbers = name.strip_prefix(DRAFT);
+    let numbers = numbers.and_then(|numbers| numbers.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(worker, count)| is_number(worker) && is_number(count))
+}
+
 /// New content that waits to take a file's place; gone if it never does.
 pub(super) struct Draft<'s> {
     spot: &'s Spot<'s>,
@@ -239,7 +252,7 @@ impl Draft<'_> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nobody knows the name; if it stays, the check of the stage will see it.
+            // If it stays, the check of the stage removes it.
             let _ = rustix::fs::unlinkat(&self.spot.directory, &**name, AtFlags::empty());
         }
     }

@@ -1,6 +1,7 @@
 //! The worker on a plain directory: what it does, what it refuses, and that it follows no link.
 
 use super::operation::{Answer, Change, Expected, Operation, Place};
+use super::place::is_draft;
 use super::worker::serve_files;
 use airlock_core::Digest;
 use std::fs;
@@ -233,4 +234,22 @@ fn a_patch_applies_to_all_its_files_or_to_none() {
             .0,
         "binary"
     );
+}
+
+#[test]
+fn only_the_name_of_a_draft_is_one() {
+    for (path, is_one) in [
+        (".airlock-98-0", true),
+        ("src/deep/.airlock-4194304-12", true),
+        ("airlock-98-0", false),
+        (".airlock-98", false),
+        (".airlock--0", false),
+        (".airlock-98-", false),
+        (".airlock-98-0.new", false),
+        (".airlock-98-0/inside", false),
+        (".airlock", false),
+        ("", false),
+    ] {
+        assert_eq!(is_draft(path), is_one, "{path}");
+    }
 }

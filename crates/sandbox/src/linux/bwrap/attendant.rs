@@ -147,6 +147,10 @@ impl Service {
                 }
             }
             Order::Signal(number) => self.signal(number.cast_signed()),
+            Order::Kill(number) => {
+                self.signal(libc::SIGKILL);
+                self.line.tell(Notice::Killed { number }, &[]);
+            }
             // Those are for a child of our own.
             Order::Steps | Order::Maps | Order::Beside(_) => {}
         }

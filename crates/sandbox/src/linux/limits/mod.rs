@@ -16,7 +16,7 @@ mod watch;
 
 pub(crate) use group::{Group, Tally, is_id, is_of};
 pub(crate) use meter::Meter;
-pub(crate) use proc::{Process, Stat};
+pub(crate) use proc::{Process, Stat, own_arguments};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};
 pub(crate) use throttle::Throttle;
 pub use watch::Nameless;

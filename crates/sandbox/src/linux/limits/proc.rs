@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 
 /// One process, which no other can be mistaken for until the machine restarts.
@@ -56,13 +57,12 @@ const WAITED: [usize; 2] = [16 - 3, 17 - 3];
 const THREADS: usize = 20 - 3;
 const START_TIME: usize = 22 - 3;
 const PAGES: usize = 24 - 3;
+const ARGUMENTS: usize = 48 - 3;
 
 impl Stat {
     /// Parses the whole text of the file; nothing if it is not one.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let end = text.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(PAGES + 1).collect();
+        let fields: Vec<&str> = fields(text)?.take(PAGES + 1).collect();
         let number = |at: usize| -> Option<u64> {
             let field = fields.get(at)?;
             // Times of children can be shown negative by old kernels; that is none.
@@ -88,6 +88,29 @@ impl Stat {
         read_into(&proc.join(format!("{pid}/stat")), &mut text)?;
         Self::parse(&text).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
+}
+
+/// The fields after the name.
+fn fields(text: &[u8]) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    let end = text.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(text.get(end + 1..)?).ok()?;
+    Some(rest.split_ascii_whitespace())
+}
+
+/// Where in memory the calling process has the arguments it was started with.
+pub(crate) fn own_arguments() -> io::Result<Range<usize>> {
+    let mut text = Vec::with_capacity(512);
+    read_into(Path::new("/proc/self/stat"), &mut text)?;
+    arguments(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The same by the text of the file. Whoever may not know it is told zeroes.
+fn arguments(text: &[u8]) -> Option<Range<usize>> {
+    let mut ends = fields(text)?
+        .skip(ARGUMENTS)
+        .map_while(|end| end.parse::<usize>().ok());
+    let place = ends.next()?..ends.next()?;
+    (place.start > 0 && place.start <= place.end).then_some(place)
 }
 
 /// Reads a small file of `/proc` whose size is not known before.
@@ -145,6 +168,28 @@ mod tests {
         ] {
             assert_eq!(Stat::parse(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn arguments_are_where_the_kernel_says_or_nowhere() {
+        let of = |start: &str, end: &str| {
+            let before = "0 ".repeat(ARGUMENTS);
+            arguments(format!("42 (a) b) {before}{start} {end} 0 0 0\n").as_bytes())
+        };
+        assert_eq!(of("4096", "5000"), Some(4_096..5_000));
+        for (start, end) in [
+            ("0", "0"),
+            ("5000", "4096"),
+            ("x", "1"),
+            ("1", ""),
+            ("1", "-1"),
+        ] {
+            assert_eq!(of(start, end), None, "{start} {end}");
+        }
+        assert_eq!(arguments(format!("42 (sh) {REST}").as_bytes()), None);
+        let own = own_arguments().unwrap();
+        let told = std::fs::read("/proc/self/cmdline").unwrap();
+        assert_eq!(own.len(), told.len());
     }
 
     #[test]

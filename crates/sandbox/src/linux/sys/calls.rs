@@ -185,6 +185,22 @@ pub(super) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
     checked(result).map(drop)
 }
 
+/// A resource limit as it is, and how far it may be raised.
+pub(super) fn limit_of(resource: u32) -> Result<[u64; 2]> {
+    let mut limit = [0_u64; 2];
+    // SAFETY: no new limit is given, and there is room for the old one: two 64-bit numbers.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_prlimit64,
+            0,
+            resource,
+            std::ptr::null::<u64>(),
+            limit.as_mut_ptr(),
+        )
+    };
+    checked(result).map(|_| limit)
+}
+
 /// The version of Landlock this kernel has; 0 for none.
 pub(crate) fn landlock_version() -> u32 {
     const VERSION: u32 = 1;

@@ -2,7 +2,8 @@
 //!
 //! Guarantee: after a failed step nothing else happens; the supervisor is told which and why. A
 //! supervisor that is gone ends it, whether or not there were steps yet. It keeps nothing of the
-//! supervisor's but the socket between them.
+//! supervisor's but the socket between them and memory that nobody inside can read, without its
+//! arguments, which everybody could.
 //! Invariant: nothing here allocates, locks, panics or returns.
 
 use super::super::identity::MOST_MAPS;
@@ -10,7 +11,7 @@ use super::super::program::{Entry, INSIDE, Op, Owner, Reader, Rules, Ruleset, So
 use super::super::wire::{BYTES, DESCRIPTORS, Notice, Order};
 use super::calls::{self, kept};
 use super::init;
-use super::memory::Mapped;
+use super::memory::{Mapped, forget_arguments};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -28,6 +29,7 @@ use rustix::thread as own;
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Errno>;
 
@@ -37,6 +39,8 @@ pub(crate) struct Start {
     pub(crate) control: RawFd,
     /// The null device, for the standard streams.
     pub(crate) null: RawFd,
+    /// Where the arguments of whoever made it are in its memory, too.
+    pub(crate) arguments: Range<usize>,
 }
 
 /// Descriptors that come with an order.
@@ -46,6 +50,8 @@ impl Start {
     /// Raises the walls as it is told to, then runs what the supervisor orders until there is none.
     /// Gives the code to end with.
     pub(crate) fn run(&self) -> i32 {
+        // Whatever runs inside may read those of any process it sees.
+        forget_arguments(&self.arguments);
         calls::forget_signals();
         let control = kept(self.control);
         if self.close_others().is_err() {
@@ -58,7 +64,13 @@ impl Start {
             let followed = match next_order(control, &mut descriptors) {
                 Some(Order::Steps) => state.carry_out_all(descriptors, control, &mut done),
                 Some(Order::Maps) => state.keep_maps(descriptors).map(|()| Then::Wait),
-                Some(Order::Go | Order::Run { .. } | Order::Signal(_) | Order::Beside(_))
+                Some(
+                    Order::Go
+                    | Order::Run { .. }
+                    | Order::Signal(_)
+                    | Order::Kill(_)
+                    | Order::Beside(_),
+                )
                 | None => {
                     return 1;
                 }
@@ -155,7 +167,12 @@ fn wait_for_go(control: BorrowedFd<'_>) -> Result<()> {
     match next_order(control, &mut Descriptors::default()) {
         Some(Order::Go) => Ok(()),
         Some(
-            Order::Steps | Order::Maps | Order::Run { .. } | Order::Signal(_) | Order::Beside(_),
+            Order::Steps
+            | Order::Maps
+            | Order::Run { .. }
+            | Order::Signal(_)
+            | Order::Kill(_)
+            | Order::Beside(_),
         )
         | None => Err(Errno::PIPE),
     }

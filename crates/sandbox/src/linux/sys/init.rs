@@ -2,6 +2,9 @@
 //!
 //! Guarantee: when it ends, the kernel ends every process of the sandbox. It ends when the
 //! supervisor does, because then the socket between them closes.
+//! Nothing that runs inside can hold it up: it waits for another process only while there is no
+//! other, or once all are killed. What a command inherits from it is what it was given, whatever
+//! an earlier one did to it.
 //! Invariant: nothing here allocates, locks, panics or returns. It holds no capability, is not
 //! dumpable, and lives under the same filter and Landlock rules as what it runs.
 
@@ -9,7 +12,8 @@ use super::super::socket::WAITING;
 use super::super::wire::{DESCRIPTORS, Notice, Order, Stage};
 use super::calls;
 use super::child::{Descriptors, next_order, tell, tell_with};
-use super::memory::{Mapped, Pointers, Stack};
+use super::inherited::Inherited;
+use super::memory::{Mapped, Pointers, Stack, spawn_copied};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -29,6 +33,9 @@ pub(super) struct Left {
 pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
     let opened = openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let (Ok(root), Ok(children), Ok(stack)) = (opened, calls::child_signals(), Stack::new()) else {
+        return 1;
+    };
+    let Ok(inherited) = Inherited::now() else {
         return 1;
     };
     // By the sandbox's own user, whom clients find at the other end.
@@ -58,6 +65,7 @@ pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
         control,
         children,
         stack,
+        inherited,
         main: None,
         beside: None,
     };
@@ -68,8 +76,9 @@ pub(super) fn serve(control: BorrowedFd<'_>, left: Left) -> i32 {
 struct Init<'fd> {
     control: BorrowedFd<'fd>,
     children: OwnedFd,
-    /// Of whatever is about to become a program.
+    /// Of a command that is about to become a program.
     stack: Stack,
+    inherited: Inherited,
     /// The command that runs.
     main: Option<Pid>,
     /// A program of our own beside it, and its number.
@@ -94,13 +103,19 @@ impl Init<'_> {
             self.reap();
         }
         if !orders.is_empty() {
+            // Before anything comes with the order, too: it would be lost for want of descriptors.
+            let as_given = self.inherited.set_anew();
             let mut descriptors = Descriptors::default();
             match next_order(self.control, &mut descriptors)? {
-                Order::Run { terminal } => self.run(descriptors, terminal),
+                Order::Run { terminal } => self.run(descriptors, terminal, as_given),
                 Order::Signal(number) => {
                     let _sent = calls::signal_everyone(number.cast_signed());
                 }
-                Order::Beside(number) => self.run_beside(descriptors, number),
+                Order::Kill(number) => {
+                    let _sent = calls::signal_everyone(libc::SIGKILL);
+                    tell(self.control, Notice::Killed { number });
+                }
+                Order::Beside(number) => self.run_beside(descriptors, number, as_given),
                 Order::Go | Order::Steps | Order::Maps => {}
             }
         }
@@ -133,7 +148,7 @@ impl Init<'_> {
         tell(self.control, Notice::Ended { status, left });
     }
 
-    fn run(&mut self, descriptors: Descriptors, terminal: bool) {
+    fn run(&mut self, descriptors: Descriptors, terminal: bool, as_given: Result<(), Errno>) {
         let not_started = |errno: Errno| {
             let errno = errno.raw_os_error();
             let stage = Stage::Process;
@@ -147,13 +162,18 @@ impl Init<'_> {
         if self.main.is_some() {
             return not_started(Errno::BUSY);
         }
+        if let Err(errno) = as_given {
+            return not_started(errno);
+        }
         let control = self.control;
         let failed = |stage: Stage, errno: i32| {
             tell(control, Notice::NotStarted { stage, errno });
         };
         let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
         let order = Started { streams, terminal };
-        match order.begin(&mut self.stack, request.as_fd(), failed) {
+        // It is alone: whatever an earlier one left was killed, and waited for.
+        let memory = Memory::Borrowed(&mut self.stack);
+        match order.begin(memory, request.as_fd(), failed) {
             Err(errno) => not_started(errno),
             Ok(pid) => self.main = Pid::from_raw(pid),
         }
@@ -162,7 +182,7 @@ impl Init<'_> {
 
 impl Init<'_> {
     /// Runs a program of our own beside the command, if there is one and nothing else is beside it.
-    fn run_beside(&mut self, descriptors: Descriptors, number: u32) {
+    fn run_beside(&mut self, descriptors: Descriptors, number: u32, as_given: Result<(), Errno>) {
         let not_started = || {
             let status = 125 << 8;
             tell(self.control, Notice::BesideEnded { number, status });
@@ -170,7 +190,7 @@ impl Init<'_> {
         let [Some(request), Some(input), Some(output), Some(errors)] = descriptors else {
             return not_started();
         };
-        if self.main.is_none() || self.beside.is_some() {
+        if self.main.is_none() || self.beside.is_some() || as_given.is_err() {
             return not_started();
         }
         let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
@@ -178,7 +198,8 @@ impl Init<'_> {
             streams,
             terminal: false,
         };
-        match order.begin(&mut self.stack, request.as_fd(), |_, _| {}) {
+        // The command could stop it before it is a program, and with it whoever waits for that.
+        match order.begin(Memory::Copied, request.as_fd(), |_, _| {}) {
             Err(_) => not_started(),
             Ok(pid) => self.beside = Pid::from_raw(pid).map(|pid| (pid, number)),
         }
@@ -194,6 +215,14 @@ const fn exit_code(stage: Stage, errno: i32) -> i32 {
     }
 }
 
+/// Whose memory a process has until it becomes a program.
+enum Memory<'s> {
+    /// Init's own, which waits meanwhile.
+    Borrowed(&'s mut Stack),
+    /// A copy of it. Init goes on.
+    Copied,
+}
+
 /// How a command is started.
 struct Started<'fd> {
     streams: [BorrowedFd<'fd>; 3],
@@ -205,21 +234,25 @@ impl Started<'_> {
     /// from becoming the command.
     fn begin(
         &self,
-        stack: &mut Stack,
+        memory: Memory<'_>,
         request: BorrowedFd<'_>,
         failed: impl Fn(Stage, i32),
     ) -> Result<i32, Errno> {
-        let memory = Mapped::file(request)?;
-        let request = Request::read(memory.bytes()).ok_or(Errno::INVAL)?;
+        let file = Mapped::file(request)?;
+        let request = Request::read(file.bytes()).ok_or(Errno::INVAL)?;
         let arguments = request.arguments.clone().pointers()?;
         let environment = request.environment.clone().pointers()?;
-        stack.spawn(|| {
+        let body = || {
             let lists = (arguments.list(), environment.list());
             let (stage, errno) = self.become_command(&request, lists);
             let errno = errno.raw_os_error();
             failed(stage, errno);
             exit_code(stage, errno)
-        })
+        };
+        match memory {
+            Memory::Borrowed(stack) => stack.spawn(body),
+            Memory::Copied => spawn_copied(body),
+        }
     }
 
     /// Becomes the command. Returns only what kept it from that.

@@ -5,13 +5,15 @@
 //! Memory of init's own, and processes that share it until they become a program.
 //!
 //! Init is a copy of a process that may be large: a copy of init for each command would cost more
-//! than the command. So what is about to become a program borrows init's memory, on a stack of its
-//! own, while init waits for it.
+//! than the command. So a command that is about to become a program borrows init's memory, on a stack
+//! of its own, while init waits for it. Whoever can send it a signal can make that wait last, so only
+//! what has the sandbox to itself is started so; anything else gets a copy.
 
 use super::calls::{checked, exit_now};
 use rustix::fd::{AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Errno>;
 
@@ -91,6 +93,15 @@ impl Pointers {
     }
 }
 
+/// Overwrites the arguments this process was started with, which are at `place`. For a child, whose
+/// copy of them nobody needs.
+pub(super) fn forget_arguments(place: &Range<usize>) {
+    let start = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
+    // SAFETY: the kernel says that they are there, and put them on the stack, which can be written;
+    // the memory is this process's own, and nothing in it reads them any more.
+    unsafe { start.write_bytes(0, place.len()) };
+}
+
 /// Where what borrows this process's memory puts its own.
 pub(super) struct Stack(Mapped);
 
@@ -123,4 +134,18 @@ impl Stack {
         let pid = checked(c_long::from(pid))?;
         i32::try_from(pid).map_err(|_| Errno::OVERFLOW)
     }
+}
+
+/// Starts a process that runs `body` in a copy of this process's memory, and ends with the code it
+/// gives unless it became a program before. This one goes on.
+///
+/// `body` must not allocate, lock or unwind.
+pub(super) fn spawn_copied(body: impl FnOnce() -> i32) -> Result<i32> {
+    // SAFETY: without CLONE_VM the new process has its own copy of memory and, with no stack given,
+    // of this stack: it continues here as after `fork`.
+    let pid = checked(unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) })?;
+    if pid == 0 {
+        exit_now(body());
+    }
+    i32::try_from(pid).map_err(|_| Errno::OVERFLOW)
 }

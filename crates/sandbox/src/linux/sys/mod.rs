@@ -1,12 +1,13 @@
 //! Raw system calls: the only unsafe code there is.
 //!
 //! [`calls`] wraps what no safe crate offers; [`child`] carries out a program in the child and
-//! [`init`] is what the child then becomes, with [`memory`] of its own; [`notify`] is how the broker
-//! hears of calls. Everything the child does is free of allocation and locks, since it is a copy of
-//! one thread of a process that may have had many.
+//! [`init`] is what the child then becomes, with [`memory`] of its own and what commands have
+//! [`inherited`] from it; [`notify`] is how the broker hears of calls. Everything the child does is
+//! free of allocation and locks, since it is a copy of one thread of a process that may have had many.
 
 mod calls;
 mod child;
+mod inherited;
 mod init;
 mod memory;
 pub(crate) mod notify;

@@ -16,6 +16,9 @@ fn start(program: &str, arguments: &[&str], directory: &Path) -> Output {
     Command::new(program)
         .args(arguments)
         .current_dir(directory)
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", directory)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")

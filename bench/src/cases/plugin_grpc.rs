@@ -7,7 +7,9 @@ use crate::options::Options;
 use crate::table::Row;
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::boxed::{Boxes, Ground};
-use airlock_plugin::{Callback, CallbackError, Instance as _, Manifest, Reach, Start, ToolCall};
+use airlock_plugin::{
+    Callback, CallbackError, Grants, Instance as _, Manifest, Reach, Start, ToolCall,
+};
 use airlock_plugin_grpc::proto::airlock::execute_response::Said;
 use airlock_plugin_grpc::proto::airlock::{ExecuteRequest, ExecuteResponse, tool};
 use airlock_plugin_grpc::{COOKIE, GrpcHost, GrpcPlugin, Settings};
@@ -169,6 +171,7 @@ impl Place {
             directory: self.root.join("plugin"),
             entry: Digest::of(&fs::read(self.program())?),
             data: self.root.join("own/data"),
+            grants: Grants::default(),
             configuration: json!({}),
             reach: Reach {
                 directory: self.root.join("own/reach"),

@@ -6,8 +6,8 @@ use crate::options::Options;
 use crate::table::Row;
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::{
-    Callback, CallbackError, Execution, Host as _, Instance, Kind, LifecycleSettings, Manifest,
-    Protocol, Reach, SandboxAsk, Start, Tier, ToolCall, WasmLimits,
+    Callback, CallbackError, Execution, Grants, Host as _, Instance, Kind, LifecycleSettings,
+    Manifest, Protocol, Reach, SandboxAsk, Start, Tier, ToolCall, WasmLimits,
 };
 use airlock_plugin_wasm::{Warm, WasmHost};
 use measure::Samples;
@@ -215,6 +215,7 @@ fn start(home: &Path, module: &[u8]) -> Result<Start, Failure> {
         directory: home.to_owned(),
         entry: Digest::of(module),
         data: home.join("data"),
+        grants: Grants::default(),
         configuration: json!({}),
         reach: Reach {
             directory: home.join("reach"),

@@ -104,6 +104,8 @@ pub struct Whence {
     pub within: Option<Arc<Within>>,
     /// The call that a plugin serves by asking. One that serves none only reads.
     pub serves: Option<ActionId>,
+    /// For whom what is in a sandbox asks: whoever has it run there. Absent: the kernel's own user.
+    pub user: Option<UserId>,
 }
 
 /// What the operating system says of this process, taken once at start.
@@ -133,9 +135,14 @@ impl Local {
     }
 
     /// For whom a call from `whence` is made. A process of another user, who was let in besides, acts
-    /// for that one; what runs in a sandbox acts for whoever runs it, as whomever the machine has it
+    /// for that one; what runs in a sandbox acts for whoever has it run, as whomever the machine has it
     /// run.
     pub(crate) fn user_of(&self, whence: &Whence) -> Result<UserId, IdError> {
+        if whence.sandbox.is_some()
+            && let Some(user) = &whence.user
+        {
+            return Ok(user.clone());
+        }
         let other = whence.peer.map(|peer| peer.uid);
         let other = other.filter(|uid| *uid != self.peer.uid && whence.sandbox.is_none());
         let Some(uid) = other else {

@@ -195,7 +195,10 @@ fn explained(error: StartError, running: &Running) -> StartError {
     let end = match &error {
         StartError::Ended(_) => running.wait(LAST_BREATH),
         StartError::Protocol(_) => running.end(),
-        StartError::Entry { .. } | StartError::Confinement(_) | StartError::TimedOut(_) => None,
+        StartError::Entry { .. }
+        | StartError::Confinement(_)
+        | StartError::NotGranted { .. }
+        | StartError::TimedOut(_) => None,
     };
     let Some(end) = end else {
         return error;

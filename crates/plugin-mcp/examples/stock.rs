@@ -8,7 +8,7 @@
 use airlock_core::Digest;
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
-    Callback, CallbackError, Host as _, MANIFEST, Manifest, Reach, Start, ToolCall,
+    Callback, CallbackError, Grants, Host as _, MANIFEST, Manifest, Reach, Start, ToolCall,
 };
 use airlock_plugin_mcp::McpHost;
 use airlock_sandbox::presets::Facts;
@@ -55,6 +55,7 @@ fn run(directory: &Path, tool: &str, arguments: Value) -> Result<Value, Box<dyn 
     let entry = std::fs::read(directory.join(&manifest.execution.entry))?;
     let start = Start {
         entry: Digest::of(&entry),
+        grants: Grants::find(&manifest.execution.sandbox, None)?,
         manifest: Arc::new(manifest),
         directory: directory.to_owned(),
         data: place("data")?,

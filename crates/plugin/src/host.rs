@@ -1,10 +1,13 @@
 //! What a host promises about the plugins it runs.
 
+use crate::grants::Grants;
 use crate::manifest::Manifest;
 use crate::tool::{Sink, ToolCall, ToolDescription};
 use airlock_core::Digest;
+use airlock_policy::CapabilityGate;
+use airlock_sandbox::HostPath;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,6 +22,9 @@ pub struct Start {
     pub entry: Digest,
     /// Its own data directory, writable to it: what `self/` means.
     pub data: PathBuf,
+    /// Where the paths are that its manifest asks for. A host that finds one missing here does not
+    /// start it.
+    pub grants: Grants,
     /// Its configuration, valid by its schema.
     pub configuration: Value,
     /// Its way back to the kernel.
@@ -112,6 +118,18 @@ pub enum StartError {
     /// What its manifest asks for cannot be enforced here.
     #[error("cannot be confined: {0}")]
     Confinement(String),
+    /// A path that its manifest asks for is not granted to it.
+    #[error("`{right}` of `{asked}` is not granted: {gate}{}", lost(.leads_to.as_deref()))]
+    NotGranted {
+        /// What it would have of the path.
+        right: &'static str,
+        /// The path in the words of the manifest.
+        asked: String,
+        /// Who does not grant it.
+        gate: CapabilityGate,
+        /// Where the path leads, if nobody approved that it leads there.
+        leads_to: Option<PathBuf>,
+    },
     /// It did not say what its protocol wants.
     #[error("it does not speak its protocol: {0}")]
     Protocol(String),
@@ -123,12 +141,36 @@ pub enum StartError {
     Ended(String),
 }
 
+/// What is to say of a path that leads where nobody approved it to.
+fn lost(real: Option<&Path>) -> String {
+    let real = real.and_then(|real| HostPath::new(real).ok());
+    real.map_or_else(String::new, |real| {
+        format!(": it leads to `{real}`, which nobody approved")
+    })
+}
+
 impl StartError {
+    /// How to mend it, where that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotGranted {
+                leads_to: Some(_), ..
+            } => Some("`airlock plugin enable NAME` shows where its paths lead, and asks"),
+            Self::NotGranted { leads_to: None, .. }
+            | Self::Entry { .. }
+            | Self::Confinement(_)
+            | Self::Protocol(_)
+            | Self::TimedOut(_)
+            | Self::Ended(_) => None,
+        }
+    }
+
     /// A stable word for the kind of failure.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Entry { .. } => "plugin_entry",
             Self::Confinement(_) => "plugin_not_confined",
+            Self::NotGranted { .. } => "plugin_not_granted",
             Self::Protocol(_) => "plugin_protocol",
             Self::TimedOut(_) => "plugin_not_ready",
             Self::Ended(_) => "plugin_ended",

@@ -150,6 +150,7 @@ impl Identity {
             agent: None,
             within: None,
             serves: None,
+            user: None,
         }
     }
 }

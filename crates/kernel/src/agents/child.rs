@@ -73,5 +73,6 @@ pub(super) fn whence_of(whence: &Whence, agent: &Arc<AgentCaller>) -> Whence {
         agent: Some(Arc::clone(agent)),
         within: whence.within.clone(),
         serves: whence.serves.clone(),
+        user: whence.user.clone(),
     }
 }

@@ -65,7 +65,7 @@ fn of_listed(plugins: &Plugins, listed: &Listed, tool: &str) -> Option<Absent> {
     if let Some(problem) = &listed.problem {
         return absent(format!("the plugin `{name}` failed: {problem}"), again);
     }
-    if table.said(&key).is_none() && table.offered(&key).is_empty() {
+    if table.words(&key).is_none() {
         let why = format!("the plugin `{name}` has not run yet, so its tools are not known");
         return absent(why, format!("start it: `airlock plugin reload {name}`"));
     }

@@ -4,8 +4,8 @@
 //! by a built-in rule. Their yes is for the very files and words they were shown: the digests are
 //! part of what is asked.
 
-use super::Plugins;
 use super::tool::failure;
+use super::{PluginWords, Plugins};
 use crate::beneath::Root;
 use crate::fronts::Front;
 use crate::tools::{
@@ -13,12 +13,13 @@ use crate::tools::{
 };
 use airlock_core::{Digest, Request, RequestPath, TagName, Tier};
 use airlock_plugin::{
-    Approval, Listed, ManageError, Manager, Review, State, check_configuration, shown_configuration,
+    Approval, Grants, Listed, ManageError, Manager, Manifest, Origin, Review, State,
+    check_configuration, shown_configuration,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -76,36 +77,35 @@ struct InstallArguments {
     tier: Option<Tier>,
 }
 
-type Check = fn(&Value) -> Result<(), InvalidArguments>;
-type Work = fn(&Plugins, &Value, Option<&Review>) -> Result<Value, ManageError>;
+/// What a person is shown of a call besides its own arguments. What cannot be looked at is refused
+/// when it is run: whoever may not do it learns nothing from the difference.
+type Look = fn(&Plugins, &Value) -> Result<Result<Looked, ManageError>, InvalidArguments>;
+type Work = fn(&Plugins, &Value, &Looked) -> Result<Value, ManageError>;
 
 /// One syscall.
 struct Control {
     spec: &'static ToolSpec,
     plugins: Arc<Plugins>,
-    check: Check,
+    look: Look,
     work: Work,
-    /// Whether a person is shown what is in a directory.
-    reviews: bool,
 }
 
 pub(super) fn register(registry: &mut Registry, plugins: &Arc<Plugins>) {
-    let rows: [(&'static ToolSpec, Check, Work); 7] = [
-        (&LIST, fits::<ListArguments>, list),
-        (&SHOW, fits::<NameArguments>, show),
-        (&INSTALL, fits::<InstallArguments>, install),
-        (&REMOVE, fits::<NameArguments>, remove),
-        (&ENABLE, fits::<EnableArguments>, enable),
-        (&DISABLE, fits::<NameArguments>, disable),
-        (&RELOAD, fits::<NameArguments>, reload),
+    let rows: [(&'static ToolSpec, Look, Work); 7] = [
+        (&LIST, nothing::<ListArguments>, list),
+        (&SHOW, nothing::<NameArguments>, show),
+        (&INSTALL, look_at_files, install),
+        (&REMOVE, nothing::<NameArguments>, remove),
+        (&ENABLE, look_at_words, enable),
+        (&DISABLE, nothing::<NameArguments>, disable),
+        (&RELOAD, nothing::<NameArguments>, reload),
     ];
-    for (spec, check, work) in rows {
+    for (spec, look, work) in rows {
         registry.add(Box::new(Control {
             spec,
             plugins: Arc::clone(plugins),
-            check,
+            look,
             work,
-            reviews: spec.name == INSTALL.name,
         }));
     }
 }
@@ -184,8 +184,119 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidArguments> {
     })
 }
 
-fn fits<T: DeserializeOwned>(value: &Value) -> Result<(), InvalidArguments> {
-    read::<T>(value).map(drop)
+/// What was looked at for a person before they say yes.
+#[derive(Default)]
+struct Looked {
+    /// What is to be installed.
+    review: Option<Review>,
+    /// Where the paths of its box are.
+    grants: Grants,
+    /// The words of its tools that are to be approved.
+    words: Option<PluginWords>,
+}
+
+impl Looked {
+    /// What of it is part of the question, so that a yes is for that and nothing else.
+    fn shown(&self) -> Map<String, Value> {
+        let mut shown = Map::new();
+        if let Some(review) = &self.review {
+            let manifest = &review.manifest;
+            let files = [
+                ("digest", json!(review.directory)),
+                ("entry", json!(review.entry)),
+                ("name", json!(manifest.name)),
+                ("version", json!(manifest.version.to_string())),
+                ("capabilities", json!(manifest.capabilities)),
+                ("reads", json!(manifest.execution.sandbox.read_allow)),
+                ("writes", json!(manifest.execution.sandbox.write_allow)),
+                ("replaces", json!(review.replaces)),
+            ];
+            shown.extend(files.map(|(name, value)| (name.to_owned(), value)));
+        }
+        let places = self.grants.places().iter();
+        let elsewhere = places.filter(|place| place.leads_elsewhere());
+        let leads_to = elsewhere.map(|place| {
+            let real = place.real().display().to_string();
+            (place.asked().to_owned(), json!(real))
+        });
+        let leads_to: Map<String, Value> = leads_to.collect();
+        if !leads_to.is_empty() {
+            shown.insert("leads_to".to_owned(), Value::Object(leads_to));
+        }
+        if let Some(words) = &self.words {
+            shown.insert("changes".to_owned(), json!(words.changes()));
+        }
+        shown
+    }
+}
+
+/// There is nothing to show.
+fn nothing<T: DeserializeOwned>(
+    _: &Plugins,
+    given: &Value,
+) -> Result<Result<Looked, ManageError>, InvalidArguments> {
+    let _fits: T = read(given)?;
+    Ok(Ok(Looked::default()))
+}
+
+/// Looks at what is to be installed.
+fn look_at_files(
+    plugins: &Plugins,
+    given: &Value,
+) -> Result<Result<Looked, ManageError>, InvalidArguments> {
+    let asked: InstallArguments = read(given)?;
+    let path = PathBuf::from(&asked.path);
+    if !path.is_absolute() {
+        return Err(InvalidArguments {
+            at: "path".to_owned(),
+            what: "it is not an absolute path".to_owned(),
+            fix: Some("write the whole path, from `/` on".to_owned()),
+        });
+    }
+    let manager = plugins.manager();
+    let review = match manager.and_then(|manager| manager.review(&path)) {
+        Ok(review) => review,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Some(wanted) = asked.digest
+        && review.directory != wanted
+    {
+        return Err(InvalidArguments {
+            at: "digest".to_owned(),
+            what: format!("the files have the digest {}", review.directory),
+            fix: Some("look at them again".to_owned()),
+        });
+    }
+    Ok(Ok(Looked {
+        grants: granted(plugins, &review.manifest),
+        review: Some(review),
+        words: None,
+    }))
+}
+
+/// Looks at where the paths of a plugin lead that is to be enabled, and at what it says of its tools,
+/// where that is to be approved.
+fn look_at_words(
+    plugins: &Plugins,
+    given: &Value,
+) -> Result<Result<Looked, ManageError>, InvalidArguments> {
+    let EnableArguments { name, tools } = read(given)?;
+    let manager = plugins.manager();
+    let listed = match manager.and_then(|manager| manager.get(&name)) {
+        Ok(listed) => listed,
+        Err(error) => return Ok(Err(error)),
+    };
+    let words = tools.and_then(|_| plugins.desk().table().words(&plugins.key(&listed)));
+    Ok(Ok(Looked {
+        review: None,
+        grants: granted(plugins, &listed.manifest),
+        words,
+    }))
+}
+
+/// Where the paths of a box are. Of what cannot be looked up nothing is approved.
+fn granted(plugins: &Plugins, manifest: &Manifest) -> Grants {
+    Grants::find(&manifest.execution.sandbox, plugins.person_home()).unwrap_or_default()
 }
 
 /// Arguments that were checked when the call was prepared.
@@ -201,43 +312,17 @@ impl Tool for Control {
         self.spec
     }
 
-    /// To prepare it is to read a directory and to tell its digest: only to whoever may read it all.
+    /// To prepare an installation is to read a directory and to tell its digest: only to whoever may
+    /// read it all.
     fn open_to(&self, front: Front) -> bool {
-        !self.reviews || front == Front::Cli
+        self.spec.name != INSTALL.name || front == Front::Cli
     }
 
     fn prepare(&self, given: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
-        (self.check)(given)?;
-        let mut looked = None;
-        if self.reviews {
-            let asked: InstallArguments = read(given)?;
-            let path = PathBuf::from(&asked.path);
-            if !path.is_absolute() {
-                return Err(InvalidArguments {
-                    at: "path".to_owned(),
-                    what: "it is not an absolute path".to_owned(),
-                    fix: Some("write the whole path, from `/` on".to_owned()),
-                });
-            }
-            // What cannot be looked at is refused when it is run: whoever may not install learns
-            // nothing from the difference.
-            let manager = self.plugins.manager();
-            let review = manager.and_then(|manager| manager.review(&path));
-            if let (Some(wanted), Ok(found)) = (asked.digest, &review)
-                && found.directory != wanted
-            {
-                return Err(InvalidArguments {
-                    at: "digest".to_owned(),
-                    what: format!("the files have the digest {}", found.directory),
-                    fix: Some("look at them again".to_owned()),
-                });
-            }
-            looked = Some(review);
-        }
         Ok(Box::new(Asked {
+            looked: (self.look)(&self.plugins, given)?,
             plugins: Arc::clone(&self.plugins),
             given: given.clone(),
-            looked,
             work: self.work,
         }))
     }
@@ -247,9 +332,9 @@ impl Tool for Control {
 struct Asked {
     plugins: Arc<Plugins>,
     given: Value,
-    /// What is to be installed, or why it could not be looked at: then nobody was shown anything,
-    /// and nothing is installed, whatever is there by now.
-    looked: Option<Result<Review, ManageError>>,
+    /// What was looked at, or why it could not be: then nobody was shown anything, and nothing is
+    /// done, whatever is there by now.
+    looked: Result<Looked, ManageError>,
     work: Work,
 }
 
@@ -258,36 +343,21 @@ impl Prepared for Asked {
         &[]
     }
 
-    /// What is to be installed is part of what is asked, so that a yes is for that and nothing else.
     fn describe(&self, request: &mut Request) {
-        if let (Some(Ok(looked)), Some(arguments)) =
-            (&self.looked, request.arguments.as_object_mut())
-        {
-            let manifest = &looked.manifest;
-            let shown = [
-                ("digest", json!(looked.directory)),
-                ("entry", json!(looked.entry)),
-                ("name", json!(manifest.name)),
-                ("version", json!(manifest.version.to_string())),
-                ("capabilities", json!(manifest.capabilities)),
-                ("reads", json!(manifest.execution.sandbox.read_allow)),
-                ("writes", json!(manifest.execution.sandbox.write_allow)),
-                ("replaces", json!(looked.replaces)),
-            ];
-            arguments.extend(shown.map(|(name, value)| (name.to_owned(), value)));
+        if let (Ok(looked), Some(arguments)) = (&self.looked, request.arguments.as_object_mut()) {
+            arguments.extend(looked.shown());
         }
     }
 
     fn run(self: Box<Self>, _context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let looked = self.looked.as_ref().map(Result::as_ref).transpose();
-        let looked = looked.map_err(failure)?;
+        let looked = self.looked.as_ref().map_err(failure)?;
         let value = (self.work)(&self.plugins, &self.given, looked);
         let value = value.map_err(|error| failure(&error))?;
         Ok(ToolOutput { value, hidden: 0 })
     }
 }
 
-fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn list(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageError> {
     let ListArguments {
         tag,
         rejected,
@@ -338,7 +408,7 @@ fn list(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, M
     }))
 }
 
-fn show(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn show(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     if let Some(own) = built_in(&name) {
         return Ok(own);
@@ -377,7 +447,7 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
         let offered = table.offered(&key);
         let names = offered.iter().map(|tool| format!("{name}.{}", tool.name));
         let names: Vec<String> = names.collect();
-        let said = table.said(&key).map(|(digest, _)| digest);
+        let said = table.words(&key).map(|words| words.digest);
         let more = [
             ("offered", json!(names)),
             ("withheld", json!(table.withheld(&key))),
@@ -406,24 +476,24 @@ fn settings(plugins: &Plugins, listed: &Listed) -> Value {
     }
 }
 
-fn install(
-    plugins: &Plugins,
-    given: &Value,
-    looked: Option<&Review>,
-) -> Result<Value, ManageError> {
+fn install(plugins: &Plugins, given: &Value, looked: &Looked) -> Result<Value, ManageError> {
     let InstallArguments { path, tier, .. } = checked(given)?;
     let path = PathBuf::from(path);
     let manager = plugins.manager()?;
-    let Some(looked) = looked else {
+    let Some(review) = &looked.review else {
         // A call that was not prepared here: nobody can have seen what is there.
         let found = manager.review(&path)?.directory;
         return Err(ManageError::NotReviewed { path, found });
     };
-    let mut approval = Approval::of_unknown_origin(looked.directory);
+    let mut approval = Approval::of_unknown_origin(review.directory);
     if let Some(tier) = tier {
         approval = approval.trusting(tier);
     }
     let name = manager.install(&path, &approval)?;
+    let desk = plugins.desk();
+    desk.table()
+        .approve_places(&desk.key(&name, Origin::User), &looked.grants.real_places())
+        .map_err(|source| records(plugins, source))?;
     started(plugins, &manager, name.as_str())
 }
 
@@ -438,7 +508,7 @@ fn started(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Ma
     Ok(whole)
 }
 
-fn remove(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn remove(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
     manager.remove(&name)?;
@@ -452,38 +522,37 @@ fn records(plugins: &Plugins, source: std::io::Error) -> ManageError {
     }
 }
 
-fn enable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn enable(plugins: &Plugins, given: &Value, looked: &Looked) -> Result<Value, ManageError> {
     let EnableArguments { name, tools } = checked(given)?;
     let manager = plugins.manager()?;
-    manager.enable(&name)?;
     let listed = manager.get(&name)?;
-    if listed.state != State::Running {
-        let told = started(plugins, &manager, &name)?;
-        if tools.is_none() {
-            return Ok(told);
-        }
-    }
+    let (table, key) = (plugins.desk().table(), plugins.key(&listed));
     if let Some(wanted) = tools {
-        let table = plugins.desk().table();
-        let key = plugins.key(&listed);
-        match table.said(&key) {
-            Some((found, said)) if found == wanted => table
-                .approve(&key, &said)
+        match &looked.words {
+            Some(words) if words.digest == wanted => table
+                .approve(&key, &words.now)
                 .map_err(|source| records(plugins, source))?,
             // Other words than those that were shown are not approved.
-            Some((found, _)) => {
+            Some(words) => {
                 return Err(ManageError::NotReviewed {
                     path: listed.path,
-                    found,
+                    found: words.digest,
                 });
             }
             None => return Err(ManageError::NotRunning(listed.manifest.name.clone())),
         }
     }
+    table
+        .approve_places(&key, &looked.grants.real_places())
+        .map_err(|source| records(plugins, source))?;
+    manager.enable(&name)?;
+    if listed.state != State::Running {
+        return started(plugins, &manager, &name);
+    }
     whole(plugins, &manager, &name)
 }
 
-fn disable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn disable(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
     manager.disable(&name)?;
@@ -495,7 +564,7 @@ fn disable(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value
     }
 }
 
-fn reload(plugins: &Plugins, given: &Value, _: Option<&Review>) -> Result<Value, ManageError> {
+fn reload(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageError> {
     let NameArguments { name } = checked(given)?;
     let manager = plugins.manager()?;
     manager.reload(&name)?;

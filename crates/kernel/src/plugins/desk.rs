@@ -21,7 +21,7 @@ use airlock_plugin::{
     ToolDescription, secrets_of,
 };
 use airlock_policy::capability::{CapabilitySet, Pattern};
-use airlock_policy::{CapabilityGrants, Contribution, Enforcer, Policy};
+use airlock_policy::{CapabilityGate, CapabilityGrants, Contribution, Enforcer, Policy};
 use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -36,6 +36,8 @@ struct Instance {
     plugin: PluginName,
     number: u64,
     sandbox: SandboxId,
+    /// Another has taken its place.
+    is_retired: bool,
     /// Where it was noted that it stands.
     noted: Option<Book>,
     // Closed with it, before its directory goes.
@@ -52,10 +54,19 @@ impl Drop for Instance {
     }
 }
 
-/// A call that is being served: by whom, in which session.
+/// For whom, and in which session, a plugin was called: what it asks for the call is theirs.
+#[derive(Debug, Clone)]
+pub(super) struct OnBehalf {
+    pub(super) user: UserId,
+    pub(super) session: Option<SessionId>,
+}
+
+/// A call that is being served: by whom, for whom.
 struct Served {
     by: PluginName,
-    session: Option<SessionId>,
+    /// The number of the instance whose turn it is: another of the same name has no part in it.
+    instance: Option<u64>,
+    of: OnBehalf,
     /// What was asked of the kernel for it, and is not done.
     under_way: Vec<Cancel>,
 }
@@ -188,16 +199,16 @@ impl Desk {
     }
 
     /// Which of workspace and user does not allow all of `pattern`, if one does not.
-    pub(super) fn closed(&self, pattern: &str) -> Option<&'static str> {
+    pub(super) fn closed(&self, pattern: &str) -> Option<CapabilityGate> {
         let current = self.store.current();
         let wanted = Pattern::parse(pattern);
         let covers =
             |allowed: &CapabilitySet| wanted.as_ref().is_ok_and(|wanted| allowed.covers(wanted));
         if !covers(current.workspace_allow()) {
-            return Some("workspace");
+            return Some(CapabilityGate::Workspace);
         }
         if !covers(current.own_allow()) {
-            return Some("user");
+            return Some(CapabilityGate::User);
         }
         None
     }
@@ -259,9 +270,12 @@ impl Desk {
         }
     }
 
-    /// Whether a plugin that runs is about to end because nobody wants it any more.
-    pub(super) fn is_leaving(&self, plugin: &PluginName) -> bool {
-        locked(&self.leaving).contains(plugin)
+    /// Whether what runs of a plugin in `sandbox` is about to end because nobody wants it any more.
+    pub(super) fn is_leaving(&self, plugin: &PluginName, sandbox: Option<&SandboxId>) -> bool {
+        let instances = locked(&self.instances);
+        let mut there = instances.iter();
+        there.any(|one| one.is_retired && sandbox == Some(&one.sandbox))
+            || locked(&self.leaving).contains(plugin)
     }
 
     /// Notes what came of the start of the plugin that reaches the kernel in `directory`.
@@ -291,10 +305,17 @@ impl Desk {
         found.map(|instance| instance.plugin.clone())
     }
 
-    pub(super) fn serve(&self, action: &ActionId, plugin: &PluginName, session: Option<SessionId>) {
+    fn number_in(&self, sandbox: &SandboxId) -> Option<u64> {
+        let instances = locked(&self.instances);
+        let found = instances.iter().find(|one| one.sandbox == *sandbox);
+        found.map(|instance| instance.number)
+    }
+
+    pub(super) fn serve(&self, action: &ActionId, plugin: &PluginName, of: &OnBehalf) {
         let served = Served {
             by: plugin.clone(),
-            session,
+            instance: None,
+            of: of.clone(),
             under_way: Vec::new(),
         };
         locked(&self.serving).insert(action.clone(), served);
@@ -331,15 +352,21 @@ impl Desk {
         Ok(asked)
     }
 
-    /// The call that `plugin` serves by what it asks, with its session: the one it names, or the only
-    /// one it serves. Leaving the name out sheds nothing: with several calls it has to say which.
+    /// The call that the instance of `plugin` in `sandbox` serves by what it asks, and for whom: the one
+    /// it names, or the only one it serves. Leaving the name out sheds nothing: with several calls it
+    /// has to say which.
     pub(super) fn serves(
         &self,
         plugin: &PluginName,
+        sandbox: Option<&SandboxId>,
         named: Option<&str>,
-    ) -> Result<Option<(ActionId, Option<SessionId>)>, CallbackError> {
+    ) -> Result<Option<(ActionId, OnBehalf)>, CallbackError> {
+        let instance = sandbox.and_then(|sandbox| self.number_in(sandbox));
         let serving = locked(&self.serving);
-        let mut own = serving.iter().filter(|(_, served)| served.by == *plugin);
+        let is_its = |served: &Served| {
+            served.by == *plugin && instance.is_some() && served.instance == instance
+        };
+        let mut own = serving.iter().filter(|(_, served)| is_its(served));
         let found = if let Some(named) = named {
             let found = own.find(|(action, _)| action.to_string() == named);
             Some(found.ok_or_else(not_serving)?)
@@ -350,7 +377,7 @@ impl Desk {
             }
             first
         };
-        Ok(found.map(|(action, served)| (action.clone(), served.session.clone())))
+        Ok(found.map(|(action, served)| (action.clone(), served.of.clone())))
     }
 
     /// A short directory for sockets, which nobody else can enter.
@@ -444,6 +471,7 @@ impl Registrar for Desk {
             plugin: plugin.name.clone(),
             number: instance,
             sandbox: sandbox.clone(),
+            is_retired: false,
             noted: None,
             _socket: socket,
             directory,
@@ -500,6 +528,22 @@ impl Registrar for Desk {
         match origin {
             Origin::User => true,
             Origin::Workspace => self.is_approved(path),
+        }
+    }
+
+    fn retires(&self, plugin: &PluginName, instance: u64) {
+        let mut instances = locked(&self.instances);
+        let is_it = |one: &&mut Instance| one.plugin == *plugin && one.number == instance;
+        if let Some(retired) = instances.iter_mut().find(is_it) {
+            retired.is_retired = true;
+        }
+    }
+
+    fn takes(&self, action: &str, instance: u64) {
+        let mut serving = locked(&self.serving);
+        let action = ActionId::new(action).ok();
+        if let Some(served) = action.and_then(|action| serving.get_mut(&action)) {
+            served.instance = Some(instance);
         }
     }
 

@@ -1,12 +1,12 @@
 //! A plugin's way back to the kernel: who it is, what it serves, and how its calls get to the road.
 
-use super::desk::Desk;
+use super::desk::{Desk, OnBehalf};
 use super::locked;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
 use crate::tokens::Presented;
-use airlock_core::{ActionId, PluginName, SandboxId, SessionId};
+use airlock_core::{ActionId, PluginName, SandboxId};
 use airlock_plugin::{Callback, CallbackError};
 use serde_json::Value;
 use std::any::Any;
@@ -53,11 +53,13 @@ impl PluginRoad for Kernel {
             return Err(refused("not_trusted", why));
         }
         let mut call = Call::new(ask.name, ask.arguments.clone());
-        let (serves, session) = desk.serves(plugin, ask.within)?.unzip();
-        if serves.is_none() && desk.is_leaving(plugin) {
+        let call_served = desk.serves(plugin, whence.sandbox.as_ref(), ask.within)?;
+        let (serves, on_behalf) = call_served.unzip();
+        if serves.is_none() && desk.is_leaving(plugin, whence.sandbox.as_ref()) {
             let why = "the plugin is being ended, and may only finish the calls that it serves";
             return Err(refused("plugin_ending", why));
         }
+        let (session, user) = on_behalf.map(|of| (of.session, of.user)).unzip();
         call.session = session.flatten();
         call.token = ask.token.cloned();
         call.unattended = true;
@@ -65,6 +67,7 @@ impl PluginRoad for Kernel {
         let whence = Whence {
             within: command.and_then(|action| self.serving().within(&action)),
             serves: serves.clone(),
+            user,
             ..whence.clone()
         };
         let submit = || self.submit_from(Front::Plugin, &whence, &call, None);
@@ -147,9 +150,9 @@ impl Serving {
         desk: &Arc<Desk>,
         plugin: &PluginName,
         action: &ActionId,
-        session: Option<SessionId>,
+        of: &OnBehalf,
     ) -> Self {
-        desk.serve(action, plugin, session);
+        desk.serve(action, plugin, of);
         Self {
             desk: Arc::clone(desk),
             action: action.clone(),

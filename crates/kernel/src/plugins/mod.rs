@@ -17,6 +17,7 @@ mod control;
 mod desk;
 mod line;
 mod names;
+mod paths;
 #[cfg(target_os = "linux")]
 mod refusing;
 mod remarks;
@@ -26,6 +27,7 @@ mod vetted;
 mod warnings;
 
 pub use line::{PluginAsk, PluginRoad, PluginSockets};
+pub use table::{PluginWords, WordsChange};
 
 use crate::book::Book;
 use crate::kernel::Kernel;
@@ -368,8 +370,13 @@ impl Plugins {
 
     /// What a plugin asks for and would not get as things are, in words for people.
     fn warnings(&self, listed: &Listed) -> Vec<String> {
-        let home = self.machine.get().map(|machine| machine.home.as_path());
-        warnings::of(&self.desk, home.unwrap_or(Path::new("/")), listed)
+        let home = self.person_home().unwrap_or(Path::new("/"));
+        warnings::of(&self.desk, home, listed)
+    }
+
+    /// The person's home, where that is known.
+    fn person_home(&self) -> Option<&Path> {
+        self.machine.get().map(|machine| machine.home.as_path())
     }
 
     fn key(&self, listed: &Listed) -> Key {
@@ -485,6 +492,14 @@ impl Kernel {
     /// The plugin whose sandbox that is, while it runs.
     pub fn plugin_in(&self, sandbox: &SandboxId) -> Option<PluginName> {
         self.plugins().desk().plugin_in(sandbox)
+    }
+
+    /// The words of a plugin's tools, those that were approved and those of now, whole: for a person
+    /// who is to approve them. None if there is no such plugin, or nothing is known of its tools.
+    pub fn plugin_words(&self, plugin: &str) -> Option<PluginWords> {
+        let plugins = self.plugins();
+        let listed = plugins.manager().ok()?.get(plugin).ok()?;
+        plugins.desk().table().words(&plugins.key(&listed))
     }
 
     /// Ends every plugin that runs. They are started again by the next call of a tool of theirs.

@@ -5,10 +5,11 @@
 //! them with: they are noted in the kernel's book.
 
 use crate::book::Book;
-use crate::sanitise::sanitise_line;
+use crate::sanitise::{sanitise_line, sanitise_path};
 use airlock_audit::EventType;
 use airlock_core::{Caller, limits};
-use airlock_plugin::Rejected;
+use airlock_plugin::{Place, Rejected};
+use airlock_policy::CapabilityGate;
 use std::sync::Arc;
 
 /// Plugins that are told one by one each time: a workspace that nobody trusts can have any number.
@@ -18,16 +19,27 @@ const TOLD: usize = 100;
 pub(super) struct Remarks(pub(super) Book);
 
 impl Remarks {
-    /// A path that a plugin asks for in its box was looked at: `gate` is the one that is closed.
-    pub(super) fn checked(&self, caller: &Caller, capability: &str, gate: Option<&str>) {
+    /// A path that a plugin asks for in its box was looked at: `gate` is the one that is closed. It is
+    /// noted by where it really is, and by what the manifest calls it where that is elsewhere.
+    pub(super) fn checked(
+        &self,
+        caller: &Caller,
+        (right, place): (&str, &Place),
+        gate: Option<CapabilityGate>,
+    ) {
         let result = gate.map_or_else(|| "allowed".to_owned(), |gate| format!("denied: {gate}"));
+        let capability = sanitise_path(&format!("{right}.{}", place.real().display()));
         let mut entry = self.0.entry(EventType::CapabilityCheck);
         entry.caller = Some(caller.clone());
         entry.metadata.extend([
-            ("capability".to_owned(), sanitise_line(capability, 1_024)),
+            ("capability".to_owned(), sanitise_line(&capability, 1_024)),
             ("plugin".to_owned(), caller.plugin.to_string()),
             ("result".to_owned(), result),
         ]);
+        if place.real() != place.named() {
+            let asked = sanitise_line(place.asked(), 1_024);
+            entry.metadata.insert("asked".to_owned(), asked);
+        }
         self.0.add(entry);
     }
 

@@ -1,10 +1,12 @@
-//! The tools of plugins: what was approved of them, and what they say now.
+//! What people approved of plugins beside their files: the words of their tools, and where the paths of
+//! their boxes lead.
 //!
 //! Guarantee: a tool is offered only in the words that were approved. What a plugin says when it is
 //! first run, after somebody approved the plugin itself, is what counts as approved; whatever it
-//! says differently later is withheld until somebody looked at it. A record that cannot be read
-//! offers nothing. Processes that change it at the same time lose nothing of each other's: what was
-//! lost would count as never said, and be approved unseen the next time.
+//! says differently later is withheld until somebody looked at it, and is kept whole until then, for
+//! whichever process they look with. A record that cannot be read offers nothing. Processes that
+//! change it at the same time lose nothing of each other's: what was lost would count as never said,
+//! and be approved unseen the next time.
 
 use crate::workspace::write_atomic;
 use airlock_core::Digest;
@@ -32,14 +34,83 @@ type Tools = Vec<Arc<ToolDescription>>;
 
 type Stamp = Option<(u64, u64, i64, i64)>;
 
+/// The words of a plugin's tools, as a person has to see them who is to approve them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PluginWords {
+    /// The tools as they were approved.
+    pub approved: Vec<ToolDescription>,
+    /// The tools as the plugin last described them.
+    pub now: Vec<ToolDescription>,
+    /// What an approval of `now` is bound to.
+    pub digest: Digest,
+}
+
+/// What a plugin says otherwise of one of its tools.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WordsChange {
+    /// How it compares.
+    pub change: PinChange,
+    /// The tool as it was approved, if it was.
+    pub approved: Option<ToolDescription>,
+    /// The tool as it is described now, if it is.
+    pub now: Option<ToolDescription>,
+}
+
+impl PluginWords {
+    /// Each tool that is not as it was approved, by name.
+    pub fn changes(&self) -> BTreeMap<String, WordsChange> {
+        let of = |tools: &[ToolDescription], name: &str| {
+            let mut tools = tools.iter();
+            tools.find(|tool| tool.name == name).cloned()
+        };
+        let compared = Pins::of(&self.approved).compare(&self.now).into_iter();
+        let changes = compared.map(|(name, change)| {
+            let change = WordsChange {
+                change,
+                approved: of(&self.approved, &name),
+                now: of(&self.now, &name),
+            };
+            (name, change)
+        });
+        changes.collect()
+    }
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
     version: u32,
     approved: BTreeMap<Key, Tools>,
+    /// What was said that differs, whole, until somebody approves it.
+    #[serde(default)]
+    said: BTreeMap<Key, Vec<ToolDescription>>,
+    /// Where the paths of a box led when they were approved, by what the manifest calls them.
+    #[serde(default)]
+    places: BTreeMap<Key, BTreeMap<String, String>>,
 }
 
-/// What is known of the tools of plugins.
+impl Record {
+    /// Hears what a plugin says. Another process may have been the first meanwhile.
+    fn hear(&mut self, key: &Key, tools: &[ToolDescription]) {
+        let first = || tools.iter().cloned().map(Arc::new).collect();
+        let approved = self.approved.entry(key.clone()).or_insert_with(first);
+        if is_same(approved, tools) {
+            self.said.remove(key);
+        } else {
+            self.said.insert(key.clone(), tools.to_vec());
+        }
+    }
+}
+
+fn plain(tools: &Tools) -> Vec<ToolDescription> {
+    tools.iter().map(|tool| (**tool).clone()).collect()
+}
+
+fn is_same(approved: &Tools, tools: &[ToolDescription]) -> bool {
+    Pins::of(&plain(approved)).compare(tools).is_empty()
+}
+
+/// What is known of the tools and the paths of plugins.
 pub(super) struct Table {
     path: PathBuf,
     known: RwLock<Known>,
@@ -49,9 +120,16 @@ pub(super) struct Table {
 struct Known {
     /// The record as it was when it was read; none before it is needed.
     read: Option<Stamp>,
-    approved: BTreeMap<Key, Tools>,
+    record: Record,
     /// What those say that ran here.
     now: BTreeMap<Key, Vec<ToolDescription>>,
+}
+
+impl Known {
+    /// What a plugin last said: here, or wherever it said something else than was approved.
+    fn said(&self, key: &Key) -> Option<&Vec<ToolDescription>> {
+        self.now.get(key).or_else(|| self.record.said.get(key))
+    }
 }
 
 impl Table {
@@ -72,42 +150,45 @@ impl Table {
                 now.iter().any(|now| pins.judge(now) == PinChange::Same)
             })
         };
-        let approved = known.approved.get(key).into_iter().flatten();
+        let approved = known.record.approved.get(key).into_iter().flatten();
         approved.filter(|tool| same(tool)).cloned().collect()
     }
 
     /// How what a plugin says now differs from what was approved.
     pub(super) fn withheld(&self, key: &Key) -> BTreeMap<String, PinChange> {
-        let known = self.known();
-        let approved = known.approved.get(key).into_iter().flatten();
-        let approved: Vec<ToolDescription> = approved.map(|tool| (**tool).clone()).collect();
-        match known.now.get(key) {
-            Some(now) => Pins::of(&approved).compare(now),
-            None => BTreeMap::new(),
-        }
+        let words = self.words(key);
+        words.map_or_else(BTreeMap::new, |words| {
+            Pins::of(&words.approved).compare(&words.now)
+        })
     }
 
-    /// The digest of what it says now, and the words themselves; none if it did not run here.
-    pub(super) fn said(&self, key: &Key) -> Option<(Digest, Vec<ToolDescription>)> {
+    /// What was approved of its tools and what it says of them now; none if nothing is known of them.
+    pub(super) fn words(&self, key: &Key) -> Option<PluginWords> {
         let known = self.known();
-        let now = known.now.get(key)?;
-        Some((Pins::of(now).digest(), now.clone()))
+        let approved = known.record.approved.get(key).map(plain);
+        let now = known.said(key).cloned().or_else(|| approved.clone())?;
+        Some(PluginWords {
+            approved: approved.unwrap_or_default(),
+            digest: Pins::of(&now).digest(),
+            now,
+        })
     }
 
     /// Hears what a plugin says that was just started. The first time, that is what is approved.
     pub(super) fn hear(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
         drop(self.known());
-        let first = {
+        let is_news = {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
             known.now.insert(key.clone(), tools.to_vec());
-            !known.approved.contains_key(key)
-        };
-        if first {
-            self.change(|approved| {
-                // Another process may have been the first meanwhile.
-                let tools = || tools.iter().cloned().map(Arc::new).collect();
-                approved.entry(key.clone()).or_insert_with(tools);
+            let approved = known.record.approved.get(key);
+            let kept = known.record.said.get(key).map(Vec::as_slice);
+            approved.is_none_or(|approved| {
+                let keeps = (!is_same(approved, tools)).then_some(tools);
+                kept != keeps
             })
+        };
+        if is_news {
+            self.change(|record| record.hear(key, tools))
         } else {
             Ok(())
         }
@@ -115,38 +196,65 @@ impl Table {
 
     /// Approves `tools`, and nothing else, of a plugin.
     pub(super) fn approve(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
-        self.change(|approved| {
+        self.change(|record| {
+            let said = record.said.get(key);
+            let is_approved = said.is_some_and(|said| Pins::of(tools).compare(said).is_empty());
+            if is_approved {
+                record.said.remove(key);
+            }
             let tools = tools.iter().cloned().map(Arc::new).collect();
-            approved.insert(key.clone(), tools);
+            record.approved.insert(key.clone(), tools);
+        })
+    }
+
+    /// Where the paths of its box led when they were approved, by what its manifest calls them.
+    pub(super) fn places(&self, key: &Key) -> BTreeMap<String, String> {
+        let places = self.known().record.places.get(key).cloned();
+        places.unwrap_or_default()
+    }
+
+    /// Approves that the paths of its box lead there.
+    pub(super) fn approve_places(
+        &self,
+        key: &Key,
+        places: &BTreeMap<String, String>,
+    ) -> io::Result<()> {
+        let known = self.places(key);
+        let is_known = |(asked, real): (&String, &String)| known.get(asked) == Some(real);
+        if places.iter().all(is_known) {
+            return Ok(());
+        }
+        self.change(|record| {
+            let approved = record.places.entry(key.clone()).or_default();
+            approved.extend(places.clone());
         })
     }
 
     /// Forgets a plugin that is gone: whoever has its name next is looked at anew.
     pub(super) fn forget(&self, key: &Key) -> io::Result<()> {
-        self.change(|approved| {
-            approved.remove(key);
+        self.change(|record| {
+            record.approved.remove(key);
+            record.said.remove(key);
+            record.places.remove(key);
         })?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.now.remove(key);
         Ok(())
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<Key, Tools>)) -> io::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut Record)) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(self.path.with_file_name(LOCK))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         // Another kernel may have changed it meanwhile.
-        let mut approved = self.read()?;
-        change(&mut approved);
-        let record = Record {
-            version: VERSION,
-            approved,
-        };
+        let mut record = self.read()?;
+        change(&mut record);
+        record.version = VERSION;
         let text = serde_json::to_vec(&record)?;
         write_atomic(&self.path, &text, 0o600)?;
-        known.approved = record.approved;
+        known.record = record;
         known.read = Some(self.stamp());
         Ok(())
     }
@@ -162,7 +270,7 @@ impl Table {
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.read != Some(stamp) {
-            known.approved = self.read().unwrap_or_default();
+            known.record = self.read().unwrap_or_default();
             known.read = Some(stamp);
         }
         drop(known);
@@ -182,17 +290,17 @@ impl Table {
         })
     }
 
-    fn read(&self) -> io::Result<BTreeMap<Key, Tools>> {
+    fn read(&self) -> io::Result<Record> {
         let bytes = match std::fs::read(&self.path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::default()),
             Err(error) => return Err(error),
         };
         let record: Record = serde_json::from_slice(&bytes)?;
         if record.version != VERSION {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(record.approved)
+        Ok(record)
     }
 }
 
@@ -240,14 +348,69 @@ mod tests {
             changes.map(|(n, c)| (n.to_owned(), c)).into()
         );
         // Somebody looked: that very wording counts from now on, after a restart as well.
-        let (_, said) = table.said(&key).unwrap();
-        table.approve(&key, &said).unwrap();
+        let words = table.words(&key).unwrap();
+        table.approve(&key, &words.now).unwrap();
         assert_eq!(names(&table, &key), ["read", "new", "list"]);
         let again = Table::new(home.path());
         assert_eq!(names(&again, &key), ["read", "new", "list"]);
         assert_eq!(names(&again, "w:t"), Vec::<String>::new());
         again.forget(&key).unwrap();
         assert_eq!(names(&again, &key), Vec::<String>::new());
+    }
+
+    #[test]
+    fn words_that_wait_are_known_whole_to_every_process_until_they_are_approved_or_taken_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (heard, asked) = (Table::new(home.path()), Table::new(home.path()));
+        let key = "user:t".to_owned();
+        let (first, late) = (tool("read", "Read"), "x".repeat(5_000) + "; and obey");
+        let other = tool("read", &late);
+        heard.hear(&key, std::slice::from_ref(&first)).unwrap();
+        assert_eq!(asked.words(&key).unwrap().changes(), BTreeMap::new());
+        heard.hear(&key, std::slice::from_ref(&other)).unwrap();
+        let words = asked.words(&key).unwrap();
+        let want = WordsChange {
+            change: PinChange::Changed,
+            approved: Some(first.clone()),
+            now: Some(other.clone()),
+        };
+        assert_eq!(words.changes(), [("read".to_owned(), want)].into());
+        assert_eq!(
+            words.digest,
+            Pins::of(std::slice::from_ref(&other)).digest()
+        );
+        // What it says as before is not waited with.
+        heard.hear(&key, std::slice::from_ref(&first)).unwrap();
+        assert_eq!(asked.words(&key).unwrap().changes(), BTreeMap::new());
+        // What was shown is what is approved, whatever it said since.
+        heard.hear(&key, &[tool("read", "Worse")]).unwrap();
+        asked.approve(&key, &words.now).unwrap();
+        assert_eq!(names(&asked, &key), ["read"]);
+        assert_eq!(names(&heard, &key), Vec::<String>::new());
+        assert_eq!(asked.words(&key).unwrap().changes().len(), 1);
+    }
+
+    #[test]
+    fn where_paths_lead_is_approved_path_by_path_and_forgotten_with_the_plugin() {
+        let home = tempfile::tempdir().unwrap();
+        let table = Table::new(home.path());
+        let key = "user:t".to_owned();
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect()
+        };
+        table
+            .approve_places(&key, &map(&[("~/a", "/x/a")]))
+            .unwrap();
+        let more = map(&[("~/a", "/y/a"), ("~/b", "/x/b")]);
+        table.approve_places(&key, &more).unwrap();
+        assert_eq!(Table::new(home.path()).places(&key), more);
+        table.hear(&key, &[tool("read", "Read")]).unwrap();
+        table.forget(&key).unwrap();
+        assert_eq!(table.places(&key), BTreeMap::new());
+        assert!(table.words(&key).is_none());
     }
 
     #[test]

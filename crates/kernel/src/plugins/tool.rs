@@ -1,6 +1,7 @@
 //! A plugin's tool on the road.
 
 use super::Plugins;
+use super::desk::OnBehalf;
 use super::line::Serving;
 use super::names::spec;
 use crate::beneath::Root;
@@ -8,9 +9,7 @@ use crate::fronts::Front;
 use crate::tools::{
     InvalidArguments, Prepared, RunContext, Tool, ToolFailure, ToolOutput, ToolSpec,
 };
-use airlock_core::{
-    ActionId, ByteSize, EffectSet, PluginName, Request, RequestPath, SessionId, Span, Tier,
-};
+use airlock_core::{ActionId, ByteSize, EffectSet, PluginName, Request, RequestPath, Span, Tier};
 use airlock_plugin::{
     Decided, Listed, ManageError, Sink, ToolCall, ToolDescription, check_arguments,
 };
@@ -100,8 +99,8 @@ struct PluginCall {
     memory: ByteSize,
     tier: Tier,
     arguments: Value,
-    /// The session and its mode.
-    asked: OnceLock<(Option<SessionId>, Option<String>)>,
+    /// Who asked, and the mode of their session.
+    asked: OnceLock<(OnBehalf, Option<String>)>,
     begun: OnceLock<(ActionId, Option<Span>)>,
 }
 
@@ -115,7 +114,11 @@ impl Prepared for PluginCall {
         request.effects = request.effects.union(self.effects);
         let caller = &request.caller;
         let mode = caller.mode.map(|mode| mode.to_string());
-        let _once = self.asked.set((caller.session.clone(), mode));
+        let of = OnBehalf {
+            user: caller.user.clone(),
+            session: caller.session.clone(),
+        };
+        let _once = self.asked.set((of, mode));
     }
 
     fn is_hosted(&self) -> bool {
@@ -131,8 +134,7 @@ impl Prepared for PluginCall {
     }
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let (Some((session, mode)), Some((action, limit))) = (self.asked.get(), self.begun.get())
-        else {
+        let (Some((of, mode)), Some((action, limit))) = (self.asked.get(), self.begun.get()) else {
             return Err(ToolFailure::Cancelled);
         };
         let limit = limit.map(|limit| Duration::from_millis(limit.as_millis()));
@@ -141,13 +143,13 @@ impl Prepared for PluginCall {
             action: action.to_string(),
             tool: self.tool.name.clone(),
             arguments: self.arguments.clone(),
-            session: session.as_ref().map(ToString::to_string),
+            session: of.session.as_ref().map(ToString::to_string),
             mode: mode.clone(),
             deadline: limit.unwrap_or(DEADLINE),
             max_output,
         };
         let desk = self.plugins.desk();
-        let _serving = Serving::begin(desk, &self.plugin, action, session.clone());
+        let _serving = Serving::begin(desk, &self.plugin, action, of);
         let mut pieces = Pieces {
             text: String::new(),
             most: max_output,

@@ -5,16 +5,20 @@
 //! there of what is about to run is held against that record here, at the last moment before its
 //! host is asked; the host then runs those very bytes of the entry or none. Paths that a manifest
 //! wants in its box are capabilities like any other: what the plugin could not ask the kernel for,
-//! its box does not show it either. What policy denies it to read or write in them as things are is
-//! taken out of its box; what policy says later holds from its next start on.
+//! its box does not show it either. They are looked up once, judged by where they really are, and
+//! given to the host as they were found. What policy denies it to read or write in them as things are
+//! is taken out of its box; what policy says later holds from its next start on.
 
 use super::desk::Desk;
+use super::paths::{Paths, refusal};
 use super::warnings::{ANY, caller};
 use crate::process::denied_elsewhere;
 use airlock_core::{Caller, Request, RequestPath, Syscall, TagName, Tier};
 use airlock_plugin::{
-    Contents, Host, Hosts, Instance, MANIFEST, Manifest, Origin, Start, StartError, THIRD_PARTY,
+    Contents, Grants, Host, Hosts, Instance, MANIFEST, Manifest, Origin, Start, StartError,
+    THIRD_PARTY,
 };
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,10 +53,16 @@ impl Host for Vetted {
         if origin == Origin::Workspace {
             self.check_files(&start)?;
         }
-        self.check_paths(&start.manifest)?;
-        let manifest = self.narrowed(&start.manifest)?;
+        // The only time that links are followed: what was found is judged, and is what the box has.
+        let grants = Grants::find(&start.manifest.execution.sandbox, Some(&self.home))?;
+        self.check_paths(&start.manifest, origin, &grants)?;
+        let manifest = self.narrowed(&start.manifest, &grants)?;
         let (asked, directory) = (Arc::clone(&manifest), start.reach.directory.clone());
-        let started = self.host.start(Start { manifest, ..start });
+        let started = self.host.start(Start {
+            manifest,
+            grants,
+            ..start
+        });
         let failed = started.as_ref().err().map(ToString::to_string);
         self.desk.note_start(&asked, &directory, failed.as_deref());
         started
@@ -80,23 +90,24 @@ impl Vetted {
         Ok(())
     }
 
-    /// Each path that is asked for must be one that workspace and user allow, and that the plugin does
-    /// not do without by its own word. What was found of each
-    /// is for the log, as with any other capability.
-    fn check_paths(&self, manifest: &Manifest) -> Result<(), StartError> {
-        let ask = &manifest.execution.sandbox;
-        if ask.read_allow.is_empty() && ask.write_allow.is_empty() {
+    /// Each path that is asked for must be what was approved, and what workspace and user allow, and
+    /// what the plugin does not do without by its own word. What was found of each is for the log, as
+    /// with any other capability.
+    fn check_paths(
+        &self,
+        manifest: &Manifest,
+        origin: Origin,
+        grants: &Grants,
+    ) -> Result<(), StartError> {
+        if grants.places().is_empty() {
             return Ok(());
         }
         let caller = self.caller(manifest)?;
-        for (right, path) in ask.rights() {
-            let gate = own_denial(manifest, &self.home, right, path)
-                .or_else(|| closed_path(&self.desk, &self.home, right, path));
-            let capability = format!("{right}.{}", granted(&self.home, path).display());
-            self.desk.remarks().checked(&caller, &capability, gate);
+        let paths = Paths::new(&self.desk, manifest, origin, grants);
+        for (right, place, gate) in paths.judged() {
+            self.desk.remarks().checked(&caller, (right, place), gate);
             if let Some(gate) = gate {
-                let why = format!("`{right}` of `{path}` is not granted: {gate}");
-                return Err(StartError::Confinement(why));
+                return Err(refusal(right, place, gate));
             }
         }
         Ok(())
@@ -111,22 +122,25 @@ impl Vetted {
     }
 
     /// The manifest with what policy denies added to what it gives up by itself.
-    fn narrowed(&self, manifest: &Arc<Manifest>) -> Result<Arc<Manifest>, StartError> {
-        let ask = &manifest.execution.sandbox;
-        let (reads, writes) = (
-            self.places(&ask.read_allow)?,
-            self.places(&ask.write_allow)?,
-        );
-        if reads.is_empty() && writes.is_empty() {
+    fn narrowed(
+        &self,
+        manifest: &Arc<Manifest>,
+        grants: &Grants,
+    ) -> Result<Arc<Manifest>, StartError> {
+        if grants.places().is_empty() {
             return Ok(Arc::clone(manifest));
         }
+        let ask = &manifest.execution.sandbox;
         let caller = self.caller(manifest)?;
-        for place in &reads {
-            self.check_place(&caller, "fs.read", place)?;
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for place in named(grants, &ask.read_allow) {
+            self.check_place(&caller, "fs.read", &place)?;
+            reads.push(place.0);
         }
-        for place in &writes {
-            self.check_place(&caller, "fs.read", place)?;
-            self.check_place(&caller, "fs.write", place)?;
+        for place in named(grants, &ask.write_allow) {
+            self.check_place(&caller, "fs.read", &place)?;
+            self.check_place(&caller, "fs.write", &place)?;
+            writes.push(place.0);
         }
         let request = request(&caller, "tool.call")?;
         let policy = self.desk.policy();
@@ -138,29 +152,16 @@ impl Vetted {
         Ok(Arc::new(narrowed))
     }
 
-    /// What is asked for outside of its own data, as it is named and where it really is.
-    fn places(&self, asked: &[String]) -> Result<Vec<String>, StartError> {
-        let mut places = Vec::new();
-        for path in asked.iter().filter(|path| !path.starts_with("self/")) {
-            let named = granted(&self.home, path);
-            let real = named.canonicalize().unwrap_or_else(|_| named.clone());
-            for place in [named, real] {
-                let place = place.into_os_string().into_string();
-                let place = place.map_err(|_| refused(format!("`{path}` is no text here")))?;
-                if !places.contains(&place) {
-                    places.push(place);
-                }
-            }
-        }
-        Ok(places)
-    }
-
     /// Fails if a rule keeps the plugin from `syscall` of a place as a whole.
-    fn check_place(&self, caller: &Caller, syscall: &str, place: &str) -> Result<(), StartError> {
+    fn check_place(
+        &self,
+        caller: &Caller,
+        syscall: &str,
+        (place, is_directory): &(String, bool),
+    ) -> Result<(), StartError> {
         let within = format!("{}/{ANY}", place.trim_end_matches('/'));
-        let is_directory = Path::new(place).is_dir();
         let within = is_directory.then_some(within);
-        for path in [Some(place.to_owned()), within].into_iter().flatten() {
+        for path in [Some(place.clone()), within].into_iter().flatten() {
             let mut request = request(caller, syscall)?;
             let path = RequestPath::parse(&path, self.desk.root());
             request.paths = vec![path.map_err(|error| refused(error.to_string()))?];
@@ -180,6 +181,17 @@ impl Vetted {
     }
 }
 
+/// Every name that what is asked for goes by, and whether it is a directory: a rule may go by any.
+fn named(grants: &Grants, asked: &[String]) -> BTreeSet<(String, bool)> {
+    let places = asked.iter().filter_map(|asked| grants.place(asked));
+    let names = places.flat_map(|place| {
+        let paths = [place.named(), place.real()].into_iter();
+        let names = paths.flat_map(move |path| grants.names(path));
+        names.map(move |name| (name.display().to_string(), place.is_directory()))
+    });
+    names.collect()
+}
+
 fn request(caller: &Caller, syscall: &str) -> Result<Request, StartError> {
     let syscall = Syscall::parse(syscall).map_err(|error| refused(error.to_string()))?;
     Ok(Request::new(syscall, Tier::Process, caller.clone()))
@@ -187,61 +199,4 @@ fn request(caller: &Caller, syscall: &str) -> Result<Request, StartError> {
 
 fn refused(why: impl Into<String>) -> StartError {
     StartError::Confinement(why.into())
-}
-
-/// The path that a manifest asks for: all of a directory is what granting it means.
-fn granted(home: &Path, path: &str) -> PathBuf {
-    let path = path
-        .strip_suffix("/**")
-        .or(path.strip_suffix("/*"))
-        .unwrap_or(path);
-    match path.strip_prefix("~/") {
-        Some(below) => home.join(below),
-        None => PathBuf::from(path),
-    }
-}
-
-/// The gate that the manifest itself closes to `right` of a path that it asks for, if it does.
-fn own_denial(manifest: &Manifest, home: &Path, right: &str, path: &str) -> Option<&'static str> {
-    let named = granted(home, path);
-    let real = named.canonicalize().unwrap_or_else(|_| named.clone());
-    let denied = |path: &Path| {
-        let is_denied = |path: &str| manifest.denial(right, path).is_some();
-        is_denied(&path.display().to_string())
-            || of_home(home, path).is_some_and(|path| is_denied(&path))
-    };
-    (denied(&named) || denied(&real)).then_some("plugin deny")
-}
-
-/// The part of `path` that is in the home, as a pattern would name it.
-fn of_home(home: &Path, path: &Path) -> Option<String> {
-    match path.strip_prefix(home) {
-        Ok(below) => Some(format!("~/{}", below.display())),
-        Err(_) if home.starts_with(path) => Some("~".to_owned()),
-        Err(_) => None,
-    }
-}
-
-/// The gate that is closed to `right` of a path that a manifest asks for, if one is.
-pub(super) fn closed_path(
-    desk: &Desk,
-    home: &Path,
-    right: &str,
-    path: &str,
-) -> Option<&'static str> {
-    // Its own data is its own.
-    if path.starts_with("self/") {
-        return None;
-    }
-    let path = granted(home, path);
-    // Links are followed when it is granted; what is asked for and what it is must both pass.
-    let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-    // Whoever is given a directory is given what lies in it.
-    let below = if real.is_dir() { "/**" } else { "" };
-    let gates = |path: &Path| {
-        let path = path.display().to_string();
-        let path = path.trim_end_matches('/');
-        desk.closed(&format!("{right}.{path}{below}"))
-    };
-    gates(&path).or_else(|| gates(&real))
 }

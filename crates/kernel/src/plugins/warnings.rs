@@ -4,12 +4,13 @@
 //! enforcer decides each time, and policy may be another by then.
 
 use super::desk::Desk;
-use super::vetted::closed_path;
+use super::paths::{Paths, refusal};
 use crate::fronts::{Front, Local, Whence};
 use airlock_core::{
     Caller, CapabilityForm, PluginName, Request, RequestPath, Syscall, TagName, Tier,
 };
-use airlock_plugin::Listed;
+use airlock_plugin::{Grants, Listed, Place};
+use airlock_policy::CapabilityGate;
 use airlock_policy::capability::{CapabilitySet, Pattern};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,15 +46,16 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
         };
         vec![format!("{all}`{capability}` would be denied today: {gate}")]
     };
-    let rights = manifest.execution.sandbox.rights();
-    let path = |(right, path): (&str, &String)| {
-        let gate = closed_path(desk, home, right, path)?;
-        Some(format!(
-            "it would not start today: `{right}` of `{path}` is not granted: {gate}"
-        ))
+    let grants = Grants::find(&manifest.execution.sandbox, Some(home)).unwrap_or_default();
+    let paths = Paths::new(desk, manifest, listed.origin, &grants);
+    let path = |(right, place, gate): (&'static str, &Place, Option<CapabilityGate>)| {
+        let refusal = refusal(right, place, gate?);
+        Some(format!("it would not start today: {refusal}"))
     };
     let capabilities = manifest.capabilities.iter().flat_map(capability);
-    capabilities.chain(rights.filter_map(path)).collect()
+    capabilities
+        .chain(paths.judged().filter_map(path))
+        .collect()
 }
 
 /// The plugin as it would ask.

@@ -248,6 +248,7 @@ impl<'a> Outer<'a> {
             sandbox: Some(within.sandbox.clone()),
             agent: self.invoker.whence.agent.clone(),
             within: Some(within),
+            user: Some(self.caller.user.clone()),
             ..Whence::default()
         };
         let front = front_inside(self.invoker.front);

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Where two calls wait for each other before they ask, and again once both have their answers.
 static MEETING: Barrier = Barrier::new(2);
 
+/// What a call waits for that is to be held up.
+static HELD: Mutex<()> = Mutex::new(());
+
 struct Meeting;
 
 impl Drop for Meeting {
@@ -74,6 +77,9 @@ impl Instance for Asker {
             Some(other) => Some(other),
         };
         let name = given["name"].as_str().unwrap();
+        if given["held"] == true {
+            drop(HELD.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         let meets = given["meets"] == true;
         if meets {
             MEETING.wait();
@@ -565,4 +571,70 @@ fn a_token_of_a_plugin_is_for_that_plugin_in_its_box_alone() {
         panic!("a plugin that was stopped reads by its token");
     };
     assert_eq!(&*denied.decision.contributions[0].rule, "unknown plugin");
+}
+
+#[test]
+fn what_a_plugin_asks_for_another_user_is_decided_as_theirs() {
+    let uid = 4_000_000_001;
+    let guest =
+        format!("{TOOLS}roles: {{ guest: [\"tool.*\"] }}\nusers: {{ \"uid:{uid}\": guest }}\n");
+    let (_place, kernel, _) = kernel(&guest, "capabilities: [\"filesystem.read.*\"]\n");
+    let read = json!({ "path": "a.txt" });
+    assert!(ask(&kernel, "fs.read", read.clone())["ok"].is_object());
+    let whence = Whence {
+        peer: Some(Peer {
+            pid: std::process::id(),
+            uid,
+            started: 1,
+        }),
+        ..Whence::default()
+    };
+    let given = json!({ "name": "fs.read", "arguments": read });
+    let call = Call::new("tickets.ask", given);
+    let told = done(kernel.submit_from(Front::Agent, &whence, &call, None));
+    let told = &told.value["value"];
+    assert_eq!(told["code"], "denied", "{told}");
+    assert!(told["message"].as_str().unwrap().contains("user"), "{told}");
+    let callers = records(&kernel).into_iter().filter_map(|entry| {
+        let request = entry.request?;
+        (request.caller.plugin.as_str() == "tickets").then(|| request.caller.user.to_string())
+    });
+    let guests = callers.filter(|user| *user == format!("uid:{uid}"));
+    assert!(guests.count() > 0, "the log says for whom it asked");
+}
+
+#[test]
+fn what_comes_in_a_plugin_s_place_has_no_part_in_the_calls_of_what_it_replaced() {
+    let (_place, kernel, started) = kernel(TOOLS, "capabilities: [\"filesystem.*\"]\n");
+    let callbacks = || {
+        let started = started.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = started.iter().map(|(callback, _)| Arc::clone(callback));
+        all.collect::<Vec<Arc<dyn Callback>>>()
+    };
+    let read = json!({ "path": "a.txt" });
+    assert!(ask(&kernel, "fs.read", read.clone())["ok"].is_object());
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        let given = json!({ "name": "fs.read", "arguments": read, "held": true });
+        let call = scope.spawn(|| done(submit(&kernel, Front::Agent, "tickets.ask", given)));
+        let old = Arc::clone(&callbacks()[0]);
+        let write = json!({ "path": "b.txt", "text": "b" });
+        let refused = || old.submit("fs.write", &write, None).unwrap_err().message;
+        // Until its call has come, it serves none.
+        while refused().contains("as part of a call") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let name = json!({ "name": "tickets" });
+        let exchanged = scope.spawn(|| submit(&kernel, Front::Cli, "plugin.reload", name));
+        while callbacks().len() < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let new = Arc::clone(&callbacks()[1]);
+        let told = new.submit("fs.write", &write, None).unwrap_err().message;
+        assert!(told.contains("as part of a call"), "{told}");
+        assert!(old.submit("fs.read", &read, None).is_ok());
+        drop(held);
+        assert!(call.join().unwrap().value["value"]["ok"].is_object());
+        assert_eq!(word(&exchanged.join().unwrap()), "done");
+    });
 }

@@ -12,6 +12,7 @@ mod asking;
 mod called;
 mod kept;
 mod managed;
+mod paths;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::boxed::{Boxes, Ground};
 use airlock_plugin::{
-    CallError, Callback, CallbackError, Instance, Kind, Manifest, Reach, Start, StartError,
+    CallError, Callback, CallbackError, Grants, Instance, Kind, Manifest, Reach, Start, StartError,
     ToolCall,
 };
 use airlock_plugin_grpc::{GrpcHost, GrpcPlugin, Settings};
@@ -167,6 +167,7 @@ impl Fixture {
             directory: self.path("plugin"),
             entry: Digest::of(&entry),
             data: self.path("own/data"),
+            grants: Grants::default(),
             configuration: self.configuration.clone(),
             reach: Reach {
                 directory: self.path("own/reach"),

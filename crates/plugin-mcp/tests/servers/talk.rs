@@ -2,7 +2,8 @@
 
 use crate::support::Fixture;
 use airlock_plugin::{
-    CallError, Callback, CallbackError, Host as _, Instance, Reach, Start, StartError, ToolCall,
+    CallError, Callback, CallbackError, Grants, Host as _, Instance, Reach, Start, StartError,
+    ToolCall,
 };
 use airlock_plugin_mcp::McpHost;
 use serde_json::{Value, json};
@@ -42,6 +43,7 @@ pub(crate) fn start_within(
         directory: fixture.path("plugin"),
         entry: fixture.digest(),
         data: fixture.path("own/data"),
+        grants: Grants::default(),
         configuration: Value::Null,
         reach: Reach {
             directory: fixture.path("own/reach"),

@@ -2,7 +2,7 @@
 
 use airlock_core::{ByteSize, Digest, PluginName};
 use airlock_plugin::{
-    CallError, Callback, CallbackError, Execution, Host, Instance, Kind, LifecycleSettings,
+    CallError, Callback, CallbackError, Execution, Grants, Host, Instance, Kind, LifecycleSettings,
     Manifest, Protocol, Reach, SandboxAsk, Start, StartError, Tier, ToolCall, WasmLimits,
 };
 use airlock_plugin_wasm::{CodeCache, Pipes, WasmHost};
@@ -223,6 +223,7 @@ impl World {
             manifest: Arc::new(manifest(self.limits)),
             entry: Digest::of(&self.module),
             data: directory.join("data"),
+            grants: Grants::default(),
             directory,
             configuration: json!({ "greeting": "hello" }),
             reach: Reach {

@@ -25,6 +25,7 @@ mod running;
 pub use outlet::Outlet;
 pub use running::{End, Running};
 
+use crate::grants::Grants;
 use crate::host::{Start, StartError};
 use crate::manifest::Manifest;
 use airlock_core::{ByteSize, Digest};
@@ -81,6 +82,8 @@ pub struct BoxRequest<'a> {
     pub entry: Digest,
     /// Its own data, writable, at the same path: what `self/` means. It must be there.
     pub data: &'a Path,
+    /// Where the paths are that its manifest asks for.
+    pub grants: &'a Grants,
     /// What it shares with the kernel, writable, at the same path. It must be there.
     pub reach: &'a Path,
     /// Variables besides `PATH`, `HOME`, `TMPDIR` and `AIRLOCK_SOCKET`.
@@ -98,6 +101,7 @@ impl<'a> BoxRequest<'a> {
             directory: &start.directory,
             entry: start.entry,
             data: &start.data,
+            grants: &start.grants,
             reach: &start.reach.directory,
             environment: BTreeMap::new(),
             host: BTreeMap::new(),

@@ -2,15 +2,18 @@
 //!
 //! Invariant: nothing of Airlock's own is granted but the plugin's data and its reach directory.
 //! They lie among Airlock's own, so a path that a manifest asks for is held against those places
-//! here, in either direction: it must not lie in one, nor hold one.
+//! here, in either direction: it must not lie in one, nor hold one. What is granted of those paths is
+//! where they were found before they were judged ([`Grants`](crate::Grants)), and nowhere else.
 
 use super::program::Program;
 use super::{BoxRequest, Ground, KERNEL_SOCKET};
+use crate::grants::{OWN, is_pattern, leading, whole};
 use crate::host::StartError;
 use crate::manifest::{SandboxAsk, TEMPLATE};
 use airlock_core::ByteSize;
 use airlock_sandbox::plan::{Limits, OwnVariable};
 use airlock_sandbox::{HostPath, Plan, PlanBuilder, Reach, Surroundings, Template};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn refused(why: impl Into<String>) -> StartError {
@@ -25,10 +28,12 @@ pub(super) fn build(
 ) -> Result<Plan, StartError> {
     let ask = &request.manifest.execution.sandbox;
     let template = template(ask)?;
-    // Our own places are kept clear of by `Asked`, see the invariant.
+    // Our own places are kept clear of by `Asked`, see the invariant. What is granted is where it
+    // really is, and is held against a home that is so, too.
+    let home = ground.surroundings.home.as_ref();
     let surroundings = Surroundings {
         own: Vec::new(),
-        home: ground.surroundings.home.clone(),
+        home: home.map(real_home),
     };
     let asked = Asked { request, ground };
     let data = asked.existing(request.data)?;
@@ -56,6 +61,10 @@ pub(super) fn build(
         .own(OwnVariable::KernelSocket, &socket)
         .build()
         .map_err(|error| refused(error.to_string()))
+}
+
+fn real_home(home: &HostPath) -> HostPath {
+    HostPath::new(leading(home.as_path())).unwrap_or_else(|_| home.clone())
 }
 
 fn template(ask: &SandboxAsk) -> Result<&'static Template, StartError> {
@@ -94,49 +103,92 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn grants(&self, mut builder: PlanBuilder) -> Result<PlanBuilder, StartError> {
         let ask = &self.request.manifest.execution.sandbox;
-        for text in &ask.read_allow {
-            if let Some(path) = self.grant(text)? {
-                builder = builder.read(path);
-            }
+        let (reads, writes) = (
+            self.places(&ask.read_allow)?,
+            self.places(&ask.write_allow)?,
+        );
+        for path in &reads {
+            builder = builder.read(path);
         }
-        for text in &ask.write_allow {
-            if let Some(path) = self.grant(text)? {
+        for path in &writes {
+            // What lies in another that is written adds nothing, and on the way to it the plugin
+            // itself could move things about while its box is made.
+            let is_in = |other: &PathBuf| other != path && path.starts_with(other);
+            if !writes.iter().any(is_in) {
                 builder = builder.write(path);
             }
         }
         for text in &ask.read_deny {
-            let path = self.absolute(text)?;
-            builder = if path.contains(['*', '?', '[', '{']) {
-                builder.deny_pattern(&path)
-            } else {
-                builder.deny(path)
-            };
+            for path in self.denied(text)? {
+                builder = if is_pattern(text) {
+                    builder.deny_pattern(&path)
+                } else {
+                    builder.deny(path)
+                };
+            }
         }
         Ok(builder)
     }
 
-    /// A path that is asked for; none where the plugin has it anyway.
-    fn grant(&self, text: &str) -> Result<Option<PathBuf>, StartError> {
-        let path = self.absolute(text)?;
-        // All of a directory is what granting it means.
-        let path = path
-            .strip_suffix("/**")
-            .or(path.strip_suffix("/*"))
-            .unwrap_or(&path);
-        if path.contains(['*', '?', '[', '{']) {
-            return Err(refused(format!(
-                "`{text}` is a pattern, and only paths can be granted"
-            )));
+    /// Where the paths are that are asked for, without those the plugin has anyway.
+    fn places(&self, asked: &[String]) -> Result<Vec<PathBuf>, StartError> {
+        let places = asked.iter().map(|text| self.place(text));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        Ok(places.into_iter().flatten().collect())
+    }
+
+    /// Where a path is that is asked for; none where the plugin has it anyway. Links were followed
+    /// before this was judged, and are not followed again.
+    fn place(&self, text: &str) -> Result<Option<PathBuf>, StartError> {
+        if text.starts_with(OWN) {
+            let path = self.absolute(whole(text)?)?;
+            let path = HostPath::new(path).map_err(|error| refused(error.to_string()))?;
+            return if self.is_own(&path)? {
+                Ok(None)
+            } else {
+                Err(refused(format!("`{text}` is not in the plugin's data")))
+            };
         }
-        let path = HostPath::new(path).map_err(|error| refused(error.to_string()))?;
-        if self.own_data()?.iter().any(|data| data.holds(&path)) {
+        let place = self.request.grants.place(text);
+        let place = place.ok_or_else(|| refused(format!("nobody granted `{text}`")))?;
+        if let Some(why) = place.missing() {
+            let named = place.named().display();
+            return Err(refused(format!("`{named}`: {why}")));
+        }
+        let named = HostPath::new(place.named()).map_err(|error| refused(error.to_string()))?;
+        if self.is_own(&named)? {
             return Ok(None);
         }
-        let real = self.existing(path.as_path())?;
-        for path in [path.as_path(), &real] {
+        for path in [place.named(), place.real()] {
             self.keep_clear(text, path)?;
         }
-        Ok(Some(real))
+        Ok(Some(place.real().to_owned()))
+    }
+
+    /// What is not to be read: by its name, and by where that leads. What is granted is seen where it
+    /// really is, and would be read there.
+    fn denied(&self, text: &str) -> Result<BTreeSet<String>, StartError> {
+        let named = self.absolute(text)?;
+        if !named.starts_with('/') {
+            return Ok(BTreeSet::from([named]));
+        }
+        let parts: Vec<&str> = named.split('/').collect();
+        let plain = parts.iter().take_while(|part| !is_pattern(part)).count();
+        let (plain, pattern) = parts.split_at_checked(plain).unwrap_or_default();
+        let real = leading(Path::new(&plain.join("/")));
+        let real = real.into_os_string().into_string();
+        let real = real.map_err(|_| refused(format!("`{text}` is no text on this machine")))?;
+        if pattern.is_empty() {
+            return Ok(BTreeSet::from([named, real]));
+        }
+        if is_pattern(&real) {
+            let why = format!("`{text}` leads to `{real}`, which a pattern cannot name");
+            return Err(refused(why));
+        }
+        let mut parts = vec![real.trim_end_matches('/')];
+        parts.extend_from_slice(pattern);
+        let real = parts.join("/");
+        Ok(BTreeSet::from([named, real]))
     }
 
     /// The path on this machine that `~/`, `self/` or an absolute one means.
@@ -146,7 +198,7 @@ impl Asked<'_> {
             let path = path.into_os_string().into_string();
             path.map_err(|_| refused(format!("`{text}` is no text on this machine")))
         };
-        if let Some(rest) = text.strip_prefix("self/") {
+        if let Some(rest) = text.strip_prefix(OWN) {
             return below(self.request.data, rest);
         }
         if let Some(rest) = text.strip_prefix("~/") {
@@ -157,12 +209,14 @@ impl Asked<'_> {
         Ok(text.to_owned())
     }
 
-    fn own_data(&self) -> Result<[HostPath; 2], StartError> {
+    /// Whether `path` lies in the plugin's own data.
+    fn is_own(&self, path: &HostPath) -> Result<bool, StartError> {
         let named = |path: &Path| HostPath::new(path).map_err(|error| refused(error.to_string()));
-        Ok([
+        let data = [
             named(self.request.data)?,
             named(&self.existing(self.request.data)?)?,
-        ])
+        ];
+        Ok(data.iter().any(|data| data.holds(path)))
     }
 
     /// Where something that must be there really is.

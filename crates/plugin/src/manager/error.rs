@@ -152,9 +152,9 @@ impl LaunchError {
             | Self::Register(_)
             | Self::Data(_)
             | Self::NoHost { .. }
-            | Self::Start(_)
             | Self::Unhealthy(_)
             | Self::Ending => return None,
+            Self::Start(error) => return error.hint(),
         })
     }
 }

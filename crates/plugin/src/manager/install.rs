@@ -148,13 +148,20 @@ impl Manager {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Err(_) | Ok(()) => {}
             }
-            std::fs::rename(&incoming.0, &place)?;
+            std::fs::rename(&incoming.0, &place).inspect_err(|_| {
+                // What was there stays; if not even that can be done, its files lie aside.
+                let _back = std::fs::rename(&gone, &place);
+            })?;
             book.approved.insert(name.clone(), approved);
             book.disabled.remove(&name);
             Ok(())
         };
+        let put_back = || {
+            let _away = std::fs::rename(&place, &incoming.0);
+            let _back = std::fs::rename(&gone, &place);
+        };
         self.records
-            .change(put)
+            .change_or(put, put_back)
             .map_err(|source| self.records_failed(source))?;
         self.refresh()?;
         Ok(name)

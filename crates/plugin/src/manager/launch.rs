@@ -10,6 +10,7 @@ use super::parts::{common, grants};
 use super::slot::{Active, locked};
 use super::{Manager, Plugin};
 use crate::configuration::check_configuration;
+use crate::grants::Grants;
 use crate::host::{Host, Instance, Start};
 use crate::lifecycle::{Lifecycle, State};
 use crate::manifest::{Kind, MANIFEST, Manifest, Protocol, is_tool_name};
@@ -188,6 +189,8 @@ impl Manager {
             directory: checked.found.path,
             entry: checked.entry,
             data,
+            // Whoever stands before the host finds out what is granted.
+            grants: Grants::default(),
             configuration: checked.configuration,
             reach,
         };

@@ -79,12 +79,14 @@ impl Manager {
         let (leaving, registrar) = (Arc::clone(plugin), Arc::clone(&self.registrar));
         let has_left = Arc::clone(&self.has_left);
         let leave = move || {
-            let _operation = leaving.slot.operate();
+            let until = Instant::now() + DISMISSED;
+            let _operation = leaving.slot.operate_past(until);
             // Somebody may have switched it on again meanwhile.
             if may_go_on(&*registrar, &leaving) {
                 registrar.stays(&leaving.name);
             } else {
-                stop_within(&*registrar, &leaving, DISMISSED);
+                let left = until.saturating_duration_since(Instant::now());
+                stop_within(&*registrar, &leaving, left.max(MOMENT));
                 has_left.store(true, Ordering::Release);
             }
             leaving.is_leaving.store(false, Ordering::Release);

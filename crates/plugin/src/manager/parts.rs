@@ -89,6 +89,13 @@ pub trait Registrar: Send + Sync {
         None
     }
 
+    /// Another instance has the place of this one, which may ask for nothing from now on but what the
+    /// calls need that it still serves.
+    fn retires(&self, _plugin: &PluginName, _instance: u64) {}
+
+    /// The call `action` is this instance's to serve from now on.
+    fn takes(&self, _action: &str, _instance: u64) {}
+
     /// These look like plugins and are none; each is told once for each reason.
     fn skipped(&self, _rejected: &[Arc<Rejected>]) {}
 

@@ -104,6 +104,15 @@ impl Records {
         &self,
         change: impl FnOnce(&mut Book) -> io::Result<T>,
     ) -> io::Result<T> {
+        self.change_or(change, || {})
+    }
+
+    /// The same; what `change` did besides is taken back by `undo` if it cannot be written down.
+    pub(super) fn change_or<T>(
+        &self,
+        change: impl FnOnce(&mut Book) -> io::Result<T>,
+        undo: impl FnOnce(),
+    ) -> io::Result<T> {
         let mut options = OpenOptions::new();
         let lock = options
             .write(true)
@@ -116,7 +125,7 @@ impl Records {
         let before = book.clone();
         let value = change(&mut book)?;
         if book != before {
-            self.write(&book)?;
+            self.write(&book).inspect_err(|_| undo())?;
         }
         Ok(value)
     }

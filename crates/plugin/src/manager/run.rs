@@ -17,6 +17,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// How long whoever starts a plugin waits for others to be done with one that it needs.
+const NEEDED: Duration = Duration::from_mins(1);
+
 impl Manager {
     /// Starts every plugin that is switched on, each after what it needs. One that does not start
     /// costs the others nothing; what failed is returned.
@@ -112,7 +115,10 @@ impl Manager {
         {
             self.note_end(&plugin, &active);
         }
-        let mut number = plugin.slot.operate();
+        // Versions that came to need each other the other way round would wait for each other.
+        let Some(mut number) = plugin.slot.operate_by(Instant::now() + NEEDED) else {
+            return Err(ManageError::NotRunning(plugin.name.clone()));
+        };
         self.may_start(&plugin)?;
         let gave_up = plugin.slot.inner().restarts.gave_up();
         let now = plugin.slot.now();
@@ -255,6 +261,7 @@ impl Manager {
                 tool: call.tool.clone(),
             });
         }
+        self.registrar.takes(&call.action, turn.0.number);
         let result = turn.0.instance.call(call, sink, cancelled);
         let ended = turn.0.instance.has_ended().then(|| Arc::clone(&turn.0));
         // The turn is given back first: whoever exchanges the plugin waits for it.
@@ -384,6 +391,7 @@ impl Manager {
         let granted = grants(&new.manifest);
         self.registrar.serving(&plugin.name, new.instance.tools());
         plugin.slot.retire(Now::Serving(new));
+        self.registrar.retires(&plugin.name, old.number);
         plugin.slot.end(old, Duration::MAX);
         self.registrar.close(&plugin.name, old.number);
         let replaced = self.registrar.replace(&plugin.name, granted);

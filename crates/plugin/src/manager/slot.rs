@@ -291,6 +291,22 @@ impl Slot {
         }
     }
 
+    /// The same, at the cost of what is being ended meanwhile: that has until then, whatever whoever
+    /// ends it gave it.
+    pub(super) fn operate_past(&self, until: Instant) -> MutexGuard<'_, u64> {
+        loop {
+            let retiring = self.inner().retiring.clone();
+            match retiring {
+                Some(retiring) if Instant::now() < until => retiring.hasten(until),
+                Some(retiring) => retiring.bury(),
+                None => {}
+            }
+            if let Some(operation) = self.operate_by(Instant::now() + LOOK) {
+                return operation;
+            }
+        }
+    }
+
     /// The same, if nobody has it.
     pub(super) fn try_operate(&self) -> Option<MutexGuard<'_, u64>> {
         match self.operation.try_lock() {

@@ -2,7 +2,7 @@
 
 use crate::support::Fixture;
 use airlock_core::ByteSize;
-use airlock_plugin::StartError;
+use airlock_plugin::{Grants, StartError};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::symlink;
@@ -115,6 +115,88 @@ fn what_a_manifest_asks_for_is_granted_and_what_it_gives_up_is_not() {
         "{said}"
     );
     assert!(!said.contains("withheld"), "{said}");
+}
+
+#[test]
+fn a_link_that_is_put_on_the_way_after_a_path_was_judged_is_not_followed() {
+    for kind in ["read", "write"] {
+        let mut fixture = Fixture::new("");
+        for name in ["outside/notes/conf/rules", "outside/vault"] {
+            fs::create_dir_all(fixture.path(name)).unwrap();
+        }
+        fs::write(fixture.path("outside/vault/key"), "KEY").unwrap();
+        let rules = fixture.path("outside/notes/conf/rules");
+        let ask = &mut fixture.manifest.execution.sandbox;
+        let list = match kind {
+            "read" => &mut ask.read_allow,
+            _ => &mut ask.write_allow,
+        };
+        list.push(rules.display().to_string());
+        let script = format!("#!/bin/sh\ncat {}/key; echo done\n", rules.display());
+        fixture.write("plugin/bin/run", &script);
+        let (manifest, home) = (&fixture.manifest, fixture.path("home"));
+        let found = Grants::find(&manifest.execution.sandbox, Some(&home)).unwrap();
+        // As long as nothing changes, what was found is what is seen.
+        let running = fixture.start_granted(manifest, fixture.digest(), &found);
+        drop(running.unwrap());
+        let conf = fixture.path("outside/notes/conf");
+        fs::rename(&conf, fixture.path("outside/notes/conf.old")).unwrap();
+        fs::create_dir(&conf).unwrap();
+        symlink(fixture.path("outside/vault"), &rules).unwrap();
+        match fixture.start_granted(manifest, fixture.digest(), &found) {
+            Err(StartError::Confinement(why)) => {
+                assert!(why.contains("which is not granted"), "{kind}: {why}");
+            }
+            other => panic!("{kind}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_nobody_looked_up_is_not_granted() {
+    let mut fixture = Fixture::new("#!/bin/sh\n");
+    let outside = fixture.path("outside").display().to_string();
+    fixture.manifest.execution.sandbox.read_allow = vec![outside];
+    let nothing = Grants::default();
+    match fixture.start_granted(&fixture.manifest, fixture.digest(), &nothing) {
+        Err(StartError::Confinement(why)) => assert!(why.contains("nobody granted"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn in_a_linked_home_what_is_granted_is_seen_and_what_is_given_up_is_not() {
+    let mut fixture = Fixture::new("");
+    for name in ["disk/me/notes/deep", "disk/me/notes/closed"] {
+        fs::create_dir_all(fixture.path(name)).unwrap();
+    }
+    for (name, text) in [
+        ("open", "open"),
+        ("closed/key", "withheld"),
+        ("deep/.env", "withheld"),
+    ] {
+        fs::write(fixture.path("disk/me/notes").join(name), text).unwrap();
+    }
+    symlink(fixture.path("disk/me"), fixture.path("home")).unwrap();
+    let ask = &mut fixture.manifest.execution.sandbox;
+    ask.read_allow = vec!["~/notes/*".to_owned()];
+    ask.read_deny = vec!["~/notes/closed".to_owned(), "~/notes/**/.env".to_owned()];
+    let notes = fixture.path("disk/me/notes").canonicalize().unwrap();
+    let notes = notes.display();
+    fixture.write(
+        "plugin/bin/run",
+        &format!("#!/bin/sh\ncat {notes}/open {notes}/closed/key {notes}/deep/.env\n"),
+    );
+    let said = fixture.says();
+    assert!(said.contains("open"), "{said}");
+    assert!(!said.contains("withheld"), "{said}");
+    // What no sandbox is shown of a home is not shown by its other name either.
+    let engine = fixture.path("disk/me/.docker");
+    fs::create_dir(&engine).unwrap();
+    let ask = &mut fixture.manifest.execution.sandbox;
+    ask.read_allow = vec![engine.display().to_string()];
+    let error = fixture.start().err().unwrap().to_string();
+    assert!(error.contains("container engine"), "{error}");
 }
 
 type Change = Box<dyn Fn(&mut airlock_plugin::SandboxAsk)>;

@@ -3,7 +3,7 @@
 use airlock_core::{ByteSize, Digest, PluginName};
 use airlock_plugin::boxed::{BoxRequest, Boxes, Ground, Running};
 use airlock_plugin::{
-    Execution, Kind, LifecycleSettings, Manifest, Protocol, SandboxAsk, StartError, Tier,
+    Execution, Grants, Kind, LifecycleSettings, Manifest, Protocol, SandboxAsk, StartError, Tier,
     WasmLimits,
 };
 use airlock_sandbox::presets::Facts;
@@ -101,11 +101,23 @@ impl Fixture {
         manifest: &Manifest,
         entry: Digest,
     ) -> Result<Running, StartError> {
+        let grants = Grants::find(&manifest.execution.sandbox, Some(&self.path("home")))?;
+        self.start_granted(manifest, entry, &grants)
+    }
+
+    /// Starts it with what was found of what it asks for.
+    pub(crate) fn start_granted(
+        &self,
+        manifest: &Manifest,
+        entry: Digest,
+        grants: &Grants,
+    ) -> Result<Running, StartError> {
         let request = BoxRequest {
             manifest,
             directory: &self.path("plugin"),
             entry,
             data: &self.path("own/data"),
+            grants,
             reach: &self.path("own/reach"),
             environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
             host: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use crate::fake::{Place, wait_for, write_plugin};
 use airlock_plugin::{Approval, LaunchError, ManageError, Origin, Source, Tier};
+use serde_json::json;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -217,6 +218,26 @@ fn switched_off_stays_off_over_restarts_and_installing_switches_on() {
     place.manager.disable("x").unwrap();
     place.install("x", "1.1.0", "");
     assert!(!place.manager.get("x").unwrap().disabled);
+}
+
+#[test]
+fn an_installation_that_cannot_be_written_down_leaves_the_version_that_works() {
+    let place = Place::new();
+    place.install("x", "1.0.0", "");
+    let source = write_plugin(&place.path("sources"), "x", "2.0.0", "");
+    let review = place.manager.review(&source).unwrap();
+    let approval = Approval::of_unknown_origin(review.directory).trusting(Tier::Process);
+    // Nothing can be written where the record comes to be.
+    let record = place.path("home").join("plugins.json.new");
+    std::fs::create_dir(&record).unwrap();
+    assert!(place.manager.install(&source, &approval).is_err());
+    place.manager.refresh().unwrap();
+    place.manager.start("x").unwrap();
+    assert_eq!(place.call("x", "echo").unwrap(), json!("1.0.0"));
+    std::fs::remove_dir(&record).unwrap();
+    place.manager.install(&source, &approval).unwrap();
+    place.manager.reload("x").unwrap();
+    assert_eq!(place.call("x", "echo").unwrap(), json!("2.0.0"));
 }
 
 #[test]

@@ -195,6 +195,36 @@ fn everything_ends_in_a_time_of_ours_whoever_is_at_it() {
 }
 
 #[test]
+fn switching_one_off_ends_it_though_the_version_before_it_does_not_go() {
+    let place = Place::new();
+    let stays = Arc::clone(&place.host.script.lock().unwrap().stays);
+    let patient = "lifecycle: { graceful_shutdown_timeout: 10m, hot_reload: true }";
+    place.install("x", "1.0.0", patient);
+    place.manager.start("x").unwrap();
+    let held = stays.lock().unwrap();
+    place.install("x", "2.0.0", patient);
+    std::thread::scope(|scope| {
+        let exchanged = scope.spawn(|| place.manager.reload("x"));
+        wait_for(|| {
+            place
+                .call("x", "echo")
+                .is_ok_and(|value| value == json!("2.0.0"))
+        });
+        let begun = Instant::now();
+        place.again().disable("x").unwrap();
+        place.manager.tend();
+        wait_for(|| !is_known(&place, "x"));
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        exchanged.join().unwrap().unwrap();
+    });
+    drop(held);
+    let instances = place.host.instances.lock().unwrap();
+    assert_eq!(instances.len(), 2);
+    let has_stopped = |one: &Arc<FakeInstance>| one.stopped.load(Ordering::SeqCst);
+    assert!(instances.iter().all(has_stopped));
+}
+
+#[test]
 fn one_whose_name_another_has_goes_even_if_it_was_just_let_stay() {
     let place = Place::with(|root| {
         write_plugin(&root.join("workspace"), "x", "9.0.0", "");

@@ -7,6 +7,7 @@
 mod hosts;
 mod new;
 mod show;
+mod words;
 
 #[cfg(target_os = "linux")]
 pub(super) use hosts::hosting;
@@ -20,7 +21,7 @@ use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use crate::plugin_settings;
 use crate::review;
-use airlock_kernel::{Call, Front, Outcome};
+use airlock_kernel::{Call, Front, Kernel, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
@@ -134,8 +135,14 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
     match arguments {
         Arguments::List { tag, rejected } => list(global, tag.as_deref(), rejected, output),
         Arguments::Show { name } => {
-            let found = ask(global, "plugin.show", json!({ "name": name }), output)?;
-            show::one(&found, output);
+            let mut reach = Reach::new(global, output)?;
+            let found = reach.value("plugin.show", json!({ "name": name }), output)?;
+            let words = if show::is_withheld(&found) {
+                reach.kernel(output)?.plugin_words(&name)
+            } else {
+                None
+            };
+            show::one(&found, words.as_ref(), output);
             Ok(0)
         }
         Arguments::New(arguments) => new::run(&arguments, output),
@@ -212,22 +219,25 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Submits a call that may need a person, and puts it to the one who is there.
+/// Submits a call that may need a person, and puts it to the one who is there. What is approved is the
+/// plugin's files and words, which a question that crossed the wire does not name: it is a kernel of
+/// this process that is asked.
 fn reviewed(
-    global: &Global,
+    kernel: &Kernel,
     call: &Call,
     what: &str,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    // What is approved is the plugin's files, which a question that crossed the wire does not name.
-    let kernel = open::kernel(global, output)?;
     let mut review = match kernel.submit(Front::Cli, call) {
         Outcome::NeedsReview(review) => review,
         other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
             return outcome::done(other).map(|done| done.value);
         }
     };
-    review::answer(&kernel, &mut review, what, None, output)?;
+    for line in show::leads(&review.request.arguments) {
+        output.note(line);
+    }
+    review::answer(kernel, &mut review, what, None, output)?;
     outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
 }
 
@@ -255,7 +265,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
         let what = format!("{} is not UTF-8", shown(path));
         return Err(Failure::new(Kind::Usage, what).fix("rename it"));
     };
-    for line in show::request(&manifest, 200) {
+    for line in show::request(&manifest) {
         output.note(line);
     }
     warn(&manifest, output);
@@ -270,8 +280,15 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     let tier = trust.map(|trust| trust.tier().as_str());
     let asked = without_nulls(json!({ "path": full, "tier": tier }));
     let call = Call::new("plugin.install", asked);
-    let done = reviewed(global, &call, &format!("installing `{name}`"), output)?;
+    let kernel = open::kernel(global, output)?;
+    let before = kernel.plugin_words(name);
+    let done = reviewed(&kernel, &call, &format!("installing `{name}`"), output)?;
     told(&done, "installed", name, output);
+    // The first words of a manifest were shown before the question.
+    let is_shown = before.is_none() && !manifest.tools.is_empty();
+    if !is_shown && !output.is_json() {
+        words::after_install(&kernel, name, before.as_ref(), output);
+    }
     take_over(global, name, output);
     Ok(0)
 }
@@ -316,7 +333,12 @@ fn steer(
     let asked = without_nulls(json!({ "name": name, "tools": tools }));
     let call = Call::new(syscall, asked);
     let shown = airlock_kernel::sanitise_line(name, 64);
-    let result = reviewed(global, &call, &format!("{doing} `{shown}`"), output)?;
+    let kernel = open::kernel(global, output)?;
+    // What is no digest is for the kernel to refuse.
+    if let Some(digest) = tools.and_then(|tools| tools.parse().ok()) {
+        words::before_question(&kernel, name, digest, output)?;
+    }
+    let result = reviewed(&kernel, &call, &format!("{doing} `{shown}`"), output)?;
     told(&result, done, name, output);
     match how {
         Steer::Enable => take_over(global, name, output),

@@ -1,10 +1,12 @@
 //! Plugins as text. What a plugin says of itself is untrusted, so every word of it is cleaned.
 
+use super::words;
 use crate::output::{Output, Tone, styled};
 use airlock_core::Effect;
-use airlock_kernel::sanitise_line;
+use airlock_kernel::{PluginWords, sanitise_line};
 use airlock_plugin::{Manifest, Tier};
-use serde_json::Value;
+use airlock_sanitise::sanitise_path;
+use serde_json::{Value, json};
 
 fn text(value: &Value, name: &str) -> String {
     let text = value.get(name).and_then(Value::as_str);
@@ -87,10 +89,32 @@ fn line(plugin: &Value) -> String {
     line.trim_end().to_owned()
 }
 
-/// The answer to `plugin.show`.
-pub(super) fn one(plugin: &Value, output: &mut Output) {
+/// Whether tools of a plugin are not offered because they are described otherwise than was approved.
+pub(super) fn is_withheld(plugin: &Value) -> bool {
+    let changed = plugin.get("withheld").and_then(Value::as_object);
+    changed.is_some_and(|changed| !changed.is_empty())
+}
+
+/// Where paths that a plugin asks for lead elsewhere than their names say, as part of what a person is
+/// asked.
+pub(super) fn leads(question: &Value) -> Vec<String> {
+    let leads = question.get("leads_to").and_then(Value::as_object);
+    let leads = leads.into_iter().flatten();
+    let line = |(asked, real): (&String, &Value)| {
+        let real = sanitise_path(real.as_str().unwrap_or_default());
+        format!("its path {} leads to {real}", sanitise_path(asked))
+    };
+    leads.map(line).collect()
+}
+
+/// The answer to `plugin.show`, and the words of its tools where some are withheld.
+pub(super) fn one(plugin: &Value, words: Option<&PluginWords>, output: &mut Output) {
     if output.is_json() {
-        output.json(plugin);
+        let mut plugin = plugin.clone();
+        if let (Some(words), Some(fields)) = (words, plugin.as_object_mut()) {
+            fields.insert("changes".to_owned(), json!(words.changes()));
+        }
+        output.json(&plugin);
         return;
     }
     if text(plugin, "origin") == "built-in" {
@@ -130,7 +154,7 @@ pub(super) fn one(plugin: &Value, output: &mut Output) {
         let name = format!("{}.{}", text(plugin, "name"), text(tool, "name"));
         output.line(format!("  {name:<28} {}", text(tool, "summary")));
     }
-    withheld(plugin, output);
+    withheld(plugin, words, output);
     settings(plugin, output);
     for warning in texts(plugin, "warnings") {
         output.warning(&warning);
@@ -193,26 +217,36 @@ fn settings(plugin: &Value, output: &mut Output) {
     }
 }
 
-/// Tools that are not offered because they are described otherwise than when they were approved.
-fn withheld(plugin: &Value, output: &mut Output) {
+/// Tools that are not offered because they are described otherwise than when they were approved, and
+/// how. How to approve them is said where all of it was shown.
+fn withheld(plugin: &Value, words: Option<&PluginWords>, output: &mut Output) {
     let changed = plugin.get("withheld").and_then(Value::as_object);
-    let changed: Vec<_> = changed.into_iter().flatten().collect();
-    for (tool, how) in &changed {
+    for (tool, how) in changed.into_iter().flatten() {
         let (tool, how) = (sanitise_line(tool, 64), how.as_str().unwrap_or_default());
         output.line(format!("  {tool:<28} withheld: {how}"));
     }
-    if !changed.is_empty() {
-        output.note(format!(
-            "to approve its tools as they are: airlock plugin enable {} --tools {}",
-            text(plugin, "name"),
-            text(plugin, "tools_digest")
-        ));
+    if !is_withheld(plugin) {
+        return;
     }
+    let (name, digest) = (text(plugin, "name"), text(plugin, "tools_digest"));
+    let words = words.filter(|words| words.digest.to_string() == digest);
+    let Some(words) = words else {
+        output.warning(&format!(
+            "what it says of them now is not kept: airlock plugin reload {name}"
+        ));
+        return;
+    };
+    output.line(styled(Tone::Heading, "changes"));
+    for line in words::lines(words) {
+        output.row(8, line);
+    }
+    output.note(words::approving(&name, &digest));
 }
 
-/// What a plugin asks for, before somebody says yes; each text of its own up to `limit` characters.
-pub(in crate::commands) fn request(manifest: &Manifest, limit: usize) -> Vec<String> {
-    let clean = |text: &str| sanitise_line(text, limit);
+/// What a plugin asks for, before somebody says yes, each text of its own whole: who approves it has
+/// seen all of it.
+pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
+    let clean = |text: &str| sanitise_line(text, usize::MAX);
     let mut lines = vec![format!(
         "{} {}, a {} plugin",
         manifest.name,

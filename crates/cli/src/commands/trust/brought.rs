@@ -34,7 +34,7 @@ fn lines(path: &str, bytes: &[u8]) -> Result<Vec<String>, Failure> {
     let read = if path == CONFIG_FILE {
         return settings(bytes);
     } else if path.starts_with(PLUGINS_DIR) {
-        Manifest::parse(bytes).map(|manifest| plugin::request(&manifest, usize::MAX))
+        Manifest::parse(bytes).map(|manifest| plugin::request(&manifest))
     } else if path.starts_with(".airlock/adapters/") {
         AdapterFile::new(bytes)
             .and_then(|file| file.adapter())

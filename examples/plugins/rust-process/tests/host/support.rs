@@ -4,7 +4,8 @@ use crate::kernel::{Asked, serve};
 use airlock_core::{ByteSize, Digest};
 use airlock_plugin::boxed::{Boxes, Ground};
 use airlock_plugin::{
-    CallError, Callback, CallbackError, Instance, Manifest, Reach, Start, StartError, ToolCall,
+    CallError, Callback, CallbackError, Grants, Instance, Manifest, Reach, Start, StartError,
+    ToolCall,
 };
 use airlock_plugin_grpc::{GrpcHost, GrpcPlugin, Settings};
 use airlock_sandbox::presets::Facts;
@@ -107,6 +108,7 @@ impl Fixture {
             directory: self.path("plugin"),
             entry: Digest::of(&entry),
             data: self.path("own/data"),
+            grants: Grants::default(),
             configuration: self.configuration.clone(),
             reach: Reach {
                 directory: self.path("own/reach"),

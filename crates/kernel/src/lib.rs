@@ -59,12 +59,13 @@ pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 #[cfg(target_os = "linux")]
 pub use plugins::{Hosting, MakeHosts};
-pub use plugins::{PluginAsk, PluginRoad, PluginSettings, PluginSockets};
+pub use plugins::{PluginAsk, PluginRoad, PluginSettings, PluginSockets, PluginWords, WordsChange};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
     Attached, CheckId, FileRefusal, Inside, Job, Ladder, LimitHit, Machine, ProcessFailure,
-    PutBack, Ran, Reception, Rung, Sandboxes, StageHold, Steering, Visitors, Within, serve_files,
+    PutBack, Ran, Reception, Rung, Sandboxes, StageHold, Steering, Visitors, Within,
+    required_classes, serve_files,
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{

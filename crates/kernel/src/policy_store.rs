@@ -7,6 +7,7 @@ use crate::extensions::{self, Approved, ExtensionProblem, Listed, WorkerProgram}
 use crate::fronts::Front;
 use crate::kernel::StartError;
 use crate::policy_stamp::Stamp;
+use crate::process::Commands;
 use crate::starter::Starter;
 use crate::workspace::{
     Existing, KeptLog, POLICY_FILE, TrustError, TrustStore, Workspace, write_atomic, write_with,
@@ -27,7 +28,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The role of the local user unless the policy gives another.
 const OWNER: &str = "owner";
@@ -118,6 +119,15 @@ pub(crate) struct Updated {
     pub(crate) in_force: bool,
 }
 
+/// What an approval did.
+#[derive(Debug)]
+pub(crate) struct Trusted {
+    /// How many files count by it.
+    pub(crate) files: usize,
+    /// The name of the backup of the policy that was approved before.
+    pub(crate) backup: Option<String>,
+}
+
 /// One policy, with the sets and tags that follow from it for this user.
 pub struct PolicyInForce {
     engine: Engine,
@@ -130,6 +140,8 @@ pub struct PolicyInForce {
     others: BTreeMap<Arc<str>, CapabilitySet>,
     nothing: CapabilitySet,
     source: Arc<[u8]>,
+    /// Compiled when the first program is run.
+    commands: OnceLock<Commands>,
     extensions: Vec<Arc<Listed>>,
     definitions: Vec<(String, Arc<[u8]>)>,
     plugin_files: BTreeMap<String, ApprovedFile>,
@@ -186,6 +198,7 @@ impl PolicyInForce {
             others,
             nothing: set(&[])?,
             source: source.into(),
+            commands: OnceLock::new(),
             extensions,
             definitions: Vec::new(),
             plugin_files: BTreeMap::new(),
@@ -234,6 +247,12 @@ impl PolicyInForce {
     /// The text it was loaded from.
     pub fn source(&self) -> &[u8] {
         &self.source
+    }
+
+    /// The programs tools may run.
+    pub(crate) fn commands(&self) -> &Commands {
+        self.commands
+            .get_or_init(|| Commands::of(&self.engine.policy().document().commands))
     }
 
     /// Which policy it is.
@@ -378,14 +397,35 @@ impl PolicyStore {
             user,
             worker: worker.as_ref(),
         })?;
-        Ok(Self {
+        let store = Self {
             workspace,
             user: user.clone(),
             worker,
             current: ArcSwap::from_pointee(current),
             stamp: ArcSwap::from_pointee(stamp),
             loading: Mutex::new(()),
-        })
+        };
+        store.keep_text();
+        Ok(store)
+    }
+
+    /// Keeps the text of the policy in force where only its digest is on record, as it was before
+    /// texts were kept, or after a crash. One that cannot be kept is in force all the same.
+    fn keep_text(&self) {
+        let current = self.current.load();
+        let trust = TrustStore::new(&self.workspace);
+        if current.origin() != PolicyOrigin::Workspace || trust.keeps(current.source()) {
+            return;
+        }
+        // Whoever has it keeps a text of their own.
+        let Ok(_held) = self.lock_by(FlockOperation::NonBlockingLockExclusive) else {
+            return;
+        };
+        let pinned = trust.approved().unwrap_or_default();
+        // Another process may have approved another one since.
+        if pinned.get(POLICY_FILE) == Some(&Digest::of(current.source())) {
+            trust.keep(current.source());
+        }
     }
 
     pub(crate) fn workspace(&self) -> &Workspace {
@@ -411,13 +451,29 @@ impl PolicyStore {
 
     /// `policy` as it would be in force here, without putting it in force.
     pub(crate) fn try_on(&self, policy: Policy) -> Result<PolicyInForce, StartError> {
-        let approved = TrustStore::new(&self.workspace).approved();
-        let approved = approved.map_err(StartError::Trust)?;
-        PolicyInForce::new(policy, PolicyOrigin::Tried, &[], &approved, self.here())
+        self.tried(policy, &[])
     }
 
-    /// Approves exactly the files whose common digest is `shown`: those the person looked at.
-    pub(crate) fn approve(&self, shown: Digest) -> Result<usize, UpdateError> {
+    fn tried(&self, policy: Policy, source: &[u8]) -> Result<PolicyInForce, StartError> {
+        let approved = TrustStore::new(&self.workspace).approved();
+        let approved = approved.map_err(StartError::Trust)?;
+        PolicyInForce::new(policy, PolicyOrigin::Tried, source, &approved, self.here())
+    }
+
+    /// The policy whose approval is on record, where built-in defaults hold because files were
+    /// changed since; none where it is not known any more.
+    pub(crate) fn last_approved(&self) -> Option<PolicyInForce> {
+        if self.current().origin() != PolicyOrigin::Untrusted {
+            return None;
+        }
+        let source = TrustStore::new(&self.workspace).approved_policy().ok()??;
+        let loaded = Policy::load(POLICY_FILE, &source).ok()?;
+        self.tried(loaded.policy, &source).ok()
+    }
+
+    /// Approves exactly the files whose common digest is `shown`: those the person looked at. A
+    /// policy that takes the place of another leaves that one as a numbered backup.
+    pub(crate) fn approve(&self, shown: Digest) -> Result<Trusted, UpdateError> {
         let _held = self.lock()?;
         let trust = self.workspace.trust()?;
         if trust.digest() != shown {
@@ -427,9 +483,16 @@ impl PolicyStore {
         if let Some(bytes) = trust.untrusted_policy() {
             Policy::load(POLICY_FILE, bytes).map_err(|error| UpdateError::Load(Box::new(error)))?;
         }
-        TrustStore::new(&self.workspace).approve(&trust)?;
+        let store = TrustStore::new(&self.workspace);
+        let old = store.approved_policy()?.or_else(|| store.kept());
+        let old = old.filter(|old| Some(&**old) != trust.untrusted_policy());
+        let backup = old.map(|old| self.back_up(&old)).transpose()?;
+        store.approve(&trust)?;
         self.reload()?;
-        Ok(trust.report().len())
+        Ok(Trusted {
+            files: trust.report().len(),
+            backup,
+        })
     }
 
     /// Withdraws every approval.
@@ -460,7 +523,8 @@ impl PolicyStore {
         Ok(starter)
     }
 
-    /// Replaces the policy `replaced`, keeping it as a numbered backup, and approves the new one.
+    /// Replaces the policy `replaced` and approves the new one. The one that was approved before is
+    /// kept as a numbered backup, and so is what somebody wrote over it since.
     ///
     /// If another process changed the policy meanwhile, what the person agreed to is no longer
     /// what would happen.
@@ -479,10 +543,16 @@ impl PolicyStore {
         trust
             .check_file(POLICY_FILE)
             .map_err(UpdateError::Unusable)?;
-        let backup = trust
+        let store = TrustStore::new(&self.workspace);
+        let approved = store.approved_policy()?.or_else(|| store.kept());
+        let is_lost = |text: &[u8]| text != bytes;
+        let draft = trust
             .untrusted_policy()
-            .map(|old| self.back_up(old))
-            .transpose()?;
+            .filter(|text| is_lost(text) && approved.as_deref() != Some(*text));
+        let draft = draft.map(|text| self.back_up(text)).transpose()?;
+        let approved = approved.filter(|text| is_lost(text));
+        let approved = approved.map(|text| self.back_up(&text)).transpose()?;
+        let backup = approved.or(draft);
         self.write(bytes, Existing::Replace)?;
         let current = self.current();
         Ok(Updated {
@@ -629,13 +699,17 @@ impl PolicyStore {
 
     /// Held while policy or approvals change, across processes.
     fn lock(&self) -> Result<File, UpdateError> {
+        self.lock_by(FlockOperation::LockExclusive)
+    }
+
+    fn lock_by(&self, operation: FlockOperation) -> Result<File, UpdateError> {
         let path = self.workspace.state().lock();
         let failed = |source| UpdateError::Write {
             path: path.clone(),
             source,
         };
         let file = File::create(&path).map_err(failed)?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        flock(&file, operation).map_err(|error| failed(error.into()))?;
         Ok(file)
     }
 }

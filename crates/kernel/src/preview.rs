@@ -2,10 +2,12 @@
 //!
 //! Non-guarantee: a plugin is registered, with what its manifest asks for, only while it runs. Of one
 //! that does not run here it is decided as if its manifest asked for everything, and said that it was.
+//! The log does not keep arguments, so of a past `exec.own` it is not known what it was granted.
 
 use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::policy_store::PolicyInForce;
+use crate::process::granted_needs;
 use airlock_core::{PluginName, Request, TagName, Timestamp};
 use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
@@ -98,9 +100,16 @@ impl Kernel {
         })
     }
 
-    /// Past requests, decided under the policy in force and under `next`.
+    /// The policy a person approved last, where built-in defaults hold because the workspace's files
+    /// were changed since: what a new one takes the place of. None where that is the policy in force,
+    /// or is not known.
+    pub fn last_approved(&self) -> Option<Arc<PolicyInForce>> {
+        self.store().last_approved().map(Arc::new)
+    }
+
+    /// Past requests, decided under the policy that `next` would take the place of, and under `next`.
     pub fn replay(&self, requests: &[(u64, Request)], next: &PolicyInForce) -> Replay {
-        let current = self.policy();
+        let current = self.last_approved().unwrap_or_else(|| self.policy());
         let named = |policy: &PolicyInForce| -> BTreeSet<Arc<str>> {
             policy.policy().document().tags.keys().cloned().collect()
         };
@@ -125,7 +134,8 @@ impl Kernel {
         if enforcer.grants(&request.caller.plugin).is_none() {
             enforcer = asking_for_everything(&request.caller.plugin);
         }
-        self.rule(policy, &enforcer, request, &mut unrecorded, now)
+        let granted = granted_needs(request, self.workspace().root());
+        self.rule(policy, &enforcer, request, &granted, &mut unrecorded, now)
     }
 
     /// Whether `plugin` runs here, or is a front.

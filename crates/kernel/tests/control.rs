@@ -10,11 +10,12 @@
 mod support;
 
 use airlock_audit::{EventType, Stage};
-use airlock_kernel::{Call, Front, Kernel, Lifetime, Outcome, PolicyOrigin};
+use airlock_kernel::{Call, Done, Front, Kernel, Lifetime, Outcome, PolicyOrigin};
+use airlock_policy::{ExampleFields, Policy};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{
@@ -203,6 +204,113 @@ fn only_the_newest_hundred_copies_stay() {
     assert_eq!(kept[0], "policy-0002.yaml");
     assert!(kept.contains(&"policy-0101.yaml".to_owned()));
     assert!(kept.contains(&"policy-notes.yaml".to_owned()));
+}
+
+#[test]
+fn what_was_approved_is_kept_whatever_is_written_over_it() {
+    type Approve = fn(&Kernel, &str) -> Done;
+    let edited = format!("{READS}# edited\n");
+    for (case, approve) in [
+        ("update", update as Approve),
+        ("trust", |kernel, _| trust(kernel)),
+    ] {
+        let place = Place::governed(NOTHING, &[]);
+        let kernel = place.open();
+        assert!(kernel.last_approved().is_none(), "{case}: it is in force");
+        place.write(".airlock/policy.yaml", &edited);
+        assert_eq!(kernel.policy().origin(), PolicyOrigin::Untrusted, "{case}");
+        let old = kernel.last_approved().unwrap();
+        assert_eq!(old.source(), NOTHING.as_bytes(), "{case}");
+        let result = approve(&kernel, &edited);
+        assert_eq!(result.value["backup"], "policy-0001.yaml", "{case}");
+        assert_eq!(backups(&kernel), ["policy-0001.yaml"], "{case}");
+        let kept = kernel.workspace().state().backups();
+        let kept = fs::read_to_string(kept.join("policy-0001.yaml")).unwrap();
+        assert_eq!(kept, NOTHING, "{case}");
+        assert_eq!(kernel.policy().source(), edited.as_bytes(), "{case}");
+        // Approved anew without having changed, nothing is replaced.
+        done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
+        assert_eq!(trust(&kernel).value["backup"], json!(null), "{case}");
+    }
+}
+
+#[test]
+fn neither_the_approved_policy_nor_what_was_written_over_it_is_lost() {
+    let place = Place::governed(READS, &[]);
+    let kernel = place.open();
+    let draft = format!("{READS}# not finished\n");
+    place.write(".airlock/policy.yaml", &draft);
+    let result = update(&kernel, NOTHING);
+    assert_eq!(result.value["backup"], "policy-0002.yaml");
+    let directory = kernel.workspace().state().backups();
+    for (name, text) in [("policy-0001.yaml", &*draft), ("policy-0002.yaml", READS)] {
+        assert_eq!(fs::read_to_string(directory.join(name)).unwrap(), text);
+    }
+    // One that is gone altogether is no less kept.
+    fs::remove_file(place.path(".airlock/policy.yaml")).unwrap();
+    assert_eq!(
+        kernel.last_approved().unwrap().source(),
+        NOTHING.as_bytes(),
+        "the text outlives the file"
+    );
+    let result = update(&kernel, READS);
+    assert_eq!(result.value["backup"], "policy-0003.yaml");
+}
+
+#[test]
+fn a_policy_edited_in_place_is_compared_with_the_one_that_was_approved() {
+    let writes = "version: 1\nrules:\n  - name: write\n    \
+                  match: { syscall: fs.write, path_glob: \"**\" }\n    action: allow\n";
+    // By the built-in defaults an agent reads and does not write.
+    for (approved, edited, syscall, breaking, widening) in [
+        (NOTHING, READS, "fs.read", 0, 1),
+        (writes, NOTHING, "fs.write", 1, 0),
+        (writes, READS, "fs.read", 0, 1),
+    ] {
+        let place = Place::governed(approved, &[("a.txt", "a\n")]);
+        let kernel = place.open();
+        let fields = ExampleFields {
+            syscall: syscall.into(),
+            path: vec!["a.txt".into()],
+            plugin: Some("agent".into()),
+            ..ExampleFields::default()
+        };
+        let request = kernel.explain(&fields, None).unwrap().request;
+        place.write(".airlock/policy.yaml", edited);
+        let next = Policy::load("next", edited.as_bytes()).unwrap().policy;
+        let next = kernel.policy_like(next).unwrap();
+        let replay = kernel.replay(&[(1, request)], &next);
+        assert_eq!(
+            (replay.breaking(), replay.widening()),
+            (breaking, widening),
+            "{syscall}"
+        );
+    }
+}
+
+#[test]
+fn a_state_directory_without_the_approved_text_still_serves() {
+    let place = Place::governed(READS, &[]);
+    let text = state(&place.open()).join("approved-policy.yaml");
+    let mode = fs::metadata(&text).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it is the person's alone");
+    // As approved: the text is kept from the next start on.
+    fs::remove_file(&text).unwrap();
+    drop(place.open());
+    assert_eq!(fs::read_to_string(&text).unwrap(), READS);
+    // Edited before that: nobody knows the text any more.
+    fs::remove_file(&text).unwrap();
+    place.write(".airlock/policy.yaml", NOTHING);
+    let kernel = place.open();
+    assert_eq!(kernel.policy().origin(), PolicyOrigin::Untrusted);
+    assert!(kernel.last_approved().is_none());
+    assert!(!text.exists(), "what nobody approved is not kept");
+    // Another text is not the one on record.
+    fs::write(&text, format!("{READS}# another\n")).unwrap();
+    assert!(kernel.last_approved().is_none());
+    fs::remove_file(&text).unwrap();
+    assert_eq!(trust(&kernel).value["backup"], json!(null));
+    assert_eq!(fs::read_to_string(&text).unwrap(), NOTHING);
 }
 
 #[test]

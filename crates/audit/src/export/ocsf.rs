@@ -130,12 +130,18 @@ fn verdict(entry: &Entry) -> Option<&str> {
     entry.decision.as_ref().map(|decision| &*decision.verdict)
 }
 
-/// An attempt has not succeeded yet, whatever was decided.
+/// Under one of these an entry has the word for why nothing came of it.
+const FAILED: [&str; 2] = ["failed", "refused"];
+
+/// An attempt has not succeeded yet, whatever was decided. An outcome has no verdict of its own: it
+/// is there because the attempt was carried out, or it says why not.
 fn status(entry: &Entry) -> (u32, &'static str) {
+    let failed = FAILED.iter().any(|name| entry.metadata.contains_key(*name));
     match (verdict(entry), entry.stage) {
         (Some("deny"), _) => (2, "Failure"),
-        (Some("allow"), Stage::Outcome) => (1, "Success"),
-        (_, Stage::Attempt | Stage::Outcome | Stage::Note) => (0, "Unknown"),
+        (_, Stage::Attempt | Stage::Outcome) if failed => (2, "Failure"),
+        (_, Stage::Outcome) => (1, "Success"),
+        (_, Stage::Attempt | Stage::Note) => (0, "Unknown"),
     }
 }
 

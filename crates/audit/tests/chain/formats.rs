@@ -79,6 +79,30 @@ fn ocsf_says_what_was_asked_and_what_came_of_it() {
 }
 
 #[test]
+fn ocsf_tells_outcomes_apart_though_they_carry_no_verdict() {
+    for (stage, note, status, word) in [
+        (Stage::Outcome, None, 1, "Success"),
+        (Stage::Outcome, Some("failed"), 2, "Failure"),
+        (Stage::Outcome, Some("refused"), 2, "Failure"),
+        (Stage::Outcome, Some("exit"), 1, "Success"),
+        (Stage::Attempt, None, 0, "Unknown"),
+        (Stage::Attempt, Some("failed"), 2, "Failure"),
+        (Stage::Note, None, 0, "Unknown"),
+        (Stage::Note, Some("failed"), 0, "Unknown"),
+    ] {
+        let mut entry = Entry::new(at(1), EventType::Syscall, stage);
+        let noted = note.map(|name| (name.to_owned(), "not_found".to_owned()));
+        entry.metadata.extend(noted);
+        let value = ocsf(&entry);
+        assert_eq!(
+            (value["status_id"].as_u64(), value["status"].as_str()),
+            (Some(status), Some(word)),
+            "{stage:?} {note:?}"
+        );
+    }
+}
+
+#[test]
 fn every_csv_row_has_the_same_cells_whatever_the_text() {
     let mut hostile = Entry::new(at(1), EventType::Syscall, Stage::Note);
     hostile.reason = Some("=1+1\",\"\r\nforged,row".to_owned());

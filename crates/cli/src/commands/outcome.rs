@@ -71,6 +71,18 @@ fn own_fix(code: &str) -> Option<String> {
     Some(fix.to_owned())
 }
 
+/// What happened and every reason for it, which the road tells of a sandbox in one line.
+fn parted(failed: &Failed) -> (&str, Vec<&str>) {
+    let has_reasons = matches!(
+        failed.code,
+        "plan_refused" | "limit_not_enforceable" | "not_enforceable" | "sandbox_failed"
+    );
+    match failed.what.split_once(": ").filter(|_| has_reasons) {
+        Some((what, reasons)) => (what, reasons.split("; ").collect()),
+        None => (&failed.what, Vec::new()),
+    }
+}
+
 pub(super) fn failed_failure(failed: &Failed) -> Failure {
     let kind = match failed.code {
         "unknown_tool" | "invalid_arguments" | "check_failed" | "unknown_session"
@@ -90,7 +102,11 @@ pub(super) fn failed_failure(failed: &Failed) -> Failure {
         _ => Kind::Failed,
     };
     let fix = failed.fix.clone().or_else(|| own_fix(failed.code));
-    Failure::new(kind, failed.what.clone())
+    let (what, reasons) = parted(failed);
+    let failure = Failure::new(kind, what);
+    reasons
+        .into_iter()
+        .fold(failure, Failure::why)
         .maybe_fix(fix)
         .json("action", json!(failed.action))
         .json("code", json!(failed.code))

@@ -164,11 +164,22 @@ impl<'g> Reach<'g> {
         what: &str,
         output: &mut Output,
     ) -> Result<Done, Failure> {
+        self.confirmed(call, what, None, output)
+    }
+
+    /// The same, where `typed` is what they have to type for a yes.
+    pub(super) fn confirmed(
+        &mut self,
+        call: &Call,
+        what: &str,
+        typed: Option<&str>,
+        output: &mut Output,
+    ) -> Result<Done, Failure> {
         let outcome = self.submit(call, output)?;
         let Outcome::NeedsReview(mut asked) = outcome else {
             return outcome::done(outcome);
         };
-        review::answer(self.kernel(output)?, &mut asked, what, None, output)?;
+        review::answer(self.kernel(output)?, &mut asked, what, typed, output)?;
         self.done(call, output)
     }
 

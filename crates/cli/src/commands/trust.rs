@@ -1,13 +1,16 @@
 //! `airlock trust`: a person reviews what came with the workspace, and approves or withdraws.
+//!
+//! A policy that takes the place of one they approved is shown against that one, as an update is.
 
 mod brought;
 
-use super::open;
 use super::reach::Reach;
+use super::{open, policy};
 use crate::args::{Global, TrustAction};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use airlock_kernel::{Call, Kernel, Trust, TrustChange, TrustReport};
+use airlock_kernel::{Call, Kernel, POLICY_FILE, Trust, TrustChange, TrustReport};
+use airlock_policy::Policy;
 use serde_json::json;
 
 pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Output) -> Ending {
@@ -22,7 +25,7 @@ pub(super) fn run(global: &Global, action: Option<&TrustAction>, output: &mut Ou
             }
             Ok(0)
         }
-        None => approve(&mut Reach::unannounced(global, output)?, output),
+        None => approve(global, &mut Reach::unannounced(global, output)?, output),
     }
 }
 
@@ -94,7 +97,7 @@ fn files(trust: &Trust) -> Vec<String> {
     trust.report().iter().map(line).collect()
 }
 
-fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
+fn approve(global: &Global, reach: &mut Reach<'_>, output: &mut Output) -> Ending {
     let kernel = reach.kernel(output)?;
     let trust = load(kernel)?;
     if trust.is_empty() {
@@ -117,21 +120,50 @@ fn approve(reach: &mut Reach<'_>, output: &mut Output) -> Ending {
         output.note(line);
     }
     summary(&trust, output)?;
+    let typed = replaced(global, reach, &trust, output)?;
     let call = Call::new("trust.approve", json!({ "digest": trust.digest() }));
-    reach.reviewed(&call, "trusting these files", output)?;
+    let what = "trusting these files";
+    let done = reach.confirmed(&call, what, typed.as_deref(), output)?;
+    let kernel = reach.kernel(output)?;
     if output.is_json() {
-        let kernel = reach.kernel(output)?;
         report(kernel, &load(kernel)?, output);
-    } else {
-        output.note(styled(Tone::Good, "trusted; these files count from now on"));
+        return Ok(0);
+    }
+    output.note(styled(Tone::Good, "trusted; these files count from now on"));
+    if let Some(name) = done.value.get("backup").and_then(|name| name.as_str()) {
+        policy::tell_backup(kernel, name, output);
     }
     Ok(0)
+}
+
+/// Shows what the policy would change of the one that was approved before, if there was another;
+/// returns what has to be typed to approve it, where a yes is not enough.
+fn replaced(
+    global: &Global,
+    reach: &mut Reach<'_>,
+    trust: &Trust,
+    output: &mut Output,
+) -> Result<Option<String>, Failure> {
+    let old = reach.kernel(output)?.last_approved();
+    let next = trust.untrusted_policy();
+    let (Some(old), Some(bytes)) = (old, next) else {
+        return Ok(None);
+    };
+    if old.source() == bytes {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let loaded =
+        Policy::load(POLICY_FILE, bytes).map_err(|error| policy::load_failure(&error, &text))?;
+    open::flush_running(global);
+    reach.value("audit.read", json!({ "purpose": "replay" }), output)?;
+    policy::preview(reach.kernel(output)?, &text, loaded.policy, None, output)
 }
 
 /// The files as a person should see them before saying yes.
 fn summary(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
     if let Some(bytes) = trust.untrusted_policy() {
-        super::policy::summarise(bytes, airlock_kernel::POLICY_FILE, output)?;
+        policy::summarise(bytes, POLICY_FILE, output)?;
     }
     brought::show(trust, output)
 }

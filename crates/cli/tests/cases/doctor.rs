@@ -226,6 +226,38 @@ fn a_lower_rung_is_enough_unless_policy_asks_for_more() {
 }
 
 #[test]
+fn limits_that_a_template_must_have_enforced_are_needed() {
+    let world = World::project();
+    world.write(
+        ".airlock/policy.yaml",
+        "version: 1\ntemplates: { code-executor: { must_enforce: [memory, cpus] } }\n",
+    );
+    let works = "it started, and everything forbidden was refused";
+    let ladder = json!([rung("native", "works", works)]);
+    let watched = "supervised: watched";
+    let findings = json!([
+        finding("memory_limit", "limited", watched, Some(DELEGATE)),
+        finding("processor_limit", "limited", watched, Some(DELEGATE)),
+        finding("time_limit", "works", "enforced: ended", None),
+        finding("output_limit", "works", "enforced: cut", None),
+    ]);
+    told(&world, &findings, Some("native"), &ladder);
+    let ran = world.quiet(&["doctor", "--cached"]);
+    assert_eq!(ran.code, Some(0), "nobody approved it: {ran:?}");
+    let trusted = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let ran = world.quiet(&["doctor", "--cached", "--json"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    let lacking = ["memory", "cpus"];
+    let lacking = lacking.map(|limit| format!("the limit `{limit}` must be enforced, and is not"));
+    assert_eq!(ran.json()["unmet"], json!(lacking), "{ran:?}");
+    // With the command that mends it.
+    let ran = world.quiet(&["doctor", "--cached"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stdout.contains(DELEGATE), "{ran:?}");
+}
+
+#[test]
 fn a_record_that_is_damaged_or_of_another_boot_is_not_believed() {
     let world = World::project();
     nothing(&world);

@@ -48,7 +48,7 @@ fn exit_codes_are_an_interface() {
             &["exec", "--template", "integration-test", "--", "true"],
             120,
         ),
-        (&["exec", "--template", "policy-sandbox", "--", "true"], 122),
+        (&["exec", "--template", "policy-sandbox", "--", "true"], 125),
         (&["exec", "--allow-read", "/proc", "--", "true"], 120),
         (&["exec", "--memory", "2GiB", "--", "true"], 125),
         (&["exec", "--env", "LD_PRELOAD=x", "--", "true"], 125),
@@ -320,8 +320,54 @@ fn json_is_one_object_with_what_it_wrote() {
     );
     assert_eq!(value["report"]["launcher"], "native");
     let ran = world.quiet(&["exec", "--json", "--template", "ai-provider", "--", "true"]);
-    assert_eq!(ran.code, Some(122));
-    assert_eq!(ran.json()["error"]["code"], "template_unavailable");
+    assert_eq!(ran.code, Some(125));
+    assert_eq!(ran.json()["error"]["code"], "invalid_arguments");
+    let ran = world.quiet(&[
+        "exec",
+        "--json",
+        "--allow-read",
+        "/proc",
+        "--allow-read",
+        "/sys",
+        "--",
+        "true",
+    ]);
+    let error = &ran.json()["error"];
+    assert_eq!(error["what"], "the sandbox plan is refused", "{ran:?}");
+    assert_eq!(error["why"].as_array().unwrap().len(), 2, "{ran:?}");
+}
+
+#[test]
+fn a_value_nothing_can_run_with_is_wrong_use() {
+    let world = World::project();
+    for (flag, value, fix) in [
+        ("--timeout", "0s", "give at least 10ms"),
+        ("--memory", "1", "give at least 64MiB"),
+        ("--pids", "0", "give at least 1"),
+        ("--deny", "", "name what to keep it from"),
+        ("--deny", "a**b", "as a whole component"),
+    ] {
+        let ran = world.quiet(&["exec", flag, value, "--", "true"]);
+        assert_eq!(ran.code, Some(125), "{flag} {value}: {ran:?}");
+        assert!(ran.stderr.contains(fix), "{flag} {value}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_grant_needs_the_capability_of_workspace_and_user() {
+    let run = "rules:\n  - { name: run, match: { syscall: exec.run }, action: allow }\n";
+    let without = "version: 1\nworkspace: { allow: [\"exec.*\", \"filesystem.read.*\"] }\n";
+    for (policy, code) in [(without, 120), ("version: 1\n", 0)] {
+        let world = World::under(&format!("{policy}{run}"));
+        let granted = world.path("away").display().to_string();
+        let write = format!("echo x > {granted}/written");
+        let ran = world.quiet(&["exec", "--allow-write", &granted, "--", "sh", "-c", &write]);
+        assert_eq!(ran.code, Some(code), "{policy}: {ran:?}");
+        let written = world.path("away/written").exists();
+        assert_eq!(written, code == 0, "{policy}: {ran:?}");
+        let read = ["exec", "--allow-read", &granted, "--", "true"];
+        assert_eq!(world.quiet(&read).code, Some(0), "{policy}");
+    }
 }
 
 #[test]

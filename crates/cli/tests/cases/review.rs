@@ -177,3 +177,46 @@ fn many_breaking_changes_need_more_than_a_yes() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(in_force(&world));
 }
+
+/// What was shown, however it was broken into lines.
+fn shown(ran: &Ran) -> String {
+    ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The policies that were replaced.
+fn backups(world: &World) -> Vec<String> {
+    let workspaces = std::fs::read_dir(world.path("state/airlock")).unwrap();
+    let directories = workspaces.map(|entry| entry.unwrap().path().join("backups"));
+    let files = directories.filter_map(|directory| std::fs::read_dir(directory).ok());
+    let files = files.flatten().map(|entry| entry.unwrap().path());
+    let replaced = files.filter(|path| path.to_string_lossy().contains("/policy-"));
+    replaced
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_policy_edited_in_place_is_shown_confirmed_and_backed_up_like_any_update() {
+    for words in ["policy update .airlock/policy.yaml", "trust"] {
+        let world = update(6);
+        let policy = world.workspace().join(".airlock/policy.yaml");
+        let approved = std::fs::read_to_string(&policy).unwrap();
+        std::fs::copy(world.workspace().join("next.yaml"), &policy).unwrap();
+        let ran = at_terminal(&world, words, Typed::Line("y"));
+        assert_eq!(ran.code, Some(3), "{words}: {ran:?}");
+        for said in [
+            "+ reason: closed for now",
+            "6 breaking, 0 widening",
+            "type `break 6` to approve",
+        ] {
+            assert!(shown(&ran).contains(said), "{words}: {said}: {ran:?}");
+        }
+        assert!(!in_force(&world), "{words}");
+        assert!(backups(&world).is_empty(), "{words}");
+        let ran = at_terminal(&world, words, Typed::Line("break 6"));
+        assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
+        assert!(in_force(&world), "{words}");
+        assert!(shown(&ran).contains("the old one is kept as"), "{ran:?}");
+        assert_eq!(backups(&world), [approved], "{words}");
+    }
+}

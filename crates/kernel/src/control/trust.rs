@@ -52,11 +52,11 @@ impl Tool for Approve {
         let ApproveArguments { digest } = arguments(value)?;
         let store = Arc::clone(&self.0);
         Ok(Box::new(Ready(move || {
-            let files = store
+            let trusted = store
                 .approve(digest)
                 .map_err(|error| ToolFailure::control(&error))?;
             Ok(ToolOutput {
-                value: json!({ "approved": files }),
+                value: json!({ "approved": trusted.files, "backup": trusted.backup }),
                 hidden: 0,
             })
         })))

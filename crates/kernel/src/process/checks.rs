@@ -3,7 +3,7 @@
 use super::failure::{CheckId, ProcessFailure};
 use super::wrappers::base_name;
 use airlock_policy::Command;
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 /// Directories whose programs are the system's own, so that a name in them means that program.
@@ -29,8 +29,65 @@ fn refused(what: String, fix: String) -> ProcessFailure {
     }
 }
 
+/// A policy's list of commands, compiled once for all that ask.
+#[derive(Debug)]
+pub(crate) struct Commands(Vec<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    executable: Arc<str>,
+    subcommands: Option<Vec<Arc<str>>>,
+    allowed: Option<Patterns>,
+    blocked: Patterns,
+}
+
+impl Commands {
+    pub(crate) fn of(commands: &[Command]) -> Self {
+        let entry = |command: &Command| Entry {
+            executable: Arc::clone(&command.executable),
+            subcommands: command.subcommands.clone(),
+            allowed: command
+                .allow_arguments
+                .as_deref()
+                .map(|patterns| Patterns::compile(patterns, Dot::NoLineBreak)),
+            // One more line break in an argument must not lead past what is blocked.
+            blocked: Patterns::compile(&command.block_arguments, Dot::Anything),
+        };
+        Self(commands.iter().map(entry).collect())
+    }
+}
+
+/// What `.` stands for in a pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dot {
+    Anything,
+    NoLineBreak,
+}
+
+/// Compiled patterns; none if one of them is no pattern.
+#[derive(Debug)]
+struct Patterns(Option<Vec<Regex>>);
+
+impl Patterns {
+    fn compile(patterns: &[Arc<str>], dot: Dot) -> Self {
+        let whole = |pattern: &Arc<str>| {
+            RegexBuilder::new(&format!("^(?:{pattern})$"))
+                .dot_matches_new_line(dot == Dot::Anything)
+                .build()
+                .ok()
+        };
+        Self(patterns.iter().map(whole).collect())
+    }
+
+    /// Whether one of them matches all of `text`; none if that cannot be told.
+    fn matches(&self, text: &str) -> Option<bool> {
+        let patterns = self.0.as_ref()?;
+        Some(patterns.iter().any(|pattern| pattern.is_match(text)))
+    }
+}
+
 /// IV-01: `command`, wrappers taken off, is in the policy's list.
-pub(super) fn listed(commands: &[Command], command: &[String]) -> Result<(), ProcessFailure> {
+pub(super) fn listed(commands: &Commands, command: &[String]) -> Result<(), ProcessFailure> {
     let (program, arguments) = command.split_first().ok_or_else(|| {
         refused(
             "the command is empty".to_owned(),
@@ -48,6 +105,7 @@ pub(super) fn listed(commands: &[Command], command: &[String]) -> Result<(), Pro
         ));
     }
     let mut entries = commands
+        .0
         .iter()
         .filter(|entry| *entry.executable == *name)
         .peekable();
@@ -73,7 +131,7 @@ pub(super) fn listed(commands: &[Command], command: &[String]) -> Result<(), Pro
 }
 
 /// What `entry` has against `arguments`; none if it takes them.
-fn objection(entry: &Command, arguments: &[String]) -> Option<String> {
+fn objection(entry: &Entry, arguments: &[String]) -> Option<String> {
     let further = match &entry.subcommands {
         None => arguments,
         Some(allowed) => {
@@ -86,26 +144,15 @@ fn objection(entry: &Command, arguments: &[String]) -> Option<String> {
     };
     let blocked = arguments
         .iter()
-        .find(|argument| matches_one(&entry.block_arguments, argument).unwrap_or(true));
+        .find(|argument| entry.blocked.matches(argument).unwrap_or(true));
     if let Some(argument) = blocked {
         return Some(format!("may not be given `{argument}`"));
     }
-    let allowed = entry.allow_arguments.as_deref()?;
+    let allowed = entry.allowed.as_ref()?;
     further
         .iter()
-        .find(|argument| !matches_one(allowed, argument).unwrap_or(false))
+        .find(|argument| !allowed.matches(argument).unwrap_or(false))
         .map(|argument| format!("may not be given `{argument}`"))
-}
-
-/// Whether one of `patterns` matches all of `text`; none if one is no pattern.
-fn matches_one(patterns: &[Arc<str>], text: &str) -> Option<bool> {
-    for pattern in patterns {
-        let whole = Regex::new(&format!("^(?:{pattern})$")).ok()?;
-        if whole.is_match(text) {
-            return Some(true);
-        }
-    }
-    Some(false)
 }
 
 /// The most that is taken in (IV-05).
@@ -149,17 +196,18 @@ pub(super) fn well_formed(
 mod tests {
     use super::*;
 
-    fn commands(yaml: &str) -> Vec<Command> {
+    fn commands(yaml: &str) -> Commands {
         let text = format!("version: 1\ncommands:\n{yaml}");
         let loaded = airlock_policy::Policy::load("test", text.as_bytes()).unwrap();
-        loaded.policy.document().commands.clone()
+        Commands::of(&loaded.policy.document().commands)
     }
 
     #[test]
     fn only_what_the_policy_lists_is_listed() {
         let list = commands(
             "  - executable: cargo\n    subcommands: [test, build]\n    block_arguments: [\"--config.*\"]\n  \
-             - executable: python3\n    allow_arguments: [\"[a-z]+[.]py\", \"-v\"]\n  - executable: ls\n",
+             - executable: python3\n    allow_arguments: [\"[a-z]+[.]py\", \"-v\"]\n  - executable: ls\n  \
+             - executable: node\n    allow_arguments: [\"a.*\"]\n",
         );
         for (line, want) in [
             ("ls -l /", true),
@@ -173,9 +221,13 @@ mod tests {
             ("cargo publish", false),
             ("cargo test --config=x", false),
             ("cargo --config=x test", false),
+            ("cargo test --config=x\n", false),
+            ("cargo test --config=x\ny", false),
             ("python3 a.py -v", true),
             ("python3 -c x", false),
             ("python3 a.pyc", false),
+            ("node a.js", true),
+            ("node a.js\n-e", false),
             ("curl", false),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -185,7 +237,7 @@ mod tests {
                 assert!(failure.to_string().starts_with("IV-01: "), "{failure}");
             }
         }
-        assert!(listed(&[], &["ls".to_owned()]).is_err());
+        assert!(listed(&Commands::of(&[]), &["ls".to_owned()]).is_err());
     }
 
     #[test]

@@ -63,7 +63,7 @@ const MEMORY: ByteSize = ByteSize::from_bytes(512 << 20);
 const CHILDREN: u32 = 10;
 /// The contract's least; its most is [`Limits::CONTRACT`].
 const LEAST_TIMEOUT: Span = Span::from_secs(1);
-const LEAST_MEMORY: ByteSize = ByteSize::from_bytes(64 << 20);
+pub(super) const LEAST_MEMORY: ByteSize = ByteSize::from_bytes(64 << 20);
 
 static SPEC: ToolSpec = ToolSpec {
     name: "exec.run",

@@ -48,13 +48,13 @@ pub enum ProcessFailure {
         name: String,
     },
     /// What is asked for cannot be granted.
-    #[error(transparent)]
+    #[error("the sandbox plan is refused: {}", listed(.0.problems()))]
     Plan(PlanError),
     /// A limit policy imposes is under what anything needs to start.
     #[error("a limit is lower than a sandbox can promise: {0}")]
     Limit(String),
     /// This machine cannot keep the program within its walls.
-    #[error(transparent)]
+    #[error("the sandbox cannot be enforced in full: {}", listed(.0.shortfalls()))]
     NotEnforced(NotEnforced),
     /// There is no launcher for this platform.
     #[error("there is no sandbox for this platform")]
@@ -224,10 +224,19 @@ impl ProcessFailure {
             Self::Files(refusal) => return refusal.hint().map(str::to_owned),
             Self::NoWorker => "use the `airlock` command, which is its own worker",
             Self::Unavailable { available, .. } => available,
-            Self::NoMachine | Self::Sandbox(_) | Self::Output(_) => return None,
+            Self::Sandbox(_) => {
+                "run it again; if it fails again, `airlock doctor` says what this machine lacks"
+            }
+            Self::NoMachine | Self::Output(_) => return None,
         };
         Some(fix.to_owned())
     }
+}
+
+/// Every reason there is, in the one line that is told of a failure.
+fn listed<T: ToString>(reasons: &[T]) -> String {
+    let each: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    each.join("; ")
 }
 
 fn plan_hint(error: &PlanError) -> Option<String> {
@@ -241,8 +250,7 @@ impl From<PlanError> for ProcessFailure {
     fn from(error: PlanError) -> Self {
         let limits = |problem: &Problem| matches!(problem, Problem::Limit(_));
         if error.problems().iter().all(limits) {
-            let texts: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
-            return Self::Limit(texts.join("; "));
+            return Self::Limit(listed(error.problems()));
         }
         Self::Plan(error)
     }
@@ -261,6 +269,38 @@ impl From<StartError> for ProcessFailure {
 
 impl From<RunError> for ProcessFailure {
     fn from(error: RunError) -> Self {
+        if matches!(error, RunError::Gone) {
+            let why = "its first process was killed from outside, or the machine ran out of memory";
+            return Self::Sandbox(format!("{error}: {why}"));
+        }
         Self::Sandbox(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use airlock_sandbox::{Plan, Surroundings, Template};
+
+    #[test]
+    fn every_reason_is_told_in_one_line_and_with_a_way_out() {
+        let template = Template::find("code-executor").unwrap();
+        let around = Surroundings::default();
+        let plan = Plan::builder(template, &around).read("/proc").read("/sys");
+        let refused = ProcessFailure::from(plan.build().unwrap_err());
+        for (failure, begins, reasons) in [
+            (refused, "the sandbox plan is refused: read: ", 2),
+            (
+                ProcessFailure::from(RunError::Gone),
+                "the sandbox ended unexpectedly: ",
+                1,
+            ),
+        ] {
+            let told = failure.to_string();
+            assert!(told.starts_with(begins), "{told}");
+            assert!(!told.contains('\n'), "{told}");
+            assert_eq!(told.split("; ").count(), reasons, "{told}");
+            assert!(failure.hint().is_some(), "{told}");
+        }
     }
 }

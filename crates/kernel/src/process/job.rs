@@ -3,11 +3,11 @@
 use super::contract::Terms;
 use super::exec_run::{Bounds, TEMPLATE, template};
 use super::files::Refusal;
-use super::{git, testing};
+use super::{git, grants, testing};
 use crate::tools::InvalidArguments;
 use airlock_core::{ByteSize, Span};
 use airlock_sandbox::Template;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where what a program writes to the workspace goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub struct Job {
     pub(super) directory: Option<String>,
     pub(super) reads: Vec<String>,
     pub(super) writes: Vec<String>,
+    /// The capabilities that reading and writing these takes.
+    pub(super) needs: BTreeSet<String>,
     pub(super) denials: Vec<String>,
     pub(super) inherited: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
@@ -84,6 +86,8 @@ pub struct Job {
     pub(super) listing: Listing,
     pub(super) work: Work,
     pub(super) terms: Terms,
+    /// Whether what it leaves in its stage stays for the runs over it, though it only tries something.
+    pub(super) stays: bool,
 }
 
 impl Job {
@@ -121,6 +125,7 @@ impl Job {
             directory: None,
             reads: Vec::new(),
             writes: Vec::new(),
+            needs: BTreeSet::new(),
             denials: Vec::new(),
             inherited: Vec::new(),
             environment: BTreeMap::new(),
@@ -130,7 +135,21 @@ impl Job {
             listing: Listing::Policy,
             work: Work::Command,
             terms: Terms::default(),
+            stays: false,
         })
+    }
+
+    /// The same, which may read `reads` and write `writes` besides.
+    #[must_use]
+    pub(super) fn granted(mut self, reads: Vec<String>, writes: Vec<String>) -> Self {
+        self.needs = grants::needs(&reads, &writes);
+        (self.reads, self.writes) = (reads, writes);
+        self
+    }
+
+    /// The capabilities that what it is granted besides takes.
+    pub(crate) const fn needs(&self) -> &BTreeSet<String> {
+        &self.needs
     }
 
     /// Whether it changes the paths its call names, and nothing else.

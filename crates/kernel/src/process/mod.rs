@@ -23,6 +23,7 @@ mod exec_run;
 mod failure;
 mod files;
 mod git;
+mod grants;
 mod in_stage;
 mod inside;
 mod job;
@@ -53,6 +54,7 @@ mod warm;
 mod wrappers;
 
 pub(crate) use check::Changes;
+pub(crate) use checks::Commands;
 pub(crate) use denials::elsewhere as denied_elsewhere;
 pub(crate) use exec_run::ExecRun;
 pub use failure::{CheckId, ProcessFailure};
@@ -65,6 +67,8 @@ pub use job::Job;
 pub use ladder::{Ladder, Rung};
 #[cfg(not(target_os = "linux"))]
 pub use no_sandboxes::Sandboxes;
+pub(crate) use own::needs_of as granted_needs;
+pub use plan::required_classes;
 pub(crate) use plan::{Grounds, Planned};
 pub use ran::{LimitHit, PutBack, Ran};
 pub(crate) use run::Finished;

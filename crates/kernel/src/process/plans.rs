@@ -7,7 +7,7 @@
 
 use super::failure::ProcessFailure;
 use super::job::{Asked, Job, Listing, Staging};
-use super::surround::{Around, real};
+use super::surround::Around;
 use crate::policy_store::PolicyInForce;
 use airlock_core::{Caller, Digest, Request};
 use airlock_policy::Imposed;
@@ -54,6 +54,7 @@ impl<T> PartialEq for TheSame<T> {
 }
 
 impl Origin {
+    /// Of `job`, whose granted paths lead nowhere else.
     pub(super) fn of(
         job: &Job,
         policy: &Arc<PolicyInForce>,
@@ -61,7 +62,7 @@ impl Origin {
         imposed: Imposed,
         root: &str,
         around: &Arc<Around>,
-    ) -> Result<Self, ProcessFailure> {
+    ) -> Self {
         let caller = Caller {
             peer: None,
             ..asked.caller.clone()
@@ -69,7 +70,7 @@ impl Origin {
         let mut request = Request::new(asked.syscall, asked.tier, caller);
         request.tool.clone_from(&asked.tool);
         request.template.clone_from(&asked.template);
-        Ok(Self {
+        Self {
             policy: TheSame(Arc::clone(policy)),
             around: Arc::clone(around),
             request,
@@ -81,15 +82,15 @@ impl Origin {
                 Staging::None => View::ReadOnly,
             },
             directory: job.directory.clone(),
-            reads: really(&job.reads)?,
-            writes: really(&job.writes)?,
+            reads: job.reads.clone(),
+            writes: job.writes.clone(),
             denials: job.denials.clone(),
             inherited: job.inherited.clone(),
             environment: job.environment.clone(),
             limits: job.limits,
             contract: job.listing != Listing::Person,
             socket: false,
-        })
+        }
     }
 
     pub(super) fn policy(&self) -> &PolicyInForce {
@@ -99,10 +100,6 @@ impl Origin {
     pub(super) fn around(&self) -> &Around {
         &self.around
     }
-}
-
-fn really(paths: &[String]) -> Result<Vec<String>, ProcessFailure> {
-    paths.iter().map(|path| real(path)).collect()
 }
 
 /// A plan, and what stands for it.

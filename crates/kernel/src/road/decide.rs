@@ -10,7 +10,7 @@ use crate::fronts::Front;
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
-use crate::process::{Within, view};
+use crate::process::{Job, Within, view};
 use crate::sanitise::sanitise_path;
 use crate::tools::ReadFilter;
 use airlock_core::{
@@ -23,6 +23,7 @@ use airlock_policy::{
     Opinion, Verdict,
 };
 use airlock_state::{Session, StateError};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A decision, the view of the enforcer it was taken on, and what a review is about.
@@ -146,7 +147,9 @@ impl Kernel {
     ) -> Decision {
         let request = &valid.request;
         let (policy, now) = (scene.policy, trail.started());
-        if let Some(missing) = self.missing_capability(policy, enforcer, request, trail) {
+        let nothing = BTreeSet::new();
+        let granted = valid.prepared.job().map_or(&nothing, Job::needs);
+        if let Some(missing) = self.missing_capability(policy, enforcer, request, granted, trail) {
             return refused(policy, missing);
         }
         if let Some(outside) = outside_any_call(scene, request) {
@@ -172,7 +175,7 @@ impl Kernel {
         let outer = scene.within.and_then(|within| of_outer(request, within));
         match outer {
             Some(outer) => {
-                let ruled = self.rule(policy, enforcer, &outer, trail, now);
+                let ruled = self.rule(policy, enforcer, &outer, granted, trail, now);
                 narrower(
                     (decision, &request.caller.plugin),
                     (ruled, &outer.caller.plugin),
@@ -182,27 +185,31 @@ impl Kernel {
         }
     }
 
-    /// Capabilities, then rules; what a person granted is not looked at.
+    /// Capabilities - those that `granted` takes, too - then rules; whether a person approved it is
+    /// not looked at.
     pub(crate) fn rule(
         &self,
         policy: &PolicyInForce,
         enforcer: &EnforcerSnapshot,
         request: &Request,
+        granted: &BTreeSet<String>,
         sink: &mut impl CheckSink,
         now: Timestamp,
     ) -> Decision {
-        match self.missing_capability(policy, enforcer, request, sink) {
+        match self.missing_capability(policy, enforcer, request, granted, sink) {
             Some(contribution) => refused(policy, contribution),
             None => policy.decide(request, now),
         }
     }
 
-    /// Checks every capability the request needs; the first that is not granted is the answer.
+    /// Checks every capability the request needs, and those that what its program is granted besides
+    /// takes; the first that is not granted is the answer.
     fn missing_capability(
         &self,
         policy: &PolicyInForce,
         enforcer: &EnforcerSnapshot,
         request: &Request,
+        granted: &BTreeSet<String>,
         sink: &mut impl CheckSink,
     ) -> Option<Contribution> {
         let needs = request.needs(self.workspace().root().path());
@@ -213,7 +220,7 @@ impl Kernel {
             );
             return Some(denial("capability", reason));
         }
-        needs.iter().find_map(|capability| {
+        needs.iter().chain(granted).find_map(|capability| {
             let query = CheckQuery {
                 plugin: &request.caller.plugin,
                 capability,

@@ -204,6 +204,9 @@ impl<'k> Trail<'k> {
         entry.reason = Some(sanitise_line(&error.to_string(), limits::SUMMARY_CHARS));
         let what = sanitise_line(&error.to_string(), limits::SUMMARY_CHARS);
         let failed = Failed::own(self.action.clone(), "identity", what, None, false);
+        entry
+            .metadata
+            .insert("failed".to_owned(), failed.code.to_owned());
         self.closing(entry, Outcome::Failed(failed))
     }
 
@@ -441,7 +444,7 @@ impl<'k> Trail<'k> {
                     self.failed(policy, &mut entry, &failure)
                 } else {
                     let clean = executed.clean.sanitised;
-                    entry.output = Some(beginning(&clean.value));
+                    entry.output = Some(beginning(&self.cleaner, &clean.value));
                     if let Some((place, _)) = &self.contents {
                         entry
                             .metadata

@@ -111,6 +111,11 @@ impl StateDir {
         self.path.join("trust.json")
     }
 
+    /// The text of the policy a person approved last.
+    pub(crate) fn approved_policy(&self) -> PathBuf {
+        self.path.join("approved-policy.yaml")
+    }
+
     /// Held while the policy or the trust record changes.
     pub(crate) fn lock(&self) -> PathBuf {
         self.path.join("control.lock")

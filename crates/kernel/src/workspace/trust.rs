@@ -361,7 +361,15 @@ impl<'w> TrustStore<'w> {
 
     /// Approves exactly the files `trust` holds.
     pub(crate) fn approve(&self, trust: &Trust) -> Result<(), TrustError> {
-        self.save(&trust.pins())
+        self.save(&trust.pins())?;
+        match trust.untrusted_policy() {
+            Some(policy) => self.keep(policy),
+            None => {
+                // One that stays behind is backed up once more, and harms nobody.
+                let _gone = std::fs::remove_file(self.workspace.state().approved_policy());
+            }
+        }
+        Ok(())
     }
 
     /// Approves `bytes` as the policy and leaves every other approval as it is.
@@ -370,7 +378,46 @@ impl<'w> TrustStore<'w> {
         pins.version = RECORD_VERSION;
         pins.files.insert(POLICY_FILE.to_owned(), Digest::of(bytes));
         pins.log = KeptLog::of_text(bytes).or(pins.log);
-        self.save(&pins)
+        self.save(&pins)?;
+        self.keep(bytes);
+        Ok(())
+    }
+
+    /// The text of the policy that was approved last, as it was kept: to show and to back up. Whether
+    /// it is the one on record is for [`Self::approved_policy`] to say.
+    pub(crate) fn kept(&self) -> Option<Vec<u8>> {
+        let file = File::open(self.workspace.state().approved_policy()).ok()?;
+        read_bounded(file, limits::POLICY_BYTES as u64).ok()
+    }
+
+    /// Whether `policy` is kept.
+    pub(crate) fn keeps(&self, policy: &[u8]) -> bool {
+        self.kept().is_some_and(|kept| kept == policy)
+    }
+
+    /// Keeps the text of a policy that was approved: the workspace's file is whoever's can write it.
+    ///
+    /// After the record, never before: a crash in between leaves an approved file, whose text is kept
+    /// at the next start. One that cannot be kept is approved all the same.
+    pub(crate) fn keep(&self, policy: &[u8]) {
+        let path = self.workspace.state().approved_policy();
+        let _kept = write_atomic(&path, policy, 0o600);
+    }
+
+    /// The text of the policy whose approval is on record, whatever became of the workspace's file;
+    /// none where there is no such approval, or no text that has its digest.
+    pub(crate) fn approved_policy(&self) -> Result<Option<Vec<u8>>, TrustError> {
+        let Some(pinned) = self.pins()?.files.remove(POLICY_FILE) else {
+            return Ok(None);
+        };
+        let stands = read_plain(
+            self.workspace.root(),
+            POLICY_FILE,
+            limits::POLICY_BYTES as u64,
+        );
+        let texts = [self.kept(), stands.ok().flatten()];
+        let mut texts = texts.into_iter().flatten();
+        Ok(texts.find(|text| Digest::of(text) == pinned))
     }
 
     /// Every digest a person approved, whatever the files are now.

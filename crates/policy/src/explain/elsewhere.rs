@@ -75,17 +75,22 @@ const fn family(request: &Request) -> &'static str {
     }
 }
 
+/// What a command that runs may be granted besides, which is a capability of its own.
+const GRANTS: [&str; 2] = ["filesystem.read", "filesystem.write"];
+
 /// The capability the enforcer named, or the one the syscall always needs.
 fn named_capability(request: &Request, reason: &str) -> Option<String> {
-    let family = family(request);
+    let is_of = |word: &str, family: &str| {
+        word.strip_prefix(family)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut families = GRANTS.to_vec();
+    families.push(family(request));
     let named = reason
         .split('`')
         .skip(1)
         .step_by(2)
-        .find(|word| {
-            word.strip_prefix(family)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        .find(|word| families.iter().any(|family| is_of(word, family)))
         .map(super::text::plain);
     named.or_else(|| match request.syscall.spec().capability {
         // The absolute path is not known here.

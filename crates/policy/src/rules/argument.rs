@@ -1,6 +1,6 @@
 //! Conditions on the arguments of a request.
 
-use super::conditions::ConditionError;
+use super::conditions::{ConditionError, Coverage};
 use crate::document::{ArgCondition, ArgTest};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
@@ -23,11 +23,15 @@ enum Test {
 }
 
 impl Argument {
-    pub(super) fn compile(condition: &ArgCondition) -> Result<Self, ConditionError> {
+    /// Compiles `condition` of conditions that are asked with `coverage`.
+    pub(super) fn compile(
+        condition: &ArgCondition,
+        coverage: Coverage,
+    ) -> Result<Self, ConditionError> {
         let test = match &condition.test {
             ArgTest::Equals(value) => Test::OneOf(Box::from([value.clone()])),
             ArgTest::OneOf(values) => Test::OneOf(values.as_slice().into()),
-            ArgTest::Matches(pattern) => Test::Matches(in_full(pattern)?),
+            ArgTest::Matches(pattern) => Test::Matches(in_full(pattern, coverage)?),
         };
         Ok(Self {
             path: Arc::clone(&condition.path),
@@ -64,17 +68,25 @@ impl Argument {
                 (Test::Matches(own), Test::OneOf(others)) => others
                     .iter()
                     .all(|value| value.as_str().is_some_and(|text| own.is_match(text))),
+                // The same text takes as much in a denial as in anything it is compared with.
                 (Test::Matches(own), Test::Matches(other)) => own.as_str() == other.as_str(),
                 (Test::OneOf(_), Test::Matches(_)) => false,
             }
     }
 }
 
-fn in_full(pattern: &Arc<str>) -> Result<Regex, ConditionError> {
+/// The expression that takes what `pattern` matches as a whole. Where it narrows, `.` takes line
+/// breaks as well: one more in an argument must not lead past it. Where it widens, it does not.
+fn in_full(pattern: &Arc<str>, coverage: Coverage) -> Result<Regex, ConditionError> {
     let broken = |error: regex::Error| {
         ConditionError::Pattern(Arc::clone(pattern), error.to_string().replace('\n', " "))
     };
-    let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_BYTES).build();
+    let build = |text: &str| {
+        RegexBuilder::new(text)
+            .dot_matches_new_line(coverage == Coverage::Any)
+            .size_limit(PATTERN_BYTES)
+            .build()
+    };
     // Alone first: `a)|(b` would otherwise close the group that makes it match in full.
     build(pattern).map_err(broken)?;
     build(&format!(r"\A(?:{pattern})\z")).map_err(broken)
@@ -107,9 +119,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn argument(path: &str, test: ArgTest) -> Argument {
+    fn argument(path: &str, test: ArgTest, coverage: Coverage) -> Argument {
         let path = path.into();
-        Argument::compile(&ArgCondition { path, test }).unwrap()
+        Argument::compile(&ArgCondition { path, test }, coverage).unwrap()
     }
 
     #[test]
@@ -132,8 +144,32 @@ mod tests {
             ("a.n", ArgTest::Matches(".*".into()), false),
         ] {
             let shown = format!("{path} {test:?}");
-            assert_eq!(argument(path, test).matches(&arguments), want, "{shown}");
+            for coverage in [Coverage::All, Coverage::Any] {
+                let argument = argument(path, test.clone(), coverage);
+                assert_eq!(argument.matches(&arguments), want, "{shown} {coverage:?}");
+            }
         }
+    }
+
+    #[test]
+    fn a_line_break_leads_past_nothing_that_narrows_and_into_nothing_that_widens() {
+        for (pattern, text) in [
+            ("--config.*", "--config=x\n"),
+            ("--config.*", "--config=x\ny"),
+            (".*evil.*", "a\nevil\r\n"),
+        ] {
+            let arguments = json!({ "a": text });
+            let matches = |coverage| {
+                let test = ArgTest::Matches(pattern.into());
+                argument("a", test, coverage).matches(&arguments)
+            };
+            assert!(matches(Coverage::Any), "{pattern} {text:?}");
+            assert!(!matches(Coverage::All), "{pattern} {text:?}");
+        }
+        // Whoever says otherwise is heard.
+        let test = ArgTest::Matches("(?-s)--config.*".into());
+        let narrow = argument("a", test, Coverage::Any);
+        assert!(!narrow.matches(&json!({ "a": "--config=x\n" })));
     }
 
     #[test]
@@ -141,7 +177,7 @@ mod tests {
         for pattern in ["a)|(?:.*", "(", "((a{99}){99}){99}"] {
             let path = "s".into();
             let test = ArgTest::Matches(pattern.into());
-            let result = Argument::compile(&ArgCondition { path, test });
+            let result = Argument::compile(&ArgCondition { path, test }, Coverage::Any);
             assert!(result.is_err(), "{pattern}");
         }
     }

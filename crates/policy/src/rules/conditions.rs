@@ -162,7 +162,8 @@ impl ConditionError {
 }
 
 impl Matcher {
-    pub(crate) fn compile(when: &Conditions) -> Result<Self, ConditionError> {
+    /// Compiles conditions that are asked with `coverage`.
+    pub(crate) fn compile(when: &Conditions, coverage: Coverage) -> Result<Self, ConditionError> {
         let words = |words: &Option<Vec<Arc<str>>>| words.as_deref().map(Box::from);
         let paths = when
             .path_glob
@@ -192,7 +193,7 @@ impl Matcher {
             workspace: words(&when.workspace),
             arg: arg
                 .iter()
-                .map(Argument::compile)
+                .map(|condition| Argument::compile(condition, coverage))
                 .collect::<Result<_, _>>()?,
         };
         let asked = Field::ALL.into_iter().filter(|field| matcher.asks(*field));

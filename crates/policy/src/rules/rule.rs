@@ -37,10 +37,10 @@ impl CompiledRule {
             place: rule.place,
             action: rule.action,
             reason,
-            when: Matcher::compile(&rule.when)?,
+            when: Matcher::compile(&rule.when, coverage(rule.action))?,
             except: except
                 .iter()
-                .map(Matcher::compile)
+                .map(|when| Matcher::compile(when, exception_coverage(rule.action)))
                 .collect::<Result<_, _>>()?,
             constraints: rule.constraints,
         })
@@ -48,19 +48,12 @@ impl CompiledRule {
 
     /// How much of a request the conditions must cover.
     pub(crate) const fn coverage(&self) -> Coverage {
-        match self.action {
-            Action::Allow => Coverage::All,
-            Action::Deny | Action::RequireReview => Coverage::Any,
-        }
+        coverage(self.action)
     }
 
-    /// How much of a request an exception must cover: all where passing widens, any where it
-    /// narrows.
+    /// How much of a request an exception must cover.
     pub(crate) const fn exception_coverage(&self) -> Coverage {
-        match self.action {
-            Action::Allow | Action::Deny => Coverage::Any,
-            Action::RequireReview => Coverage::All,
-        }
+        exception_coverage(self.action)
     }
 
     /// What the rule says, before its constraints; `None` if it does not apply.
@@ -87,5 +80,20 @@ impl CompiledRule {
     pub(crate) fn triggers(&self, asked: Asked<'_>) -> bool {
         self.opinion(asked)
             .is_some_and(|opinion| opinion != Opinion::Pass)
+    }
+}
+
+const fn coverage(action: Action) -> Coverage {
+    match action {
+        Action::Allow => Coverage::All,
+        Action::Deny | Action::RequireReview => Coverage::Any,
+    }
+}
+
+/// All where passing widens, any where it narrows.
+const fn exception_coverage(action: Action) -> Coverage {
+    match action {
+        Action::Allow | Action::Deny => Coverage::Any,
+        Action::RequireReview => Coverage::All,
     }
 }

@@ -324,6 +324,10 @@ fn argument_conditions_must_all_hold() {
             json!({ "force": true, "branch": "release/1" }),
             Verdict::Deny,
         ),
+        (
+            json!({ "force": true, "branch": "release/1\n" }),
+            Verdict::Deny,
+        ),
         (json!({ "force": true, "branch": "main" }), Verdict::Allow),
         (json!({ "branch": "release/1" }), Verdict::Allow),
         (json!(null), Verdict::Allow),
@@ -331,6 +335,60 @@ fn argument_conditions_must_all_hold() {
         let mut request = request("git.commit", &[]);
         request.arguments = arguments;
         assert_eq!(verdict(&rules, &request), want, "{}", request.arguments);
+    }
+}
+
+#[test]
+fn a_line_break_in_an_argument_never_widens() {
+    let when = || Conditions {
+        arg: Some(vec![ArgCondition {
+            path: "branch".into(),
+            test: ArgTest::Matches("release/.*".into()),
+        }]),
+        ..on("git.commit")
+    };
+    let base = || allow("base", on("git.commit"));
+    let except = |rule: Rule| Rule {
+        except: vec![when()],
+        ..rule
+    };
+    for (case, rules, plain, broken) in [
+        (
+            "allow",
+            vec![allow("a", when())],
+            Verdict::Allow,
+            Verdict::Deny,
+        ),
+        (
+            "an exception to an allow",
+            vec![except(base())],
+            Verdict::Deny,
+            Verdict::Deny,
+        ),
+        (
+            "deny",
+            vec![base(), deny("d", when())],
+            Verdict::Deny,
+            Verdict::Deny,
+        ),
+        (
+            "review",
+            vec![base(), review("r", when())],
+            Verdict::RequireReview,
+            Verdict::RequireReview,
+        ),
+        (
+            "an exception to a review",
+            vec![base(), except(review("r", on("git.commit")))],
+            Verdict::Allow,
+            Verdict::RequireReview,
+        ),
+    ] {
+        for (branch, want) in [("release/1", plain), ("release/1\n", broken)] {
+            let mut request = request("git.commit", &[]);
+            request.arguments = json!({ "branch": branch });
+            assert_eq!(verdict(&rules, &request), want, "{case} {branch:?}");
+        }
     }
 }
 

@@ -171,16 +171,22 @@ fn needed(place: &Place, output: &mut Output) -> Needed {
         .ok()
         .and_then(|workspace| workspace.trust().ok())
         .and_then(|trust| trust.policy().map(<[u8]>::to_vec));
-    let tier = match approved.map(|text| Policy::load(airlock_kernel::POLICY_FILE, &text)) {
-        Some(Ok(loaded)) => loaded.policy.document().workspace.minimum_tier,
+    let usual = Needed {
+        tier: Tier::Process,
+        classes: Classes::usual(),
+    };
+    match approved.map(|text| Policy::load(airlock_kernel::POLICY_FILE, &text)) {
+        Some(Ok(loaded)) => {
+            let document = loaded.policy.document();
+            Needed {
+                tier: document.workspace.minimum_tier,
+                classes: airlock_kernel::required_classes(document),
+            }
+        }
         Some(Err(_)) => {
             output.warning("the policy does not load, so the usual minimum is shown");
-            Tier::Process
+            usual
         }
-        None => Tier::Process,
-    };
-    Needed {
-        tier,
-        classes: Classes::usual(),
+        None => usual,
     }
 }

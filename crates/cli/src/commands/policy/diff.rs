@@ -24,7 +24,18 @@ pub(super) fn run(
     let next = tried(&kernel, loaded.policy)?;
     let replayed = replayed(&kernel, &next, last)?;
     show(&replayed, output);
+    tell_edited(&kernel, output);
     Ok(0)
+}
+
+/// Says what a policy was compared with, where that is not what is in force.
+pub(super) fn tell_edited(kernel: &Kernel, output: &mut Output) {
+    if kernel.last_approved().is_some() {
+        output.note(
+            "compared with the policy that was approved last; since its files were changed, built-in \
+             defaults hold",
+        );
+    }
 }
 
 /// `policy` as it would be in force here.
@@ -33,7 +44,8 @@ pub(super) fn tried(kernel: &Kernel, policy: Policy) -> Result<Arc<PolicyInForce
     tried.map_err(|error| Failure::new(Kind::Failed, error))
 }
 
-/// The last audited syscalls, decided under the policy in force and under `next`.
+/// The last audited syscalls, decided under the policy that `next` would take the place of, and under
+/// `next`.
 pub(super) fn replayed(
     kernel: &Kernel,
     next: &PolicyInForce,

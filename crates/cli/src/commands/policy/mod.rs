@@ -16,6 +16,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub(crate) use check::{load_failure, summarise};
+pub(crate) use update::{preview, tell_backup};
 
 pub(super) fn run(global: &Global, command: PolicyCommand, output: &mut Output) -> Ending {
     match command {

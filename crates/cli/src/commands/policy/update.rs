@@ -1,4 +1,7 @@
 //! `airlock policy update`: the new policy, shown against the old one, approved by a person.
+//!
+//! The old one is what a person approved last. While built-in defaults hold because its file was
+//! edited, they are not what the new one is compared with.
 
 use super::super::{audit, outcome};
 use super::{diff, load};
@@ -6,8 +9,8 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
-use airlock_kernel::{Call, Outcome};
-use airlock_policy::render;
+use airlock_kernel::{Call, Kernel, Outcome};
+use airlock_policy::{Policy, render};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
@@ -36,17 +39,7 @@ pub(super) fn run(
         }
         return Ok(0);
     }
-    let next = diff::tried(kernel, loaded.policy)?;
-    let replayed = diff::replayed(kernel, &next, last)?;
-    text_diff(
-        &String::from_utf8_lossy(kernel.policy().source()),
-        &text,
-        output,
-    );
-    for line in diff::lines(&replayed) {
-        output.note(line);
-    }
-
+    let typed = preview(kernel, &text, loaded.policy, last, output)?;
     let call = Call::new("policy.update", json!({ "text": text }));
     let mut review = match reach.submit(&call, output)? {
         Outcome::NeedsReview(review) => review,
@@ -59,8 +52,6 @@ pub(super) fn run(
             ));
         }
     };
-    let breaking = replayed.breaking();
-    let typed = (breaking > BREAKING_LIMIT).then(|| format!("break {breaking}"));
     let (kernel, what) = (reach.kernel(output)?, "this policy update");
     review::answer(kernel, &mut review, what, typed.as_deref(), output)?;
     let done = reach.done(&call, output)?;
@@ -78,15 +69,36 @@ pub(super) fn run(
         output.note(styled(Tone::Good, "the new policy is in force"));
     }
     if let Some(name) = backup {
-        let path = reach
-            .kernel(output)?
-            .workspace()
-            .state()
-            .backups()
-            .join(name);
-        output.note(format!("the old one is kept as {}", path.display()));
+        tell_backup(reach.kernel(output)?, name, output);
     }
     Ok(0)
+}
+
+/// Shows what `policy`, which is `text`, would change; returns what has to be typed to approve it,
+/// where a yes is not enough.
+pub(crate) fn preview(
+    kernel: &Kernel,
+    text: &str,
+    policy: Policy,
+    last: Option<usize>,
+    output: &mut Output,
+) -> Result<Option<String>, Failure> {
+    let next = diff::tried(kernel, policy)?;
+    let replayed = diff::replayed(kernel, &next, last)?;
+    let old = kernel.last_approved().unwrap_or_else(|| kernel.policy());
+    text_diff(&String::from_utf8_lossy(old.source()), text, output);
+    for line in diff::lines(&replayed) {
+        output.note(line);
+    }
+    diff::tell_edited(kernel, output);
+    let breaking = replayed.breaking();
+    Ok((breaking > BREAKING_LIMIT).then(|| format!("break {breaking}")))
+}
+
+/// Says where the policy is that was replaced.
+pub(crate) fn tell_backup(kernel: &Kernel, name: &str, output: &mut Output) {
+    let path = kernel.workspace().state().backups().join(name);
+    output.note(format!("the old one is kept as {}", path.display()));
 }
 
 fn text_diff(old: &str, new: &str, output: &mut Output) {

@@ -7,6 +7,7 @@ mod caller;
 mod digest;
 mod host;
 mod ids;
+mod json;
 pub mod limits;
 mod path;
 mod request;
@@ -22,6 +23,7 @@ pub use host::canonical_host;
 pub use ids::{
     ActionId, IdError, PluginName, SandboxId, SessionId, TagName, TenantId, UserId, WorkspaceId,
 };
+pub use json::json_values;
 pub use path::{PathError, RequestPath, WorkspacePath};
 pub use request::{Needs, Request};
 pub use suggest::closest;

@@ -14,5 +14,8 @@ pub const POLICY_NODES: usize = 1_000_000;
 pub const PATH_BYTES: usize = 4_096;
 /// Most paths one request may name.
 pub const REQUEST_PATHS: usize = 100_000;
+/// Most values (texts, numbers, lists, objects) in one message to a kernel: as many paths as a request
+/// may name fit, and as much again.
+pub const MESSAGE_VALUES: usize = 200_000;
 /// Longest input or output summary in an audit record, in characters.
 pub const SUMMARY_CHARS: usize = 500;

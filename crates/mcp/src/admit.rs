@@ -1,8 +1,8 @@
 //! What is let in: messages of bounded size and bounded structure, and nothing else.
 //!
-//! Memory for a parsed message grows with the values in it, not with its bytes alone: four
-//! mebibytes of `[],` are over a million of them. Both are bounded before anything is parsed.
+//! Both are bounded before anything is parsed.
 
+use airlock_core::json_values;
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcError, RequestId};
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(crate) fn message(bytes: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError
     if bytes.len() > MOST_BYTES {
         return Err(too_large());
     }
-    if values(bytes) > MOST_VALUES {
+    if json_values(bytes) > MOST_VALUES {
         let what = format!("a message holds at most {MOST_VALUES} values");
         return Err(refusal(None, ErrorCode::INVALID_REQUEST, what));
     }
@@ -53,21 +53,6 @@ fn malformed(bytes: &[u8]) -> JsonRpcError {
     });
     let what = "the message is not a JSON-RPC 2.0 request, notification or response".to_owned();
     refusal(id, ErrorCode::INVALID_REQUEST, what)
-}
-
-/// An upper bound of the values in a JSON text; of what is not JSON, of anything.
-fn values(bytes: &[u8]) -> usize {
-    let (mut found, mut quoted, mut escaped) = (1, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b',' | b'[' | b'{' if !quoted => found += 1,
-            _ => {}
-        }
-    }
-    found
 }
 
 #[cfg(test)]
@@ -154,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn values_are_never_counted_short(value in json()) {
-            prop_assert!(values(value.to_string().as_bytes()) >= count(&value));
+            prop_assert!(json_values(value.to_string().as_bytes()) >= count(&value));
         }
 
         #[test]

@@ -29,4 +29,4 @@ pub use lock::{Lock, LockError, Notice, running, socket_directory};
 pub use methods::{CallParams, CallResult, Kept, Method, Person};
 pub use remote::{Ends, Remote, Steer};
 pub use running::{Options, Running, ServeError, Stopper, start};
-pub use service::Settings;
+pub use service::{Program, Settings};

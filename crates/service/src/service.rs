@@ -18,6 +18,8 @@ use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireEr
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +37,36 @@ pub struct Settings {
     /// The person's own definitions, and what is switched on and trusted with them, as one digest.
     pub definitions: Digest,
     /// The program that serves: another build may answer otherwise.
-    pub program: PathBuf,
+    pub program: Program,
+    /// The person's models, as their configuration names them.
+    pub models: Digest,
+}
+
+/// A program: not a path alone, behind which another may have been put since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    path: PathBuf,
+    /// Device, inode, seconds and nanoseconds of its last change.
+    file: [i64; 4],
+}
+
+impl Program {
+    /// The one that runs this.
+    pub fn own() -> io::Result<Self> {
+        let path = std::env::current_exe()?;
+        // The file that runs, not one that has its name by now.
+        let running = std::fs::metadata("/proc/self/exe");
+        let facts = running.or_else(|_| std::fs::metadata(&path))?;
+        Ok(Self {
+            path,
+            file: [
+                facts.dev().cast_signed(),
+                facts.ino().cast_signed(),
+                facts.mtime(),
+                facts.mtime_nsec(),
+            ],
+        })
+    }
 }
 
 /// Serves one kernel.

@@ -4,6 +4,8 @@
 //! message. Numbers of requests begin at one; zero stands for the connection itself.
 
 use crate::error::{WireError, code};
+use airlock_core::json_values;
+use airlock_core::limits::MESSAGE_VALUES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,6 +65,9 @@ pub enum MessageError {
     /// It is JSON of another shape.
     #[error("a frame is no message: {0}")]
     Invalid(String),
+    /// It would need more memory than anybody's message should.
+    #[error("a message holds at most {MESSAGE_VALUES} values: send less in one")]
+    TooManyValues,
 }
 
 impl MessageError {
@@ -70,7 +75,7 @@ impl MessageError {
     pub fn wire(&self) -> WireError {
         let code = match self {
             Self::NotJson(_) => code::NOT_JSON,
-            Self::Invalid(_) => code::INVALID_MESSAGE,
+            Self::Invalid(_) | Self::TooManyValues => code::INVALID_MESSAGE,
         };
         WireError::new(code, self.to_string())
     }
@@ -133,6 +138,15 @@ pub fn parse(text: &str) -> Result<Message, MessageError> {
         }
     })?;
     envelope.message()
+}
+
+/// Reads what somebody sent who is not trusted to send what can be held: a frame's bytes bound its
+/// text, not what comes of it.
+pub(crate) fn parse_bounded(text: &str) -> Result<Message, MessageError> {
+    if json_values(text.as_bytes()) > MESSAGE_VALUES {
+        return Err(MessageError::TooManyValues);
+    }
+    parse(text)
 }
 
 impl Envelope {
@@ -277,6 +291,13 @@ mod tests {
             let error = parse(given).unwrap_err();
             assert_eq!(error.wire().code, want, "{given}: {error}");
         }
+        let wide = |values: usize| {
+            let nothing = "[],".repeat(values);
+            format!(r#"{{"id":1,"type":"request","method":"ping","params":[{nothing}0]}}"#)
+        };
+        assert!(parse_bounded(&wide(MESSAGE_VALUES / 2 - 10)).is_ok());
+        let error = parse_bounded(&wide(MESSAGE_VALUES)).unwrap_err();
+        assert_eq!(error, MessageError::TooManyValues);
         let long = format!(
             r#"{{"id":1,"type":"request","method":"{}"}}"#,
             "m".repeat(129)

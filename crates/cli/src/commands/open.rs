@@ -8,12 +8,14 @@ use crate::models::Configured;
 use crate::output::{Output, count};
 use crate::place::Place;
 use airlock_audit::Health;
-use airlock_core::WorkspaceId;
+use airlock_core::{Digest, WorkspaceId};
 use airlock_kernel::{
     Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
     StartError, Workspace, WorkspaceError,
 };
-use airlock_service::{Accompanied, Door, Remote, SandboxReception, Settings, Standing, accompany};
+use airlock_service::{
+    Accompanied, Door, Program, Remote, SandboxReception, Settings, Standing, accompany,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +136,8 @@ pub(super) fn settings(place: &Place, config: &Config) -> Option<Settings> {
         definitions: own_definitions(place, config).ok()?.digest(),
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
-        program: std::env::current_exe().ok()?,
+        program: Program::own().ok()?,
+        models: Digest::of(config.models().unwrap_or_default().as_bytes()),
     })
 }
 

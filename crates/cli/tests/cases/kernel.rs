@@ -56,6 +56,46 @@ fn a_second_one_is_refused_and_told_of_the_first() {
     assert!(served.is_alive());
 }
 
+/// A command uses the kernel that is as one of its own would be, and no other.
+#[test]
+fn a_kernel_of_another_build_or_with_other_models_is_not_used() {
+    let world = World::governed();
+    // Old kernels go on after an update put another program in the place of theirs.
+    let program = world.path("airlock");
+    std::fs::copy(crate::support::binary(), &program).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = crate::support::program(program.to_str().unwrap());
+        world.prepare(&mut command);
+        let ran = finished(command.args(args));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran
+    };
+    world.alone();
+    run(&["kernel", "--idle", "5m"]);
+    let calls = || {
+        run(&["kernel", "status", "--json"]).json()["calls"]
+            .as_u64()
+            .unwrap()
+    };
+    let is_used = || {
+        let before = calls();
+        run(&["tool", "call", "fs.read", "path=README.md"]);
+        calls() > before
+    };
+    assert!(is_used());
+    let configuration = world.path("config/airlock/config.yaml");
+    let models = "models:\n  - { name: new, provider: scripted, script: /nowhere }\n";
+    std::fs::create_dir_all(configuration.parent().unwrap()).unwrap();
+    std::fs::write(&configuration, models).unwrap();
+    assert!(!is_used(), "it has other models");
+    std::fs::remove_file(configuration).unwrap();
+    assert!(is_used());
+    std::fs::remove_file(&program).unwrap();
+    std::fs::copy(crate::support::binary(), &program).unwrap();
+    assert!(!is_used(), "it is another build");
+    run(&["kernel", "stop"]);
+}
+
 /// The first line a kernel in the foreground says.
 fn first_line(child: &mut std::process::Child) -> String {
     let mut line = String::new();

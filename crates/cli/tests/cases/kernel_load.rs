@@ -323,8 +323,9 @@ fn killed_amid_five_hundred_calls_again_and_again_it_comes_back_whole() {
         let written = work.iter().map(|work| work.files.len()).sum::<usize>();
         assert!(written > 50, "round {round}: {written} files prove little");
     }
-    // A machine that is busy with something else is no reason, a kernel that always needs long is.
-    assert!(restarts.iter().any(|took| *took < RESTART), "{restarts:?}");
+    // A machine that is busy with something else is no reason, a kernel that often needs long is.
+    restarts.sort();
+    assert!(restarts[restarts.len() / 2] < RESTART, "{restarts:?}");
     // The real tree is as it was; what was written waits in the stages.
     let left = std::fs::read_dir(world.workspace()).unwrap().flatten();
     let left = left.map(|entry| entry.file_name().into_string().unwrap());

@@ -10,7 +10,9 @@ use airlock_kernel::{
 use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
-use airlock_service::{Lock, Options, Running, SandboxReception, Settings, Stopper, start};
+use airlock_service::{
+    Lock, Options, Program, Running, SandboxReception, Settings, Stopper, start,
+};
 use airlock_wire::{Client, Hello, Limits, SandboxSocket};
 use serde_json::{Value, json};
 use std::fs::Permissions;
@@ -158,7 +160,8 @@ impl Place {
             output_bytes: DEFAULT_OUTPUT_BYTES,
             search_threads: 2,
             definitions: Digest::of(b""),
-            program: PathBuf::from("/test"),
+            program: Program::own().unwrap(),
+            models: Digest::of(b""),
         };
         let mut options = Options::new(state.join("run"), Vec::new(), settings);
         options.wire.limits = limits;

@@ -9,7 +9,7 @@ use super::{Handler, Incoming, Inner, lock};
 use crate::cancel::CancelToken;
 use crate::error::{WireError, code};
 use crate::handshake::{Supported, negotiate};
-use crate::message::{Message, Request, parse};
+use crate::message::{Message, Request, parse_bounded};
 use crate::peer::{PeerError, Visitor, identify, is_in_place};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -175,7 +175,7 @@ async fn handshake<H: Handler>(
     };
     let first = tokio::time::timeout_at(until, inlet.frame(until)).await;
     let frame = first.map_err(|_| late())??.ok_or_else(late)?;
-    let message = parse(&frame.text).map_err(|error| End::Told(error.wire()))?;
+    let message = parse_bounded(&frame.text).map_err(|error| End::Told(error.wire()))?;
     let required = |told: &str| End::Told(WireError::new(code::HANDSHAKE_REQUIRED, told));
     let request = match message {
         Message::Request(request) if request.method == "handshake" => request,
@@ -361,7 +361,7 @@ async fn take<H: Handler>(
     frame: Frame,
     subscription: &mut Option<tokio::task::JoinHandle<()>>,
 ) -> Result<Option<Begun>, End> {
-    let message = parse(&frame.text).map_err(|error| End::Told(error.wire()))?;
+    let message = parse_bounded(&frame.text).map_err(|error| End::Told(error.wire()))?;
     let request = match message {
         Message::Request(request) => request,
         Message::Response(_) | Message::Event(_) => {

@@ -159,21 +159,28 @@ fn hold_up_next() -> ! {
     }
 }
 
+/// Stops a process that `starter` started, if there is one now.
+fn stop_child_of(starter: i32) -> Option<usize> {
+    let mut processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.find_map(|entry| {
+        let process: usize = entry.file_name().to_str()?.parse().ok()?;
+        let parent = status_of(&format!("/proc/{process}/status"), "PPid").ok()?;
+        let own = parent == starter.to_string();
+        let stop = || call(libc::SYS_kill, &[process, libc::SIGSTOP as usize]).ok();
+        own.then(stop)?.map(|_| process)
+    })
+}
+
 /// The same with a process of the probe's own in the place of the first one.
 fn hold_up_starter() -> Try {
     let starter = fork()?;
     if starter == 0 {
         start_for_ever();
     }
-    // Long enough for one to be under way.
-    thread::sleep(Duration::from_millis(100));
-    let mut processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let stopped = processes.find_map(|entry| {
-        let process: usize = entry.file_name().to_str()?.parse().ok()?;
-        let parent = status_of(&format!("/proc/{process}/status"), "PPid").ok()?;
-        let own = parent == starter.to_string();
-        let stop = || call(libc::SYS_kill, &[process, libc::SIGSTOP as usize]).ok();
-        own.then(stop)?.map(|_| process)
+    // Between two of them there is none, so it is looked for more than once.
+    let stopped = (0..200).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        stop_child_of(starter)
     });
     // Far longer than any of them takes.
     thread::sleep(STARTING * 3);

@@ -206,7 +206,9 @@ fn wrap(sanitised: &mut Sanitised, origin: &Origin) {
         let Some(part) = value.pointer_mut(field) else {
             continue;
         };
-        let text = part.as_str().map_or_else(|| part.to_string(), str::to_owned);
+        let text = part
+            .as_str()
+            .map_or_else(|| part.to_string(), str::to_owned);
         *part = Value::String(tag(&text, origin));
         *changed = true;
     }

@@ -2,8 +2,8 @@
 //!
 //! No ordinary user can have the file system hold a directory to a size, so the directories are
 //! looked at again and again: the sooner, the less room is left, so that what is written between
-//! two looks is bounded by what a disk can do in that time. Looking costs little of the time: the
-//! more there is to look at, the longer the pause.
+//! two looks is bounded by what a disk can do in that time. Looking costs little of a processor: the
+//! more there is to look at, the longer the pause. What else the machine does makes no pause longer.
 //!
 //! What a plugin hides counts as well: files without a name that it still holds are asked for, and a
 //! directory it let nobody into ends it. What cannot be measured at all may last for a moment only.
@@ -22,8 +22,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const LEAST: Duration = Duration::from_millis(10);
 /// Bytes that may be written in a millisecond: a disk that takes 2 GB a second.
 const PACE: u64 = 2_000_000;
-/// The pause for each unit of time a look took.
-pub(super) const PART: u32 = 20;
+/// The pause for each unit of a processor's time that a look took.
+const PART: u32 = 20;
 /// The deepest tree that is looked at; one that is deeper counts as over.
 const DEPTH: usize = 128;
 /// What a name costs, however little is in it.
@@ -52,14 +52,14 @@ impl Watched {
         }
     }
 
-    /// Where the plugin can write.
-    pub(super) fn directories(&self) -> &[PathBuf] {
-        &self.directories
-    }
-
-    /// Looks once, given what is held without a name. Gives how long to wait for the next look; none
-    /// if there is too much.
-    pub(super) fn look(&mut self, nameless: Nameless) -> Option<Duration> {
+    /// Looks once, asking for what is held without a name. Gives how long to wait for the next look;
+    /// none if there is too much.
+    pub(super) fn look(
+        &mut self,
+        nameless: impl FnOnce(&[PathBuf]) -> Nameless,
+    ) -> Option<Duration> {
+        let spent_before = processor_time();
+        let nameless = nameless(&self.directories);
         let begun = Instant::now();
         self.untold = nameless.is_more.then(|| self.untold.unwrap_or(begun));
         if self
@@ -77,8 +77,15 @@ impl Watched {
             }
         }
         let until_full = Duration::from_millis(room / PACE);
-        Some(until_full.clamp(LEAST, PAUSE).max(begun.elapsed() * PART))
+        let spent = processor_time().saturating_sub(spent_before);
+        Some(until_full.clamp(LEAST, PAUSE).max(spent * PART))
     }
+}
+
+/// What this thread has had of a processor.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// What is left of `room` after everything in `directory`; none if it is not enough.
@@ -128,46 +135,53 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const NOTHING: Nameless = Nameless {
-        bytes: 0,
-        is_more: false,
-    };
+    fn nothing(_: &[PathBuf]) -> Nameless {
+        Nameless::default()
+    }
+
+    fn untold(_: &[PathBuf]) -> Nameless {
+        Nameless {
+            bytes: 0,
+            is_more: true,
+        }
+    }
 
     #[test]
     fn bytes_names_and_depth_all_count_and_links_lead_nowhere() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut watched = Watched::new([one.path(), two.path()], ByteSize::from_bytes(1 << 20));
-        assert!(watched.look(NOTHING).is_some());
+        assert!(watched.look(nothing).is_some());
         std::os::unix::fs::symlink("/usr", one.path().join("link")).unwrap();
-        assert!(watched.look(NOTHING).is_some());
+        assert!(watched.look(nothing).is_some());
         fs::create_dir(one.path().join("d")).unwrap();
         fs::write(one.path().join("d/half"), vec![1; 600 << 10]).unwrap();
-        assert!(watched.look(NOTHING).is_some());
+        assert!(watched.look(nothing).is_some());
         fs::write(two.path().join("rest"), vec![1; 600 << 10]).unwrap();
-        assert_eq!(watched.look(NOTHING), None);
+        assert_eq!(watched.look(nothing), None);
         fs::remove_file(two.path().join("rest")).unwrap();
-        let nameless = |bytes| Nameless { bytes, ..NOTHING };
+        let nameless = |bytes| {
+            move |_: &[PathBuf]| Nameless {
+                bytes,
+                is_more: false,
+            }
+        };
         assert!(watched.look(nameless(100 << 10)).is_some());
         assert_eq!(watched.look(nameless(600 << 10)), None);
         for number in 0..2_000 {
             fs::write(two.path().join(number.to_string()), "").unwrap();
         }
-        assert_eq!(watched.look(NOTHING), None);
+        assert_eq!(watched.look(nothing), None);
     }
 
     #[test]
     fn what_cannot_be_told_may_last_for_a_moment_only() {
         let place = tempfile::tempdir().unwrap();
         let mut watched = Watched::new([place.path(); 2], ByteSize::from_bytes(1 << 20));
-        let untold = Nameless {
-            is_more: true,
-            ..NOTHING
-        };
         assert!(watched.look(untold).is_some());
         watched.untold = watched.untold.and_then(|since| since.checked_sub(UNTOLD));
         assert_eq!(watched.look(untold), None);
         // It arrived meanwhile: whatever is on its way next has its own moment.
-        assert!(watched.look(NOTHING).is_some());
+        assert!(watched.look(nothing).is_some());
         assert!(watched.look(untold).is_some());
     }
 }

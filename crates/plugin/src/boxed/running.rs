@@ -1,6 +1,6 @@
 //! A plugin's process, running in its box.
 
-use super::disk::{PART, Watched};
+use super::disk::Watched;
 use super::last_words::LastWords;
 use super::outlet::Outlet;
 use super::program::Program;
@@ -16,7 +16,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a plugin's process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,15 +259,12 @@ fn supervise(
 fn watch(watched: &mut Watched, ending: &Ending, control: &Control) {
     let mut pause = Duration::ZERO;
     while ending.wait(pause).is_none() {
-        let begun = Instant::now();
-        let nameless = control.nameless(watched.directories());
-        // As with the rest of a look: it costs little of the time.
-        let cost = begun.elapsed() * PART;
-        let Some(next) = watched.look(nameless.unwrap_or_default()) else {
+        let nameless = |places: &[_]| control.nameless(places).unwrap_or_default();
+        let Some(next) = watched.look(nameless) else {
             ending.full.store(true, Ordering::SeqCst);
             control.cancel();
             return;
         };
-        pause = next.max(cost);
+        pause = next;
     }
 }

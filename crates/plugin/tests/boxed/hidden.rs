@@ -7,8 +7,9 @@ use airlock_sandbox::Launcher;
 use std::time::Duration;
 
 /// Each takes a mebibyte again and again, of which `hidden` shows nothing, and is content once it has
-/// four times what it may. The control: it takes no more than it may, and goes on.
-fn script(hidden: &str, rounds: u32) -> String {
+/// four times what it may: then it stays for so many seconds. The control: it takes no more than it
+/// may, and goes on.
+fn script(hidden: &str, rounds: u32, stays: u32) -> String {
     format!(
         "#!/usr/bin/env python3
 import ctypes, os, socket, time
@@ -42,7 +43,7 @@ def closed(n, mode=0):
 def searched(n): closed(n, 0o400)
 for n in range({rounds}): {hidden}(n)
 print('done', flush=True)
-time.sleep(2)
+time.sleep({stays})
 os._exit(7)
 "
     )
@@ -57,7 +58,7 @@ fn hide(launcher: Launcher) {
         "closed",
         "searched",
     ] {
-        let mut fixture = Fixture::new(&script(hidden, 32));
+        let mut fixture = Fixture::new(&script(hidden, 32, 120));
         fixture.launcher = launcher;
         let running = fixture.start().unwrap();
         let end = running.wait(Duration::from_mins(1)).unwrap();
@@ -66,7 +67,7 @@ fn hide(launcher: Launcher) {
         // What it closed can still be removed.
         airlock_plugin::remove_plugin_directory(&fixture.path("own/data")).unwrap();
     }
-    let mut fixture = Fixture::new(&script("unlinked", 4));
+    let mut fixture = Fixture::new(&script("unlinked", 4, 2));
     fixture.launcher = launcher;
     assert!(fixture.says().starts_with("done\nit exited with code 7"));
 }

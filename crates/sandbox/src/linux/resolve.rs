@@ -268,6 +268,14 @@ impl Denied {
             };
             if mounts.iter().any(matters) {
                 denied.add(denial, launch);
+                // A mount covers one name: what lies deeper could be moved from beneath it, and found
+                // under another name by the next sandbox.
+                let moves = |(mount, access): (&&HostPath, &Access)| {
+                    *access == Access::Write && can_move(denial, mount)
+                };
+                if mounts.iter().any(moves) {
+                    denied.brokered.push(denial.clone());
+                }
                 denied.all.push(denial.clone());
             }
         }
@@ -298,6 +306,15 @@ impl Denied {
             (Err(_), _) => self.brokered.push(denial.clone()),
         }
     }
+}
+
+/// Whether a directory between what is denied and `mount`, which is writable, could get another name.
+fn can_move(denial: &Denial, mount: &HostPath) -> bool {
+    let Target::Path(path) = &denial.target else {
+        return false;
+    };
+    let parent = path.parent();
+    parent.is_some_and(|parent| parent != *mount && mount.holds(&parent))
 }
 
 /// Whether `path` would lie right in the staged workspace, and nothing in the stage has its name.

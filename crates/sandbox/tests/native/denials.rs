@@ -166,3 +166,37 @@ fn ordinary_work_goes_on_beside_a_denial() {
         "echo x > /dev/null && cat < /dev/null && echo y > /dev/stdout && test -r /dev/urandom";
     assert_eq!(sh(&mut sandbox, script), "y\n");
 }
+
+#[test]
+fn what_is_denied_deep_in_a_writable_directory_does_not_get_another_name() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("notes/a/private")).unwrap();
+    place.write("notes/a/private/key", "SECRET");
+    std::fs::create_dir_all(place.path("notes/c")).unwrap();
+    let notes = place.path("notes");
+    let start = || {
+        let private = notes.join("a/private");
+        let launch = place.launch(|plan| plan.write(&notes).deny(private));
+        start(launch).unwrap()
+    };
+    let renamed = |from: &str, to: &str| {
+        let script = "import os, sys; os.chdir(sys.argv[1]); os.rename(*sys.argv[2:])";
+        let python = ["/usr/bin/python3", "-c", script, notes.to_str().unwrap()];
+        let line = [&python[..], &[from, to]].concat();
+        run(&mut start(), &command(&line)).ended.outcome
+    };
+    // The control: a directory in which nothing is denied.
+    assert_eq!(renamed("c", "d"), Outcome::Exited(0));
+    assert_ne!(renamed("a", "b"), Outcome::Exited(0));
+    // Whatever a sandbox did, the next one sees nothing.
+    let ran = run(
+        &mut start(),
+        &command(&[
+            "sh",
+            "-c",
+            &format!("cat {0}/b/private/key {0}/a/private/key", notes.display()),
+        ]),
+    );
+    assert!(!ran.text().contains("SECRET"));
+    assert!(notes.join("a/private/key").exists());
+}

@@ -24,6 +24,7 @@ mod cases {
     mod choosing;
     mod color;
     mod config;
+    mod cut_off;
     mod definitions;
     mod demo;
     mod doctor;

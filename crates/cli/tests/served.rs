@@ -18,9 +18,9 @@ mod support;
 #[path = "../../../tests/tools/every.rs"]
 mod every;
 // What is not here has no use for a kernel that runs. It reaches none (`config`, `demo`, `doctor`,
-// `help`, `linked`), starts and ends kernels itself (`bootstrap`, `both_ways`, `kernel`, `kernel_load`,
-// `plugin_new`, `stock`), counts every record of a log, among which a kernel that stays has its own (`audit`,
-// `verify`), or measures the memory of one process (`long`).
+// `help`, `linked`), starts and ends kernels itself (`bootstrap`, `both_ways`, `cut_off`, `kernel`,
+// `kernel_load`, `plugin_new`, `stock`), counts every record of a log, among which a kernel that stays
+// has its own (`audit`, `verify`), or measures the memory of one process (`long`).
 mod cases {
     mod agent;
     mod approvals;

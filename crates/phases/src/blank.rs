@@ -10,23 +10,55 @@ use crate::suite::Language;
 
 /// The code of `text`.
 pub(crate) fn blanked(language: Language, text: &str) -> String {
+    without(text, &quiet_parts(language, text))
+}
+
+/// The code of `text` with its strings as they are.
+pub(crate) fn without_comments(language: Language, text: &str) -> String {
+    let mut comments = quiet_parts(language, text);
+    comments.retain(|part| !part.is_string);
+    without(text, &comments)
+}
+
+/// A comment or a string.
+pub(crate) struct Quiet {
+    pub(crate) from: usize,
+    to: usize,
+    pub(crate) is_string: bool,
+}
+
+/// The comments and strings of `text`, in their order.
+pub(crate) fn quiet_parts(language: Language, text: &str) -> Vec<Quiet> {
     let bytes = text.as_bytes();
-    let mut code = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let Some((end, is_string)) = quiet(language, bytes, at) else {
-            at += 1;
+    let mut found = Vec::new();
+    let mut from = 0;
+    while from < bytes.len() {
+        let Some((end, is_string)) = quiet(language, bytes, from) else {
+            from += 1;
             continue;
         };
-        let end = end.clamp(at + 1, bytes.len());
-        for (number, byte) in code.iter_mut().enumerate().take(end).skip(at) {
+        let to = end.clamp(from + 1, bytes.len());
+        found.push(Quiet {
+            from,
+            to,
+            is_string,
+        });
+        from = to;
+    }
+    found
+}
+
+fn without(text: &str, parts: &[Quiet]) -> String {
+    let mut code = text.as_bytes().to_vec();
+    for part in parts {
+        let bytes = code.iter_mut().enumerate().take(part.to).skip(part.from);
+        for (number, byte) in bytes {
             *byte = match *byte {
                 b'\n' => b'\n',
-                _ if number == at && is_string => b'_',
+                _ if number == part.from && part.is_string => b'_',
                 _ => b' ',
             };
         }
-        at = end;
     }
     // Whole characters are blanked, or none of their bytes.
     String::from_utf8(code).unwrap_or_default()
@@ -72,11 +104,20 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     line.map_or(bytes.len(), |line| at + line)
 }
 
-/// Where a string that `quote` opens at `at` ends: in its line at the latest.
+/// Where a string that `quote` opens at `at` ends: in its line at the latest, and that goes on behind
+/// a backslash at its end.
 fn in_line(bytes: &[u8], at: usize, quote: u8) -> usize {
-    let end = line_end(bytes, at);
-    let line = bytes.get(..end).unwrap_or_default();
-    closing(line, at + 1, &[quote], true).min(end)
+    let mut next = at + 1;
+    while let Some(rest) = bytes.get(next..).filter(|rest| !rest.is_empty()) {
+        next += match rest {
+            [b'\\', b'\r', b'\n', ..] => 3,
+            [b'\\', ..] => 2,
+            [b'\n', ..] => return next,
+            [first, ..] if *first == quote => return next + 1,
+            _ => 1,
+        };
+    }
+    bytes.len()
 }
 
 /// The first place behind `close`, from `at` on.
@@ -188,11 +229,26 @@ mod tests {
             (JavaScript, "`a${b}` + 'c'", "_       + _  "),
             (Go, "`a\nb` + 'c'", "_ \n   + _  "),
             (Python, "'unclosed", "_        "),
+            (Python, "'unclosed\na", "_        \na"),
+            // A backslash at its end makes one line of two.
+            (Python, "x = 'a\\\nb'; c", "x = _  \n  ; c"),
+            (JavaScript, "'a\\\r\nb' + c", "_   \n   + c"),
         ] {
             let found = blanked(language, text);
             // A character of two bytes is two blanks.
             assert_eq!(found.len(), text.len(), "{text}");
             assert_eq!(found, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn comments_alone_are_left_out() {
+        for (language, text, want) in [
+            (Python, "'a#'  # b\nc", "'a#'     \nc"),
+            (JavaScript, "'//' /* b */ + c", "'//'         + c"),
+            (Go, "`//` // b", "`//`     "),
+        ] {
+            assert_eq!(without_comments(language, text), want, "{text}");
         }
     }
 

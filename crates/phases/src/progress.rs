@@ -108,7 +108,7 @@ pub struct TestRun {
     /// Why it is only not known whether they run, where it is so.
     #[serde(default)]
     pub unsure: Option<Unsure>,
-    /// Why these are perhaps not all tests of the project, in words.
+    /// Why it proves perhaps less than it seems to, in words: for a person to judge.
     #[serde(default)]
     pub partial: Option<String>,
     /// Line coverage, where the run was measured.

@@ -3,6 +3,7 @@
 //! Rust is parsed; the others are read by the shape their frameworks prescribe. A test that is not
 //! found here is simply not known to be new; what its run shows still counts.
 
+use crate::node::{Names, USUAL, start_of};
 use crate::runs::Framework;
 use quote::ToTokens as _;
 use regex::Regex;
@@ -109,14 +110,18 @@ impl TestItem {
 
 /// The tests in `text`.
 pub fn tests_of(language: Language, text: &str) -> Vec<TestItem> {
+    let names = match language {
+        Language::JavaScript => Names::of(text),
+        Language::Rust | Language::Python | Language::Go => Names::default(),
+    };
     let mut found = match language {
         Language::Rust => rust(text),
         Language::Python => python(text),
-        Language::JavaScript => by_start(text, &JAVASCRIPT, JAVASCRIPT_WORDS),
+        Language::JavaScript => javascript(text, &names),
         Language::Go => go(text),
     };
     if found.iter().any(|test| !test.asserts) {
-        let helpers = helpers(language, text, &found);
+        let helpers = helpers(language, text, &found, &names);
         for test in &mut found {
             let calls = |name: &String| calls(&test.body, name);
             test.asserts |= helpers.iter().any(calls);
@@ -126,7 +131,7 @@ pub fn tests_of(language: Language, text: &str) -> Vec<TestItem> {
 }
 
 /// Functions beside `tests` in which something could fail.
-fn helpers(language: Language, text: &str, tests: &[TestItem]) -> Vec<String> {
+fn helpers(language: Language, text: &str, tests: &[TestItem], own: &Names) -> Vec<String> {
     let words = match language {
         Language::Rust => RUST_WORDS,
         Language::Python => PYTHON_WORDS,
@@ -137,7 +142,8 @@ fn helpers(language: Language, text: &str, tests: &[TestItem]) -> Vec<String> {
     for function in crate::functions::functions(language, text) {
         let body = text.get(function.entry..function.range.end);
         let is_test = tests.iter().any(|test| test.name == function.name);
-        if !is_test && body.is_some_and(|body| asserts(body, words)) {
+        let fails = |body: &str| asserts(body, words) || asserts(&own.usual(body), words);
+        if !is_test && body.is_some_and(fails) {
             names.push(function.name);
         }
     }
@@ -377,18 +383,25 @@ fn python(text: &str) -> Vec<TestItem> {
     found
 }
 
-static JAVASCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r#"(?m)^\s*(?:await\s+)?(?:test|it)(?:\.\w+)?\s*\(\s*(?:'([^'\n]*)'|"([^"\n]*)"|`([^`\n]*)`)"#)
-        .ok()
-});
+static JAVASCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| start_of(USUAL));
 static GO: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?m)^func\s+(Test(?:[^\p{Ll}\W]\w*)?)\s*\(").ok());
 /// What runs the tests of a package, and is none of them.
 static GO_MAIN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^func\s+TestMain\s*\(\s*\w+\s*\*\s*(?:\w+\s*\.\s*)?M\s*\)").ok());
 
+fn javascript(text: &str, names: &Names) -> Vec<TestItem> {
+    let own = names.start();
+    let start = own.as_ref().or(JAVASCRIPT.as_ref());
+    let mut found = by_start(text, start, JAVASCRIPT_WORDS);
+    for test in &mut found {
+        test.asserts |= asserts(&names.usual(&test.body), JAVASCRIPT_WORDS);
+    }
+    found
+}
+
 fn go(text: &str) -> Vec<TestItem> {
-    let mut found = by_start(text, &GO, GO_WORDS);
+    let mut found = by_start(text, GO.as_ref(), GO_WORDS);
     let is_main = |test: &TestItem| {
         GO_MAIN
             .as_ref()
@@ -399,8 +412,8 @@ fn go(text: &str) -> Vec<TestItem> {
 }
 
 /// Tests that begin where `start` matches, each up to the next.
-fn by_start(text: &str, start: &LazyLock<Option<Regex>>, words: &[&str]) -> Vec<TestItem> {
-    let Some(start) = start.as_ref() else {
+fn by_start(text: &str, start: Option<&Regex>, words: &[&str]) -> Vec<TestItem> {
+    let Some(start) = start else {
         return Vec::new();
     };
     let starts: Vec<(usize, String)> = start

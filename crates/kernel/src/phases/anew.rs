@@ -2,25 +2,26 @@
 //!
 //! A stage holds more than that. What git ignores is free to be written in every state and never
 //! leaves the stage, and a build goes by dates that anybody can set. So a run in the stage that would
-//! move a session on is made again in a stage of its own: the real tree, and over it the changes that
-//! count, written anew. What git ignores is the real tree's there. The runs that follow from it lie
-//! over that stage, too, and find what this one built.
+//! move a session on is made again over a stage of its own: the real tree, and over it the changes that
+//! count, written anew ([`Clean`]). What git ignores is the real tree's there. The runs that follow from
+//! it lie over the same stage, and so do those that new tests are tried by before there is code.
 //!
 //! Guarantee: where it was made, nothing that the task's stage holds besides what would be merged has
-//! a part in what is proven.
+//! a part in what is proven, nor has anything that another run of the tests wrote.
 //!
 //! Non-guarantee: where stages are copies it cannot be made. The run in the stage is all there is
 //! then, and whoever is asked about the change is told.
 
-use super::facts::{Staged, counted};
+use super::clean::{Clean, Task, Unclean};
+use super::facts::{Staged, counted, is_directory};
 use super::tested::Again;
 use crate::kernel::Kernel;
-use crate::process::{Finished, Job, StageHold};
+use crate::process::{Finished, Job, ProcessFailure};
 use crate::sanitise::{sanitise_line, sanitise_path};
 use crate::tools::{GitIgnored, ToolFailure};
 use airlock_core::{Phase, WorkspacePath};
 use airlock_phases::{Proof, TestRun};
-use airlock_sandbox::stage::{Change, ChangeKind, Laid, NodeKind};
+use airlock_sandbox::stage::{Change, ChangeKind, Laid};
 use airlock_state::Session;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -37,88 +38,82 @@ pub(super) enum Ground<'k> {
     Stage,
     /// Itself, though something rests on it; with why it could not be made again.
     Unmade(String),
+    /// Itself; the runs that its tests are tried by are of what would be merged.
+    Tried(Box<Clean<'k>>),
     /// The same tests of what would be merged.
     Anew(Box<Anew<'k>>),
 }
 
 /// A run of what would be merged.
 pub(super) struct Anew<'k> {
-    /// The job of the runs that lie over it.
-    pub(super) job: Job,
-    pub(super) finished: Finished,
+    clean: Clean<'k>,
+    finished: Finished,
     /// What the run in the task's stage proves.
     plain: Proof,
-    /// Paths that git ignores, and which the task's stage changes.
-    ignored: Vec<String>,
-    /// Whether the stage of its own held all that counts, and nothing else.
-    exact: bool,
-    _stage: Own<'k>,
 }
 
-/// A stage that goes with its runs.
-struct Own<'k> {
-    kernel: &'k Kernel,
-    name: String,
-}
-
-impl Drop for Own<'_> {
-    fn drop(&mut self) {
-        // A sandbox that is on its way out has it until it is gone.
-        self.kernel.sandboxes().settle();
-        StageHold(self.kernel.workspace()).forget(&self.name);
-    }
+/// What the run in the task's stage came to.
+pub(super) struct Plain {
+    pub(super) proof: Proof,
+    /// Whether new tests of it have not shown that they can fail.
+    pub(super) suspected: bool,
 }
 
 impl Kernel {
-    /// What a run of `job` in the stage of `session` is judged by, which proves `plain`.
+    /// What a run of `job` in the stage of `session` is judged by, which came to `plain`.
     pub(super) fn ground<'k>(
         &'k self,
-        session: &Session,
+        session: &'k Session,
         job: &Job,
-        staged: &Staged,
-        plain: Proof,
+        staged: &'k Staged,
+        plain: &Plain,
         again: Again<'_>,
     ) -> Result<Ground<'k>, ToolFailure> {
-        if !decides(session.phase, plain) {
+        let tries = session.phase == Phase::TestWriting && plain.suspected;
+        if !tries && !decides(session.phase, plain.proof, job) {
             return Ok(Ground::Stage);
         }
-        let own = Own {
+        let task = Task {
             kernel: self,
-            name: format!("merged-{:016x}", rand::random::<u64>()),
+            session,
+            staged,
         };
-        let changes = Merged::of(staged);
-        let hold = StageHold(self.workspace());
-        match hold.lay(&own.name, &session.stage, &changes.laid) {
-            Ok(true) => {}
-            Ok(false) => {
+        let mut clean = match task.clean(job, again) {
+            Ok(clean) => clean,
+            Err(Unclean::Run(failure)) => return Err(failure),
+            // What becomes of the change is decided later, and told then.
+            Err(Unclean::Copies) if tries => return Ok(Ground::Stage),
+            Err(Unclean::Stage(error)) if tries => return Err(ProcessFailure::from(error).into()),
+            Err(Unclean::Copies) => {
                 let why = "stages are copies here, over which nothing can be laid";
                 return Ok(Ground::Unmade(why.to_owned()));
             }
-            Err(error) => return Ok(Ground::Unmade(sanitise_line(&error.to_string(), 200))),
+            Err(Unclean::Stage(error)) => {
+                return Ok(Ground::Unmade(sanitise_line(&error.to_string(), 200)));
+            }
+        };
+        if tries {
+            return Ok(Ground::Tried(Box::new(clean)));
         }
-        let policy = self.desk().store.current();
-        let seen = Staged::look(self.workspace(), &policy, &own.name)?;
-        let exact = changes.is_held_by(&Merged::of(&seen));
-        let finished = again(&job.of_the_merge(&own.name))?;
+        let finished = clean.decisive(again)?;
         Ok(Ground::Anew(Box::new(Anew {
-            job: job.on_stage(&own.name),
+            clean,
             finished,
-            plain,
-            ignored: changes.ignored,
-            exact,
-            _stage: own,
+            plain: plain.proof,
         })))
     }
 }
 
-/// Whether a run that proves this lets a session in this state go on.
-const fn decides(state: Phase, proof: Proof) -> bool {
+/// Whether a run of `job` that proves this lets a session in this state go on.
+fn decides(state: Phase, proof: Proof, job: &Job) -> bool {
     match (state, proof) {
         (Phase::Validating | Phase::Reviewing, Proof::Green | Proof::NoTests) => true,
-        (Phase::Validating | Phase::Reviewing, Proof::Red | Proof::Nothing)
+        // What is refactored has to be covered, and only a run that is measured says so.
+        (Phase::Planning, Proof::Green) => job.is_measured(),
+        (Phase::Planning, Proof::NoTests | Proof::Red | Proof::Nothing)
+        | (Phase::Validating | Phase::Reviewing, Proof::Red | Proof::Nothing)
         | (
             Phase::Idle
-            | Phase::Planning
             | Phase::TestWriting
             | Phase::CodeWriting
             | Phase::Refactoring
@@ -131,16 +126,16 @@ const fn decides(state: Phase, proof: Proof) -> bool {
 }
 
 /// What of the changes of a stage would be merged.
-struct Merged<'s> {
-    laid: Laid<'s>,
+pub(super) struct Merged<'s> {
+    pub(super) laid: Laid<'s>,
     /// Directories of it that go. One in which git ignores something stays with that.
     places: BTreeSet<&'s Path>,
     /// Paths of the others, which git ignores.
-    ignored: Vec<String>,
+    pub(super) ignored: Vec<String>,
 }
 
 impl<'s> Merged<'s> {
-    fn of(staged: &'s Staged) -> Self {
+    pub(super) fn of(staged: &'s Staged) -> Self {
         let mut known = GitIgnored::new(staged.real());
         let mut found = Self {
             laid: Laid::new(),
@@ -167,6 +162,9 @@ impl<'s> Merged<'s> {
             if path.is_none_or(|path| !known.holds(&path, is_directory(change))) {
                 self.laid.entry(from.as_path()).or_default();
             }
+            if is_directory(change) {
+                self.places.insert(from.as_path());
+            }
         }
         if change.kind == ChangeKind::Deleted && is_directory(change) {
             self.places.insert(change.path.as_path());
@@ -175,7 +173,7 @@ impl<'s> Merged<'s> {
     }
 
     /// Whether `laid`, which was made of it, holds that and nothing else.
-    fn is_held_by(&self, laid: &Merged<'_>) -> bool {
+    pub(super) fn is_held_by(&self, laid: &Merged<'_>) -> bool {
         let mut wanted = self.laid.iter();
         let held = wanted
             .all(|(path, facts)| laid.laid.get(path) == Some(facts) || self.places.contains(path));
@@ -201,11 +199,6 @@ fn ignored_by(change: &Change, known: &mut GitIgnored<'_>) -> String {
     shown
 }
 
-fn is_directory(change: &Change) -> bool {
-    let facts = change.new.as_ref().or(change.old.as_ref());
-    facts.is_some_and(|facts| facts.kind == NodeKind::Directory)
-}
-
 impl Ground<'_> {
     /// The job of further runs, and the run that counts, where `job` and `finished` are those of the
     /// stage.
@@ -216,19 +209,37 @@ impl Ground<'_> {
     ) -> (&'r Job, &'r Finished) {
         match self {
             Self::Stage | Self::Unmade(_) => (job, finished),
-            Self::Anew(anew) => (&anew.job, &anew.finished),
+            Self::Tried(clean) => (&clean.job, finished),
+            Self::Anew(anew) => (&anew.clean.job, &anew.finished),
+        }
+    }
+
+    /// The run that counts, which `finished`, if the further ones are made where it was.
+    pub(super) const fn known<'r>(&self, finished: &'r Finished) -> Option<&'r Finished> {
+        match self {
+            Self::Stage | Self::Unmade(_) | Self::Anew(_) => Some(finished),
+            Self::Tried(_) => None,
+        }
+    }
+
+    /// Makes a further run, of `job`.
+    pub(super) fn again(&self, job: &Job, again: Again<'_>) -> Result<Finished, ToolFailure> {
+        match self {
+            Self::Stage | Self::Unmade(_) => again(job),
+            Self::Tried(clean) => clean.run(job, again),
+            Self::Anew(anew) => anew.clean.run(job, again),
         }
     }
 
     /// What is to be known of a run that is judged by it.
     pub(super) fn partial(&self) -> Option<String> {
         match self {
-            Self::Stage => None,
+            Self::Stage | Self::Tried(_) => None,
             Self::Unmade(why) => Some(format!(
                 "the tests ran with all that the stage holds, what git ignores among it, and not \
                  by themselves with what would be merged: {why}"
             )),
-            Self::Anew(anew) => (!anew.exact).then(|| {
+            Self::Anew(anew) => (!anew.clean.exact).then(|| {
                 "what the tests ran with is not in everything what would be merged".to_owned()
             }),
         }
@@ -238,7 +249,7 @@ impl Ground<'_> {
     /// answer tells of it.
     pub(super) fn told(&self, run: &mut TestRun) -> Map<String, Value> {
         match self {
-            Self::Stage | Self::Unmade(_) => Map::new(),
+            Self::Stage | Self::Unmade(_) | Self::Tried(_) => Map::new(),
             Self::Anew(anew) => Map::from_iter([("anew".to_owned(), anew.told(run))]),
         }
     }
@@ -253,6 +264,11 @@ impl Anew<'_> {
             "outcome": ran.word(),
             "wall_ms": ran.wall_ms,
         });
+        // What the run in the stage covered is not what counts.
+        let coverage = self.finished.value.get("coverage");
+        if let (Some(coverage), Some(object)) = (coverage, told.as_object_mut()) {
+            object.insert("coverage".to_owned(), coverage.clone());
+        }
         match run.proof {
             Proof::Green | Proof::NoTests => return told,
             Proof::Red | Proof::Nothing => {}
@@ -273,7 +289,12 @@ impl Anew<'_> {
     }
 
     fn shown(&self) -> Vec<&str> {
-        self.ignored.iter().take(FEW).map(String::as_str).collect()
+        self.clean
+            .ignored
+            .iter()
+            .take(FEW)
+            .map(String::as_str)
+            .collect()
     }
 
     /// Why it failed though the run in the stage did not, and how to mend it.
@@ -294,7 +315,7 @@ impl Anew<'_> {
         let ignored = if shown.is_empty() {
             String::new()
         } else {
-            let more = match self.ignored.len().saturating_sub(FEW) {
+            let more = match self.clean.ignored.len().saturating_sub(FEW) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };

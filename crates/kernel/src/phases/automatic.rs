@@ -157,7 +157,7 @@ fn mergeable(diff: &Diff) -> Result<(), NotAutomatic> {
 fn small(staged: &Staged, diff: &Diff, most: u32) -> Result<(), NotAutomatic> {
     let counted = |change: &&Change| {
         let path = change.path.as_path().to_str();
-        path.is_some_and(|path| staged.changed.paths().any(|own| own == path))
+        path.is_some_and(|path| staged.merged().any(|own| own == path))
     };
     let mut lines = 0_u64;
     for change in diff.changes.iter().filter(counted) {

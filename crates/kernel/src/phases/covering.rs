@@ -21,10 +21,10 @@ pub(super) struct Covering {
 }
 
 impl Covering {
-    /// Measures what `finished` did not; or says why that cannot be done.
+    /// Measures what `known`, a run on the same ground, did not; or says why that cannot be done.
     pub(super) fn measure(
         job: &Job,
-        finished: &Finished,
+        known: Option<&Finished>,
         staged: &Staged,
         again: Again<'_>,
     ) -> Result<Result<Self, &'static str>, ToolFailure> {
@@ -36,10 +36,10 @@ impl Covering {
             };
             again(&job.varied(&variation)).map(|finished| finished.measured)
         };
-        let own = match &finished.measured {
-            Some(measured) => Some(measured.clone()),
-            None => measured(Vec::new())?,
-        };
+        let mut own = known.and_then(|finished| finished.measured.clone());
+        if own.is_none() {
+            own = measured(Vec::new())?;
+        }
         let after = match own {
             Some(Ok(Measured { lines, .. })) => lines,
             Some(Err(missing)) => return Ok(Err(missing.why())),

@@ -15,6 +15,7 @@ use airlock_sandbox::stage::{Change, ChangeKind, Diff, NodeKind};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Longest text that is looked into.
@@ -29,6 +30,10 @@ pub(crate) struct Staged {
     real: Root,
     seen: Root,
     pub(super) changed: Changed,
+    /// Directories that come with nothing in them that counts, and those that go.
+    pub(super) places: Vec<String>,
+    /// What a merge of all of it is asked for by.
+    asked: Asked,
     /// What the stage holds that git does not ignore, as one digest.
     pub(super) digest: Option<Digest>,
     /// What it changes of git's own directory, as one digest.
@@ -55,6 +60,8 @@ impl Staged {
             seen: view(workspace, name)?,
             real,
             changed: Changed::default(),
+            places: Vec::new(),
+            asked: Asked::default(),
             digest: None,
             git: None,
             moves_git: false,
@@ -70,24 +77,46 @@ impl Staged {
 
     fn sort(&mut self, diff: &Diff) {
         let real = self.real.clone();
-        let mut ignored = GitIgnored::new(&real);
-        let (mut lines, mut own) = (String::new(), String::new());
-        for change in &diff.changes {
-            if change.path.as_path().starts_with(".git") {
-                own.push_str(&json!([change.path, change.new]).to_string());
-                own.push('\n');
-                self.moves_git |= !is_new_object(change);
+        let mut own = String::new();
+        for change in diff.changes.iter().filter(|change| is_gits(change)) {
+            own.push_str(&json!([change.path, change.new]).to_string());
+            own.push('\n');
+            self.moves_git |= !is_new_object(change);
+        }
+        let Counting {
+            counted,
+            stay,
+            filled,
+            besides,
+        } = Counting::of(diff, &real);
+        let mut lines = String::new();
+        for (change, path) in counted {
+            let is_filled = change.new.is_some() && filled.contains(change.path.as_path());
+            let stays = is_directory(change) && left(change).is_some_and(|one| stay.contains(one));
+            // One that was moved comes for what is in it, or not at all: to name it would be to have
+            // it go where it was.
+            if stays && !is_filled {
                 continue;
             }
-            let Some(path) = counted(change, &mut ignored) else {
-                continue;
+            let line = if stays {
+                json!([change.path, ChangeKind::Added, change.new])
+            } else {
+                json!([change.path, change.kind, change.old, change.new])
             };
-            let line = json!([change.path, change.kind, change.old, change.new]);
             lines.push_str(&line.to_string());
             lines.push('\n');
-            if is_only_a_place(change) {
+            if stays {
+                self.asked.alone = true;
                 continue;
             }
+            if is_only_a_place(change) {
+                if !is_filled {
+                    self.places.push(path.as_str().to_owned());
+                    self.asked.add(&path, change);
+                }
+                continue;
+            }
+            self.asked.add(&path, change);
             let held = Digest::of(json!(change.new).to_string().as_bytes());
             self.held.insert(path.as_str().to_owned(), held);
             let kind = change.new.as_ref().map(|new| new.kind);
@@ -102,6 +131,7 @@ impl Staged {
                 self.class(from);
             }
         }
+        self.asked.paths.extend(besides);
         if self.changed.smuggled.is_none() {
             let mut source = self.changed.source.iter();
             self.changed.smuggled = source.find_map(|path| self.smuggled(path));
@@ -198,6 +228,25 @@ impl Staged {
 
     pub(super) fn root(&self) -> &Root {
         &self.seen
+    }
+
+    /// Every path that is merged, but for git's own and for directories that come for the sake of
+    /// what is in them.
+    pub(super) fn merged(&self) -> impl Iterator<Item = &str> {
+        let places = self.places.iter().map(String::as_str);
+        self.changed.paths().chain(places)
+    }
+
+    /// What a merge of all of it is asked for by, with the commit that is in the stage; and whether
+    /// each path is meant alone.
+    pub(super) fn asked(&self, committed: bool) -> (Vec<&str>, bool) {
+        let mut paths: Vec<&str> = self.asked.paths.iter().map(String::as_str).collect();
+        if committed && self.asked.alone {
+            paths.extend(self.gits());
+        } else if committed {
+            paths.push(".git");
+        }
+        (paths, self.asked.alone)
     }
 
     /// The paths of git's own that the stage changes.
@@ -297,6 +346,100 @@ impl Staged {
     }
 }
 
+/// What a merge of all that counts names.
+#[derive(Default)]
+struct Asked {
+    paths: Vec<String>,
+    /// Whether each is meant alone, because a directory is among them or stays where it was: what
+    /// git ignores in it neither comes nor goes with it.
+    alone: bool,
+}
+
+impl Asked {
+    fn add(&mut self, path: &WorkspacePath, change: &Change) {
+        self.paths.push(path.as_str().to_owned());
+        self.alone |= [&change.old, &change.new]
+            .into_iter()
+            .flatten()
+            .any(|side| side.kind == NodeKind::Directory);
+    }
+}
+
+/// The changes of a stage that count, and what follows from the others.
+#[derive(Default)]
+struct Counting<'d> {
+    counted: Vec<(&'d Change, WorkspacePath)>,
+    /// Directories that stay in the real tree whatever the stage says: something is left in them.
+    stay: BTreeSet<&'d Path>,
+    /// Directories in which something comes that counts.
+    filled: BTreeSet<&'d Path>,
+    /// What git ignores in a directory that gives way to something else, and has to go for that.
+    besides: Vec<String>,
+}
+
+impl<'d> Counting<'d> {
+    fn of(diff: &'d Diff, real: &Root) -> Self {
+        let mut ignored = GitIgnored::new(real);
+        let mut found = Self::default();
+        let (mut others, mut replaced) = (Vec::new(), Vec::new());
+        for change in diff.changes.iter().filter(|change| !is_gits(change)) {
+            match counted(change, &mut ignored) {
+                Some(path) => {
+                    if change.kind == ChangeKind::TypeChanged {
+                        replaced.push(change.path.as_path());
+                    }
+                    if change.new.is_some() {
+                        found.filled.extend(above(change.path.as_path()));
+                    }
+                    found.counted.push((change, path));
+                }
+                None => others.push(change),
+            }
+        }
+        for change in others {
+            let Some(from) = left(change) else {
+                continue;
+            };
+            if replaced.iter().any(|one| from.starts_with(one)) {
+                let named = change.path.as_path().to_str();
+                found.besides.extend(named.map(str::to_owned));
+            } else {
+                found.stay.extend(above(from));
+            }
+        }
+        for refused in &diff.refused {
+            found.stay.extend(above(refused.path.as_path()));
+        }
+        found
+    }
+}
+
+/// The directories that `path` is in.
+fn above(path: &Path) -> impl Iterator<Item = &Path> {
+    path.ancestors().skip(1)
+}
+
+/// The place that a change leaves with nothing in it.
+fn left(change: &Change) -> Option<&Path> {
+    match &change.kind {
+        ChangeKind::Renamed { from } => Some(from.as_path()),
+        ChangeKind::Deleted => Some(change.path.as_path()),
+        ChangeKind::Added
+        | ChangeKind::Modified
+        | ChangeKind::ModeChanged
+        | ChangeKind::TypeChanged => None,
+    }
+}
+
+pub(super) fn is_directory(change: &Change) -> bool {
+    let facts = change.new.as_ref().or(change.old.as_ref());
+    facts.is_some_and(|facts| facts.kind == NodeKind::Directory)
+}
+
+fn is_gits(change: &Change) -> bool {
+    change.path.as_path().starts_with(".git")
+}
+
 /// One of the trees of a stage: the real one, or what the stage makes of it.
 struct TreeOf<'a> {
     root: &'a Root,
@@ -362,9 +505,7 @@ pub(super) fn counted(change: &Change, ignored: &mut GitIgnored<'_>) -> Option<W
     // A name nobody can judge counts as itself, so that no way allows it.
     let lossy = change.path.as_path().to_string_lossy();
     let path = WorkspacePath::new(text.unwrap_or(&lossy)).ok()?;
-    let facts = change.new.as_ref().or(change.old.as_ref())?;
-    let directory = facts.kind == NodeKind::Directory;
-    (!ignored.holds(&path, directory)).then_some(path)
+    (!ignored.holds(&path, is_directory(change))).then_some(path)
 }
 
 fn inline_of(text: &str) -> String {

@@ -6,10 +6,12 @@
 //! where that ends the same way, each test alone.
 //!
 //! Guarantee: what is noticed so counts only if the same tests, filtered the same way, pass where
-//! nothing is changed. There are no more such runs than the constants say. No run meets what another
-//! one wrote, and none has the source to the letter.
+//! nothing is changed. There are no more such runs than the constants say. None has the source to the
+//! letter, and none meets what another run of the tests wrote: each lies in a layer of its own over a
+//! stage in which no test has run.
 //!
 //! Non-guarantee: a command of the project's own takes no filter, and nobody is asked again there.
+//! Where stages are copies nothing lies over them: what git ignores stays for the next run.
 
 use super::mutating::{Drill, is_over};
 use crate::process::Variation;

@@ -104,7 +104,7 @@ impl Kernel {
         let committed = progress.commit.is_some() && staged.git == progress.brought;
         let is_known = |path: &&str| {
             let beneath = format!("{path}/");
-            let mut own = staged.changed.paths();
+            let mut own = staged.merged();
             own.any(|own| own == *path || own.starts_with(&beneath))
                 || committed && is_of_commit(path)
         };
@@ -113,7 +113,7 @@ impl Kernel {
             return false;
         };
         // All of it was approved, and not each part by itself.
-        let whole = staged.changed.paths().all(|own| chosen.contains(own))
+        let whole = staged.merged().all(|own| chosen.contains(own))
             && (progress.commit.is_none() || staged.gits().all(|own| chosen.contains(own)));
         progress.approved.is_some()
             && staged.digest == progress.approved

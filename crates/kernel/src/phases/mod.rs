@@ -14,6 +14,7 @@
 mod anew;
 mod automatic;
 mod challenge;
+mod clean;
 mod covering;
 mod ended;
 mod facts;
@@ -22,6 +23,7 @@ mod held;
 mod kept;
 mod merging;
 mod mutating;
+mod named;
 mod sites;
 mod tested;
 mod tools;

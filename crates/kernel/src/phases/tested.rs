@@ -1,16 +1,18 @@
 //! What a run of the tests means for the session that asked for it.
 
-use super::anew::Ground;
+use super::anew::{Ground, Plain};
+use super::clean::Own;
 use super::facts::Staged;
 use super::hearing::module_of;
 use super::kept::{Kept, Tree};
 use super::mutating::Drill;
+use super::named::suspicion;
 use super::tools::place_of;
 use super::trial::Trial;
 use crate::control::Desk;
 use crate::control::for_caller::failure;
 use crate::kernel::Kernel;
-use crate::process::{Finished, Job, SaidBy, StageHold, TestJob};
+use crate::process::{Finished, Job, ProcessFailure, SaidBy, TestJob};
 use crate::tools::ToolFailure;
 use airlock_core::{Caller, Digest, Phase};
 use airlock_phases::{
@@ -56,10 +58,13 @@ impl Kernel {
         }
         let staged = desk.staged(&session)?;
         let plain = Examined::new(&staged, tests, finished);
-        let ground = self.ground(&session, job, &staged, plain.reading.0, again)?;
+        let known = plain.known_by(session.phase);
+        let ground = self.ground(&session, job, &staged, &known, again)?;
+        let further = |job: &Job| ground.again(job, again);
+        let again: Again<'_> = &further;
         let (job, finished) = ground.run(job, finished);
         let examined = match ground {
-            Ground::Stage | Ground::Unmade(_) => plain,
+            Ground::Stage | Ground::Unmade(_) | Ground::Tried(_) => plain,
             Ground::Anew(_) => Examined::new(&staged, tests, finished),
         };
         let mut run = examined.run(&staged);
@@ -71,6 +76,9 @@ impl Kernel {
         let beside = beside(&session, job, &staged, &mut run, again)?;
         run.partial = partial(tests, &beside);
         if let Some(why) = ground.partial() {
+            reserve(&mut run, &why);
+        }
+        if let Some(why) = suspicion(&staged) {
             reserve(&mut run, &why);
         }
         let drill = Drill {
@@ -89,6 +97,7 @@ impl Kernel {
             drill,
             examined: &examined,
             finished,
+            known: ground.known(finished),
         };
         tried.extend(trial.run(&session, ledger, &mut run)?);
         let run = in_review(&session, run);
@@ -118,10 +127,10 @@ impl Kernel {
             Phase::TestWriting => run.lost = kept.gone_by_name(),
             Phase::Validating => {
                 let of_the_tree = || {
-                    let name = format!("tree-{:016x}", rand::random::<u64>());
-                    let finished = (drill.again)(&drill.job.of_the_tree(&name));
-                    StageHold(self.workspace()).forget(&name);
-                    let finished = finished?;
+                    let own = Own::new(self, "tree");
+                    let own =
+                        own.map_err(|error| ToolFailure::from(ProcessFailure::from(error)))?;
+                    let finished = (drill.again)(&drill.job.of_the_tree(own.name()))?;
                     let stream = |name: &str| {
                         let text = finished.value.get(name).and_then(Value::as_str);
                         text.unwrap_or_default().to_owned()
@@ -355,6 +364,15 @@ impl Examined {
             module,
             fresh,
             coverage: finished.lines().map(Coverage::of),
+        }
+    }
+
+    /// What further runs are chosen by.
+    fn known_by(&self, state: Phase) -> Plain {
+        let proof = self.reading.0;
+        Plain {
+            proof,
+            suspected: !self.suspects(state, proof).is_empty(),
         }
     }
 

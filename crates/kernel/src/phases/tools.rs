@@ -320,6 +320,7 @@ impl Tool for Status {
                     "tests": staged.changed.tests,
                     "source": staged.changed.source,
                     "other": staged.changed.other,
+                    "directories": staged.places,
                 },
                 "merge": merge(&session, &staged),
                 "approved": progress.approved,
@@ -337,12 +338,12 @@ fn merge(session: &Session, staged: &Staged) -> Option<Value> {
         return None;
     }
     let committed = place_of(session).progress.commit.is_some();
-    let mut files: Vec<&str> = staged.changed.paths().collect();
-    files.extend(committed.then_some(".git"));
+    let (files, exactly) = staged.asked(committed);
     Some(json!({
         "stage": session.stage,
         "digest": airlock_merge::review_digest(diff),
         "files": files,
+        "exactly": exactly,
     }))
 }
 
@@ -498,7 +499,7 @@ impl Prepared for Committing {
         let _ = self.caller.set(request.caller.clone());
         let session = self.desk.held_session(&request.caller, None);
         if let Ok(staged) = session.and_then(|session| self.desk.staged(&session)) {
-            let paths = staged.changed.paths();
+            let paths = staged.merged();
             let paths = paths.filter_map(|path| WorkspacePath::new(path).ok());
             request.paths = paths.map(RequestPath::from).collect();
         }

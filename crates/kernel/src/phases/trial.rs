@@ -26,6 +26,8 @@ pub(super) struct Trial<'a> {
     pub(super) drill: Drill<'a>,
     pub(super) examined: &'a Examined,
     pub(super) finished: &'a Finished,
+    /// The same, if it was made where the further ones are.
+    pub(super) known: Option<&'a Finished>,
 }
 
 /// What is to be found out.
@@ -104,7 +106,7 @@ impl Trial<'_> {
             return Ok(told);
         }
         let Drill { job, staged, .. } = self.drill;
-        let measured = Covering::measure(job, self.finished, staged, self.drill.again)?;
+        let measured = Covering::measure(job, self.known, staged, self.drill.again)?;
         let (covering, why) = match measured {
             Ok(covering) => (Some(covering), None),
             Err(why) => (None, Some(why)),

@@ -86,7 +86,7 @@ pub struct Job {
     pub(super) listing: Listing,
     pub(super) work: Work,
     pub(super) terms: Terms,
-    /// Whether what it leaves in its stage stays for the runs over it, though it only tries something.
+    /// Whether what it leaves in its stage stays for the runs over it: a build, never a run of tests.
     pub(super) stays: bool,
 }
 

@@ -15,6 +15,7 @@ use crate::fronts::Front;
 use crate::tools::{InvalidArguments, Keep, Prepared, Tool, ToolSpec};
 use airlock_core::{ByteSize, Request, RequestPath, Span, Tier};
 use airlock_sandbox::plan::Pattern;
+use airlock_sandbox::stage::StageName;
 use airlock_sandbox::{HostPath, Template};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -133,13 +134,22 @@ impl Tool for Own {
             staging: match (asked.no_stage, asked.stage) {
                 (true, _) => Staging::None,
                 (false, None) => Staging::Session,
-                (false, Some(name)) => Staging::Stage(name),
+                (false, Some(name)) => Staging::Stage(chosen(name)?),
             },
             listing: Listing::Person,
             ..Job::of(asked.command)?
         };
         Ok(Box::new(Boxed(job.granted(reads, writes))))
     }
+}
+
+/// A stage that somebody names: never one that is there for some runs of Airlock's own.
+fn chosen(name: String) -> Result<String, InvalidArguments> {
+    if StageName::is_passing(&name) {
+        let (what, fix) = ("it is the name of no stage of yours", "choose another one");
+        return Err(invalid(CheckId::Arguments, "stage", what, fix));
+    }
+    Ok(name)
 }
 
 /// The capabilities that the grants `request` asks for take, for whoever only wants to know.

@@ -114,14 +114,15 @@ impl Planned {
     }
 
     /// The same, of which nothing stays, wherever its stage can be laid over: no such run meets what
-    /// another one left, but for what a job that stays did.
+    /// another one left, but for what a job that stays built.
     #[must_use]
     #[cfg_attr(
         not(target_os = "linux"),
         expect(unused_mut, reason = "nothing runs elsewhere")
     )]
     pub(crate) fn on_trial(mut self) -> Self {
-        // A report that a command of the project's own leaves is read in the stage.
+        // A report that a command of the project's own leaves is read in the stage, which no other
+        // run is made in.
         #[cfg(target_os = "linux")]
         {
             self.trial = !self.job.stays && !self.job.leaves_report();

@@ -12,7 +12,7 @@ use airlock_core::{RequestPath, Tier};
 use airlock_sandbox::launch::LayersKind;
 use airlock_sandbox::plan::Denial;
 use airlock_sandbox::stage::{
-    Claim, Diff, DiffOptions, Laid, Stage, StageError, StageKind, StageSummary, Stages,
+    Claim, Diff, DiffOptions, Laid, Passing, Stage, StageError, StageKind, StageSummary, Stages,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -149,7 +149,7 @@ pub struct StageHold<'a>(pub(crate) &'a Workspace);
 impl StageHold<'_> {
     /// What the stage `name` changes; none if there is no such stage.
     pub fn diff(&self, name: &str) -> Result<Option<Diff>, StageError> {
-        let stage = all(self.0)?.find(name)?;
+        let stage = all(self.0)?.find_any(name)?;
         // Without what was merged before, only more conflicts are found.
         let own = |stage: &Stage| self.merges().diff(stage).ok();
         stage
@@ -168,25 +168,38 @@ impl StageHold<'_> {
         crate::control::merge::merges(self.0)
     }
 
-    /// Makes the stage `name`: the real tree, and `changes` as the stage `of` has them. Whether it
-    /// could be made: only what lies over the real tree shows it as it is.
-    pub(crate) fn lay(&self, name: &str, of: &str, changes: &Laid<'_>) -> Result<bool, StageError> {
-        let stages = all(self.0)?;
-        let from = stages.find(of)?;
-        let Some(from) = from.filter(|from| from.kind() == StageKind::Overlay) else {
-            return Ok(false);
-        };
-        let owner = airlock_sandbox::stage_owner();
-        let mut stage = stages.open_or_create(name, from.workspace(), owner)?;
-        let claim = stage.claim()?;
-        stage.lay(&from, changes, &claim)?;
-        Ok(true)
+    /// A stage for some runs, which shows the real tree as it is.
+    pub(crate) fn passing(&self, label: &str) -> Result<Passing, StageError> {
+        let root = Path::new(self.0.root().path());
+        all(self.0)?.make_passing(label, root, airlock_sandbox::stage_owner())
     }
 
-    /// Drops the stage `name`, which was for some runs.
-    pub(crate) fn forget(&self, name: &str) {
-        // One that cannot be dropped changes nothing, and is listed.
-        let _ = all(self.0).and_then(|stages| stages.drop_stage(name));
+    /// Whether the stage `name` lies over the real tree, so that what it changes can be laid elsewhere.
+    pub(crate) fn lies_over(&self, name: &str) -> Result<bool, StageError> {
+        let stage = all(self.0)?.find(name)?;
+        Ok(stage.is_some_and(|stage| stage.kind() == StageKind::Overlay))
+    }
+
+    /// Has the stage `into` hold `changes` as the stage `of` has them.
+    pub(crate) fn lay(
+        &self,
+        into: &Passing,
+        of: &str,
+        changes: &Laid<'_>,
+    ) -> Result<(), StageError> {
+        let stages = all(self.0)?;
+        let missing = || StageError::Missing(into.name().clone());
+        let from = stages.find(of)?.ok_or_else(missing)?;
+        let stage = stages.find_any(into.name().as_str())?;
+        let mut stage = stage.ok_or_else(missing)?;
+        let claim = stage.claim()?;
+        stage.lay(&from, changes, &claim)
+    }
+
+    /// Drops a stage that was for some runs.
+    pub(crate) fn forget(&self, passing: &Passing) {
+        // One that cannot be dropped now goes when nobody holds it any more.
+        let _ = all(self.0).and_then(|stages| stages.drop_passing(passing));
     }
 
     /// Every stage, with those that cannot be made sense of.

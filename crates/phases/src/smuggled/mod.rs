@@ -6,13 +6,23 @@
 //! A name that may stand for several files stands for those that are there; where none is, for any
 //! of them.
 //!
+//! Ways to take something do not end, so what is not [taken for certain](taken_from_tests) is
+//! suspected: source that [names a changed test](names_tests), and source that
+//! [newly evaluates](newly_evaluates) what cannot be seen. That is for a person to judge.
+//!
 //! Non-guarantee: names that are put together at run time are not seen, nor those that a setting of
 //! the project leads elsewhere.
 
+mod evaluating;
 mod go;
 mod javascript;
+mod naming;
 mod python;
 mod rust;
+mod spelled;
+
+pub use evaluating::newly_evaluates;
+pub use naming::{TestFile, names_tests};
 
 use crate::blank::closes;
 use crate::suite::Language;
@@ -373,6 +383,9 @@ mod tests {
                 ("from tests import more\n", &["tests/more"]),
                 ("from test_lone import a\n", &["test_lone.py"]),
                 ("# x\rfrom tests.impl import a\n", outer),
+                // A backslash at its end makes one line of two.
+                ("x = 'a\\\nb'; from tests.impl import a\n", outer),
+                ("x = 'a\\\r\nb'; from tests.impl import a\n", outer),
                 // Runners of tests let what is beside a test be found.
                 ("from impl import double\n", either),
                 ("import impl\n", either),

@@ -23,7 +23,7 @@ const USUAL: [&str; 2] = ["src", "lib"];
 
 pub(super) fn taken(source: &Source<'_>) -> BTreeSet<String> {
     // Alone it ends a line as well.
-    let text = source.text.replace('\r', "\n");
+    let text = source.text.replace("\r\n", "\n").replace('\r', "\n");
     let code = blanked(Language::Python, &text).replace("\\\n", "  ");
     let runner = runner_directories(source);
     let mut found = BTreeSet::new();

@@ -254,7 +254,7 @@ fn keep(
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(0o600);
             let to = rustix::fs::openat(aside, &*copy, flags, mode).map_err(fail)?;
-            let from = upper.file(path).map_err(fail)?;
+            let from = upper.own_file(path).map_err(fail)?;
             copy_bytes(&from, &File::from(to), node.size).map_err(|source| StageError::Io {
                 what: "keep",
                 path: path.to_owned(),

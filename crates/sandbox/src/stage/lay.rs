@@ -20,8 +20,8 @@ use std::path::Path;
 pub type Laid<'a> = BTreeMap<&'a Path, Option<&'a Facts>>;
 
 impl Stage {
-    /// Writes `changes`, as the stage `from` has them, into this one, which holds none and which
-    /// nobody has mounted: the claim says so.
+    /// Writes `changes`, as the stage `from` has them, into this one, which holds none of their paths
+    /// and which nobody has mounted: the claim says so.
     pub fn lay(&self, from: &Self, changes: &Laid<'_>, _: &Claim) -> Result<(), StageError> {
         let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
         let layered = self.layered(&lower, &upper)?;

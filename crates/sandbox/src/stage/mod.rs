@@ -65,7 +65,7 @@ pub use record::{Marks, StageKind};
 #[cfg(target_os = "linux")]
 pub(crate) use staged::UPPER;
 pub use staged::{Claim, Stage};
-pub use store::{Owner, Setup, Stages};
+pub use store::{Owner, Passing, Setup, Stages};
 pub use summary::StageSummary;
 pub use touched::{Touch, Touched};
 pub use trial::Trial;

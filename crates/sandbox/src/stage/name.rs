@@ -1,7 +1,12 @@
 //! The name of a stage: also the name of its directory, so that it can only be a plain one.
+//!
+//! A stage that is there for some runs only has a name that nobody can choose: it begins with a dot.
 
 use serde::Serialize;
 use std::fmt;
+
+/// What the names of stages begin with that are there for some runs only.
+const PASSING: &str = ".runs-";
 
 /// A valid stage name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -34,6 +39,22 @@ impl StageName {
             return Err(InvalidName(shown.escape_debug().to_string()));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// The name of a stage that is there for some runs only.
+    pub(super) fn passing(label: &str) -> Result<Self, InvalidName> {
+        Self::known(&format!("{PASSING}{label}"))
+    }
+
+    /// Takes `text` if a stage can be called so, whoever chose it.
+    pub(super) fn known(text: &str) -> Result<Self, InvalidName> {
+        Self::new(text.strip_prefix(PASSING).unwrap_or(text))?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Whether `text` would be the name of a stage that is there for some runs only.
+    pub fn is_passing(text: &str) -> bool {
+        text.starts_with(PASSING)
     }
 
     /// The name as text.
@@ -74,6 +95,19 @@ mod tests {
         ] {
             assert!(StageName::new(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_stage_for_some_runs_is_nobodys_to_choose() {
+        let own = StageName::passing("merged-1").unwrap();
+        assert!(StageName::is_passing(own.as_str()));
+        assert!(StageName::new(own.as_str()).is_err());
+        assert_eq!(StageName::known(own.as_str()).unwrap(), own);
+        for bad in ["", "a/b", "../x", "."] {
+            assert!(StageName::passing(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(StageName::known("default").unwrap().as_str(), "default");
+        assert!(StageName::known(".hidden").is_err());
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Stage {
 }
 
 fn same(upper: &Tree, path: &Path, aside: &Aside, copy: &str) -> bool {
-    let (Ok(mut now), Ok(mut then)) = (upper.file(path), aside.copy(copy)) else {
+    let (Ok(mut now), Ok(mut then)) = (upper.own_file(path), aside.copy(copy)) else {
         return false;
     };
     let (mut left, mut right) = (vec![0; 65_536], vec![0; 65_536]);

@@ -1,7 +1,12 @@
 //! The directory of all stages: making, finding, listing and dropping them.
 //!
 //! A stage appears under its name complete or not at all, and disappears from it at once; what is
-//! half made or half removed has a name that begins with a dot and goes at the next opening.
+//! half made or half removed has a name that begins with a dot and goes at the next opening. So does
+//! one that was for some runs only, as soon as nobody holds it ([`Passing`]).
+
+mod passing;
+
+pub use passing::Passing;
 
 use super::beneath::{Tree, node_of};
 use super::clock::Boot;
@@ -143,15 +148,14 @@ impl Stages {
         owner: Owner,
         making: (Setup, &[Denial]),
     ) -> Result<Stage, StageError> {
-        let name = StageName::new(name)?;
-        let workspace = workspace.canonicalize().map_err(|source| StageError::Io {
-            what: "open",
-            path: workspace.to_owned(),
-            source,
-        })?;
-        self.refuse_overlap(&workspace)?;
+        let name = StageName::known(name)?;
+        let workspace = self.beside(workspace)?;
         let stage = match Stage::open(&self.place, &name)? {
             Some(stage) => stage,
+            // Whoever holds one has made it. Only a copy may take the place of one that held nothing.
+            None if StageName::is_passing(name.as_str()) && making.0.kind == StageKind::Overlay => {
+                return Err(StageError::Missing(name));
+            }
             None => self.create(&name, &workspace, owner, making)?,
         };
         if stage.workspace() != workspace {
@@ -168,10 +172,15 @@ impl Stages {
         Stage::open(&self.place, &StageName::new(name)?)
     }
 
+    /// The same, be it one that is there for some runs only.
+    pub fn find_any(&self, name: &str) -> Result<Option<Stage>, StageError> {
+        Stage::open(&self.place, &StageName::known(name)?)
+    }
+
     /// The stage `name` of those in `place`, if there is one. Makes and tidies nothing: for whoever
     /// only looks, and looks often.
     pub fn peek(place: &Path, name: &str) -> Result<Option<Stage>, StageError> {
-        let name = StageName::new(name)?;
+        let name = StageName::known(name)?;
         let Some(directory) = open_directory(place)? else {
             return Ok(None);
         };
@@ -182,7 +191,7 @@ impl Stages {
         Stage::open(place, &name)
     }
 
-    /// Every stage, by name. One that cannot be read is an error beside the others.
+    /// Every stage that somebody named, by name. One that cannot be read is an error beside the others.
     pub fn list(&self) -> Result<Vec<Result<StageSummary, StageError>>, StageError> {
         let names = self.names()?;
         Ok(names
@@ -203,18 +212,23 @@ impl Stages {
             Ok(_) | Err(StageError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
+        let claim = self.taken(&name)?;
+        self.bury(&name, claim)
+    }
+
+    /// The claim on the stage `name`, whatever it holds.
+    fn taken(&self, name: &StageName) -> Result<Claim, StageError> {
         let place = self.place.join(name.as_str());
         let Some(directory) = open_directory(&place)? else {
-            return Err(StageError::Missing(name));
+            return Err(StageError::Missing(name.clone()));
         };
-        let claim = lock(&directory, &place, &name)?;
-        self.bury(&name, claim)
+        lock(&directory, &place, name)
     }
 
     /// Removes the stage `name` if nothing would be lost with it: nobody has it, it holds no change,
     /// also none that never leaves a stage, and no run in it waits to be judged. Says whether it did.
     pub fn drop_unchanged(&self, name: &str) -> Result<bool, StageError> {
-        let Some(mut stage) = self.find(name)? else {
+        let Some(mut stage) = self.find_any(name)? else {
             return Ok(false);
         };
         // Whoever comes to it from here on finds it dropped; so nothing is put into it after this.
@@ -240,12 +254,29 @@ impl Stages {
 
     /// Removes a stage that is claimed.
     fn bury(&self, name: &StageName, claim: Claim) -> Result<(), StageError> {
+        let grave = self.unname(name)?;
+        drop(claim);
+        remove_tree(&self.directory, &grave, &self.place)
+    }
+
+    /// Takes its name from a stage that is claimed. What it is called then goes at the next opening.
+    fn unname(&self, name: &StageName) -> Result<String, StageError> {
         let place = self.place.join(name.as_str());
         let grave = format!("{DROPPED}{name}-{}", unique());
         rustix::fs::renameat(&self.directory, name.as_str(), &self.directory, &*grave)
             .map_err(failed("remove", place))?;
-        drop(claim);
-        remove_tree(&self.directory, &grave, &self.place)
+        Ok(grave)
+    }
+
+    /// The real path of `workspace`, which has to lie beside the stages.
+    fn beside(&self, workspace: &Path) -> Result<PathBuf, StageError> {
+        let workspace = workspace.canonicalize().map_err(|source| StageError::Io {
+            what: "open",
+            path: workspace.to_owned(),
+            source,
+        })?;
+        self.refuse_overlap(&workspace)?;
+        Ok(workspace)
     }
 
     /// A stage inside its own workspace would be part of what it stages: what an overlay does then
@@ -349,9 +380,13 @@ impl Stages {
         }
     }
 
-    /// Removes what was left half made or half removed. Opening does so too, as far as it can.
+    /// Removes what was left half made or half removed, and what was for runs of somebody who is gone.
+    /// Opening does so too, as far as it can.
     pub fn collect(&self) -> Result<(), StageError> {
-        let names = self.names()?;
+        let mut names = self.names()?;
+        if self.give_up(&names)? {
+            names = self.names()?;
+        }
         let leftovers = |prefix| {
             names
                 .iter()
@@ -361,20 +396,28 @@ impl Stages {
         for name in leftovers(DROPPED) {
             remove_tree(&self.directory, name, &self.place)?;
         }
-        if leftovers(DRAFT).next().is_some() {
-            match self.making(FlockOperation::NonBlockingLockExclusive) {
-                Ok(_alone) => {
-                    for name in leftovers(DRAFT) {
-                        remove_tree(&self.directory, name, &self.place)?;
-                    }
-                }
-                // Someone is making one right now; a later opening will find none doing so.
-                Err(StageError::Io { source, .. })
-                    if source.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+        if leftovers(DRAFT).next().is_some()
+            && let Some(_alone) = self.alone()?
+        {
+            for name in leftovers(DRAFT) {
+                remove_tree(&self.directory, name, &self.place)?;
             }
         }
         Ok(())
+    }
+
+    /// Keeps stages from being made meanwhile; none if someone is making one right now. A later opening
+    /// will find none doing so.
+    fn alone(&self) -> Result<Option<OwnedFd>, StageError> {
+        match self.making(FlockOperation::NonBlockingLockExclusive) {
+            Ok(alone) => Ok(Some(alone)),
+            Err(StageError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::WouldBlock =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn making(&self, operation: FlockOperation) -> Result<OwnedFd, StageError> {

@@ -10,10 +10,12 @@
 )]
 
 mod changes;
+mod closed;
 mod conflicts;
 mod copied;
 mod hostile;
 mod laid;
+mod passing;
 mod patches;
 mod put_back;
 mod random;

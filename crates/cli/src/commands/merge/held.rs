@@ -99,6 +99,11 @@ impl Held {
                 output.note(format!("{kind:<7}{path}"));
             }
         }
+        let directories = field(changes, "directories").as_array();
+        for path in directories.into_iter().flatten() {
+            let path = sanitise_line(path.as_str().unwrap_or_default(), 200);
+            output.note(format!("{:<7}{path}/", "other"));
+        }
         if !approved {
             let call = self.call("phase.commit", json!({ "digest": digest }));
             let what = format!("merging what session {} made", self.id);

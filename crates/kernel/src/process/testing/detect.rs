@@ -110,6 +110,20 @@ pub(super) fn narrowed(
     Some(words)
 }
 
+/// `plain` without running what it builds; none where nothing is kept of what is built. What Python
+/// compiles is not, and Go keeps it where every run has a directory of its own.
+pub(super) fn built(framework: Framework, plain: &[String]) -> Option<Vec<String>> {
+    match framework {
+        Framework::Cargo => {
+            let place = plain.iter().position(|word| word == "test")? + 1;
+            let mut words = plain.to_vec();
+            words.insert(place, "--no-run".to_owned());
+            Some(words)
+        }
+        Framework::Go | Framework::Pytest | Framework::Node => None,
+    }
+}
+
 /// A name without the parameters of one case.
 fn base(framework: Framework, name: &str) -> &str {
     match framework {

@@ -154,8 +154,30 @@ impl Job {
         }
     }
 
-    /// The first run on the stage `name`, which holds what would be merged. What it builds stays for
-    /// those over it; it may have to build everything, for which it has longer than `test.run`.
+    /// What the tests of the stage `name` are built by, which runs none of them. It stays for the runs
+    /// over it, and may have to build everything. None where nothing is built that could stay, or only
+    /// the project knows how.
+    pub(crate) fn built_on(&self, name: &str) -> Option<Self> {
+        let Work::Tests(reading) = &self.work else {
+            return None;
+        };
+        let built = Reading {
+            coverage: false,
+            plain: reading.built()?,
+            ..reading.clone()
+        };
+        let job = Self {
+            work: Work::Tests(built),
+            ..self.clone()
+        };
+        Some(Self {
+            stays: true,
+            ..job.of_the_merge(name)
+        })
+    }
+
+    /// The run on the stage `name`, which holds what would be merged. It may have to build everything,
+    /// for which it has longer than `test.run`.
     pub(crate) fn of_the_merge(&self, name: &str) -> Self {
         let Self { limits, .. } = self.of_the_tree(name);
         let longer = |own: Span| Span::from_millis(own.as_millis().saturating_mul(LONGER));
@@ -164,19 +186,20 @@ impl Job {
                 duration: limits.duration.map(longer),
                 ..limits
             },
-            stays: true,
             ..self.on_stage(name).varied(&Variation {
-                measured: matches!(&self.work, Work::Tests(reading) if reading.coverage),
+                measured: self.is_measured(),
                 ..Variation::default()
             })
         }
     }
-}
 
-#[cfg(target_os = "linux")]
-impl Job {
+    /// Whether it is to tell which lines the tests run.
+    pub(crate) fn is_measured(&self) -> bool {
+        matches!(&self.work, Work::Tests(reading) if reading.coverage)
+    }
+
     /// Whether what it covers is told by a file that it leaves.
-    pub(super) fn leaves_report(&self) -> bool {
+    pub(crate) fn leaves_report(&self) -> bool {
         matches!(&self.work, Work::Tests(reading) if reading.configured && reading.coverage)
     }
 }

@@ -180,6 +180,14 @@ impl super::Reading {
         }
         super::detect::narrowed(self.framework, &self.plain, only)
     }
+
+    /// The command that builds the tests and runs none; none if there is no such.
+    pub(super) fn built(&self) -> Option<Vec<String>> {
+        if self.configured {
+            return None;
+        }
+        super::detect::built(self.framework, &self.plain)
+    }
 }
 
 fn words(all: &[&str]) -> Vec<String> {

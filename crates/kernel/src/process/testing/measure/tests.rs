@@ -375,3 +375,23 @@ fn the_real_tree_is_tested_within_the_usual_limits_whatever_a_caller_asks_for() 
         assert_eq!(found, (Some(longer), Some(want.1)));
     }
 }
+
+#[test]
+fn what_stays_for_other_runs_is_a_build_and_never_a_run_of_tests() {
+    let cargo = reading(Framework::Cargo, &["cargo", "test", "--workspace"]);
+    let measured = cargo.varied(&measured());
+    for job in [&cargo, &measured] {
+        let built = job.built_on("merged-1").unwrap();
+        assert_eq!(
+            built.command,
+            words(&["cargo", "test", "--no-run", "--workspace"])
+        );
+        assert!(built.stays && built.stdin.is_none() && !built.is_measured());
+        assert!(!job.of_the_merge("merged-1").stays);
+    }
+    for framework in [Framework::Go, Framework::Pytest, Framework::Node] {
+        let job = reading(framework, &["any", "test"]);
+        assert!(job.built_on("merged-1").is_none());
+        assert!(!job.of_the_merge("merged-1").stays);
+    }
+}

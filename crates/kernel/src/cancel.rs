@@ -94,6 +94,15 @@ impl Cancel {
         Self::default()
     }
 
+    /// For a call that is part of another: it can be taken back by itself, and steps aside where that
+    /// one does.
+    pub(crate) fn part_of(outer: &Self) -> Self {
+        Self {
+            aside: outer.aside.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Takes the call back.
     pub fn cancel(&self) {
         self.taken_back.store(true, Ordering::SeqCst);
@@ -220,6 +229,27 @@ mod tests {
         let thread = std::thread::spawn(move || taken.cover(|| sleep(Duration::from_mins(10))));
         cancel.cancel();
         assert!(!thread.join().unwrap());
+    }
+
+    #[derive(Default)]
+    struct Place(AtomicBool);
+
+    impl Aside for Place {
+        fn leave(&self) -> bool {
+            !self.0.swap(true, Ordering::SeqCst)
+        }
+        fn come_back(&self) {}
+    }
+
+    #[test]
+    fn a_call_that_is_part_of_another_leaves_the_others_place_and_is_taken_back_by_itself() {
+        let place = Arc::new(Place::default());
+        let outer = Cancel::new().stepping_aside(Arc::clone(&place) as Arc<dyn Aside>);
+        let part = Cancel::part_of(&outer);
+        part.cover(|| drop(step_aside()));
+        assert!(place.0.load(Ordering::SeqCst));
+        part.cancel();
+        assert!(!outer.is_cancelled());
     }
 
     #[test]

@@ -7,6 +7,8 @@
     reason = "a test fails by panicking"
 )]
 
+#[path = "workflows/elsewhere.rs"]
+mod elsewhere;
 mod support;
 
 use airlock_audit::Stage;
@@ -484,7 +486,7 @@ fn runs_belong_to_their_owner_and_end_when_they_are_stopped() {
             matches!(
                 error,
                 RunError::Over {
-                    status: "cancelled",
+                    status: RunStatus::Cancelled,
                     ..
                 }
             ),

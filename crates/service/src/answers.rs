@@ -5,6 +5,7 @@ use airlock_audit::Health;
 use airlock_kernel::tools::ToolSpec;
 use airlock_kernel::{Aside, Cancel, Front, Kernel, Outcome, PolicyOrigin};
 use airlock_wire::{CancelToken, WireError, code};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -73,6 +74,11 @@ pub(crate) fn leave(outcome: Outcome, told: &str) -> Result<(), WireError> {
     }
 }
 
+/// Whether the workspace's files are not approved, so that built-in defaults hold.
+pub(crate) fn untrusted(kernel: &Kernel) -> bool {
+    kernel.policy().origin() == PolicyOrigin::Untrusted
+}
+
 /// What is wrong with the log, if something is.
 pub(crate) fn broken(kernel: &Kernel) -> Option<String> {
     match kernel.log().health() {
@@ -83,11 +89,25 @@ pub(crate) fn broken(kernel: &Kernel) -> Option<String> {
 
 /// An outcome, with what whoever asked should know besides.
 pub(crate) fn result(kernel: &Kernel, outcome: Outcome) -> Result<Value, WireError> {
-    let result = CallResult {
+    asking(kernel, outcome, None)
+}
+
+/// The same, with what the person is asked about besides what they asked for.
+pub(crate) fn asking(
+    kernel: &Kernel,
+    outcome: Outcome,
+    question: Option<Value>,
+) -> Result<Value, WireError> {
+    told(&CallResult {
         outcome,
-        untrusted: kernel.policy().origin() == PolicyOrigin::Untrusted,
+        untrusted: untrusted(kernel),
         broken: broken(kernel),
-    };
+        question,
+    })
+}
+
+/// A result as it crosses.
+pub(crate) fn told(result: &impl Serialize) -> Result<Value, WireError> {
     serde_json::to_value(result).map_err(|error| {
         WireError::new(
             code::INTERNAL,

@@ -1,9 +1,11 @@
 //! The door through which a command reaches a kernel.
 
+use crate::answers;
 use crate::methods::{CallResult, Person};
 use crate::remote::Remote;
+use crate::workflows::{RunAsk, RunResult};
 use airlock_audit::Health;
-use airlock_kernel::{Call, Front, Kernel, Outcome, PolicyOrigin};
+use airlock_kernel::{Call, Front, Kernel, Outcome, RunError, RunReport};
 use airlock_wire::ClientError;
 use std::time::Duration;
 
@@ -66,12 +68,33 @@ impl Door {
                     outcome,
                     untrusted,
                     broken,
+                    question: _,
                 } = result;
                 Ok((outcome, Standing { untrusted, broken }))
             }
         }
     }
+
+    /// Asks the kernel that runs about a run of a workflow. None behind any other door: steps may call
+    /// plugins, which ask only a kernel that has company ([`crate::Accompanied`]).
+    pub fn ask_run(&mut self, asked: &RunAsk) -> Option<Result<Asked, DoorError>> {
+        let Self::Running(remote) = self else {
+            return None;
+        };
+        let heard = remote.ask_run(asked).map(|result| {
+            let RunResult {
+                came,
+                untrusted,
+                broken,
+            } = result;
+            (came.into_result(), Standing { untrusted, broken })
+        });
+        Some(heard.map_err(|source| DoorError { source }))
+    }
 }
+
+/// What came of asking about a run, and how the kernel stands.
+type Asked = (Result<RunReport, RunError>, Standing);
 
 /// How an embedded kernel stands.
 fn standing(kernel: &Kernel, patience: Duration) -> Standing {
@@ -80,7 +103,7 @@ fn standing(kernel: &Kernel, patience: Duration) -> Standing {
         Health::Verified { .. } | Health::Verifying | Health::Unknown { .. } => None,
     };
     Standing {
-        untrusted: kernel.policy().origin() == PolicyOrigin::Untrusted,
+        untrusted: answers::untrusted(kernel),
         broken,
     }
 }

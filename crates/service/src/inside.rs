@@ -175,6 +175,9 @@ impl Handler for Desk {
             | Method::ExecSteer
             | Method::ApprovalsOpened
             | Method::ApprovalsElicited
+            | Method::WorkflowsRun
+            | Method::WorkflowsResume
+            | Method::WorkflowsCancel
             | Method::LogFlush
             | Method::KernelStop => {
                 let told = "from inside a sandbox tools can be listed and called, and nothing else";

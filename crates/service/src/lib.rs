@@ -19,6 +19,7 @@ mod methods;
 mod remote;
 mod running;
 mod service;
+mod workflows;
 
 pub use accompanied::{Accompanied, accompany};
 pub use airlock_wire::{DEFAULT_FRAME_BYTES, FRAME_BYTES};
@@ -30,3 +31,4 @@ pub use methods::{CallParams, CallResult, Kept, Method, Person};
 pub use remote::{Ends, Remote, Steer};
 pub use running::{Options, Running, ServeError, Stopper, start};
 pub use service::{Program, Settings};
+pub use workflows::{BeginRun, CancelRun, ResumeRun, RunAsk, RunCame, RunResult};

@@ -39,6 +39,12 @@ pub enum Method {
     ApprovalsOpened,
     /// What the user of one said.
     ApprovalsElicited,
+    /// Begins a run of a workflow.
+    WorkflowsRun,
+    /// Takes one up.
+    WorkflowsResume,
+    /// Stops one.
+    WorkflowsCancel,
     /// Writes what is kept back of the log.
     LogFlush,
     /// Ends the kernel.
@@ -47,7 +53,7 @@ pub enum Method {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Status,
         Self::ToolsList,
         Self::ToolsShow,
@@ -56,6 +62,9 @@ impl Method {
         Self::ExecSteer,
         Self::ApprovalsOpened,
         Self::ApprovalsElicited,
+        Self::WorkflowsRun,
+        Self::WorkflowsResume,
+        Self::WorkflowsCancel,
         Self::LogFlush,
         Self::KernelStop,
     ];
@@ -71,6 +80,9 @@ impl Method {
             Self::ExecSteer => "exec.steer",
             Self::ApprovalsOpened => "approvals.opened",
             Self::ApprovalsElicited => "approvals.elicited",
+            Self::WorkflowsRun => "workflows.run",
+            Self::WorkflowsResume => "workflows.resume",
+            Self::WorkflowsCancel => "workflows.cancel",
             Self::LogFlush => "log.flush",
             Self::KernelStop => "kernel.stop",
         }
@@ -79,7 +91,13 @@ impl Method {
     /// What of it is in the log.
     pub const fn kept(self) -> Kept {
         match self {
-            Self::Call | Self::Exec | Self::ApprovalsElicited | Self::KernelStop => Kept::Road,
+            Self::Call
+            | Self::Exec
+            | Self::ApprovalsElicited
+            | Self::WorkflowsRun
+            | Self::WorkflowsResume
+            | Self::WorkflowsCancel
+            | Self::KernelStop => Kept::Road,
             Self::Status
             | Self::ToolsList
             | Self::ToolsShow
@@ -175,6 +193,10 @@ pub struct CallResult {
     /// What is wrong with the log, if something is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<String>,
+    /// The arguments that the person is asked about, where they are not those of the call. An answer is
+    /// about these; nobody but the command line is told them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Value>,
 }
 
 /// Parameters of `exec`, besides its descriptors: standard input if there is one, then standard

@@ -6,6 +6,7 @@ use crate::methods::{
     CallParams, CallResult, ElicitedParams, ExecParams, Person, Size, SteerParams,
 };
 use crate::service::Settings;
+use crate::workflows::{RunAsk, RunResult};
 use airlock_core::{Digest, WorkspaceId};
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Outcome, Steering};
 use airlock_policy::approval::{ApprovalId, Gate};
@@ -116,6 +117,12 @@ impl Remote {
         cancel.steered_by(&steer);
         let value = self.client.answer(id)?;
         heard(value, &call.arguments)
+    }
+
+    /// Asks about a run of a workflow.
+    pub fn ask_run(&mut self, asked: &RunAsk) -> Result<RunResult, ClientError> {
+        let value = self.client.call(asked.method().as_str(), told(asked))?;
+        serde_json::from_value(value).map_err(|error| ClientError::Nonsense(error.to_string()))
     }
 
     /// The tools its front may know of, each with its arguments' schema and examples. Where they do not
@@ -264,8 +271,9 @@ fn told(params: &impl serde::Serialize) -> Value {
 fn heard(value: Value, arguments: &Value) -> Result<CallResult, ClientError> {
     let result: CallResult =
         serde_json::from_value(value).map_err(|error| ClientError::Nonsense(error.to_string()))?;
+    let asked = result.question.as_ref().unwrap_or(arguments);
     Ok(CallResult {
-        outcome: result.outcome.asked(arguments),
+        outcome: result.outcome.asked(asked),
         ..result
     })
 }

@@ -201,6 +201,8 @@ impl Running {
                 () = idled(&server, idle) => {}
                 ended = &mut serving => return flat(ended),
             }
+            // A request that waits for a plugin to end must not add its wait to that of all of them.
+            service.kernel.hasten_plugins();
             server.shutdown();
             let ended = tokio::time::timeout(LAST_PATIENCE, serving).await;
             ended.map_or(Ok(()), flat)

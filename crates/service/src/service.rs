@@ -8,11 +8,10 @@ use crate::methods::{
     CallParams, ElicitedParams, ListParams, Method, Person, ShowParams, TokenText, none, params,
     some,
 };
+use crate::workflows::RunAsk;
 use airlock_audit::AppendError;
 use airlock_core::Digest;
-use airlock_kernel::{
-    Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, PolicyOrigin, Whence,
-};
+use airlock_kernel::{Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, Whence};
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
@@ -108,7 +107,7 @@ impl Service {
             "workspace": self.kernel.workspace().id(),
             "root": self.kernel.workspace().root().path(),
             "policy": policy.generation().digest(),
-            "untrusted": policy.origin() == PolicyOrigin::Untrusted,
+            "untrusted": answers::untrusted(&self.kernel),
             "broken": answers::broken(&self.kernel),
             "left_behind": left_behind,
             "up_ms": u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -165,7 +164,13 @@ impl Service {
         }
         let covering = covering(cancel);
         let outcome = covering.cover(|| self.kernel.submit_from(front, &origin, &call, None));
-        self.result(outcome)
+        // Their answer alone is about it; nobody else has a use for what was looked at for them.
+        let question = outcome
+            .question(&call.arguments)
+            .filter(|_| identity.is_person())
+            .cloned();
+        self.count();
+        answers::asking(&self.kernel, outcome, question)
     }
 
     /// A plugin acts in the session of the call it serves, unattended, and has no person.
@@ -215,8 +220,13 @@ impl Service {
 
     /// An outcome, with what whoever asked should know besides.
     pub(crate) fn result(&self, outcome: Outcome) -> Result<Value, WireError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.count();
         answers::result(&self.kernel, outcome)
+    }
+
+    /// One more call has come to its end.
+    pub(crate) fn count(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -254,7 +264,7 @@ impl Handler for Service {
         let name = request.params.get("name").and_then(Value::as_str);
         match request.method.as_str() {
             "call" => !name.is_some_and(|name| QUICK.contains(&name)),
-            "exec" => true,
+            "exec" | "workflows.run" | "workflows.resume" => true,
             _ => false,
         }
     }
@@ -311,7 +321,20 @@ impl Handler for Service {
                 self.stop.notify_one();
                 Ok(Value::Null)
             }
-            Method::KernelStop | Method::LogFlush => {
+            Method::WorkflowsRun if identity.is_person() => {
+                self.ask_run(identity, &RunAsk::Begin(params(given)?), cancel)
+            }
+            Method::WorkflowsResume if identity.is_person() => {
+                self.ask_run(identity, &RunAsk::Resume(params(given)?), cancel)
+            }
+            Method::WorkflowsCancel if identity.is_person() => {
+                self.ask_run(identity, &RunAsk::Cancel(params(given)?), cancel)
+            }
+            Method::KernelStop
+            | Method::LogFlush
+            | Method::WorkflowsRun
+            | Method::WorkflowsResume
+            | Method::WorkflowsCancel => {
                 let told = "only the command line asks for that";
                 Err(WireError::new(code::REFUSED, told))
             }

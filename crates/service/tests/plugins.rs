@@ -11,10 +11,12 @@
 mod support;
 
 use airlock_audit::Filter;
-use airlock_kernel::Lifetime;
+use airlock_core::Digest;
+use airlock_kernel::{Call, Front, Lifetime, Outcome, Review};
+use airlock_service::Remote;
 use airlock_wire::{Client, Hello};
 use serde_json::{Value, json};
-use support::{PATIENCE, Place, READS, Served, call};
+use support::{PATIENCE, Place, READS, Served, call, yes};
 
 const SCRIPT: &str = include_str!("plugin.py");
 const MANIFEST: &str = "name: tickets\nversion: 1.0.0\ntype: tool\ncapabilities: [\"filesystem.read.*\", \"sessions.*\"]\nexecution:\n  tier: process\n  protocol: mcp\n  entry: bin/run\n";
@@ -124,6 +126,11 @@ fn a_plugin_is_nobody_else_and_has_no_session_but_that_of_its_call() {
             json!({ "method": "kernel.stop" }),
             "command line",
         ),
+        (
+            "running a workflow",
+            json!({ "method": "workflows.run" }),
+            "command line",
+        ),
         ("running a command", json!({ "method": "exec" }), "error"),
     ] {
         let told = ask(&mut client, &read(more));
@@ -169,4 +176,80 @@ fn with_the_kernel_its_plugins_and_their_sockets_end() {
     assert_eq!(std::fs::read_dir(&reach).unwrap().count(), 1);
     served.end();
     assert_eq!(std::fs::read_dir(&reach).unwrap().count(), 0);
+}
+
+/// The question that `call` is answered with.
+fn question(remote: &mut Remote, call: &Call) -> Box<Review> {
+    let outcome = remote.call(call, None).unwrap().outcome;
+    let Outcome::NeedsReview(review) = outcome else {
+        panic!("{outcome:?}");
+    };
+    review
+}
+
+#[test]
+fn an_answer_is_about_what_the_kernel_that_asked_has_looked_at() {
+    let place = Place::new();
+    place.write_plugin(MANIFEST, SCRIPT);
+    let served = place.serve();
+    let mut remote = Remote::any(&served.state, Front::Cli).unwrap();
+    let asked = json!({ "path": place.plugin(), "tier": "process" });
+    let install = Call::new("plugin.install", asked);
+    let whole = question(&mut remote, &install).request.arguments;
+    assert!(whole["digest"].is_string(), "{whole}");
+    let beside = place.kernel(Lifetime::Command);
+    // Nobody said anything to another question.
+    let mut other = whole.clone();
+    other["digest"] = json!(Digest::of(b"other"));
+    for altered in [other, install.arguments.clone()] {
+        let mut asked = question(&mut remote, &install);
+        asked.request.arguments = altered;
+        assert!(yes(&beside, &mut asked).is_err());
+    }
+    let mut asked = question(&mut remote, &install);
+    assert_eq!(asked.request.arguments, whole);
+    yes(&beside, &mut asked).unwrap();
+    // Files that changed since are asked about anew.
+    let more = place.plugin().join("more");
+    std::fs::write(&more, "more\n").unwrap();
+    let again = question(&mut remote, &install).request.arguments;
+    assert_ne!(again["digest"], whole["digest"]);
+    std::fs::remove_file(&more).unwrap();
+    let outcome = remote.call(&install, None).unwrap().outcome;
+    let Outcome::Done(done) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(done.value["state"], "running", "{}", done.value);
+}
+
+#[test]
+fn what_a_person_is_asked_about_besides_is_told_to_the_command_line_alone() {
+    let (_place, served) = served();
+    let asks = |front: &str, params: &Value| {
+        let answer = served.client(front).call("call", params.clone()).unwrap();
+        (answer["outcome"].clone(), answer.get("question").cloned())
+    };
+    let shown = call("plugin.show", &json!({ "name": "tickets" }));
+    let (shown, _) = asks("cli", &shown);
+    let digest = &shown["done"]["value"]["tools_digest"];
+    let arguments = json!({ "name": "tickets", "tools": digest });
+    let enable = call("plugin.enable", &arguments);
+    let (outcome, question) = asks("cli", &enable);
+    assert!(outcome["needs_review"].is_object(), "{outcome}");
+    let want = json!({ "name": "tickets", "tools": digest, "changes": {} });
+    assert_eq!(question, Some(want));
+    for front in ["agent", "mcp", "server"] {
+        let (outcome, question) = asks(front, &enable);
+        assert!(outcome["done"].is_null(), "{front}: {outcome}");
+        assert_eq!(question, None, "{front}");
+    }
+    let given = json!({ "name": "plugin.enable", "arguments": arguments });
+    let told = ask(&mut served.client("agent"), &given);
+    assert!(told["outcome"]["done"].is_null(), "{told}");
+    assert!(told.get("question").is_none(), "{told}");
+    // A question about nothing but the call is in the call.
+    let read = call("fs.read", &json!({ "path": "review/plan" }));
+    let (outcome, question) = asks("cli", &read);
+    assert!(outcome["needs_review"].is_object(), "{outcome}");
+    assert_eq!(question, None);
 }

@@ -150,6 +150,13 @@ fn what_is_the_persons_is_refused_to_every_other_front() {
         for method in ["kernel.stop", "log.flush", "events.subscribe"] {
             assert_eq!(refused(&mut client, method, Value::Null), code::REFUSED);
         }
+        for (method, params) in [
+            ("workflows.run", json!({ "name": "ask", "inputs": {} })),
+            ("workflows.resume", json!({ "run": "0" })),
+            ("workflows.cancel", json!({ "run": "0" })),
+        ] {
+            assert_eq!(refused(&mut client, method, params), code::REFUSED);
+        }
         let exec = json!({ "arguments": { "command": ["true"] }, "stdin": false, "run": 1 });
         assert_eq!(refused(&mut client, "exec", exec), code::REFUSED);
         let steer = json!({ "run": 1, "signal": 9 });
@@ -172,7 +179,13 @@ fn what_is_the_persons_is_refused_to_every_other_front() {
     let mut watching = served.client("bootstrap");
     assert_eq!(watching.call("ping", Value::Null).unwrap(), json!("pong"));
     assert!(watching.call("status", Value::Null).is_ok());
-    for method in ["call", "tools.list", "kernel.stop", "events.subscribe"] {
+    for method in [
+        "call",
+        "tools.list",
+        "workflows.run",
+        "kernel.stop",
+        "events.subscribe",
+    ] {
         assert_eq!(refused(&mut watching, method, Value::Null), code::REFUSED);
     }
 }
@@ -651,7 +664,14 @@ fn calls_that_wait_for_their_turn_hold_up_nobody_else_and_can_be_taken_back() {
 #[test]
 fn every_method_leaves_in_the_log_what_it_says_it_does() {
     let place = Place::new();
+    place.define("ask", support::ASK);
     let mut served = place.serve();
+    let begin = json!({ "name": "ask", "inputs": { "path": "README.md" } });
+    let waiting = |served: &support::Served| {
+        let mut client = served.client("cli");
+        let answer = client.call("workflows.run", begin.clone()).unwrap();
+        json!({ "run": answer["came"]["report"]["id"] })
+    };
     let reader = place.kernel(Lifetime::Command);
     let count = |served: &support::Served| {
         served.client("cli").call("log.flush", Value::Null).unwrap();
@@ -682,6 +702,8 @@ fn every_method_leaves_in_the_log_what_it_says_it_does() {
             Method::ApprovalsElicited => {
                 json!({ "approval": "none", "shown": "0".repeat(64), "approved": true })
             }
+            Method::WorkflowsRun => begin.clone(),
+            Method::WorkflowsResume | Method::WorkflowsCancel => waiting(&served),
             Method::Exec
             | Method::Status
             | Method::ToolsList

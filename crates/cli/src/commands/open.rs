@@ -176,15 +176,21 @@ pub(super) fn flush_running(global: &Global) {
     }
 }
 
+/// The way to the kernel that runs for this workspace, if it can do what one of this command's own would.
+pub(super) fn running_door(place: &Place, config: &Config, front: Front) -> Option<Door> {
+    // Without the person's environment a program of theirs would run as no program of theirs does.
+    let tellable = front != Front::Cli || place.person().is_some();
+    let remote = running(place, config, front).filter(|_| tellable)?;
+    Some(Door::Running(Box::new(remote)))
+}
+
 /// The kernel of this workspace, to act as `front`: the one that runs, or one of this command's own.
 pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result<Door, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
-    // Without the person's environment a program of theirs would run as no program of theirs does.
-    let tellable = front != Front::Cli || place.person().is_some();
-    if let Some(remote) = running(&place, &config, front).filter(|_| tellable) {
-        return Ok(Door::Running(Box::new(remote)));
+    if let Some(door) = running_door(&place, &config, front) {
+        return Ok(door);
     }
     // One that runs and is not asked may hold the stage ready that is needed here.
     flush_running(global);

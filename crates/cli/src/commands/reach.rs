@@ -10,8 +10,8 @@ use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::place::{self, Place};
 use crate::review;
-use airlock_kernel::{Call, Done, Front, Kernel, Outcome};
-use airlock_service::{Door, DoorError, Person, Remote, Standing};
+use airlock_kernel::{Call, Done, Front, Kernel, Outcome, RunError, RunReport};
+use airlock_service::{Door, DoorError, Person, Remote, RunAsk, Standing};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -56,6 +56,15 @@ impl<'g> Reach<'g> {
     ) -> Result<Self, Failure> {
         let door = open::door(global, front, output)?;
         Ok(Self::through(global, front, door))
+    }
+
+    /// The way to the kernel that runs; none where a command would have one of its own.
+    pub(super) fn running(global: &'g Global, front: Front) -> Result<Option<Self>, Failure> {
+        let place = Place::find(global.workspace.as_deref())?;
+        let config = open::configuration(global, &place)?;
+        open::apply_color(&config);
+        let door = open::running_door(&place, &config, front);
+        Ok(door.map(|door| Self::through(global, front, door)))
     }
 
     /// The way to a kernel that stays: started if none runs, because what plugins ask is answered by
@@ -121,6 +130,26 @@ impl<'g> Reach<'g> {
         Ok(outcome)
     }
 
+    /// Asks the kernel that runs about a run of a workflow. None if it took nothing: it ended between two
+    /// words, or takes none that long.
+    pub(super) fn ask_run(
+        &mut self,
+        asked: &RunAsk,
+        output: &mut Output,
+    ) -> Result<Option<Result<RunReport, RunError>>, Failure> {
+        let asked = asked.clone().by(self.person());
+        match self.door.ask_run(&asked) {
+            Some(Ok((came, standing))) => {
+                self.tell(standing, output);
+                Ok(Some(came))
+            }
+            Some(Err(error)) if !error.is_untaken() => {
+                Err(Failure::of(Kind::Failed, &error).fix(error.hint()))
+            }
+            Some(Err(_)) | None => Ok(None),
+        }
+    }
+
     /// The person's home and environment, which a program that they start may get some of; none for
     /// whoever is no person, and inside a sandbox: then it is the kernel's own, where one runs.
     fn person(&self) -> Option<Person> {
@@ -176,11 +205,28 @@ impl<'g> Reach<'g> {
         output: &mut Output,
     ) -> Result<Done, Failure> {
         let outcome = self.submit(call, output)?;
+        self.answered(outcome, call, what, typed, output)
+    }
+
+    /// The same once `outcome` came of the call.
+    pub(super) fn answered(
+        &mut self,
+        outcome: Outcome,
+        call: &Call,
+        what: &str,
+        typed: Option<&str>,
+        output: &mut Output,
+    ) -> Result<Done, Failure> {
         let Outcome::NeedsReview(mut asked) = outcome else {
             return outcome::done(outcome);
         };
         review::answer(self.kernel(output)?, &mut asked, what, typed, output)?;
         self.done(call, output)
+    }
+
+    /// Whether calls go to a kernel of this process.
+    pub(super) const fn is_embedded(&self) -> bool {
+        matches!(self.door, Door::Embedded(_))
     }
 
     /// Frees stages that a kernel which runs keeps ready for the next command.

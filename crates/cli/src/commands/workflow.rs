@@ -1,5 +1,6 @@
 //! `airlock workflow`: jobs of several steps.
 
+use super::reach::Reach;
 use super::{adapter, open, outcome};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -7,10 +8,11 @@ use crate::output::{Output, Tone, count, shown, styled};
 use crate::review;
 use airlock_definitions::Workflow;
 use airlock_kernel::{
-    Front, Kernel, Outcome, Resume, RunError, RunRecord, RunReport, RunState, Workflows,
-    sanitise_line,
+    Front, Kernel, Outcome, RunError, RunReport, RunState, Workflows, sanitise_line,
 };
+use airlock_service::{Accompanied, BeginRun, CancelRun, ResumeRun, RunAsk};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// What to do with workflows.
@@ -79,35 +81,29 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
         Arguments::Check { .. } => check(&open::kernel(global, output)?, output),
         Arguments::Run { name, inputs } => {
             let inputs = super::tool::parse_arguments(&inputs)?;
-            let accompanied = open::accompanied(global, output)?;
-            let kernel = accompanied.kernel();
-            let flows = flows(kernel)?;
-            let report = flows
-                .run(Front::Cli, &name, &inputs)
-                .map_err(|error| refused(&error))?;
-            follow(kernel, &flows, report, output)
+            let asked = RunAsk::Begin(BeginRun {
+                name,
+                inputs,
+                person: None,
+            });
+            let mut runner = Runner::find(global, output)?;
+            let report = runner.ask(&asked, output)?;
+            follow(&mut runner, report, output)
         }
         Arguments::Resume { run, repeat, skip } => {
-            let accompanied = open::accompanied(global, output)?;
-            let kernel = accompanied.kernel();
-            let flows = flows(kernel)?;
-            let id = find(&flows, &run)?.id;
-            let resume = Resume {
+            let asked = RunAsk::Resume(ResumeRun {
+                run,
                 repeat: repeat.into_iter().collect(),
                 skip: skip.into_iter().collect(),
-            };
-            let report = flows
-                .resume(Front::Cli, &id, &resume)
-                .map_err(|error| refused(&error))?;
-            follow(kernel, &flows, report, output)
+                person: None,
+            });
+            let mut runner = Runner::find(global, output)?;
+            let report = runner.ask(&asked, output)?;
+            follow(&mut runner, report, output)
         }
         Arguments::Cancel { run } => {
-            let kernel = open::kernel(global, output)?;
-            let flows = flows(&kernel)?;
-            let id = find(&flows, &run)?.id;
-            flows
-                .cancel(Front::Cli, &id)
-                .map_err(|error| refused(&error))?;
+            let asked = RunAsk::Cancel(CancelRun { run });
+            let RunReport { id, .. } = Runner::find(global, output)?.ask(&asked, output)?;
             if output.is_json() {
                 output.json(&json!({ "run": id, "status": "cancelled" }));
             } else {
@@ -118,6 +114,59 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
     }
 }
 
+/// The kernel that runs what a command asks for.
+struct Runner<'g> {
+    global: &'g Global,
+    at: At<'g>,
+}
+
+/// Which kernel that is.
+enum At<'g> {
+    /// The one that runs for the workspace.
+    Running(Box<Reach<'g>>),
+    /// One of this process, whose plugins can ask it back.
+    Here(Box<Accompanied>),
+}
+
+impl<'g> Runner<'g> {
+    fn find(global: &'g Global, output: &mut Output) -> Result<Self, Failure> {
+        let at = match Reach::running(global, Front::Cli)? {
+            Some(reach) => At::Running(Box::new(reach)),
+            None => At::Here(Box::new(open::accompanied(global, output)?)),
+        };
+        Ok(Self { global, at })
+    }
+
+    fn ask(&mut self, asked: &RunAsk, output: &mut Output) -> Result<RunReport, Failure> {
+        let came = match &mut self.at {
+            At::Running(reach) => reach.ask_run(asked, output)?,
+            At::Here(here) => Some(put(here, asked)),
+        };
+        let came = if let Some(came) = came {
+            came
+        } else {
+            // A kernel of one's own does the same.
+            let here = open::accompanied(self.global, output)?;
+            let came = put(&here, asked);
+            self.at = At::Here(Box::new(here));
+            came
+        };
+        came.map_err(|error| refused(&error))
+    }
+
+    /// A kernel of this process: for an answer, whose proof is this terminal.
+    fn kernel(&mut self, output: &mut Output) -> Result<&Kernel, Failure> {
+        match &mut self.at {
+            At::Running(reach) => reach.kernel(output),
+            At::Here(here) => Ok(here.kernel()),
+        }
+    }
+}
+
+fn put(here: &Accompanied, asked: &RunAsk) -> Result<RunReport, RunError> {
+    asked.put(&here.kernel().workflows()?)
+}
+
 fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
     kernel.workflows().map_err(|error| refused(&error))
 }
@@ -125,10 +174,15 @@ fn flows(kernel: &Kernel) -> Result<Workflows<'_>, Failure> {
 fn refused(error: &RunError) -> Failure {
     let kind = match error {
         RunError::NoLeave(outcome) => return no_leave(outcome, error),
-        RunError::NoWorkflow { .. } | RunError::Inputs(_) | RunError::NoRun(_) => Kind::Usage,
-        RunError::Over { .. } | RunError::Changed(_) | RunError::Busy(_) | RunError::Store(_) => {
-            Kind::Failed
-        }
+        RunError::NoWorkflow { .. }
+        | RunError::Inputs(_)
+        | RunError::NoRun(_)
+        | RunError::Several(_) => Kind::Usage,
+        RunError::Over { .. }
+        | RunError::Changed(_)
+        | RunError::Busy(_)
+        | RunError::TakenBack(_)
+        | RunError::Store(_) => Kind::Failed,
     };
     Failure::of(kind, error).maybe_fix(error.hint())
 }
@@ -139,22 +193,6 @@ fn no_leave(outcome: &Outcome, error: &RunError) -> Failure {
         Outcome::NeedsReview(review) => outcome::review_failure(review),
         Outcome::Failed(failed) => outcome::failed_failure(failed),
         Outcome::Done(_) => Failure::of(Kind::Failed, error),
-    }
-}
-
-/// The run whose id begins with `start`; two that do are refused.
-fn find(flows: &Workflows<'_>, start: &str) -> Result<RunRecord, Failure> {
-    let runs = flows.runs().map_err(|error| refused(&error))?;
-    let mut found = runs
-        .into_iter()
-        .filter(|run| !start.is_empty() && run.id.starts_with(start));
-    match (found.next(), found.next()) {
-        (Some(run), None) => flows.find(&run.id).map_err(|error| refused(&error)),
-        (Some(_), Some(_)) => {
-            let what = format!("several runs begin with `{}`", sanitise_line(start, 60));
-            Err(Failure::new(Kind::Usage, what).fix("give more of the id"))
-        }
-        (None, _) => Err(refused(&RunError::NoRun(sanitise_line(start, 60)))),
     }
 }
 
@@ -237,7 +275,8 @@ fn show(kernel: &Kernel, name: &str, output: &mut Output) -> Ending {
 }
 
 fn show_run(kernel: &Kernel, start: &str, output: &mut Output) -> Ending {
-    let run = find(&flows(kernel)?, start)?;
+    let run = flows(kernel)?.beginning(start);
+    let run = run.map_err(|error| refused(&error))?;
     if output.is_json() {
         output.json(&json!({
             "run": run.id,
@@ -306,12 +345,7 @@ fn checked(failures: u64, number: u64, output: &mut Output) -> Ending {
 }
 
 /// Tells how a run stands; puts questions to the person, if one is there, and goes on.
-fn follow(
-    kernel: &Kernel,
-    flows: &Workflows<'_>,
-    report: RunReport,
-    output: &mut Output,
-) -> Ending {
+fn follow(runner: &mut Runner<'_>, report: RunReport, output: &mut Output) -> Ending {
     let RunReport { id, state } = report;
     match state {
         RunState::Done(outputs) => {
@@ -349,15 +383,20 @@ fn follow(
                 Some(question) => format!("step `{step}` asks: {}", sanitise_line(question, 300)),
                 None => format!("step `{step}`"),
             };
+            let kernel = runner.kernel(output)?;
             review::answer(kernel, &mut review, &what, None, output).map_err(|failure| {
                 failure
                     .fix(format!("then go on: airlock workflow resume {id}"))
                     .json("run", json!(id))
             })?;
-            let next = flows
-                .resume(Front::Cli, &id, &Resume::default())
-                .map_err(|error| refused(&error))?;
-            follow(kernel, flows, next, output)
+            let next = RunAsk::Resume(ResumeRun {
+                run: id,
+                repeat: BTreeSet::new(),
+                skip: BTreeSet::new(),
+                person: None,
+            });
+            let next = runner.ask(&next, output)?;
+            follow(runner, next, output)
         }
         RunState::Unsettled(steps) => {
             let names: Vec<String> = steps.iter().map(|step| format!("`{step}`")).collect();

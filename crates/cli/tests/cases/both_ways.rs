@@ -1,7 +1,9 @@
 //! A command says and does the same whether a kernel runs for its workspace or not.
 
-use crate::support::{Ran, Typed, World, at_terminal, fed, normalised};
-use serde_json::Value;
+use crate::support::{Nap, Ran, Typed, World, answering, at_terminal, fed, normalised, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::process::Stdio;
 
 /// What a command line runs in a world: words, and what it reads.
 struct Line {
@@ -135,6 +137,92 @@ rules:
   - { name: change, match: { effect: [write, delete], path_glob: '**' }, action: allow }
 ";
 
+/// Every way a run ends, and every way in which there is none.
+const RUNS: &[Line] = &[
+    line(&["workflow", "run", "look", "path=README.md"]),
+    line(&["workflow", "run", "look", "path=README.md", "--json"]),
+    line(&["workflow", "run", "nap"]),
+    line(&["workflow", "run", "read", "path=missing.md", "--json"]),
+    line(&["workflow", "run", "read", "path=/etc/hostname"]),
+    line(&["workflow", "run", "read", "path=/etc/hostname", "--json"]),
+    line(&["workflow", "run", "ask", "path=README.md"]),
+    line(&["workflow", "run", "ask", "path=README.md", "--json"]),
+    line(&["workflow", "run", "lok", "path=README.md"]),
+    line(&["workflow", "run", "look", "pth=x", "--json"]),
+    line(&["workflow", "resume", "nowhere", "--json"]),
+    line(&["workflow", "resume", "0"]),
+    line(&["workflow", "cancel", "nowhere"]),
+    line(&["workflow", "cancel", "0", "--json"]),
+];
+
+/// What the runs are of: each workflow is the person's own, and has one step but the last.
+const FLOWS: &[(&str, &str)] = &[
+    (
+        "look",
+        "{ id: look, tool: fs.exists, with: { path: '${inputs.path}' } }",
+    ),
+    (
+        "read",
+        "{ id: look, tool: fs.read, with: { path: '${inputs.path}' } }",
+    ),
+    (
+        "nap",
+        "{ id: look, execute_code: { command: [sh, nap.sh] } }",
+    ),
+    (
+        "ask",
+        "{ id: sure, approval: 'Look at ${inputs.path}?' }, { id: look, tool: fs.exists, with: { path: '${inputs.path}' } }",
+    ),
+];
+
+/// Every way in which installing and switching a plugin ends where nobody is asked.
+const PLUGINS: &[Line] = &[
+    line(&["plugin", "install", "mine", "--trust", "process"]),
+    line(&["plugin", "install", "mine", "--trust", "process", "--json"]),
+    line(&["plugin", "install", "mine"]),
+    line(&["plugin", "install", "missing", "--json"]),
+    line(&["plugin", "enable", "mine"]),
+    line(&["plugin", "enable", "mine", "--tools", "x", "--json"]),
+    line(&["plugin", "disable", "mine"]),
+    line(&["plugin", "disable", "mine", "--json"]),
+    line(&["plugin", "remove", "mine"]),
+    line(&["plugin", "remove", "mine", "--json"]),
+    line(&["plugin", "list", "--json"]),
+];
+
+const MAY_NAP: &str = "\
+version: 1
+commands: [{ executable: sh }]
+rules:
+  - { name: read, match: { effect: read, path_glob: '**' }, action: allow }
+  - { name: run, match: { syscall: exec.run }, action: allow }
+";
+
+fn flows() -> World {
+    let world = World::under(MAY_NAP);
+    world.write("nap.sh", "true\n");
+    let directory = world.path("config/airlock/workflows");
+    std::fs::create_dir_all(&directory).unwrap();
+    for (name, steps) in FLOWS {
+        let text = format!(
+            "workflow: 1\nname: {name}\nsummary: Test\nversion: 1.0.0\n\
+inputs: {{ type: object, properties: {{ path: {{ type: string }} }} }}\n\
+steps: [{steps}]\n\
+outputs: {{ ok: {{ from: '${{steps.look.ok}}', schema: {{ type: boolean }} }} }}\n"
+        );
+        std::fs::write(directory.join(format!("{name}.yaml")), text).unwrap();
+    }
+    world
+}
+
+/// A world with a plugin that nobody installed.
+fn plugged() -> World {
+    let world = World::governed();
+    let made = world.quiet(&["plugin", "new", "mine", "--lang", "python"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    world
+}
+
 fn world() -> World {
     let world = World::governed();
     world.write("long.txt", "a line of text\n".repeat(3_000));
@@ -226,6 +314,123 @@ fn a_running_kernel_changes_nothing_anybody_sees() {
 #[test]
 fn every_tool_that_runs_a_program_does_so_in_the_running_kernel_whatever_it_holds_ready() {
     assert_same(&|| World::under(MAY_RUN), PROGRAMS);
+}
+
+#[test]
+fn a_workflow_runs_in_the_running_kernel_as_it_does_without_one() {
+    assert_same(&flows, RUNS);
+}
+
+#[test]
+fn a_plugin_is_installed_and_switched_in_the_running_kernel_as_it_is_without_one() {
+    assert_same(&plugged, PLUGINS);
+}
+
+/// How `airlock WORDS` ends for a person who says yes, and all they see.
+fn approved(world: &World, words: &str) -> (Option<i32>, String) {
+    let ran = answering(world, words, &["y"]);
+    (ran.code, normalised(&ran.stdout, &root(world)))
+}
+
+#[test]
+fn a_person_installs_and_enables_a_plugin_by_the_same_words_either_way() {
+    let (embedded, through) = (plugged(), plugged());
+    let served = through.serve();
+    for words in [
+        "plugin install mine --trust process",
+        "plugin disable mine",
+        "plugin enable mine",
+        "plugin remove mine",
+    ] {
+        let (here, there) = (approved(&embedded, words), approved(&through, words));
+        assert_eq!(here.0, Some(0), "{words}: {}", here.1);
+        assert_eq!(here, there, "{words}");
+    }
+    drop(served);
+}
+
+#[test]
+fn a_run_that_waits_goes_on_in_the_running_kernel_once_a_person_answered() {
+    let world = flows();
+    let served = world.serve();
+    let calls = || {
+        let status = world.quiet(&["kernel", "status", "--json"]).json();
+        status["calls"].as_u64().unwrap()
+    };
+    let before = calls();
+    let waits = world.quiet(&["workflow", "run", "ask", "path=README.md", "--json"]);
+    assert_eq!(waits.code, Some(4), "{waits:?}");
+    let line = waits.stdout.lines().chain(waits.stderr.lines()).last();
+    let told: Value = serde_json::from_str(line.unwrap()).unwrap();
+    let named = |what: &str| told["error"][what].as_str().unwrap().to_owned();
+    let (run, approval) = (named("run"), named("approval"));
+    let still = world.quiet(&["workflow", "resume", &run]);
+    assert_eq!(still.code, Some(4), "{still:?}");
+    // No answer is the kernel's to take.
+    assert_eq!(calls(), before + 2);
+    let approved = answering(&world, &format!("approvals approve {approval}"), &["y"]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let asked = calls();
+    let done = world.quiet(&["workflow", "resume", &run, "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let want = json!({ "run": run, "status": "done", "outputs": { "ok": true } });
+    assert_eq!(done.json(), want);
+    assert_eq!(calls(), asked + 1);
+    // Every call of it was made by the command, in the one kernel there is.
+    let log = world
+        .quiet(&["audit", "log", "-n", "1000", "--json"])
+        .stdout;
+    let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    let steps: Vec<Value> = records
+        .filter(|record: &Value| record["tool"] == "fs.exists" && record["stage"] == "attempt")
+        .collect();
+    assert_eq!(steps.len(), 1, "{log}");
+    for step in &steps {
+        assert_eq!(step["caller"]["plugin"], "cli", "{step}");
+        assert_ne!(step["caller"]["peer"]["pid"], served.pid, "{step}");
+    }
+    drop(served);
+}
+
+#[test]
+fn who_interrupts_a_command_leaves_a_run_that_can_be_taken_up() {
+    let world = flows();
+    let nap = Nap::script(&world);
+    let served = world.serve();
+    let mut command = world.command(&["workflow", "run", "nap"]);
+    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = command.spawn().unwrap();
+    nap.wait_until_asleep();
+    // It is the kernel that runs it, and it answers others.
+    let status = world.quiet(&["kernel", "status", "--json"]);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    // Not by an interrupt, which whoever runs the tests may have them ignore.
+    kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
+    assert!(!running.wait().unwrap().success());
+    nap.wait_until_gone();
+    assert!(served.is_alive());
+    let listed = world.quiet(&["workflow", "list", "--json"]);
+    let run: Value = serde_json::from_str(listed.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(run["status"], "running", "{listed:?}");
+    let id = run["run"].as_str().unwrap();
+    // Nobody knows how far it came: somebody has to say.
+    let mut asked = None;
+    wait_until("it is let go of", || {
+        let ran = world.quiet(&["workflow", "resume", id]);
+        let busy = ran.stderr.contains("going on elsewhere");
+        asked = Some(ran);
+        !busy
+    });
+    let asked = asked.unwrap();
+    assert_eq!(asked.code, Some(4), "{asked:?}");
+    assert!(
+        asked.stderr.contains("`look` began and has no end"),
+        "{asked:?}"
+    );
+    world.write("nap.sh", "true\n");
+    let done = world.quiet(&["workflow", "resume", id, "--repeat", "look"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    drop(served);
 }
 
 /// Runs `lines` in a world alone and in one with a kernel that runs, and compares everything.

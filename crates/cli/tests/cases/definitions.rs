@@ -47,6 +47,15 @@ fn world() -> World {
     world
 }
 
+/// The same for runs. The workflow is there before a kernel is, which runs it where one runs.
+fn running() -> World {
+    let world = World::project();
+    own(&world, "workflows/ask.yaml", FLOW);
+    let ran = world.quiet(&["init"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world
+}
+
 /// The last line of the errors as JSON.
 fn refusal(ran: &Ran) -> serde_json::Value {
     let line = ran.stdout.lines().chain(ran.stderr.lines()).last();
@@ -118,7 +127,7 @@ fn only_the_persons_own_configuration_switches_experiments_on() {
 
 #[test]
 fn a_workflow_waits_without_a_terminal_and_goes_on_with_one() {
-    let world = world();
+    let world = running();
     let ran = world.quiet(&[
         "workflow",
         "run",
@@ -148,7 +157,7 @@ fn a_workflow_waits_without_a_terminal_and_goes_on_with_one() {
 
 #[test]
 fn a_no_is_an_answer_and_a_run_can_be_stopped() {
-    let world = world();
+    let world = running();
     let ran = answering(&world, "workflow run ask-and-look path=README.md", &["n"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let listed = world.quiet(&["workflow", "list", "--json"]);
@@ -162,7 +171,7 @@ fn a_no_is_an_answer_and_a_run_can_be_stopped() {
 
 #[test]
 fn workflows_are_shown_checked_and_refused_with_a_reason() {
-    let mut world = world();
+    let mut world = running();
     world.write(
         "wrong.yaml",
         FLOW.replace("inputs.path}' }", "secrets.x}' }"),

@@ -14,6 +14,7 @@ mod gates;
 mod made;
 mod managed;
 mod reload;
+mod running;
 mod settings;
 #[expect(
     dead_code,
@@ -22,3 +23,4 @@ mod settings;
 )]
 #[path = "../support/mod.rs"]
 mod support;
+mod words;

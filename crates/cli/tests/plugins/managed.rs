@@ -31,6 +31,9 @@ fn what_is_switched_installed_or_removed_elsewhere_holds_in_the_kernel_that_runs
     let world = governed(POLICY);
     let host = Host::Mcp;
     let served = world.serve();
+    // From now on every command has a kernel of its own.
+    let other = world.quiet(&["config", "set", "output.max_tokens", "5000"]);
+    assert_eq!(other.code, Some(0), "{other:?}");
     let mut client = served.client("agent");
     let hit = json!({ "id": "1" });
     assert!(outcome(&mut client, "of-mcp.hit", &hit)["failed"].is_object());

@@ -391,6 +391,7 @@ fn list(plugins: &Plugins, given: &Value, _: &Looked) -> Result<Value, ManageErr
         if let Some(fields) = line.as_object_mut() {
             let warnings = plugins.warnings(listed);
             fields.insert("warnings".to_owned(), json!(warnings));
+            fields.insert("unseen".to_owned(), json!(plugins.is_unseen(listed)));
         }
         line
     };
@@ -452,6 +453,7 @@ fn whole(plugins: &Plugins, manager: &Manager, name: &str) -> Result<Value, Mana
             ("offered", json!(names)),
             ("withheld", json!(table.withheld(&key))),
             ("tools_digest", json!(said)),
+            ("unseen", json!(plugins.is_unseen(&listed))),
             ("warnings", json!(plugins.warnings(&listed))),
             ("settings", settings(plugins, &listed)),
         ];
@@ -542,11 +544,12 @@ fn enable(plugins: &Plugins, given: &Value, looked: &Looked) -> Result<Value, Ma
             None => return Err(ManageError::NotRunning(listed.manifest.name.clone())),
         }
     }
-    table
+    let is_news = table
         .approve_places(&key, &looked.grants.real_places())
         .map_err(|source| records(plugins, source))?;
     manager.enable(&name)?;
-    if listed.state != State::Running {
+    // The box of what runs shows the places that were approved before.
+    if listed.state != State::Running || is_news {
         return started(plugins, &manager, &name);
     }
     whole(plugins, &manager, &name)

@@ -55,7 +55,10 @@ impl PluginRoad for Kernel {
         let mut call = Call::new(ask.name, ask.arguments.clone());
         let call_served = desk.serves(plugin, whence.sandbox.as_ref(), ask.within)?;
         let (serves, on_behalf) = call_served.unzip();
-        if serves.is_none() && desk.is_leaving(plugin, whence.sandbox.as_ref()) {
+        let may_ask = || {
+            !desk.is_leaving(plugin, whence.sandbox.as_ref()) && self.plugins().is_wanted(plugin)
+        };
+        if serves.is_none() && !may_ask() {
             let why = "the plugin is being ended, and may only finish the calls that it serves";
             return Err(refused("plugin_ending", why));
         }

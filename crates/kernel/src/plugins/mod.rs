@@ -40,8 +40,8 @@ use airlock_core::{PluginName, SandboxId, TagName, WorkspaceId};
 #[cfg(target_os = "linux")]
 use airlock_plugin::boxed::{Boxes, DISK, Ground};
 use airlock_plugin::{
-    Hosts, Kind, Listed, ManageError, Manager, Monotonic, Origin, Settings, Source, State,
-    THIRD_PARTY, ToolDescription, Watch,
+    Hosts, Kind, Listed, ManageError, Manager, Monotonic, Origin, Settings, Source, THIRD_PARTY,
+    ToolDescription, Watch,
 };
 use airlock_policy::Enforcer;
 #[cfg(target_os = "linux")]
@@ -341,7 +341,7 @@ impl Plugins {
     /// Whether what is `listed` may be used as things are.
     fn is_open(&self, listed: &Listed) -> bool {
         let answered_for = self.is_answered_for(listed);
-        if !answered_for && listed.state == State::Running {
+        if !answered_for {
             self.dismiss(listed);
         }
         answered_for && !listed.disabled && listed.manifest.kind == Kind::Tool
@@ -355,7 +355,18 @@ impl Plugins {
         }
     }
 
-    /// Ends a plugin that nobody answers for any more. Whoever noticed does not wait for it.
+    /// Whether what runs of a plugin may go on, by what people have said until now, maybe to another
+    /// process. One of which nothing runs is for the enforcer to refuse.
+    fn is_wanted(&self, plugin: &PluginName) -> bool {
+        self.managed().is_none_or(|manager| {
+            // Records that cannot be read now are looked at the next time; what was known holds.
+            let _followed = self.follow(&manager);
+            manager.is_wanted(plugin)
+        })
+    }
+
+    /// Ends what there is of a plugin that nobody answers for any more. Whoever noticed does not wait
+    /// for it.
     fn dismiss(&self, listed: &Listed) {
         if let Some(manager) = self.managed() {
             manager.let_go(listed.manifest.name.as_str());
@@ -379,6 +390,12 @@ impl Plugins {
         self.machine.get().map(|machine| machine.home.as_path())
     }
 
+    /// Whether nobody was shown the words of its tools that count as approved. Those of a manifest are
+    /// part of what is shown before somebody lets it in.
+    fn is_unseen(&self, listed: &Listed) -> bool {
+        listed.manifest.tools.is_empty() && self.desk.table().is_unseen(&self.key(listed))
+    }
+
     fn key(&self, listed: &Listed) -> Key {
         self.desk.key(&listed.manifest.name, listed.origin)
     }
@@ -397,6 +414,13 @@ impl Plugins {
             || TagName::new(THIRD_PARTY).into_iter().collect(),
             |listed| listed.given,
         )
+    }
+
+    /// Says that everything that runs is about to be ended.
+    fn hasten(&self) {
+        if let Some(manager) = self.managed() {
+            manager.hasten();
+        }
     }
 
     /// Ends everything that runs.
@@ -500,6 +524,23 @@ impl Kernel {
         let plugins = self.plugins();
         let listed = plugins.manager().ok()?.get(plugin).ok()?;
         plugins.desk().table().words(&plugins.key(&listed))
+    }
+
+    /// Notes that a person was shown what counts as approved of a plugin's tools. What cannot be noted
+    /// is shown to them again.
+    pub fn plugin_words_shown(&self, plugin: &str, shown: &PluginWords) {
+        let plugins = self.plugins();
+        let manager = plugins.manager().ok();
+        if let Some(listed) = manager.and_then(|manager| manager.get(plugin).ok()) {
+            let table = plugins.desk().table();
+            let _noted = table.note_shown(&plugins.key(&listed), &shown.approved);
+        }
+    }
+
+    /// Says that every plugin is about to be ended: from now on they have the time that they all get
+    /// together, also those that somebody ends already.
+    pub fn hasten_plugins(&self) {
+        self.plugins().hasten();
     }
 
     /// Ends every plugin that runs. They are started again by the next call of a tool of theirs.

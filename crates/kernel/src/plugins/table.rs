@@ -2,9 +2,9 @@
 //! their boxes lead.
 //!
 //! Guarantee: a tool is offered only in the words that were approved. What a plugin says when it is
-//! first run, after somebody approved the plugin itself, is what counts as approved; whatever it
-//! says differently later is withheld until somebody looked at it, and is kept whole until then, for
-//! whichever process they look with. A record that cannot be read offers nothing. Processes that
+//! first run, after somebody approved the plugin itself, is what counts as approved, and is marked as
+//! unseen until a person was shown it; whatever it says differently later is withheld until somebody
+//! looked at it, and is kept whole until then, for whichever process they look with. A record that cannot be read offers nothing. Processes that
 //! change it at the same time lose nothing of each other's: what was lost would count as never said,
 //! and be approved unseen the next time.
 
@@ -13,7 +13,7 @@ use airlock_core::Digest;
 use airlock_plugin::{PinChange, Pins, ToolDescription};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -84,6 +84,9 @@ struct Record {
     /// What was said that differs, whole, until somebody approves it.
     #[serde(default)]
     said: BTreeMap<Key, Vec<ToolDescription>>,
+    /// Those whose first words count, and were shown to nobody yet.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    unseen: BTreeSet<Key>,
     /// Where the paths of a box led when they were approved, by what the manifest calls them.
     #[serde(default)]
     places: BTreeMap<Key, BTreeMap<String, String>>,
@@ -93,6 +96,9 @@ impl Record {
     /// Hears what a plugin says. Another process may have been the first meanwhile.
     fn hear(&mut self, key: &Key, tools: &[ToolDescription]) {
         let first = || tools.iter().cloned().map(Arc::new).collect();
+        if !self.approved.contains_key(key) && !tools.is_empty() {
+            self.unseen.insert(key.clone());
+        }
         let approved = self.approved.entry(key.clone()).or_insert_with(first);
         if is_same(approved, tools) {
             self.said.remove(key);
@@ -194,7 +200,23 @@ impl Table {
         }
     }
 
-    /// Approves `tools`, and nothing else, of a plugin.
+    /// Whether nobody was shown what counts as approved of a plugin.
+    pub(super) fn is_unseen(&self, key: &Key) -> bool {
+        self.known().record.unseen.contains(key)
+    }
+
+    /// Notes that a person was shown `tools`, if those are what counts as approved.
+    pub(super) fn note_shown(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
+        self.change(|record| {
+            let approved = record.approved.get(key);
+            if approved.is_some_and(|approved| is_same(approved, tools)) {
+                record.unseen.remove(key);
+            }
+        })
+    }
+
+    /// Approves `tools`, and nothing else, of a plugin. What they have in common with words that nobody
+    /// was shown is still unseen: a question shows what differs.
     pub(super) fn approve(&self, key: &Key, tools: &[ToolDescription]) -> io::Result<()> {
         self.change(|record| {
             let said = record.said.get(key);
@@ -213,21 +235,22 @@ impl Table {
         places.unwrap_or_default()
     }
 
-    /// Approves that the paths of its box lead there.
+    /// Approves that the paths of its box lead there; whether that is news.
     pub(super) fn approve_places(
         &self,
         key: &Key,
         places: &BTreeMap<String, String>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let known = self.places(key);
         let is_known = |(asked, real): (&String, &String)| known.get(asked) == Some(real);
         if places.iter().all(is_known) {
-            return Ok(());
+            return Ok(false);
         }
         self.change(|record| {
             let approved = record.places.entry(key.clone()).or_default();
             approved.extend(places.clone());
-        })
+        })?;
+        Ok(true)
     }
 
     /// Forgets a plugin that is gone: whoever has its name next is looked at anew.
@@ -235,6 +258,7 @@ impl Table {
         self.change(|record| {
             record.approved.remove(key);
             record.said.remove(key);
+            record.unseen.remove(key);
             record.places.remove(key);
         })?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -388,6 +412,33 @@ mod tests {
         assert_eq!(names(&asked, &key), ["read"]);
         assert_eq!(names(&heard, &key), Vec::<String>::new());
         assert_eq!(asked.words(&key).unwrap().changes().len(), 1);
+    }
+
+    #[test]
+    fn first_words_are_unseen_until_those_very_words_were_shown() {
+        let home = tempfile::tempdir().unwrap();
+        let (heard, shown) = (Table::new(home.path()), Table::new(home.path()));
+        let key = "user:t".to_owned();
+        let (first, other) = ([tool("read", "Read")], [tool("read", "Read; and obey")]);
+        heard.hear(&key, &[]).unwrap();
+        assert!(!heard.is_unseen(&key), "there is nothing to see");
+        heard.forget(&key).unwrap();
+        heard.hear(&key, &first).unwrap();
+        assert!(heard.is_unseen(&key) && shown.is_unseen(&key));
+        shown.note_shown(&key, &other).unwrap();
+        assert!(heard.is_unseen(&key), "others were shown");
+        heard.approve(&key, &other).unwrap();
+        assert!(heard.is_unseen(&key), "only what differs was shown");
+        shown.note_shown(&key, &other).unwrap();
+        assert!(!heard.is_unseen(&key));
+        // Whatever comes next is a change; only who has the name anew has first words again.
+        heard.hear(&key, &first).unwrap();
+        assert!(!heard.is_unseen(&key));
+        heard.forget(&key).unwrap();
+        heard.hear(&key, &first).unwrap();
+        assert!(heard.is_unseen(&key));
+        heard.forget(&key).unwrap();
+        assert!(!heard.is_unseen(&key));
     }
 
     #[test]

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 /// The end of the road for one call.
 ///
 /// Serialised it is everything but the arguments of a request, which may hold contents and secrets
-/// and which whoever asked has: [`Outcome::asked`] puts them back.
+/// and which whoever asked has: [`Outcome::asked`] puts them back. Where a question is about more than
+/// that, [`Outcome::question`] says about what.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -37,6 +38,17 @@ impl Outcome {
             Self::Done(_) | Self::Failed(_) => {}
         }
         self
+    }
+
+    /// The arguments that a person is asked about, where they are not `arguments`, those of the call:
+    /// what was looked at for the person is among them.
+    pub fn question(&self, arguments: &serde_json::Value) -> Option<&serde_json::Value> {
+        match self {
+            Self::NeedsReview(review) => {
+                Some(&review.request.arguments).filter(|asked| *asked != arguments)
+            }
+            Self::Done(_) | Self::Denied(_) | Self::Failed(_) => None,
+        }
     }
 }
 

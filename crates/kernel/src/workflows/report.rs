@@ -2,11 +2,14 @@
 
 use super::store::RunStoreError;
 use crate::road::{Outcome, Review};
+use airlock_state::RunStatus;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// How a run stands when it is not going on.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// Every step is done; its outputs.
     Done(Value),
@@ -24,6 +27,7 @@ pub enum RunState {
         /// The step.
         step: String,
         /// The question.
+        #[serde(with = "whole")]
         review: Box<Review>,
     },
     /// These steps began and have no end, and may have had effects: somebody has to look.
@@ -33,7 +37,7 @@ pub enum RunState {
 }
 
 /// A run and how it stands.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RunReport {
     /// Its id.
     pub id: String,
@@ -50,8 +54,10 @@ pub struct Resume {
     pub skip: BTreeSet<String>,
 }
 
-/// Why a run cannot be begun, taken up or stopped.
-#[derive(Debug, thiserror::Error)]
+/// Why a run cannot be begun, taken up or stopped. Serialised it is all but the arguments of the request
+/// that got no leave, as an [`Outcome`] is.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunError {
     /// There is no such workflow.
     #[error("there is no workflow `{name}`")]
@@ -67,17 +73,24 @@ pub enum RunError {
     /// There is no such run of this owner.
     #[error("there is no run `{0}`")]
     NoRun(String),
+    /// The ids of several begin so.
+    #[error("several runs begin with `{0}`")]
+    Several(String),
     /// It is over.
-    #[error("the run `{id}` is {status}")]
+    #[error("the run `{id}` is {}", .status.as_str())]
     Over {
         /// The run.
         id: String,
         /// How it ended.
-        status: &'static str,
+        status: RunStatus,
     },
     /// Somebody is at it.
     #[error("the run `{0}` is going on elsewhere")]
     Busy(String),
+    /// Whoever asked for it no longer wants an answer. What was under way was ended, and is a step without
+    /// an end, as after a crash.
+    #[error("the run `{0}` was interrupted")]
+    TakenBack(String),
     /// The definition is no longer the one it began with.
     #[error("the workflow `{0}` is no longer what the run began with")]
     Changed(String),
@@ -101,12 +114,54 @@ impl RunError {
             Self::NoWorkflow { .. } => "`airlock workflow list` shows what there is",
             Self::Inputs(_) => "`airlock workflow show NAME` shows what it takes",
             Self::NoRun(_) => "`airlock workflow list` shows the runs there are",
+            Self::Several(_) => "give more of the id",
             Self::Over { .. } => "begin a new one with `airlock workflow run`",
             Self::Busy(_) => "wait for it, or cancel it",
+            Self::TakenBack(id) => {
+                return Some(format!("take it up: airlock workflow resume {id}"));
+            }
             Self::Changed(_) => "restore the definition, or cancel the run and begin a new one",
             Self::NoLeave(_) => return None,
             Self::Store(error) => return error.hint(),
         };
         Some(fix.to_owned())
+    }
+}
+
+/// A question with the arguments of its request, which a review leaves out because whoever asked has
+/// them: whoever asked for a run has not, and answers about them.
+mod whole {
+    use super::{Deserialize, Review, Serialize, Value};
+    use serde::{Deserializer, Serializer};
+
+    #[derive(Serialize)]
+    struct Told<'a> {
+        review: &'a Review,
+        arguments: &'a Value,
+    }
+
+    #[derive(Deserialize)]
+    struct Heard {
+        review: Box<Review>,
+        arguments: Value,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        review: &Review,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let arguments = &review.request.arguments;
+        Told { review, arguments }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<Review>, D::Error> {
+        let Heard {
+            mut review,
+            arguments,
+        } = Heard::deserialize(deserializer)?;
+        review.request.arguments = arguments;
+        Ok(review)
     }
 }

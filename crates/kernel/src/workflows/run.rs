@@ -5,9 +5,10 @@ use super::steps::{Halt, Walk};
 use super::store::{RunEvent, RunRecord, RunStore, RunStoreError, StateRuns};
 use super::tools::{CancelArguments, ResumeArguments, RunArguments};
 use crate::definitions::WorkflowEntry;
-use crate::fronts::Front;
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome};
+use crate::sanitise::sanitise_line;
 use airlock_core::{ActionId, closest};
 use airlock_definitions::Scope;
 use airlock_state::{Owner, RunStatus};
@@ -25,6 +26,8 @@ pub struct Workflows<'k> {
     kernel: &'k Kernel,
     store: Arc<dyn RunStore>,
     owner: Owner,
+    /// Where what is done comes from.
+    whence: Whence,
 }
 
 impl Kernel {
@@ -41,11 +44,18 @@ impl Kernel {
             kernel: self,
             store,
             owner: self.owner(),
+            whence: Whence::default(),
         }
     }
 }
 
 impl Workflows<'_> {
+    /// The same for what another process asks for.
+    #[must_use]
+    pub fn asked_from(self, whence: Whence) -> Self {
+        Self { whence, ..self }
+    }
+
     /// Runs the workflow `name` until it ends or waits.
     pub fn run(&self, front: Front, name: &str, inputs: &Value) -> Result<RunReport, RunError> {
         let entry = self.entry(name)?;
@@ -148,7 +158,8 @@ impl Workflows<'_> {
     ) -> Result<ActionId, RunError> {
         let asked = serde_json::to_value(asked)
             .map_err(|error| RunStoreError::Unusable(error.to_string()))?;
-        match self.kernel.submit(front, &Call::new(what, asked)) {
+        let call = Call::new(what, asked);
+        match self.kernel.submit_from(front, &self.whence, &call, None) {
             Outcome::Done(done) => Ok(done.action),
             refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
                 Err(RunError::NoLeave(Box::new(refused)))
@@ -167,13 +178,24 @@ impl Workflows<'_> {
         found.ok_or_else(|| RunError::NoRun(id.chars().take(60).collect()))
     }
 
+    /// The same of the one whose id begins with `start`; several that do are none.
+    pub fn beginning(&self, start: &str) -> Result<RunRecord, RunError> {
+        let begins = |run: &RunRecord| !start.is_empty() && run.id.starts_with(start);
+        let mut found = self.runs()?.into_iter().filter(begins);
+        match (found.next(), found.next()) {
+            (Some(run), None) => self.find(&run.id),
+            (Some(_), Some(_)) => Err(RunError::Several(sanitise_line(start, 60))),
+            (None, _) => Err(RunError::NoRun(sanitise_line(start, 60))),
+        }
+    }
+
     /// A run that is not over.
     fn open_run(&self, id: &str) -> Result<RunRecord, RunError> {
         let found = self.find(id)?;
         if found.status.is_final() {
             return Err(RunError::Over {
                 id: found.id,
-                status: found.status.as_str(),
+                status: found.status,
             });
         }
         Ok(found)
@@ -206,7 +228,7 @@ impl Workflows<'_> {
     ) -> Result<RunReport, RunError> {
         let walk = Walk::new(
             self.kernel,
-            front,
+            (front, &self.whence),
             &*self.store,
             &self.owner,
             id,
@@ -236,6 +258,8 @@ impl Workflows<'_> {
                 what,
             },
             Err(Halt::Waiting { step, review }) => RunState::Waiting { step, review },
+            // It stands as it did: whoever takes it up finds what began and has no end.
+            Err(Halt::TakenBack) => return Err(RunError::TakenBack(id.to_owned())),
             Err(Halt::Store(RunStoreError::Over)) => RunState::Cancelled,
             Err(Halt::Store(error)) => return Err(error.into()),
         };

@@ -1,8 +1,8 @@
 //! Walks through the steps of one run.
 
 use super::store::{RunEvent, RunStore, RunStoreError};
-use crate::cancel::Cancel;
-use crate::fronts::Front;
+use crate::cancel::{self, Cancel};
+use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::road::{Call, Outcome, Review};
 use crate::sanitise::sanitise_line;
@@ -35,6 +35,8 @@ pub(super) enum Halt {
     },
     /// A step waits for a person.
     Waiting { step: String, review: Box<Review> },
+    /// Nobody wants it any more, for now.
+    TakenBack,
     /// What happens cannot be recorded, so nothing does.
     Store(RunStoreError),
 }
@@ -48,7 +50,8 @@ enum Came {
 /// One walk through a workflow.
 pub(super) struct Walk<'a> {
     kernel: &'a Kernel,
-    front: Front,
+    /// As whom it makes its calls, and from where.
+    asks: (Front, &'a Whence),
     store: &'a dyn RunStore,
     owner: &'a Owner,
     run: &'a str,
@@ -65,7 +68,7 @@ fn failed(code: &str, what: impl Into<String>) -> Value {
 impl<'a> Walk<'a> {
     pub(super) fn new(
         kernel: &'a Kernel,
-        front: Front,
+        asks: (Front, &'a Whence),
         store: &'a dyn RunStore,
         owner: &'a Owner,
         run: &'a str,
@@ -74,7 +77,7 @@ impl<'a> Walk<'a> {
     ) -> Self {
         Self {
             kernel,
-            front,
+            asks,
             store,
             owner,
             run,
@@ -140,6 +143,8 @@ impl<'a> Walk<'a> {
     /// Runs `steps` at once, so many at a time as the workflow says.
     fn parallel(&self, steps: &[Step], records: &mut BTreeMap<String, Value>) -> Result<(), Halt> {
         let most = usize::try_from(self.workflow.limits.parallel).unwrap_or(1);
+        // Other threads are taken back, and step aside, with this one.
+        let covering = &cancel::covering();
         let mut halt = None;
         for group in steps.chunks(most.max(1)) {
             let before = &*records;
@@ -150,7 +155,7 @@ impl<'a> Walk<'a> {
                         .map(|step| {
                             scope.spawn(move || {
                                 let mut own = before.clone();
-                                let end = self.step(step, &mut own);
+                                let end = covering.cover(|| self.step(step, &mut own));
                                 (own, end)
                             })
                         })
@@ -216,6 +221,9 @@ impl<'a> Walk<'a> {
 
     /// Makes the one call a step is. Whatever is wrong with it before that is what came of it.
     fn leaf(&self, step: &Step, records: &BTreeMap<String, Value>) -> Result<Value, Halt> {
+        if cancel::is_set() {
+            return Err(Halt::TakenBack);
+        }
         let limits = self.workflow.limits;
         if self.taken.fetch_add(1, Ordering::Relaxed) >= limits.steps {
             return Ok(failed(
@@ -243,6 +251,8 @@ impl<'a> Walk<'a> {
             .step_started(self.owner, self.run, &step.id, effects)
             .map_err(Halt::Store)?;
         match self.submit_step(step, &call) {
+            // Ended on the way, or as it was taken back: nobody knows, as after a crash.
+            Came::Record(_) if cancel::is_set() => Err(Halt::TakenBack),
             Came::Record(record) => Ok(bounded(record)),
             Came::Review(review) => {
                 let event = RunEvent::Waiting {
@@ -332,10 +342,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes a call that may take long, and takes it back when somebody cancels the run.
+    /// Makes a call that may take long, and takes it back when somebody cancels the run, or nobody wants
+    /// to hear of it any more.
     fn while_wanted(&self, make: impl FnOnce() -> Came) -> Came {
-        let cancel = Cancel::new();
-        let outer = crate::cancel::flag();
+        let outer = cancel::covering();
+        let cancel = Cancel::part_of(&outer);
         let (done, ended) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let taken = cancel.clone();
@@ -345,7 +356,7 @@ impl<'a> Walk<'a> {
                         let found = self.store.load(self.owner, self.run);
                         found.is_ok_and(|run| run.is_some_and(|run| run.status.is_final()))
                     };
-                    if outer.load(Ordering::SeqCst) || over() {
+                    if outer.is_cancelled() || over() {
                         taken.cancel();
                         return;
                     }
@@ -358,8 +369,9 @@ impl<'a> Walk<'a> {
     }
 
     fn submit(&self, call: &Call) -> Came {
+        let (front, whence) = self.asks;
         for _ in 0..BUSY_TRIES {
-            match self.kernel.submit(self.front, call) {
+            match self.kernel.submit_from(front, whence, call, None) {
                 Outcome::Done(done) => {
                     // An agent whose calls wait for a person is not done.
                     if let Some(review) = self.kernel.agents().take_question(&done.action) {
@@ -376,9 +388,7 @@ impl<'a> Walk<'a> {
                 Outcome::NeedsReview(review) => return Came::Review(review),
                 // Nothing ran: another step has the stage.
                 Outcome::Failed(end)
-                    if end.retryable
-                        && end.code == "stage_busy"
-                        && crate::cancel::sleep(BUSY_WAIT) => {}
+                    if end.retryable && end.code == "stage_busy" && cancel::sleep(BUSY_WAIT) => {}
                 Outcome::Failed(end) => {
                     return match self.kernel.agents().take_question(&end.action) {
                         Some(review) => Came::Review(review),

@@ -11,7 +11,8 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a store does not take something.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunStoreError {
     /// The run ended, or was never there.
     #[error("the run has ended")]

@@ -573,11 +573,69 @@ fn a_token_of_a_plugin_is_for_that_plugin_in_its_box_alone() {
     assert_eq!(&*denied.decision.contributions[0].rule, "unknown plugin");
 }
 
+/// The last call of the plugin's tool that was let in.
+fn last_call(kernel: &Kernel) -> String {
+    let entries = records(kernel);
+    let mut calls = entries.iter().filter(|entry| {
+        entry.stage == Stage::Attempt && entry.syscall.as_deref() == Some("tickets.ask")
+    });
+    let action = calls.next_back().and_then(|entry| entry.action.as_ref());
+    action.unwrap().to_string()
+}
+
+/// What a process in the plugin's box gets that asks for `a.txt` over its socket, while the plugin
+/// serves a call from `whence`.
+fn asked_in_its_box(kernel: &Kernel, whence: &Whence) -> Outcome {
+    let read = json!({ "path": "a.txt" });
+    let given = json!({ "name": "fs.read", "arguments": read, "held": true });
+    let call = Call::new("tickets.ask", given);
+    let entries = records(kernel);
+    let mut callers = entries
+        .iter()
+        .rev()
+        .filter_map(|entry| entry.caller.as_ref());
+    let own =
+        callers.find(|caller| caller.plugin.as_str() == "tickets" && caller.sandbox.is_some());
+    let within_box = Whence {
+        plugin: Some(PluginName::new("tickets").unwrap()),
+        sandbox: own.unwrap().sandbox.clone(),
+        peer: Some(Peer {
+            pid: std::process::id(),
+            uid: 1_000,
+            started: 7,
+        }),
+        ..Whence::default()
+    };
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        let called = scope.spawn(|| kernel.submit_from(Front::Agent, whence, &call, None));
+        let outcome = loop {
+            let action = last_call(kernel);
+            let ask = PluginAsk {
+                name: "fs.read",
+                arguments: &read,
+                within: Some(&action),
+                token: None,
+            };
+            // Until its call has come, it serves none.
+            match kernel.submit_for(&within_box, ask) {
+                Ok(outcome) => break outcome,
+                Err(error) => assert_eq!(error.code, "unknown_action"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        drop(held);
+        done(called.join().unwrap());
+        outcome
+    })
+}
+
 #[test]
 fn what_a_plugin_asks_for_another_user_is_decided_as_theirs() {
     let uid = 4_000_000_001;
-    let guest =
-        format!("{TOOLS}roles: {{ guest: [\"tool.*\"] }}\nusers: {{ \"uid:{uid}\": guest }}\n");
+    let guest = format!(
+        "{TOOLS}  - {{ name: sessions, match: {{ syscall: \"session.*\" }}, action: allow }}\nroles: {{ guest: [\"tool.*\", \"sessions.*\"] }}\nusers: {{ \"uid:{uid}\": guest }}\n"
+    );
     let (_place, kernel, _) = kernel(&guest, "capabilities: [\"filesystem.read.*\"]\n");
     let read = json!({ "path": "a.txt" });
     assert!(ask(&kernel, "fs.read", read.clone())["ok"].is_object());
@@ -589,23 +647,41 @@ fn what_a_plugin_asks_for_another_user_is_decided_as_theirs() {
         }),
         ..Whence::default()
     };
-    let given = json!({ "name": "fs.read", "arguments": read });
-    let call = Call::new("tickets.ask", given);
-    let told = done(kernel.submit_from(Front::Agent, &whence, &call, None));
-    let told = &told.value["value"];
-    assert_eq!(told["code"], "denied", "{told}");
-    assert!(told["message"].as_str().unwrap().contains("user"), "{told}");
-    let callers = records(&kernel).into_iter().filter_map(|entry| {
-        let request = entry.request?;
-        (request.caller.plugin.as_str() == "tickets").then(|| request.caller.user.to_string())
-    });
-    let guests = callers.filter(|user| *user == format!("uid:{uid}"));
-    assert!(guests.count() > 0, "the log says for whom it asked");
+    let begun = Call::new("session.create", json!({}));
+    let begun = done(kernel.submit_from(Front::Cli, &whence, &begun, None)).value;
+    let session = SessionId::new(begun["id"].as_str().unwrap()).unwrap();
+    for (front, session) in [(Front::Agent, None), (Front::Cli, Some(session))] {
+        let given = json!({ "name": "fs.read", "arguments": read });
+        let mut call = Call::new("tickets.ask", given);
+        call.session = session.clone();
+        let told = done(kernel.submit_from(front, &whence, &call, None));
+        let told = &told.value["value"];
+        assert_eq!(told["code"], "denied", "{told}");
+        assert!(told["message"].as_str().unwrap().contains("user"), "{told}");
+        let entries = records(&kernel);
+        let mut callers = entries.iter().rev().filter_map(|entry| {
+            let request = entry.request.as_ref()?;
+            (request.caller.plugin.as_str() == "tickets").then_some(&request.caller)
+        });
+        let caller = callers.next().unwrap();
+        assert_eq!(
+            caller.user.as_str(),
+            format!("uid:{uid}"),
+            "for whom it asked"
+        );
+        assert_eq!(caller.session, session);
+    }
+    // Over its socket as well, and as whomever the machine has its processes run.
+    let own = asked_in_its_box(&kernel, &Whence::default());
+    assert_eq!(word(&own), "done", "{own:?}");
+    let theirs = asked_in_its_box(&kernel, &whence);
+    assert_eq!(word(&theirs), "denied", "{theirs:?}");
 }
 
 #[test]
-fn what_comes_in_a_plugin_s_place_has_no_part_in_the_calls_of_what_it_replaced() {
-    let (_place, kernel, started) = kernel(TOOLS, "capabilities: [\"filesystem.*\"]\n");
+fn neither_of_two_versions_has_a_part_in_the_calls_of_the_other() {
+    let more = "capabilities: [\"filesystem.*\"]\n";
+    let (place, kernel, started) = kernel(TOOLS, more);
     let callbacks = || {
         let started = started.lock().unwrap_or_else(PoisonError::into_inner);
         let all = started.iter().map(|(callback, _)| Arc::clone(callback));
@@ -613,28 +689,64 @@ fn what_comes_in_a_plugin_s_place_has_no_part_in_the_calls_of_what_it_replaced()
     };
     let read = json!({ "path": "a.txt" });
     assert!(ask(&kernel, "fs.read", read.clone())["ok"].is_object());
+    let given = json!({ "name": "fs.read", "arguments": read, "held": true });
+    let calling = || done(submit(&kernel, Front::Agent, "tickets.ask", given.clone()));
+    let source = place.beside("source");
+    let next = manifest(more).replace("1.0.0", "2.0.0");
+    write(&source, &next, "#!/bin/sh\n");
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
-        let given = json!({ "name": "fs.read", "arguments": read, "held": true });
-        let call = scope.spawn(|| done(submit(&kernel, Front::Agent, "tickets.ask", given)));
-        let old = Arc::clone(&callbacks()[0]);
-        let write = json!({ "path": "b.txt", "text": "b" });
-        let refused = || old.submit("fs.write", &write, None).unwrap_err().message;
+        let write_to = json!({ "path": "b.txt", "text": "b" });
         // Until its call has come, it serves none.
-        while refused().contains("as part of a call") {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let name = json!({ "name": "tickets" });
-        let exchanged = scope.spawn(|| submit(&kernel, Front::Cli, "plugin.reload", name));
-        while callbacks().len() < 2 {
+        let served_by = |callback: &Arc<dyn Callback>| {
+            let refused = || callback.submit("fs.write", &write_to, None).unwrap_err();
+            while refused().message.contains("as part of a call") {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            last_call(&kernel)
+        };
+        let old = Arc::clone(&callbacks()[0]);
+        let first = scope.spawn(calling);
+        let of_old = served_by(&old);
+        let exchanged = scope.spawn(|| install(&kernel, &source));
+        let version = || {
+            let name = json!({ "name": "tickets" });
+            done(submit(&kernel, Front::Cli, "plugin.show", name)).value["version"].clone()
+        };
+        while version() != "2.0.0" {
             std::thread::sleep(Duration::from_millis(1));
         }
         let new = Arc::clone(&callbacks()[1]);
-        let told = new.submit("fs.write", &write, None).unwrap_err().message;
-        assert!(told.contains("as part of a call"), "{told}");
-        assert!(old.submit("fs.read", &read, None).is_ok());
+        let refused = new.submit("fs.write", &write_to, None).unwrap_err();
+        assert!(refused.message.contains("as part of a call"), "{refused}");
+        let second = scope.spawn(calling);
+        let of_new = served_by(&new);
+        for (case, callback, within, want) in [
+            ("the old one in its own", &old, Some(&*of_old), None),
+            ("the old one in its only one", &old, None, None),
+            ("the new one in its own", &new, Some(&*of_new), None),
+            ("the new one in its only one", &new, None, None),
+            (
+                "the old one in the new one's",
+                &old,
+                Some(&*of_new),
+                Some("unknown_action"),
+            ),
+            (
+                "the new one in the old one's",
+                &new,
+                Some(&*of_old),
+                Some("unknown_action"),
+            ),
+        ] {
+            let told = callback.submit("fs.read", &read, within);
+            let code = told.as_ref().err().map(|error| &*error.code);
+            assert_eq!(code, want, "{case}: {told:?}");
+        }
         drop(held);
-        assert!(call.join().unwrap().value["value"]["ok"].is_object());
-        assert_eq!(word(&exchanged.join().unwrap()), "done");
+        for call in [first, second] {
+            assert!(call.join().unwrap().value["value"]["ok"].is_object());
+        }
+        exchanged.join().unwrap();
     });
 }

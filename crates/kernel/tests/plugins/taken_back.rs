@@ -126,10 +126,15 @@ impl Instance for Asking {
 }
 
 fn world() -> World {
+    world_of("")
+}
+
+/// The same, whose manifest says `rest` besides.
+fn world_of(rest: &str) -> World {
     let place = Place::governed(RUNS, &[]);
     let directory = place.beside("source");
-    let more = "capabilities: [\"exec.*\", \"filesystem.*\"]\n";
-    write(&directory, &manifest(more), "#!/bin/sh\n");
+    let more = format!("capabilities: [\"exec.*\", \"filesystem.*\"]\n{rest}");
+    write(&directory, &manifest(&more), "#!/bin/sh\n");
     let (told, hear) = channel();
     let (held, started) = (Arc::default(), Arc::default());
     let host = Arc::new(Apart {
@@ -212,10 +217,35 @@ fn one_that_is_being_ended_asks_for_nothing_but_for_calls_it_serves() {
     list().unwrap();
     let hold = world.held.lock().unwrap();
     switch_off(&world.place);
-    until(|| list().is_err_and(|error| error.code == "plugin_ending"));
+    // From then on, not only once it is noticed that it has to end.
+    assert_eq!(list().unwrap_err().code, "plugin_ending");
     drop(hold);
     // Once it is gone there is nobody who could ask.
     until(|| list().is_err_and(|error| error.code == "denied"));
+}
+
+#[test]
+fn one_whose_place_another_takes_asks_for_nothing_but_for_calls_it_serves() {
+    for hot in [true, false] {
+        let world = world_of(&format!("lifecycle: {{ hot_reload: {hot} }}\n"));
+        let callback = || world.started.lock().unwrap().clone().unwrap();
+        let list = |of: &Arc<dyn Callback>| of.submit("fs.list", &json!({}), None);
+        let old = callback();
+        list(&old).unwrap();
+        let hold = world.held.lock().unwrap();
+        std::thread::scope(|scope| {
+            let kernel = &world.kernel;
+            let name = json!({ "name": "tickets" });
+            let reload = scope.spawn(move || submit(kernel, Front::Cli, "plugin.reload", name));
+            until(|| list(&old).is_err_and(|error| error.code == "plugin_ending"));
+            if hot {
+                list(&callback()).unwrap();
+            }
+            drop(hold);
+            assert_eq!(word(&reload.join().unwrap()), "done", "{hot}");
+        });
+        list(&callback()).unwrap();
+    }
 }
 
 #[test]

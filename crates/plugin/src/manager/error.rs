@@ -91,6 +91,9 @@ pub enum LaunchError {
     /// Everything is being ended.
     #[error("everything is being ended")]
     Ending,
+    /// It was switched off, removed, or is not trusted any more, since it was to be started.
+    #[error("nobody wants it any more")]
+    Unwanted,
     /// Its tools are not what they should be.
     #[error("its tools are not what they should be: {0}")]
     Tools(String),
@@ -123,7 +126,7 @@ impl LaunchError {
             Self::NoHost { .. } => "plugin_host",
             Self::Start(error) => error.code(),
             Self::Unhealthy(_) => "plugin_unhealthy",
-            Self::Ending => "plugin_not_running",
+            Self::Ending | Self::Unwanted => "plugin_not_running",
             Self::Tools(_) => "plugin_tools",
         }
     }
@@ -153,7 +156,8 @@ impl LaunchError {
             | Self::Data(_)
             | Self::NoHost { .. }
             | Self::Unhealthy(_)
-            | Self::Ending => return None,
+            | Self::Ending
+            | Self::Unwanted => return None,
             Self::Start(error) => return error.hint(),
         })
     }

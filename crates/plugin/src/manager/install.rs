@@ -1,7 +1,8 @@
 //! Bringing plugins in from a local path, and taking them away.
 //!
 //! Guarantee: what is installed has the digest that was reviewed, whatever happens to the source
-//! meanwhile, and appears as a whole or not at all. It is of unknown origin, so it may run in a
+//! meanwhile, and appears as a whole or not at all: where an installation was killed on the way, the
+//! next look puts the version back that was there. It is of unknown origin, so it may run in a
 //! container only, unless whoever approved it said more. Non-guarantee: approving is not done here;
 //! an [`Approval`] says that it was.
 
@@ -24,6 +25,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What lies aside after this time is of no use to anybody.
 const ASIDE: Duration = Duration::from_hours(24);
+/// How the name of what lies aside begins until it is written down what took its place.
+const BEFORE: &str = ".before-";
 
 /// A plugin that somebody may want to install.
 #[derive(Debug, Clone)]
@@ -142,15 +145,15 @@ impl Manager {
         };
         let name = manifest.name;
         let place = installed.join(name.as_str());
-        let gone = aside(&installed, "gone");
+        let before = aside(&installed, &format!("before-{name}"));
         let put = |book: &mut Book| {
-            match std::fs::rename(&place, &gone) {
+            match std::fs::rename(&place, &before) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Err(_) | Ok(()) => {}
             }
             std::fs::rename(&incoming.0, &place).inspect_err(|_| {
                 // What was there stays; if not even that can be done, its files lie aside.
-                let _back = std::fs::rename(&gone, &place);
+                let _back = std::fs::rename(&before, &place);
             })?;
             book.approved.insert(name.clone(), approved);
             book.disabled.remove(&name);
@@ -158,13 +161,46 @@ impl Manager {
         };
         let put_back = || {
             let _away = std::fs::rename(&place, &incoming.0);
-            let _back = std::fs::rename(&gone, &place);
+            let _back = std::fs::rename(&before, &place);
         };
         self.records
             .change_or(put, put_back)
             .map_err(|source| self.records_failed(source))?;
+        // What is left there is for the next look.
+        let _gone = std::fs::rename(&before, aside(&installed, "gone"));
         self.refresh()?;
         Ok(name)
+    }
+
+    /// Puts the version back whose place another took that was never written down: whoever installed it
+    /// was killed on the way.
+    pub(super) fn mend(&self) {
+        let installed = self.installed();
+        if put_aside(&installed).is_empty() {
+            return;
+        }
+        // Under the lock nobody is on the way. What cannot be put back now is tried again.
+        let _mended = self.records.change(|book| {
+            for (name, before) in put_aside(&installed) {
+                let approved = book.approved.get(&name).map(|approved| approved.directory);
+                let is_approved = |path: &Path| {
+                    let contents = Contents::of(path);
+                    contents.is_ok_and(|contents| approved == Some(contents.digest()))
+                };
+                let place = installed.join(name.as_str());
+                let gone = aside(&installed, "gone");
+                if is_approved(&place) || !is_approved(&before) {
+                    std::fs::rename(&before, &gone)?;
+                    continue;
+                }
+                match std::fs::rename(&place, &gone) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    Err(_) | Ok(()) => {}
+                }
+                std::fs::rename(&before, &place)?;
+            }
+            Ok(())
+        });
     }
 
     /// Stops a plugin that was installed, and removes it with its approval, its settings and its data:
@@ -184,10 +220,8 @@ impl Manager {
             return Err(ManageError::OfWorkspace(plugin.name.clone()));
         }
         {
-            let _operation = plugin.slot.operate();
             self.not_needed(&plugin.name)?;
-            self.registrar.leaves(&plugin.name);
-            self.stop_under(&plugin);
+            let _operation = self.put_down(&plugin, || true)?;
             self.take_away(&plugin.name, &found.path)?;
         }
         self.refresh()
@@ -312,6 +346,19 @@ fn files(path: &Path, error: FilesError) -> ManageError {
         path: path.to_owned(),
         error,
     }
+}
+
+/// What lies aside until it is written down what took its place, with the plugins' names.
+fn put_aside(installed: &Path) -> Vec<(PluginName, PathBuf)> {
+    let entries = std::fs::read_dir(installed);
+    let named = |path: PathBuf| {
+        let own = path.file_name()?.to_str()?.strip_prefix(BEFORE)?;
+        // Three numbers follow the name, as `aside` puts them there.
+        let name = PluginName::new(own.rsplitn(4, '-').nth(3)?).ok()?;
+        Some((name, path))
+    };
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| named(entry.path())).collect()
 }
 
 /// A name beside the plugins that is no plugin's.

@@ -3,8 +3,8 @@
 //!
 //! Guarantee: whoever notices that one has to go does not wait for it; each goes on a thread of its
 //! own, so that none can hold up what becomes of the others, and within a time that is not its own
-//! to set. Until it is gone, nothing of its name starts. Non-guarantee: a person who stops a plugin
-//! waits for as long as its manifest says.
+//! to set. Until it is gone, nothing of its name starts. Non-guarantee: whoever stops a plugin that
+//! may go on waits for as long as its manifest says.
 
 use super::discover::Origin;
 use super::error::ManageError;
@@ -12,8 +12,9 @@ use super::parts::Registrar;
 use super::slot::{LOOK, Now, locked};
 use super::{Manager, Plugin};
 use crate::lifecycle::State;
-use std::sync::Arc;
+use airlock_core::PluginName;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -30,23 +31,45 @@ impl Manager {
         let plugin = self.plugin(name)?;
         let _operation = plugin.slot.operate();
         self.not_needed(&plugin.name)?;
-        self.stop_under(&plugin);
+        stop_within(&*self.registrar, &plugin, Duration::MAX);
         Ok(())
     }
 
-    pub(super) fn stop_under(&self, plugin: &Plugin) {
-        stop_within(&*self.registrar, plugin, Duration::MAX);
+    /// Stops a plugin that a person switches off or removes, in the time of one that nobody answers for
+    /// any more, whoever is at it. Until what is returned is dropped, nobody starts it.
+    pub(super) fn put_down<'a>(
+        &self,
+        plugin: &'a Plugin,
+        is_to_end: impl Fn() -> bool,
+    ) -> Result<MutexGuard<'a, u64>, ManageError> {
+        self.registrar.leaves(&plugin.name);
+        let until = Instant::now() + DISMISSED;
+        let operation = plugin.slot.operate_past(until, is_to_end);
+        self.not_needed(&plugin.name)
+            .inspect_err(|_| self.registrar.stays(&plugin.name))?;
+        let left = until.saturating_duration_since(Instant::now());
+        stop_within(&*self.registrar, plugin, left.max(MOMENT));
+        Ok(operation)
     }
 
     /// Ends a plugin that nobody answers for any more, without waiting for it. One that somebody
     /// does answer for goes on.
     pub fn let_go(&self, name: &str) {
         if let Ok(plugin) = self.plugin(name)
-            && plugin.slot.active().is_some()
+            && !plugin.slot.is_idle()
             && !may_go_on(&*self.registrar, &plugin)
         {
             self.dismiss(&plugin);
         }
+    }
+
+    /// Whether nothing of that name runs that may not go on, as far as is known: somebody may have
+    /// switched it off, removed it or taken back their trust.
+    pub fn is_wanted(&self, name: &PluginName) -> bool {
+        let goes = |plugin: &Arc<Plugin>| {
+            plugin.name == *name && !plugin.slot.is_idle() && !may_go_on(&*self.registrar, plugin)
+        };
+        !self.those_there().iter().any(goes)
     }
 
     /// Ends a plugin whose name another has now. It is looked after until nothing of it runs, whatever
@@ -80,14 +103,15 @@ impl Manager {
         let has_left = Arc::clone(&self.has_left);
         let leave = move || {
             let until = Instant::now() + DISMISSED;
-            let _operation = leaving.slot.operate_past(until);
+            let is_to_end = || !may_go_on(&*registrar, &leaving);
+            let _operation = leaving.slot.operate_past(until, is_to_end);
             // Somebody may have switched it on again meanwhile.
-            if may_go_on(&*registrar, &leaving) {
-                registrar.stays(&leaving.name);
-            } else {
+            if is_to_end() {
                 let left = until.saturating_duration_since(Instant::now());
                 stop_within(&*registrar, &leaving, left.max(MOMENT));
                 has_left.store(true, Ordering::Release);
+            } else {
+                registrar.stays(&leaving.name);
             }
             leaving.is_leaving.store(false, Ordering::Release);
         };
@@ -112,6 +136,19 @@ impl Manager {
         }
     }
 
+    /// Says that everything is about to end: what is being ended meanwhile, by whomever, has no longer
+    /// than all of them get together, counted from now on. What serves goes on until it is ended.
+    pub fn hasten(&self) {
+        for plugin in self.those_there() {
+            plugin.slot.hasten(self.last());
+        }
+    }
+
+    /// By when everything has ended, once that was said or begun.
+    fn last(&self) -> Instant {
+        *self.last.get_or_init(|| Instant::now() + LAST)
+    }
+
     /// Stops everything for good, what needs others before those; what does not need each other at
     /// once. It takes no longer than all of them get together and a moment, whatever their manifests
     /// say and whoever starts, stops or exchanges one meanwhile. What is still being started by then
@@ -119,15 +156,13 @@ impl Manager {
     pub fn shutdown(&self) {
         // First: whoever starts one sees it, before or after.
         self.ending.store(true, Ordering::SeqCst);
-        let until = Instant::now() + LAST;
-        for plugin in self.those_there() {
-            plugin.slot.hasten(until);
-        }
+        self.hasten();
+        let until = self.last();
         let mut done: Vec<Arc<Plugin>> = Vec::new();
         loop {
             let is_done = |plugin: &Arc<Plugin>| done.iter().any(|one| Arc::ptr_eq(one, plugin));
             let mut all = self.those_there();
-            all.retain(|plugin| !plugin.slot.is_off() && !is_done(plugin));
+            all.retain(|plugin| !plugin.slot.is_idle() && !is_done(plugin));
             let next = unneeded(all);
             if next.is_empty() {
                 break;
@@ -182,12 +217,13 @@ impl Manager {
         };
         locked(&self.replaced).retain(|plugin| !is_over(plugin));
         for plugin in self.those_there() {
-            let Some(active) = plugin.slot.active() else {
-                continue;
-            };
-            if active.instance.has_ended() {
-                self.note_end(&plugin, &active);
-            } else if !may_go_on(&*self.registrar, &plugin) {
+            if may_go_on(&*self.registrar, &plugin) {
+                let ended = plugin.slot.active();
+                if let Some(active) = ended.filter(|active| active.instance.has_ended()) {
+                    self.note_end(&plugin, &active);
+                }
+            } else if !plugin.slot.is_idle() {
+                // Also what is being started, exchanged or ended, by whomever.
                 self.dismiss(&plugin);
             }
         }
@@ -224,7 +260,8 @@ fn is_over(plugin: &Plugin) -> bool {
     operation.is_some() && !matches!(plugin.slot.now(), Now::Serving(_) | Now::Changing)
 }
 
-fn may_go_on(registrar: &dyn Registrar, plugin: &Plugin) -> bool {
+/// Whether somebody approved it, nobody switched it off, and whoever brought it is still trusted.
+pub(super) fn may_go_on(registrar: &dyn Registrar, plugin: &Plugin) -> bool {
     let found = plugin.found();
     let is_known = match found.origin {
         Origin::User => plugin.approved().is_some(),

@@ -45,8 +45,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// The tag of whatever comes from elsewhere.
 pub const THIRD_PARTY: &str = "third_party";
@@ -86,6 +87,8 @@ pub struct Manager {
     replaced: Mutex<Vec<Arc<Plugin>>>,
     /// Everything ends: nothing is started any more.
     ending: AtomicBool,
+    /// By when everything has ended, once that was said.
+    last: OnceLock<Instant>,
     /// One went since it was last looked which there are.
     has_left: Arc<AtomicBool>,
     /// For threads that start plugins.
@@ -275,6 +278,7 @@ impl Manager {
             leaving: Mutex::default(),
             replaced: Mutex::default(),
             ending: AtomicBool::new(false),
+            last: OnceLock::new(),
             has_left: Arc::default(),
             me: Weak::clone(me),
         });
@@ -301,6 +305,7 @@ impl Manager {
     pub fn refresh(&self) -> Result<(), ManageError> {
         // One at a time: each plugin that is new is made once.
         let looking = locked(&self.looking);
+        self.mend();
         // Before reading: what changes meanwhile is noticed the next time.
         let stamp = self.records.stamp();
         let book = self.records.read().map_err(|e| self.records_failed(e))?;
@@ -344,8 +349,7 @@ impl Manager {
         // Files that are gone do not end what runs from them. One that leaves is known until it has
         // left: another of its name waits for that.
         before.retain(|_, plugin| {
-            plugin.is_leaving.load(Ordering::Acquire)
-                || !matches!(plugin.slot.now(), Now::Off(_) | Now::Failed { .. })
+            plugin.is_leaving.load(Ordering::Acquire) || !plugin.slot.is_idle()
         });
         registry.order.extend(before.keys().cloned());
         registry.plugins.append(&mut before);
@@ -466,8 +470,8 @@ impl Manager {
         };
         self.not_needed(&plugin.name)?;
         self.keep_disabled(&plugin, true)?;
-        self.registrar.leaves(&plugin.name);
-        self.stop(name)
+        drop(self.put_down(&plugin, || plugin.is_disabled())?);
+        Ok(())
     }
 
     fn keep_disabled(&self, plugin: &Plugin, disabled: bool) -> Result<(), ManageError> {

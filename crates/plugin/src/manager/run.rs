@@ -1,12 +1,13 @@
 //! Starting, calling, exchanging and stopping plugins.
 
 use super::error::{LaunchError, ManageError};
-use super::leave::stop_within;
+use super::leave::{may_go_on, stop_within};
 use super::parts::grants;
 use super::restart::Verdict;
 use super::slot::{Active, Entered, LOOK, Now, Turn, locked};
 use super::{Manager, Plugin};
 use crate::host::CallError;
+use crate::lifecycle::State;
 use crate::pins::{PinChange, Pins};
 use crate::tool::{Sink, ToolCall, ToolDescription};
 use airlock_core::{ByteSize, EffectSet, Tier};
@@ -72,8 +73,12 @@ impl Manager {
     fn start_under(&self, plugin: &Plugin, number: &mut u64) -> Result<(), ManageError> {
         let started = self.begin(plugin, number);
         started.map_err(|error| {
-            let why = error.to_string();
-            plugin.slot.set(Now::Failed { why });
+            plugin.slot.set(if matches!(error, LaunchError::Unwanted) {
+                Now::Off(State::Stopped)
+            } else {
+                let why = error.to_string();
+                Now::Failed { why }
+            });
             failed(plugin, error)
         })
     }
@@ -86,11 +91,24 @@ impl Manager {
         self.start_needs(plugin)?;
         self.not_ending(plugin)?;
         let checked = self.check(plugin)?;
+        self.still_wanted(plugin)?;
         let active = self.launch(checked, *number, None)?;
         self.registrar
             .serving(&plugin.name, active.instance.tools());
         plugin.slot.set(Now::Serving(active));
         self.not_ending(plugin)
+    }
+
+    /// Fails if somebody took the plugin back: whoever starts it may have waited for long, for what it
+    /// needs or for the one before it.
+    fn still_wanted(&self, plugin: &Plugin) -> Result<(), LaunchError> {
+        // Records that cannot be read now are looked at the next time; what was known holds.
+        let _looked = self.follow();
+        if may_go_on(&*self.registrar, plugin) {
+            Ok(())
+        } else {
+            Err(LaunchError::Unwanted)
+        }
     }
 
     /// Fails if everything ends, and ends the plugin if it was started meanwhile: whoever ends it all
@@ -333,6 +351,7 @@ impl Manager {
             }
             _ => {
                 if let Some(active) = plugin.slot.retire(Now::Changing) {
+                    self.registrar.retires(&plugin.name, active.number);
                     plugin.slot.end(&active, Duration::MAX);
                     self.registrar.close(&plugin.name, active.number);
                     self.registrar.unregister(&plugin.name);
@@ -386,6 +405,7 @@ impl Manager {
         let new = self
             .start_needs(plugin)
             .and_then(|()| self.check(plugin))
+            .and_then(|checked| self.still_wanted(plugin).map(|()| checked))
             .and_then(|checked| self.launch(checked, *number, Some(&old.manifest)))
             .map_err(|error| failed(plugin, error))?;
         let granted = grants(&new.manifest);
@@ -426,8 +446,8 @@ impl Manager {
         }
     }
 
-    /// Notes that an instance ended by itself. If somebody is exchanging the plugin, that is theirs
-    /// to see.
+    /// Notes that an instance ended by itself. If somebody is at the plugin, that is noted once they
+    /// are done; whoever still ends the one before it is so soon.
     pub(super) fn note_end(&self, plugin: &Plugin, active: &Arc<Active>) {
         let at = active.ended_at(self.clock.now());
         let again = || {
@@ -435,13 +455,15 @@ impl Manager {
             plugin.slot.try_operate()
         };
         // Whoever started it may not have let go of it yet.
-        let Some(_operation) = plugin.slot.try_operate().or_else(again) else {
-            return;
-        };
+        let operation = plugin.slot.try_operate().or_else(again);
         let same = |serving: Arc<Active>| serving.number == active.number;
         if !plugin.slot.active().is_some_and(same) {
             return;
         }
+        let Some(_operation) = operation else {
+            plugin.slot.make_way();
+            return;
+        };
         self.buried(plugin, active);
         after_crash(plugin, at, "its process ended");
     }
@@ -483,8 +505,13 @@ impl Manager {
     fn start_again(&self, plugin: &Plugin, number: &mut u64) -> Result<(), ManageError> {
         let started = self.begin(plugin, number);
         started.map_err(|error| {
+            let is_unwanted = matches!(error, LaunchError::Unwanted);
             let error = failed(plugin, error);
-            after_crash(plugin, self.clock.now(), &error.to_string());
+            if is_unwanted {
+                plugin.slot.set(Now::Off(State::Stopped));
+            } else {
+                after_crash(plugin, self.clock.now(), &error.to_string());
+            }
             error
         })
     }

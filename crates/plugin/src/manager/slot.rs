@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// How often whoever waits looks again.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+/// What an instance gets to end that serves no call any more, or that keeps another from being
+/// started: the time of its manifest is for calls.
+const PARTING: Duration = Duration::from_secs(5);
 
 /// One running instance.
 pub(super) struct Active {
@@ -85,8 +88,8 @@ impl Active {
         self.eased.notify_all();
     }
 
-    /// Lets its calls end, then ends it with all it started, in the time its manifest says and no more
-    /// than `most`. Only one of many that want it does.
+    /// Lets its calls end, in the time its manifest says and no more than `most`, then ends it with all
+    /// it started. Only one of many that want it does.
     pub(super) fn end(&self, most: Duration) {
         if self.lifecycle.advance(State::Draining).is_err() {
             return;
@@ -94,7 +97,7 @@ impl Active {
         let timeout = self.manifest.lifecycle.graceful_shutdown_timeout.min(most);
         let left = self.drain(Instant::now() + timeout);
         let _ = self.lifecycle.advance(State::Stopping);
-        self.instance.stop(left);
+        self.instance.stop(left.min(PARTING));
         let _ = self.lifecycle.advance(State::Stopped);
     }
 
@@ -222,10 +225,11 @@ impl Slot {
         self.inner().retiring = None;
     }
 
-    /// Whether nothing of it runs, as far as can be seen from outside of an operation.
-    pub(super) fn is_off(&self) -> bool {
+    /// Whether nothing of it runs, nor will by itself, and nobody starts or ends it, as far as can be
+    /// seen from outside of an operation.
+    pub(super) fn is_idle(&self) -> bool {
         let inner = self.inner();
-        matches!(inner.now, Now::Off(_)) && inner.retiring.is_none()
+        matches!(inner.now, Now::Off(_) | Now::Failed { .. }) && inner.retiring.is_none()
     }
 
     /// The instances there are: the one that serves, and the one that is being ended.
@@ -245,6 +249,19 @@ impl Slot {
         for active in self.instances() {
             active.hasten(until);
         }
+    }
+
+    /// What is being ended has no more time than until then, whatever whoever ends it gave it.
+    fn hasten_retired(&self, until: Instant) {
+        let retiring = self.inner().retiring.clone();
+        if let Some(retiring) = retiring {
+            retiring.hasten(until);
+        }
+    }
+
+    /// Another instance is to be started: what is being ended is waited for a little longer only.
+    pub(super) fn make_way(&self) {
+        self.hasten_retired(Instant::now() + PARTING);
     }
 
     /// Ends whatever runs of it, at once, whoever is at it.
@@ -291,18 +308,23 @@ impl Slot {
         }
     }
 
-    /// The same, at the cost of what is being ended meanwhile: that has until then, whatever whoever
-    /// ends it gave it.
-    pub(super) fn operate_past(&self, until: Instant) -> MutexGuard<'_, u64> {
+    /// The same, at the cost of what runs, for as long as `is_to_end` says so: what is being ended has
+    /// until then, and after that nothing of it has any time, whoever is at it and why.
+    pub(super) fn operate_past(
+        &self,
+        until: Instant,
+        is_to_end: impl Fn() -> bool,
+    ) -> MutexGuard<'_, u64> {
         loop {
-            let retiring = self.inner().retiring.clone();
-            match retiring {
-                Some(retiring) if Instant::now() < until => retiring.hasten(until),
-                Some(retiring) => retiring.bury(),
-                None => {}
-            }
             if let Some(operation) = self.operate_by(Instant::now() + LOOK) {
                 return operation;
+            }
+            if is_to_end() {
+                if Instant::now() < until {
+                    self.hasten_retired(until);
+                } else {
+                    self.cut_short();
+                }
             }
         }
     }

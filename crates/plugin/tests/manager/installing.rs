@@ -241,6 +241,42 @@ fn an_installation_that_cannot_be_written_down_leaves_the_version_that_works() {
 }
 
 #[test]
+fn an_installation_that_was_killed_on_the_way_leaves_the_version_that_worked() {
+    for (case, is_there, is_written, want) in [
+        ("between its renames", false, false, "1.0.0"),
+        ("before its record", true, false, "1.0.0"),
+        ("after its record", true, true, "2.0.0"),
+    ] {
+        let place = Place::new();
+        place.install("a-b", "1.0.0", "");
+        let installed = place.path("home/installed");
+        let before = installed.join(".before-a-b-1-2-3");
+        if is_written {
+            let old = write_plugin(&place.path("old"), "a-b", "1.0.0", "");
+            place.install("a-b", "2.0.0", "");
+            fs::rename(old, &before).unwrap();
+        } else {
+            fs::rename(installed.join("a-b"), &before).unwrap();
+        }
+        if is_there {
+            write_plugin(&installed, "a-b", "2.0.0", "");
+        }
+        let started = place.manager.reload("a-b");
+        started.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let told = place.call("a-b", "echo").unwrap();
+        assert_eq!(told, json!(want), "{case}");
+        assert!(!before.exists(), "{case}");
+        // What is there now is what the next one finds as well.
+        let again = place.again();
+        assert_eq!(
+            again.get("a-b").unwrap().manifest.version.to_string(),
+            want,
+            "{case}"
+        );
+    }
+}
+
+#[test]
 fn what_is_removed_leaves_neither_approval_nor_settings_nor_data() {
     let place = Place::new();
     place.install("x", "1.0.0", "");

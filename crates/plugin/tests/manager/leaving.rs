@@ -194,34 +194,215 @@ fn everything_ends_in_a_time_of_ours_whoever_is_at_it() {
     assert_eq!(code(place.manager.start("late")), "plugin_not_running");
 }
 
-#[test]
-fn switching_one_off_ends_it_though_the_version_before_it_does_not_go() {
+/// Its calls have all the time there is.
+fn patient(hot: bool) -> String {
+    format!("lifecycle: {{ graceful_shutdown_timeout: 10m, hot_reload: {hot} }}")
+}
+
+fn have_all_stopped(place: &Place) -> bool {
+    let instances = place.host.instances.lock().unwrap();
+    let has_stopped = |one: &Arc<FakeInstance>| one.stopped.load(Ordering::SeqCst);
+    instances.iter().all(has_stopped)
+}
+
+/// A plugin whose first version has a call that does not end, and the second of which is to be loaded.
+fn busy(hot: bool) -> Place {
     let place = Place::new();
-    let stays = Arc::clone(&place.host.script.lock().unwrap().stays);
-    let patient = "lifecycle: { graceful_shutdown_timeout: 10m, hot_reload: true }";
-    place.install("x", "1.0.0", patient);
+    place.install("x", "1.0.0", &patient(hot));
+    // Longer than anything here is waited for.
+    place.script(|script| script.takes = Duration::from_mins(1));
     place.manager.start("x").unwrap();
-    let held = stays.lock().unwrap();
-    place.install("x", "2.0.0", patient);
+    place.install("x", "2.0.0", &patient(hot));
+    place
+}
+
+fn is_busy(place: &Place, number: usize) -> bool {
+    place.instance(number).calls.load(Ordering::SeqCst) == 1
+}
+
+/// Whether the new version has the place of the old one, or waits for it.
+fn is_exchanged(place: &Place, hot: bool) -> bool {
+    let listed = place.manager.get("x").unwrap();
+    if hot {
+        listed.manifest.version.to_string() == "2.0.0" && listed.state == State::Running
+    } else {
+        listed.state == State::Loading
+    }
+}
+
+/// What becomes of a plugin while its first version still ends a call.
+#[derive(Clone, Copy)]
+struct Meanwhile {
+    case: &'static str,
+    hot: bool,
+    /// The second version ends by itself.
+    crashes: bool,
+    /// It is removed, not just switched off.
+    is_removed: bool,
+    /// How it is noticed.
+    notice: fn(&Manager),
+}
+
+fn goes(meanwhile: Meanwhile) {
+    let Meanwhile { case, hot, .. } = meanwhile;
+    let place = busy(hot);
+    std::thread::scope(|scope| {
+        let place = &place;
+        let old = scope.spawn(move || place.call("x", "echo"));
+        wait_for(|| is_busy(place, 0));
+        let exchanged = scope.spawn(move || place.manager.reload("x"));
+        wait_for(|| is_exchanged(place, hot));
+        if meanwhile.crashes {
+            place.instance(1).gone.store(true, Ordering::SeqCst);
+        }
+        let other = place.again();
+        if meanwhile.is_removed {
+            other.remove("x").unwrap();
+        } else {
+            other.disable("x").unwrap();
+        }
+        (meanwhile.notice)(&place.manager);
+        wait_for(|| !is_known(place, "x") && have_all_stopped(place));
+        let error = old.join().unwrap().unwrap_err();
+        assert_eq!(error.code(), "plugin_ended", "{case}");
+        assert_eq!(exchanged.join().unwrap().is_ok(), hot, "{case}");
+    });
+    let started = place.host.instances.lock().unwrap().len();
+    assert_eq!(started, if hot { 2 } else { 1 }, "{case}");
+    assert!(!is_known(&place, "x"), "{case}");
+}
+
+#[test]
+fn one_that_nobody_wants_goes_whatever_is_being_done_to_it() {
+    let let_go = |manager: &Manager| {
+        manager.follow().unwrap();
+        manager.let_go("x");
+    };
+    let usual = Meanwhile {
+        case: "its new version serves",
+        hot: true,
+        crashes: false,
+        is_removed: false,
+        notice: Manager::tend,
+    };
+    let cases = [
+        usual,
+        Meanwhile {
+            case: "its new version serves, and it is removed",
+            is_removed: true,
+            ..usual
+        },
+        Meanwhile {
+            case: "its new version ended",
+            crashes: true,
+            ..usual
+        },
+        Meanwhile {
+            case: "it is stopped to be started again",
+            hot: false,
+            ..usual
+        },
+        Meanwhile {
+            case: "it is stopped to be started again, and is removed",
+            hot: false,
+            is_removed: true,
+            ..usual
+        },
+        Meanwhile {
+            case: "somebody comes across it",
+            hot: false,
+            notice: let_go,
+            ..usual
+        },
+    ];
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || goes(case));
+        }
+    });
+}
+
+#[test]
+fn whoever_switches_one_off_or_removes_it_waits_for_no_reload() {
+    type Work = fn(&Manager) -> Result<(), ManageError>;
+    let works: [Work; 2] = [
+        |manager| manager.disable("x"),
+        |manager| manager.remove("x"),
+    ];
+    std::thread::scope(|scope| {
+        for work in works {
+            scope.spawn(move || {
+                let place = busy(true);
+                std::thread::scope(|scope| {
+                    let place = &place;
+                    scope.spawn(move || place.call("x", "echo"));
+                    wait_for(|| is_busy(place, 0));
+                    scope.spawn(move || place.manager.reload("x"));
+                    wait_for(|| is_exchanged(place, true));
+                    let begun = Instant::now();
+                    work(&place.manager).unwrap();
+                    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+                    assert!(!is_known(place, "x") && have_all_stopped(place));
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn switching_one_off_ends_what_serves_though_a_new_version_is_just_being_started() {
+    let place = Place::new();
+    let begins = Arc::clone(&place.host.script.lock().unwrap().begins);
+    place.install("x", "1.0.0", "");
+    place.manager.start("x").unwrap();
+    let held = begins.lock().unwrap();
     std::thread::scope(|scope| {
         let exchanged = scope.spawn(|| place.manager.reload("x"));
-        wait_for(|| {
-            place
-                .call("x", "echo")
-                .is_ok_and(|value| value == json!("2.0.0"))
-        });
-        let begun = Instant::now();
+        wait_for(|| has_noted(&place, "replace x"));
         place.again().disable("x").unwrap();
         place.manager.tend();
-        wait_for(|| !is_known(&place, "x"));
-        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        wait_for(|| place.instance(0).stopped.load(Ordering::SeqCst));
+        drop(held);
         exchanged.join().unwrap().unwrap();
     });
-    drop(held);
-    let instances = place.host.instances.lock().unwrap();
-    assert_eq!(instances.len(), 2);
-    let has_stopped = |one: &Arc<FakeInstance>| one.stopped.load(Ordering::SeqCst);
-    assert!(instances.iter().all(has_stopped));
+    wait_for(|| !is_known(&place, "x"));
+    assert!(have_all_stopped(&place));
+}
+
+#[test]
+fn one_without_calls_has_a_few_seconds_to_end_whatever_its_manifest_says() {
+    let place = Place::new();
+    let stays = Arc::clone(&place.host.script.lock().unwrap().stays);
+    place.install("x", "1.0.0", &patient(true));
+    place.manager.start("x").unwrap();
+    let held = stays.lock().unwrap();
+    std::thread::scope(|scope| {
+        let exchanged = scope.spawn(|| place.manager.reload("x"));
+        wait_for(|| place.instance(0).stopped.load(Ordering::SeqCst));
+        exchanged.join().unwrap().unwrap();
+        drop(held);
+    });
+}
+
+#[test]
+fn once_everything_is_about_to_end_a_reload_adds_no_wait_to_that() {
+    let place = busy(true);
+    std::thread::scope(|scope| {
+        let place = &place;
+        scope.spawn(move || call(&place.manager, "x", "echo", "old"));
+        wait_for(|| is_busy(place, 0));
+        let exchanged = scope.spawn(move || place.manager.reload("x"));
+        wait_for(|| is_exchanged(place, true));
+        scope.spawn(move || call(&place.manager, "x", "echo", "new"));
+        wait_for(|| is_busy(place, 1));
+        let begun = Instant::now();
+        place.manager.hasten();
+        exchanged.join().unwrap().unwrap();
+        // What its calls have was counted from then on: each apart would take as long as both.
+        place.manager.shutdown();
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    });
+    assert!(!is_known(&place, "x") && have_all_stopped(&place));
 }
 
 #[test]

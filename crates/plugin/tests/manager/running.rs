@@ -381,6 +381,38 @@ fn one_that_crashes_is_started_again_three_times_in_five_minutes_and_no_more() {
 }
 
 #[test]
+fn one_that_crashes_is_started_again_though_the_version_before_it_does_not_go() {
+    let place = Place::new();
+    let patient = "lifecycle: { graceful_shutdown_timeout: 10m }";
+    place.install("x", "1.0.0", patient);
+    place.script(|script| script.takes = Duration::from_mins(1));
+    place.manager.start("x").unwrap();
+    place.install("x", "2.0.0", patient);
+    place.script(|script| script.takes = Duration::ZERO);
+    std::thread::scope(|scope| {
+        let place = &place;
+        let old = scope.spawn(move || call(&place.manager, "x", "echo", "old"));
+        wait_for(|| place.instance(0).calls.load(Ordering::SeqCst) == 1);
+        let exchanged = scope.spawn(move || place.manager.reload("x"));
+        wait_for(|| {
+            let listed = place.manager.get("x").unwrap();
+            listed.manifest.version.to_string() == "2.0.0" && listed.state == State::Running
+        });
+        let error = place.call("x", "crash").unwrap_err();
+        assert_eq!(codes(&error), "plugin_ended");
+        // It waits a little for the one before, and not for as long as that might take.
+        let error = place.call("x", "echo").unwrap_err();
+        assert_eq!(codes(&error), "plugin_restarting");
+        place.clock.pass(100);
+        assert_eq!(place.call("x", "echo").unwrap(), json!("2.0.0"));
+        exchanged.join().unwrap().unwrap();
+        let error = old.join().unwrap().unwrap_err();
+        assert_eq!(codes(&error), "plugin_ended");
+    });
+    assert_eq!(place.host.instances.lock().unwrap().len(), 3);
+}
+
+#[test]
 fn one_that_ends_while_nobody_calls_it_is_noticed_and_one_that_fails_to_start_again_gives_up() {
     let place = Place::new();
     place.install("x", "1.0.0", "");

@@ -4,8 +4,8 @@
 
 use airlock_core::{Digest, SandboxId};
 use airlock_kernel::{
-    Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Hosting, Kernel, KernelConfig, Lifetime, Machine,
-    Outcome,
+    AnswerFailure, Call, Clock, DEFAULT_OUTPUT_BYTES, Front, Hosting, Kernel, KernelConfig,
+    Lifetime, Machine, Outcome, OwnDefinitions, Review,
 };
 use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
@@ -49,6 +49,18 @@ rules:
     match: { syscall: exec.run, plugin: cli }
     action: allow
     reason: the person runs commands
+";
+
+/// A workflow that waits for a person, and then looks.
+pub(crate) const ASK: &str = "\
+workflow: 1
+name: ask
+summary: Ask, then look
+version: 1.0.0
+inputs: { type: object, required: [path], properties: { path: { type: string } } }
+steps:
+  - { id: sure, approval: 'Look at ${inputs.path}?' }
+  - { id: look, tool: fs.exists, with: { path: '${inputs.path}' } }
 ";
 
 pub(crate) struct Place {
@@ -109,6 +121,11 @@ impl Place {
             own: vec![self.outer.path().join("state")],
             environment: std::iter::once(("PATH".into(), "/usr/bin:/bin".into())).collect(),
         };
+        let own = OwnDefinitions {
+            directory: Some(self.outer.path().join("config")),
+            ..OwnDefinitions::default()
+        };
+        let kernel = kernel.defining(&own);
         let kernel = kernel.receiving(Arc::new(SandboxReception::new()));
         kernel.on(machine).hosting(Hosting::new(|boxes| Hosts {
             grpc: Some(Arc::new(GrpcHost::new(
@@ -120,20 +137,32 @@ impl Place {
         }))
     }
 
+    /// A workflow of the person's own.
+    pub(crate) fn define(&self, name: &str, workflow: &str) {
+        let directory = self.outer.path().join("config/workflows");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(format!("{name}.yaml")), workflow).unwrap();
+    }
+
     /// Where the plugin is written that [`Place::install`] installs.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.outer.path().join("source")
     }
 
-    /// Installs a plugin, as a person who trusts it. `bin/run` is what runs.
-    pub(crate) fn install(&self, manifest: &str, script: &str) {
+    /// Writes a plugin to install. `bin/run` is what runs.
+    pub(crate) fn write_plugin(&self, manifest: &str, script: &str) {
         let (source, entry) = (self.plugin(), self.plugin().join("bin/run"));
         std::fs::create_dir_all(source.join("bin")).unwrap();
         std::fs::write(source.join("plugin.yaml"), manifest).unwrap();
         std::fs::write(&entry, script).unwrap();
         std::fs::set_permissions(&entry, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Installs it, as a person who trusts it.
+    pub(crate) fn install(&self, manifest: &str, script: &str) {
+        self.write_plugin(manifest, script);
         let kernel = self.kernel(Lifetime::Command);
-        let arguments = json!({ "path": source, "tier": "process" });
+        let arguments = json!({ "path": self.plugin(), "tier": "process" });
         approved(&kernel, &Call::new("plugin.install", arguments));
         kernel.close().unwrap();
     }
@@ -181,12 +210,17 @@ fn approved(kernel: &Kernel, call: &Call) {
     let Outcome::NeedsReview(mut asked) = kernel.submit(Front::Cli, call) else {
         panic!("{} needs no review", call.name);
     };
+    yes(kernel, &mut asked).unwrap();
+    let outcome = kernel.submit(Front::Cli, call);
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+}
+
+/// A person at a terminal says yes to `asked`.
+pub(crate) fn yes(kernel: &Kernel, asked: &mut Review) -> Result<(), AnswerFailure> {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let terminal = rustix::pty::openpt(flags).unwrap();
     let person = kernel.person(&terminal, None).unwrap();
-    kernel.answer(person, &mut asked, true).unwrap();
-    let outcome = kernel.submit(Front::Cli, call);
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    kernel.answer(person, asked, true)
 }
 
 /// A kernel that is served until dropped.

@@ -1,6 +1,7 @@
 //! The demo plays the person, too: it says yes at a terminal it makes for itself, as anybody could
 //! who already has this user's account. What it approves is shown first.
 
+use super::super::outcome;
 use crate::failure::{Failure, Kind};
 use airlock_kernel::{Call, Done, Front, Kernel, Outcome};
 use rustix::pty::{OpenptFlags, openpt};
@@ -20,11 +21,5 @@ pub(super) fn approved(kernel: &Kernel, call: &Call) -> Result<Done, Failure> {
             .map_err(|error| Failure::new(Kind::Failed, "the answer does not count").why(error))?;
         outcome = kernel.submit(Front::Cli, call);
     }
-    let why = match outcome {
-        Outcome::Done(done) => return Ok(done),
-        Outcome::Failed(failed) => failed.what,
-        other @ (Outcome::Denied(_) | Outcome::NeedsReview(_)) => format!("{other:?}"),
-    };
-    let what = format!("`{}` did not go as it should", call.name);
-    Err(Failure::new(Kind::Failed, what).why(why))
+    outcome::done(outcome)
 }

@@ -49,6 +49,7 @@ pub(super) fn execute(
         outcome,
         untrusted,
         broken,
+        question: _,
     } = result;
     if let Outcome::NeedsReview(_) = outcome {
         return Ok(None);

@@ -14,17 +14,17 @@ pub(super) use hosts::hosting;
 pub(super) use show::request;
 
 use super::reach::Reach;
-use super::{open, outcome, tool};
+use super::{open, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use crate::plugin_settings;
-use crate::review;
-use airlock_kernel::{Call, Front, Kernel, Outcome};
+use airlock_kernel::{Call, Outcome};
 use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 /// What to do with plugins.
@@ -134,17 +134,7 @@ impl Trusted {
 pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) -> Ending {
     match arguments {
         Arguments::List { tag, rejected } => list(global, tag.as_deref(), rejected, output),
-        Arguments::Show { name } => {
-            let mut reach = Reach::new(global, output)?;
-            let found = reach.value("plugin.show", json!({ "name": name }), output)?;
-            let words = if show::is_withheld(&found) {
-                reach.kernel(output)?.plugin_words(&name)
-            } else {
-                None
-            };
-            show::one(&found, words.as_ref(), output);
-            Ok(0)
-        }
+        Arguments::Show { name } => look(global, &name, output),
         Arguments::New(arguments) => new::run(&arguments, output),
         Arguments::Check { path } => check(&path, output),
         Arguments::Install { path, trust } => install(global, &path, trust, output),
@@ -154,8 +144,10 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
         }
         Arguments::Disable { name } => steer(global, Steer::Disable, &name, None, output),
         Arguments::Reload { name } => {
-            let done = ask(global, "plugin.reload", json!({ "name": name }), output)?;
+            let mut reach = Reach::new(global, output)?;
+            let done = reach.value("plugin.reload", json!({ "name": name }), output)?;
             told(&done, "reloaded", &name, output);
+            tell_words(&mut reach, &done, &name, output)?;
             Ok(0)
         }
         Arguments::Call {
@@ -164,6 +156,26 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
             arguments,
         } => tool::call_as_person(global, format!("{name}.{tool}"), &arguments, output),
     }
+}
+
+/// Shows a plugin. The words of its tools come from this process: in an answer they would be cut.
+fn look(global: &Global, name: &str, output: &mut Output) -> Ending {
+    let mut reach = Reach::new(global, output)?;
+    let found = reach.value("plugin.show", json!({ "name": name }), output)?;
+    let words = if show::is_built_in(&found) {
+        None
+    } else {
+        reach.kernel(output)?.plugin_words(name)
+    };
+    show::one(&found, words.as_ref(), output);
+    if let Some(words) = words
+        && show::is_unseen(&found)
+        && !output.is_json()
+        && std::io::stdout().is_terminal()
+    {
+        words::were_shown(reach.kernel(output)?, name, &words);
+    }
+    Ok(0)
 }
 
 /// As many plugins as fit one answer, with what there is to say of each.
@@ -219,30 +231,30 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// Submits a call that may need a person, and puts it to the one who is there. What is approved is the
-/// plugin's files and words, which a question that crossed the wire does not name: it is a kernel of
-/// this process that is asked.
+/// Submits a call that may need a person, and puts it to the one who is there, with all that was looked
+/// at for them: the plugin's files and words, and where its paths lead.
 fn reviewed(
-    kernel: &Kernel,
+    reach: &mut Reach<'_>,
     call: &Call,
     what: &str,
     output: &mut Output,
 ) -> Result<Value, Failure> {
-    let mut review = match kernel.submit(Front::Cli, call) {
-        Outcome::NeedsReview(review) => review,
-        other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
-            return outcome::done(other).map(|done| done.value);
+    let outcome = reach.submit(call, output)?;
+    if let Outcome::NeedsReview(review) = &outcome {
+        for line in show::leads(&review.request.arguments) {
+            output.note(line);
         }
-    };
-    for line in show::leads(&review.request.arguments) {
-        output.note(line);
     }
-    review::answer(kernel, &mut review, what, None, output)?;
-    outcome::done(kernel.submit(Front::Cli, call)).map(|done| done.value)
+    let done = reach.answered(outcome, call, what, None, output)?;
+    Ok(done.value)
 }
 
-/// Has the kernel that runs for this workspace, if one does, run what was approved here.
-fn take_over(global: &Global, name: &str, output: &mut Output) {
+/// Has the kernel that runs for this workspace, if one does that was not asked, run what was approved
+/// here.
+fn take_over(global: &Global, reach: &Reach<'_>, name: &str, output: &mut Output) {
+    if !reach.is_embedded() {
+        return;
+    }
     let call = Call::new("plugin.reload", json!({ "name": name }));
     match open::ask_running(global, &call) {
         None | Some(Outcome::Done(_)) => {}
@@ -280,16 +292,12 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     let tier = trust.map(|trust| trust.tier().as_str());
     let asked = without_nulls(json!({ "path": full, "tier": tier }));
     let call = Call::new("plugin.install", asked);
-    let kernel = open::kernel(global, output)?;
-    let before = kernel.plugin_words(name);
-    let done = reviewed(&kernel, &call, &format!("installing `{name}`"), output)?;
+    let mut reach = Reach::new(global, output)?;
+    let what = format!("installing `{name}`");
+    let done = reviewed(&mut reach, &call, &what, output)?;
     told(&done, "installed", name, output);
-    // The first words of a manifest were shown before the question.
-    let is_shown = before.is_none() && !manifest.tools.is_empty();
-    if !is_shown && !output.is_json() {
-        words::after_install(&kernel, name, before.as_ref(), output);
-    }
-    take_over(global, name, output);
+    tell_words(&mut reach, &done, name, output)?;
+    take_over(global, &reach, name, output);
     Ok(0)
 }
 
@@ -333,19 +341,37 @@ fn steer(
     let asked = without_nulls(json!({ "name": name, "tools": tools }));
     let call = Call::new(syscall, asked);
     let shown = airlock_kernel::sanitise_line(name, 64);
-    let kernel = open::kernel(global, output)?;
+    let mut reach = Reach::new(global, output)?;
     // What is no digest is for the kernel to refuse.
     if let Some(digest) = tools.and_then(|tools| tools.parse().ok()) {
-        words::before_question(&kernel, name, digest, output)?;
+        words::before_question(reach.kernel(output)?, name, digest, output)?;
     }
-    let result = reviewed(&kernel, &call, &format!("{doing} `{shown}`"), output)?;
+    let what = format!("{doing} `{shown}`");
+    let result = reviewed(&mut reach, &call, &what, output)?;
     told(&result, done, name, output);
     match how {
-        Steer::Enable => take_over(global, name, output),
+        Steer::Enable => {
+            tell_words(&mut reach, &result, name, output)?;
+            take_over(global, &reach, name, output);
+        }
         // What runs elsewhere is seen to by who runs it: the next look, or the next call.
         Steer::Remove | Steer::Disable => {}
     }
     Ok(0)
+}
+
+/// Shows what a plugin that was started says of its tools, as far as nobody was shown it yet.
+fn tell_words(
+    reach: &mut Reach<'_>,
+    started: &Value,
+    name: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let is_news = show::is_unseen(started) || show::is_withheld(started);
+    if is_news && !output.is_json() {
+        words::after_start(reach.kernel(output)?, name, started, output);
+    }
+    Ok(())
 }
 
 fn told(result: &Value, done: &str, name: &str, output: &mut Output) {

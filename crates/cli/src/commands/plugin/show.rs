@@ -82,6 +82,12 @@ fn line(plugin: &Value) -> String {
         let warnings = crate::output::count(warnings as u64, "warning");
         line = format!("{}  [{warnings}: airlock plugin show]", line.trim_end());
     }
+    if is_unseen(plugin) {
+        line = format!(
+            "{}  [its tools' words were not seen by a person yet: airlock plugin show]",
+            line.trim_end()
+        );
+    }
     let problem = text(plugin, "problem");
     if !problem.is_empty() {
         line = format!("{}  ({problem})", line.trim_end());
@@ -93,6 +99,16 @@ fn line(plugin: &Value) -> String {
 pub(super) fn is_withheld(plugin: &Value) -> bool {
     let changed = plugin.get("withheld").and_then(Value::as_object);
     changed.is_some_and(|changed| !changed.is_empty())
+}
+
+/// Whether nobody was shown yet what models are told of its tools.
+pub(super) fn is_unseen(plugin: &Value) -> bool {
+    plugin.get("unseen").and_then(Value::as_bool) == Some(true)
+}
+
+/// Whether it is one of Airlock's own.
+pub(super) fn is_built_in(plugin: &Value) -> bool {
+    text(plugin, "origin") == "built-in"
 }
 
 /// Where paths that a plugin asks for lead elsewhere than their names say, as part of what a person is
@@ -107,17 +123,21 @@ pub(super) fn leads(question: &Value) -> Vec<String> {
     leads.map(line).collect()
 }
 
-/// The answer to `plugin.show`, and the words of its tools where some are withheld.
+/// The answer to `plugin.show`, and the words of its tools as far as they are known.
 pub(super) fn one(plugin: &Value, words: Option<&PluginWords>, output: &mut Output) {
     if output.is_json() {
         let mut plugin = plugin.clone();
         if let (Some(words), Some(fields)) = (words, plugin.as_object_mut()) {
-            fields.insert("changes".to_owned(), json!(words.changes()));
+            fields.insert("approved_tools".to_owned(), json!(words.approved));
+            let changes = words.changes();
+            if !changes.is_empty() {
+                fields.insert("changes".to_owned(), json!(changes));
+            }
         }
         output.json(&plugin);
         return;
     }
-    if text(plugin, "origin") == "built-in" {
+    if is_built_in(plugin) {
         built_in(plugin, output);
         return;
     }
@@ -147,14 +167,25 @@ pub(super) fn one(plugin: &Value, words: Option<&PluginWords>, output: &mut Outp
     let tools = plugin.get("tools").and_then(Value::as_array);
     let tools: Vec<&Value> = tools.into_iter().flatten().collect();
     output.line(styled(Tone::Heading, "tools"));
+    let words_approved = words.map(words::approved).unwrap_or_default();
     if tools.is_empty() {
-        output.line("  none are known until it runs");
+        output.line(if words_approved.is_empty() {
+            "  none are known until it runs"
+        } else {
+            "  none now; those that were approved are below"
+        });
     }
     for tool in tools {
         let name = format!("{}.{}", text(plugin, "name"), text(tool, "name"));
         output.line(format!("  {name:<28} {}", text(tool, "summary")));
     }
     withheld(plugin, words, output);
+    if !words_approved.is_empty() {
+        output.line(styled(Tone::Heading, "approved words"));
+    }
+    for line in words_approved {
+        output.row(8, line);
+    }
     settings(plugin, output);
     for warning in texts(plugin, "warnings") {
         output.warning(&warning);
@@ -287,6 +318,7 @@ pub(in crate::commands) fn request(manifest: &Manifest) -> Vec<String> {
     for tool in &manifest.tools {
         let (name, summary) = (clean(&tool.name), clean(&tool.summary));
         lines.push(format!("its tool {name} is described as: {summary}"));
+        lines.extend(words::further(tool));
     }
     for (tool, effects) in &manifest.effects {
         let effects: Vec<&str> = effects.iter().map(Effect::as_str).collect();

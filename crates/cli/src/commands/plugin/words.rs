@@ -4,12 +4,14 @@
 //! Guarantee: nothing new is left out for its length; every line has a sign of ours in front of it, and
 //! what a terminal would obey, or not show, is written out. Non-guarantee: that it is read.
 
+use super::show;
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
+use crate::review::Terminal;
 use airlock_core::Digest;
 use airlock_kernel::{Kernel, PluginWords, WordsChange, sanitise_line, strip_control};
 use airlock_plugin::{PinChange, ToolDescription};
-use serde_json::Value;
+use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,28 +46,33 @@ pub(super) fn before_question(
     Ok(())
 }
 
-/// Says what became of the words of a plugin that was installed. Those that it said first count as
-/// approved with it: that is when a person sees them.
-pub(super) fn after_install(
-    kernel: &Kernel,
-    plugin: &str,
-    before: Option<&PluginWords>,
-    output: &mut Output,
-) {
+/// Says what became of the words of a plugin that was started, with that answer. Those that it said
+/// first count as approved with it, so they are shown as soon as a person is there.
+pub(super) fn after_start(kernel: &Kernel, plugin: &str, started: &Value, output: &mut Output) {
     let Some(words) = kernel.plugin_words(plugin) else {
         return;
     };
-    if before.is_none() {
+    if show::is_unseen(started) {
         output.note("its tools are described so, which is what models are told from now on:");
         let first = PluginWords {
             approved: Vec::new(),
-            ..words
+            now: words.approved.clone(),
+            digest: words.digest,
         };
         tell(&first, output);
-    } else if !words.changes().is_empty() {
+        were_shown(kernel, plugin, &words);
+    }
+    if !words.changes().is_empty() {
         output.note("it describes its tools otherwise than was approved:");
         tell(&words, output);
         output.note(approving(plugin, &words.digest.to_string()));
+    }
+}
+
+/// Notes that what was approved was shown, if a person is there to see it.
+pub(super) fn were_shown(kernel: &Kernel, plugin: &str, words: &PluginWords) {
+    if Terminal::open().is_some() {
+        kernel.plugin_words_shown(plugin, words);
     }
 }
 
@@ -86,6 +93,39 @@ pub(super) fn lines(words: &PluginWords) -> Vec<String> {
     let changes = words.changes().into_iter();
     let lines = changes.flat_map(|(name, change)| tool(&name, &change));
     lines.collect()
+}
+
+/// What was approved of each tool, whole: what models are told.
+pub(super) fn approved(words: &PluginWords) -> Vec<String> {
+    let lines = words.approved.iter().flat_map(|tool| {
+        let said = summary(tool).into_iter().chain(schema(tool));
+        let said = said.map(|line| format!("    | {line}"));
+        std::iter::once(format!("  {}", visible(&tool.name))).chain(said)
+    });
+    lines.collect()
+}
+
+/// What a manifest says of a tool besides its summary: each argument on a line of its own, whole.
+pub(super) fn further(tool: &ToolDescription) -> Vec<String> {
+    let mut lines = Vec::new();
+    if tool.read_only {
+        lines.push("  says that it changes nothing".to_owned());
+    }
+    let mut rest = sorted(&tool.schema);
+    let arguments = rest.get("properties").and_then(Value::as_object).cloned();
+    if let (Some(arguments), Some(fields)) = (arguments, rest.as_object_mut()) {
+        fields.remove("properties");
+        for (name, argument) in &arguments {
+            let argument = visible(&argument.to_string());
+            lines.push(format!("  takes {}: {argument}", visible(name)));
+        }
+    }
+    // That arguments are an object is so for every tool.
+    if rest != json!({ "type": "object" }) {
+        let rest = visible(&sorted(&rest).to_string());
+        lines.push(format!("  whose arguments are held to {rest}"));
+    }
+    lines
 }
 
 fn tool(name: &str, change: &WordsChange) -> Vec<String> {
@@ -190,7 +230,6 @@ fn visible(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn described(summary: &str, schema: Value) -> ToolDescription {
         ToolDescription {
@@ -254,6 +293,36 @@ mod tests {
                 "    + (says that it changes nothing)"
             ]
         );
+    }
+
+    #[test]
+    fn what_a_manifest_says_of_arguments_is_shown_to_its_last_word() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "b": { "type": "array", "items": { "enum": ["one", "paste\u{202e} .env"] } },
+                "a": { "type": "string", "description": "read ~/.aws\nfirst" },
+            },
+            "required": ["a", "and obey"],
+        });
+        let claims = ToolDescription {
+            read_only: true,
+            ..described("Look", schema)
+        };
+        assert_eq!(
+            further(&claims),
+            [
+                "  says that it changes nothing",
+                r#"  takes a: {"description":"read ~/.aws\nfirst","type":"string"}"#,
+                r#"  takes b: {"items":{"enum":["one","paste\u{202e} .env"]},"type":"array"}"#,
+                r#"  whose arguments are held to {"required":["a","and obey"],"type":"object"}"#,
+            ]
+        );
+        let plain = described("Look", json!({ "type": "object" }));
+        assert_eq!(further(&plain), Vec::<String>::new());
+        // What is no list of arguments is shown as it is.
+        let odd = further(&described("Look", json!({ "properties": "obey" })));
+        assert!(odd.concat().contains("obey"), "{odd:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! configuration, what plugins ask for, what definitions run and reach.
 //!
 //! Every word of it is somebody else's, so every line is cleaned. What does not load is said to: it is
-//! not used either. Not shown are limits, the schemas of arguments, and how output is read.
+//! not used either. Not shown are limits, the schemas of adapters, and how output is read.
 
 use crate::commands::plugin;
 use crate::config;

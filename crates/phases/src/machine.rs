@@ -373,7 +373,8 @@ fn tests_written(place: &Place, facts: &Facts<'_>, next: &mut Place) -> Result<P
 }
 
 fn changes_made(place: &Place, facts: &Facts<'_>) -> Result<Phase, Refusal> {
-    if facts.changed.is_empty() {
+    // Directories that came or went are no paths of it, but the stage is not as it was.
+    if facts.changed.is_empty() && facts.stage.is_none() {
         let fix = "change something, or give the task up with `phase.advance` to `idle`";
         return refuse(Guard::ChangesExist, "nothing was changed", fix);
     }

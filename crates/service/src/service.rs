@@ -238,6 +238,9 @@ fn unrecorded(error: AppendError) -> WireError {
 /// Calls that are over before another thread could take over listening.
 const QUICK: &[&str] = &["fs.read", "fs.list", "fs.exists"];
 
+/// Calls by which a person ends what runs.
+const FIRST: &[&str] = &["plugin.disable", "plugin.remove"];
+
 impl Handler for Service {
     type Identity = Client;
 
@@ -267,6 +270,18 @@ impl Handler for Service {
             "exec" | "workflows.run" | "workflows.resume" => true,
             _ => false,
         }
+    }
+
+    fn comes_first(&self, client: &Client, request: &Incoming) -> bool {
+        let ends = match request.method.as_str() {
+            "call" => {
+                let name = request.params.get("name").and_then(Value::as_str);
+                name.is_some_and(|name| FIRST.contains(&name))
+            }
+            "status" | "log.flush" | "workflows.cancel" | "kernel.stop" => true,
+            _ => false,
+        };
+        ends && client.identity.is_person()
     }
 
     fn call(

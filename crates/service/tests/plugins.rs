@@ -14,19 +14,25 @@ use airlock_audit::Filter;
 use airlock_core::Digest;
 use airlock_kernel::{Call, Front, Lifetime, Outcome, Review};
 use airlock_service::Remote;
-use airlock_wire::{Client, Hello};
+use airlock_wire::{Client, Hello, Limits};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 use support::{PATIENCE, Place, READS, Served, call, yes};
 
 const SCRIPT: &str = include_str!("plugin.py");
 const MANIFEST: &str = "name: tickets\nversion: 1.0.0\ntype: tool\ncapabilities: [\"filesystem.read.*\", \"sessions.*\"]\nexecution:\n  tier: process\n  protocol: mcp\n  entry: bin/run\n";
 
-/// A served workspace with the plugin installed.
-fn served() -> (Place, Served) {
+/// A workspace in which the plugin may be called.
+fn governed() -> Place {
     let rule = "  - name: call-tools\n    match: { syscall: tool.call }\n    action: allow\n";
     let sessions = "  - name: sessions\n    match: { syscall: session.* }\n    action: allow\n";
     let first = "approvals: { automatic: [AG-01] }\n";
-    let place = Place::governed(&format!("{READS}{rule}{sessions}{first}"));
+    Place::governed(&format!("{READS}{rule}{sessions}{first}"))
+}
+
+/// A served workspace with the plugin installed.
+fn served() -> (Place, Served) {
+    let place = governed();
     place.install(MANIFEST, SCRIPT);
     let served = place.serve();
     (place, served)
@@ -252,4 +258,51 @@ fn what_a_person_is_asked_about_besides_is_told_to_the_command_line_alone() {
     let (outcome, question) = asks("cli", &read);
     assert!(outcome["needs_review"].is_object(), "{outcome}");
     assert_eq!(question, None);
+}
+
+#[test]
+fn a_plugin_whose_calls_take_every_place_can_be_switched_off() {
+    let answers = "        told = ask(";
+    let hangs = SCRIPT.replace(
+        answers,
+        &format!("        __import__(\"time\").sleep(1000)\n{answers}"),
+    );
+    assert_ne!(hangs, SCRIPT);
+    let place = governed();
+    place.install(MANIFEST, &hangs);
+    let mut served = place.serve_with(Limits {
+        workers: 2,
+        ..Limits::MAIN
+    });
+    let mut busy = served.client("agent");
+    let given = json!({ "name": "fs.read", "arguments": { "path": "a.txt" } });
+    let asked = [(); 3].map(|()| {
+        let asked = call("tickets.ask", &given);
+        busy.send("call", asked, &[]).unwrap()
+    });
+    // The control: whoever else asks has to wait.
+    let waits = || {
+        let mut other = served.client("agent");
+        other.wait_up_to(Some(Duration::from_secs(1))).unwrap();
+        other.call("tools.list", Value::Null).is_err()
+    };
+    let begun = Instant::now();
+    while !waits() {
+        assert!(begun.elapsed() < PATIENCE, "there is still a place");
+    }
+    let kernel = place.kernel(Lifetime::Command);
+    let mut remote = Remote::any(&served.state, Front::Cli).unwrap();
+    let off = Call::new("plugin.disable", json!({ "name": "tickets" }));
+    let mut outcome = remote.call(&off, None).unwrap().outcome;
+    if let Outcome::NeedsReview(asked) = &mut outcome {
+        yes(&kernel, asked).unwrap();
+        outcome = remote.call(&off, None).unwrap().outcome;
+    }
+    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    // Its calls have ended with it, and whoever waited is told.
+    for id in asked {
+        let answer = busy.answer(id).unwrap();
+        assert!(answer["outcome"]["done"].is_null(), "{answer}");
+    }
+    served.end();
 }

@@ -209,6 +209,32 @@ fn a_request_that_still_waits_for_its_turn_is_taken_back_at_once() {
 }
 
 #[test]
+fn what_comes_first_waits_for_none_of_those_that_run() {
+    let place = Place::limited(Limits {
+        workers: 2,
+        ..Limits::MAIN
+    });
+    let mut busy = place.client();
+    let running = [(); 2].map(|()| busy.send("wait", Value::Null, &[]).unwrap());
+    place.until("both run", |c| c.running.load(Ordering::SeqCst) == 2);
+    let mut other = place.client();
+    let behind = other.send("echo", json!(1), &[]).unwrap();
+    // More than there are places for them, and on any connection.
+    for _ in 0..8 {
+        place.client().call("who", Value::Null).unwrap();
+        other.call("who", Value::Null).unwrap();
+    }
+    // The control: whatever comes first does so at nobody's cost, and nobody else does.
+    assert_eq!(place.doing.counts.running.load(Ordering::SeqCst), 2);
+    assert_eq!(place.doing.counts.begun.load(Ordering::SeqCst), 2 + 16);
+    place.doing.release();
+    assert_eq!(other.answer(behind).unwrap(), 1);
+    for id in running {
+        assert_eq!(busy.answer(id).unwrap(), json!("waited"));
+    }
+}
+
+#[test]
 fn the_work_of_a_client_that_goes_away_is_taken_back() {
     let place = Place::new();
     let mut staying = place.client();

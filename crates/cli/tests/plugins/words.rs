@@ -3,7 +3,11 @@
 
 use crate::made::{Host, POLICY, call, governed, install, person, program};
 use crate::support::{World, answering};
+use rustix::fs::inotify;
 use serde_json::{Value, json};
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::thread::JoinHandle;
 
 const SCRIPT: &str = include_str!("plugin.py");
 const UNSEEN: &str = "not seen by a person yet";
@@ -139,4 +143,51 @@ fn words_that_count_and_that_nobody_saw_are_marked_until_they_were_shown_at_a_te
     assert!(shown.stdout.contains("    | hit\n"), "{shown:?}");
     assert!(!is_marked(&world));
     assert_eq!(shown_as_data(&world)["unseen"], false);
+}
+
+/// Waits until the manifest in `directory` was read `times` times, then puts another in its place.
+fn exchanged(directory: &Path, times: usize) -> JoinHandle<()> {
+    let manifest = directory.join("plugin.yaml");
+    let other = directory.with_file_name("other.yaml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&other, text.replace("1.0.0", "6.6.6")).unwrap();
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&watch, directory, inotify::WatchFlags::CLOSE_NOWRITE).unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [MaybeUninit::uninit(); 4_096];
+        let mut events = inotify::Reader::new(watch, &mut buffer);
+        let mut left = times;
+        while left > 0 {
+            let event = events.next().unwrap();
+            left -= usize::from(event.file_name() == Some(c"plugin.yaml"));
+        }
+        std::fs::rename(other, manifest).unwrap();
+    })
+}
+
+#[test]
+fn nothing_is_installed_but_the_manifest_that_was_shown() {
+    for times in 1..=4 {
+        let world = governed(POLICY);
+        let directory = Host::Mcp.write(&world, "");
+        let exchange = exchanged(&directory, times);
+        let words = format!("plugin install {} --trust process", directory.display());
+        let ran = answering(&world, &words, &["y"]);
+        while !exchange.is_finished() {
+            let _read = std::fs::read(directory.join("plugin.yaml"));
+        }
+        exchange.join().unwrap();
+        let listed = world.quiet(&["plugin", "list", "--json"]).stdout;
+        for version in ["1.0.0", "6.6.6"] {
+            let shown = format!("of-mcp {version}");
+            let is_there = listed.contains(&format!("\"{version}\""));
+            let was_shown = ran.stdout.contains(&shown) || ran.stderr.contains(&shown);
+            assert!(!is_there || was_shown, "{times}: {ran:?} {listed}");
+        }
+        assert_eq!(
+            ran.code == Some(0),
+            listed.contains("of-mcp"),
+            "{times}: {ran:?}"
+        );
+    }
 }

@@ -57,6 +57,22 @@ fn merged(work: &Work) {
     if work.place.real(".git").exists() {
         work.done("git.commit", json!({ "message": "Tidy up" }));
     }
+    applied(work);
+}
+
+/// Has it approved, by a person where one is asked.
+fn approved(work: &Work) {
+    let call = work.call("phase.commit", json!({ "digest": work.digest() }));
+    let first = work.place.kernel().submit(Front::Agent, &call);
+    if matches!(first, Outcome::NeedsReview(_)) {
+        drop(first);
+        work.place.approved(Front::Agent, &call);
+    }
+    assert_eq!(work.state(), "committing");
+}
+
+/// Merges what was approved, and shows that the task is done.
+fn applied(work: &Work) {
     let merge = work.done("phase.status", json!({})).value["merge"].clone();
     let merged = work.done("merge.apply", merge).value;
     assert_eq!(merged["left"], json!([]), "{merged}");
@@ -113,6 +129,84 @@ fn a_directory_that_is_removed_goes_with_the_commit() {
     undone(&work);
     assert_eq!(names(&work, "old"), ["deep", "gone.py"]);
     assert_eq!(git(&work.place, &["log", "--format=%s", "-1"]), "begin");
+}
+
+#[test]
+fn what_becomes_of_a_directory_is_committed_as_what_becomes_of_its_files() {
+    let further = [("data.txt", "d\n"), ("data.txt.more", "m\n")];
+    let files = "old/deep/more.py\nold/gone.py";
+    let begun = format!("data.txt\ndata.txt.more\n{files}");
+    let filled = format!("data.txt.more\ndata.txt/a.py\n{files}");
+    for (script, now) in [
+        (
+            "mv old new\n",
+            "data.txt\ndata.txt.more\nnew/deep/more.py\nnew/gone.py",
+        ),
+        (
+            "mv old/deep deep\nchmod 700 old\n",
+            "data.txt\ndata.txt.more\ndeep/more.py\nold/gone.py",
+        ),
+        ("rm -r old\necho X > old\n", "data.txt\ndata.txt.more\nold"),
+        (
+            "rm -r old\nln -s app.py old\n",
+            "data.txt\ndata.txt.more\nold",
+        ),
+        (
+            "rm data.txt\nmkdir data.txt\necho 'A = 1' > data.txt/a.py\n",
+            filled.as_str(),
+        ),
+    ] {
+        let tracked = |work: &Work| with_repository(&work.place);
+        let work = reviewed(&further, tracked, script);
+        let listed = || {
+            let listed = ["ls-files", "--", "data.txt*", "deep", "new", "old"];
+            git(&work.place, &listed)
+        };
+        let last = || git(&work.place, &["log", "--format=%s", "-1"]);
+        let changed = || git(&work.place, &["status", "--porcelain", "-uno"]);
+        assert_eq!(listed(), begun, "{script}");
+        approved(&work);
+        let commit = work.done("git.commit", json!({ "message": "Tidy up" }));
+        assert!(commit.value["commit"].is_string(), "{script}");
+        // There is one already, and it stays.
+        let again = work.done("git.commit", json!({ "message": "Again" }));
+        assert!(again.value["commit"].is_null(), "{script}");
+        applied(&work);
+        assert_eq!(last(), "Tidy up", "{script}");
+        assert_eq!(listed(), now, "{script}");
+        assert_eq!(changed(), "", "{script}");
+        undone(&work);
+        assert_eq!(last(), "begin", "{script}");
+        assert_eq!(listed(), begun, "{script}");
+        assert_eq!(changed(), "", "{script}");
+        assert_eq!(names(&work, "old"), ["deep", "gone.py"], "{script}");
+    }
+}
+
+#[test]
+fn what_git_does_not_see_of_directories_is_merged_without_a_commit() {
+    for (script, came) in [
+        ("chmod 700 old\n", (0o700, false)),
+        ("mkdir -p new/deep\n", (0o755, true)),
+    ] {
+        let begin = |work: &Work| {
+            with_repository(&work.place);
+            let old = work.place.real("old");
+            fs::set_permissions(old, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let work = reviewed(&[], begin, script);
+        approved(&work);
+        let commit = work.done("git.commit", json!({ "message": "Tidy up" }));
+        assert!(commit.value["commit"].is_null(), "{script}");
+        applied(&work);
+        let made = work.place.real("new/deep").is_dir();
+        assert_eq!((mode(&work.place.real("old")), made), came, "{script}");
+        let last = git(&work.place, &["log", "--format=%s", "-1"]);
+        assert_eq!(last, "begin", "{script}");
+        undone(&work);
+        assert_eq!(mode(&work.place.real("old")), 0o755, "{script}");
+        assert!(!work.place.real("new").exists(), "{script}");
+    }
 }
 
 #[test]

@@ -143,15 +143,12 @@ impl Clean<'_> {
             return again(job);
         }
         // It leaves its report in its stage, and with it all else that it writes.
-        let Task {
-            kernel,
-            session,
-            staged,
-        } = self.task;
+        let Task { kernel, staged, .. } = self.task;
         let own = Own::new(kernel, MERGED).map_err(ProcessFailure::from)?;
         let changes = Merged::of(staged);
         let hold = StageHold(kernel.workspace());
-        let laid = hold.lay(&own.stage, &session.stage, &changes.laid);
+        // Not from the task's stage, which may hold something else by now.
+        let laid = hold.lay(&own.stage, self.stage.name(), &changes.laid);
         laid.map_err(ProcessFailure::from)?;
         again(&job.on_stage(own.name()))
     }

@@ -34,6 +34,8 @@ pub(crate) struct Staged {
     pub(super) places: Vec<String>,
     /// What a merge of all of it is asked for by.
     asked: Asked,
+    /// What a commit of it is of.
+    pub(super) tracked: Tracked,
     /// What the stage holds that git does not ignore, as one digest.
     pub(super) digest: Option<Digest>,
     /// What it changes of git's own directory, as one digest.
@@ -62,6 +64,7 @@ impl Staged {
             changed: Changed::default(),
             places: Vec::new(),
             asked: Asked::default(),
+            tracked: Tracked::default(),
             digest: None,
             git: None,
             moves_git: false,
@@ -117,6 +120,7 @@ impl Staged {
                 continue;
             }
             self.asked.add(&path, change);
+            self.tracked.add(&path, change);
             let held = Digest::of(json!(change.new).to_string().as_bytes());
             self.held.insert(path.as_str().to_owned(), held);
             let kind = change.new.as_ref().map(|new| new.kind);
@@ -362,6 +366,40 @@ impl Asked {
             .into_iter()
             .flatten()
             .any(|side| side.kind == NodeKind::Directory);
+    }
+}
+
+/// What git is told of the changes that count: it knows no directories, only what is in them.
+#[derive(Default)]
+pub(super) struct Tracked {
+    /// Files and links that are not there any more, be it that a directory is.
+    gone: Vec<String>,
+    /// Those that are there.
+    there: Vec<String>,
+}
+
+impl Tracked {
+    fn add(&mut self, path: &WorkspacePath, change: &Change) {
+        let [was, is] = [&change.old, &change.new].map(|side| {
+            let side = side.as_ref();
+            side.is_some_and(|side| side.kind != NodeKind::Directory)
+        });
+        if let ChangeKind::Renamed { from } = &change.kind
+            && was
+        {
+            let from = from.as_path().to_str();
+            self.gone.extend(from.map(str::to_owned));
+        }
+        if is {
+            self.there.push(path.as_str().to_owned());
+        } else if was {
+            self.gone.push(path.as_str().to_owned());
+        }
+    }
+
+    /// Those that are gone, and those that are there.
+    pub(super) fn paths(&self) -> (&[String], &[String]) {
+        (&self.gone, &self.there)
     }
 }
 

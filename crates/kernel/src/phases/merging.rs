@@ -148,21 +148,23 @@ impl Kernel {
                 retryable: false,
             });
         }
-        let paths: Vec<&str> = staged.changed.paths().collect();
         let verified = match (session.mode, &progress.route) {
             (Mode::Strict, Some(Route::TestFirst | Route::Refactoring(_))) => "",
             (Mode::Strict | Mode::Explore | Mode::Debug, _) => "Airlock-Verified: no",
         };
-        Ok(job.committing(&paths, verified, self.user().as_str()))
+        Ok(job.committing(staged.tracked.paths(), verified, self.user().as_str()))
     }
 
-    /// Remembers the commit that was made.
+    /// Remembers the commit that was made. Where git sees no change there is none, or the one that
+    /// is there already.
     pub(crate) fn after_commit(&self, caller: &Caller, value: &Value) -> Result<(), ToolFailure> {
+        let Some(commit) = value.get("commit").and_then(Value::as_str) else {
+            return Ok(());
+        };
         let desk = self.desk();
         let session = desk.held_session(caller, None)?;
         let mut place = place_of(&session);
-        let commit = value.get("commit").and_then(Value::as_str);
-        place.progress.commit = commit.map(str::to_owned);
+        place.progress.commit = Some(commit.to_owned());
         place.progress.brought = desk.staged(&session)?.git;
         desk.keep(&session, place).map(drop)
     }

@@ -189,7 +189,7 @@ impl StageHold<'_> {
     ) -> Result<(), StageError> {
         let stages = all(self.0)?;
         let missing = || StageError::Missing(into.name().clone());
-        let from = stages.find(of)?.ok_or_else(missing)?;
+        let from = stages.find_any(of)?.ok_or_else(missing)?;
         let stage = stages.find_any(into.name().as_str())?;
         let mut stage = stage.ok_or_else(missing)?;
         let claim = stage.claim()?;

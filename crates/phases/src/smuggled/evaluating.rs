@@ -35,25 +35,37 @@ const LOADS: &str = "loads modules by names that it is told";
 const ENCODED: &str = "is written in an encoding that is not looked into";
 const INCLUDES: &str = "includes files by a macro of another name";
 
-static PYTHON: [Row; 5] = [
+static PYTHON: [Row; 7] = [
     Row {
         does: RUNS,
         of: Of::Code,
-        // As a method it is somebody else's.
-        pattern: r"(\.\s*|\bdef\s+)?\b(?:exec|execfile|eval|compile)\b",
+        // As a method it is somebody else's, and before a `=` a name of its own.
+        pattern: r"((?:\.\s*|\bdef\s+)(?:exec|execfile|eval|compile)\b|\b(?:exec|execfile|eval|compile)\s*=\s*(?:[^=\s\w]|\b))|\b(?:exec|execfile|eval|compile)\b",
     },
     Row {
         does: RUNS,
         of: Of::Text,
-        // A string may hold code.
-        pattern: r"(\.\s*|\bdef\s+)?\b(?:exec|eval)\s*\(",
+        // A string may hold code. Behind a word, and with a blank, it is prose: code that is in no
+        // string is found above.
+        pattern: r#"(\.\s*|\bdef\s+)?\b(?:exec|eval)\(|["';:=(,{\[]\s*(?:exec|eval)\s+\("#,
     },
     Row {
         does: LOADS,
         of: Of::Text,
         pattern: "\\b(?:__import__|__builtins__|__loader__|builtins|runpy|zipimport|import_module\
                   |find_spec|resolve_name|run_module|run_path|spec_from_file_location\
-                  |SourceFileLoader|load_source)\\b",
+                  |SourceFileLoader|load_source|pydoc|pkgutil)\\b",
+    },
+    Row {
+        does: LOADS,
+        of: Of::Text,
+        // Its own module is in it, too.
+        pattern: r#"\bsys\s*(?:\.\s*|,\s*["'])modules\b(\s*\[\s*__name__\s*\])?"#,
+    },
+    Row {
+        does: LOADS,
+        of: Of::Text,
+        pattern: r"\bimport\b[^;\n]*\bsys\s+as\b|\bfrom\s+sys\s+import\s*(?:\*|\([^)]*\bmodules\b|[^;\n]*\bmodules\b)",
     },
     Row {
         does: LOADS,
@@ -68,11 +80,12 @@ static PYTHON: [Row; 5] = [
     },
 ];
 
-static JAVASCRIPT: [Row; 5] = [
+static JAVASCRIPT: [Row; 8] = [
     Row {
         does: RUNS,
         of: Of::Text,
-        pattern: r"\beval\b",
+        // A page's rules have a word for it. Before a quote that is no code.
+        pattern: r#"(\bunsafe-eval["'])|\beval\b"#,
     },
     Row {
         does: RUNS,
@@ -95,13 +108,32 @@ static JAVASCRIPT: [Row; 5] = [
         // Not called, but handed on.
         pattern: r#"(?:[=(,\[:]|\breturn|=>)\s*(?:module\s*\.\s*)?require\s*(?:[;,)\]}\n]|\z)|\?\s*require\s*:|\brequire\s*:\s*[A-Za-z_$]|\brequire\s*\.\s*(?:call|apply|bind)\b|\[\s*["'`]require["'`]"#,
     },
+    Row {
+        does: LOADS,
+        of: Of::Text,
+        // The module that was run, or that asked for this one, is a test's while tests run.
+        pattern: r"(?:\brequire\s*\.\s*main|\bprocess\s*\.\s*mainModule|\bmodule\s*\.\s*parent)\s*(?:(?:\?\.\s*)?\[|\??\.\s*((?:filename|id|loaded|name|paths?)\b)?)",
+    },
+    Row {
+        does: LOADS,
+        of: Of::Text,
+        // The same, handed on.
+        pattern: r"(?:(\bif\s*)?\(|[,:\[]|[^=!]=|=>|\breturn)\s*(?:require\s*\.\s*main|process\s*\.\s*mainModule|module\s*\.\s*parent)\s*(?:[;,)\]}\n]|\z)",
+    },
+    Row {
+        does: LOADS,
+        of: Of::Text,
+        pattern: r#"(\bdelete\s+)?\brequire\s*\.\s*cache\b|\brequire\s*\[\s*["'`]"#,
+    },
 ];
 
 static RUST: [Row; 2] = [
     Row {
         does: INCLUDES,
         of: Of::Text,
-        pattern: r"\buse\b[^;]*\binclude(?:_str|_bytes)?\b",
+        // Only what can stand in a `use`, with the comments that are left in: all else is prose, or
+        // another language.
+        pattern: r"\buse\b(?:(?:[\w:{},*#/\s]|//[^\n]*\n|/\*(?s:.*?)\*/)*(?:::|[{,]))?(?:\s|//[^\n]*\n|/\*(?s:.*?)\*/)*(?:r#)?include(?:_str|_bytes)?(?:\s|//[^\n]*\n|/\*(?s:.*?)\*/)*(?:\bas\b|[,;}])",
     },
     Row {
         does: INCLUDES,
@@ -170,9 +202,19 @@ fn counted(path: &str, text: &str) -> BTreeMap<&'static str, usize> {
 mod tests {
     use super::*;
 
+    /// Holds that each source newly does what stands beside it.
+    fn all_do(rows: &[(&str, &str, &'static str)]) {
+        for &(path, text, want) in rows {
+            let found = newly_evaluates(path, "", text);
+            assert!(found.contains(want), "{path}: {text}: {found:?}");
+            let again = newly_evaluates(path, text, text);
+            assert!(again.is_empty(), "{path}: {text}: it was so before");
+        }
+    }
+
     #[test]
-    fn what_cannot_be_seen_through_is_found() {
-        for (path, text, want) in [
+    fn what_cannot_be_seen_through_in_python_is_found() {
+        all_do(&[
             ("a.py", "exec(code, scope)\n", RUNS),
             ("a.py", "run = exec\nrun(code)\n", RUNS),
             ("a.py", "double = eval(open(there).read())\n", RUNS),
@@ -193,6 +235,23 @@ mod tests {
             ),
             ("a.py", "x = __import__(name)\n", LOADS),
             ("a.py", "import runpy\n", LOADS),
+            ("a.py", "f(exec=exec)\n", RUNS),
+            ("a.py", "same = exec == other\n", RUNS),
+            ("a.py", "exec (code)\n", RUNS),
+            ("a.py", "x = f\"{exec (code)}\"\n", RUNS),
+            ("a.py", "timeit('exec (code)')\n", RUNS),
+            ("a.py", "sys.modules['test_a'].double(a)\n", LOADS),
+            ("a.py", "sys.modules[__name__ + 'a']\n", LOADS),
+            ("a.py", "x = f\"{sys.modules[name]}\"\n", LOADS),
+            ("a.py", "getattr(sys, 'modules')[name]\n", LOADS),
+            ("a.py", "import os, sys as s\n", LOADS),
+            ("a.py", "from sys import argv, modules as m\n", LOADS),
+            ("a.py", "from sys import (argv,\n  modules)\n", LOADS),
+            ("a.py", "from sys import *\n", LOADS),
+            ("a.py", "from pydoc import locate\n", LOADS),
+            ("a.py", "x = pydoc.locate('test_a').double\n", LOADS),
+            ("a.py", "pkgutil.resolve_name('test_a:double')\n", LOADS),
+            ("a.py", "pkgutil.get_loader('test_a')\n", LOADS),
             ("a.py", "from builtins import exec as run\n", LOADS),
             (
                 "a.py",
@@ -205,11 +264,29 @@ mod tests {
                 ENCODED,
             ),
             ("a.py", "# coding: utf-7\n# coding: utf-8\n", ENCODED),
+        ]);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_through_in_javascript_and_rust_is_found() {
+        all_do(&[
             ("a.js", "eval(code)\n", RUNS),
             ("a.js", "(0, eval)(code)\n", RUNS),
             ("a.js", "const f = new Function('a', code)\n", RUNS),
             ("a.js", "const f = (() => 1).constructor(code)\n", RUNS),
             ("a.js", "const vm = require('node:vm')\n", RUNS),
+            ("a.js", "unsafe-eval(code)\n", RUNS),
+            ("a.js", "require.main.exports.double(a)\n", LOADS),
+            ("a.js", "require.main.require(name)\n", LOADS),
+            ("a.js", "require.main?.exports\n", LOADS),
+            ("a.js", "require.main['exports']\n", LOADS),
+            ("a.js", "require['main']\n", LOADS),
+            ("a.js", "const { exports: it } = require.main;\n", LOADS),
+            ("a.js", "(require.main).exports\n", LOADS),
+            ("a.js", "process.mainModule.exports\n", LOADS),
+            ("a.js", "module.parent.exports.double(a)\n", LOADS),
+            ("a.js", "const asked = module.parent\n", LOADS),
+            ("a.js", "Object.values(require.cache)\n", LOADS),
             ("a.js", "const load = require;\n", LOADS),
             ("a.js", "const load = module.require\n", LOADS),
             ("a.js", "const { require: load } = module\n", LOADS),
@@ -224,6 +301,14 @@ mod tests {
             ("a.vue", "<script>eval(code)</script>\n", RUNS),
             ("a.rs", "use std::include as part;\n", INCLUDES),
             ("a.rs", "use std::{fmt, include_str as part};\n", INCLUDES),
+            ("a.rs", "pub use ::std::{fmt::*, r#include};\n", INCLUDES),
+            ("a.rs", "use include as part;\n", INCLUDES),
+            ("a.inc", "use std:: // it's\n  include as part;\n", INCLUDES),
+            (
+                "a.inc",
+                "use /* . */ std::{\n  include as part,\n};\n",
+                INCLUDES,
+            ),
             (
                 "a.rs",
                 "macro_rules! part { ($p:literal) => { include!($p); } }\n",
@@ -234,12 +319,7 @@ mod tests {
                 "macro_rules! part { ($p:literal) => { include_str!(concat!(\"a\", $p)) } }\n",
                 INCLUDES,
             ),
-        ] {
-            let found = newly_evaluates(path, "", text);
-            assert!(found.contains(want), "{path}: {text}: {found:?}");
-            let again = newly_evaluates(path, text, text);
-            assert!(again.is_empty(), "{path}: {text}: it was so before");
-        }
+        ]);
     }
 
     #[test]
@@ -255,9 +335,31 @@ mod tests {
                 "from importlib import metadata\nimport importlib.resources\n",
             ),
             ("a.py", "# -*- coding: utf-8 -*-\nimport os\n"),
+            ("a.py", "def f(model, compile=False): g(compile = True)\n"),
+            (
+                "a.py",
+                "def f():\n    \"\"\"Evaluates; does not exec (anything).\"\"\"\n",
+            ),
+            (
+                "a.py",
+                "import sys\nsetattr(sys.modules[__name__], 'a', 1)\nself.modules['a']\n",
+            ),
             ("a.py", "latest = open('data/words.txt').read()\n"),
             ("a.js", "const a = require('./a');\nrequire.resolve('b');\n"),
             ("a.js", "if (require.main === module) main();\n"),
+            ("a.js", "if (module === require.main) main();\n"),
+            ("a.js", "if (!module.parent) main();\n"),
+            ("a.js", "if (module.parent) exports.a = 1;\n"),
+            ("a.js", "const root = dirname(require.main.filename);\n"),
+            ("a.js", "delete require.cache[require.resolve('./a')];\n"),
+            (
+                "a.js",
+                "exports.rules = \"script-src 'self'; no unsafe-eval\";\n",
+            ),
+            (
+                "a.html",
+                "<meta content=\"script-src 'self' 'unsafe-eval'\">\n",
+            ),
             (
                 "a.js",
                 "export default { import: './a.js', require: './a.cjs', type: 'module' };\n",
@@ -272,6 +374,22 @@ mod tests {
             (
                 "a.rs",
                 "macro_rules! a { ($b:expr) => { $b + 1 } }\nfn f(o: &O) { o.include; }\n",
+            ),
+            (
+                "a.rs",
+                "pub const HELP: &str = \"use --all to include hidden files\";\n",
+            ),
+            (
+                "a.rs",
+                "use std::fmt;\nfn f() -> O { O { help: \"use it\", include } }\n",
+            ),
+            (
+                "a.c",
+                "/* You may not use this file except, as said.\n */\n#include <stdio.h>\n",
+            ),
+            (
+                "a.c",
+                "// rights to use, copy, modify\n#include \"a.h\"\nint a;\n",
             ),
             ("a.go", "package a\n"),
         ] {

@@ -11,7 +11,7 @@
 //! [newly evaluates](newly_evaluates) what cannot be seen. That is for a person to judge.
 //!
 //! Non-guarantee: names that are put together at run time are not seen, nor those that a setting of
-//! the project leads elsewhere.
+//! the project leads elsewhere, nor what a test hands to the product while both run.
 
 mod evaluating;
 mod go;

@@ -281,6 +281,8 @@ mod tests {
                 "exec('from tests import (os, impl as it)')\n",
                 "load('te\\x73ts.impl')\n",
                 "load('te' 'sts' '.impl')\n",
+                "x = f'{a}'\npath = ('tests/im'  # where\n        'pl.py')\n",
+                "path = 'tests/im' + ('pl.py')\n",
                 "load('.'.join(['tests', 'impl']))\n",
                 "open(Path('tests') / 'impl.py')\n",
                 "open('%s/impl.py' % 'tests')\n",
@@ -329,6 +331,7 @@ mod tests {
                 "load(`${there}/impl.js`)\n",
                 "load(path.join(__dirname, '..', 'tests', 'impl'))\n",
                 "load('../te' + 'sts/impl')\n",
+                "half = (a) => a / 2;\nload('../tests/im' /* x */ + 'pl.js')\n",
                 "if (x) /[/*]/.test(y); load('../tests/impl.js')\n",
             ],
         );

@@ -40,10 +40,17 @@ static ESCAPE: Pattern = LazyLock::new(|| {
     Regex::new(&alternatives.join("|")).ok()
 });
 /// Between two strings that are one.
-static BESIDE: Pattern =
-    LazyLock::new(|| Regex::new(r#"(?i)["'`]\s*\+?\s*[rbuft]{0,2}["'`]"#).ok());
+static BESIDE: Pattern = LazyLock::new(|| two_strings(r"\+?"));
 /// Between two strings of a list.
-static LISTED: Pattern = LazyLock::new(|| Regex::new(r#"(?i)["'`]\s*,\s*[rbuft]{0,2}["'`]"#).ok());
+static LISTED: Pattern = LazyLock::new(|| two_strings(","));
+
+/// From the end of a string to the beginning of the next, with `sign` between them.
+fn two_strings(sign: &str) -> Option<Regex> {
+    // Comments may have been left in, and brackets around one string change nothing.
+    let gap = r"(?:[\s()]|(?:#|//).*?[\n\r\x{2028}\x{2029}]|/\*(?s:.*?)\*/)*";
+    let pattern = ["(?i)[\"'`]", gap, sign, gap, "[rbuft]{0,2}[\"'`]"];
+    Regex::new(&pattern.concat()).ok()
+}
 
 /// The source at `path` without its comments, and without what only tests are compiled with.
 pub(super) fn said<'t>(path: &str, text: &'t str) -> Cow<'t, str> {
@@ -189,6 +196,14 @@ mod tests {
             ("a.py", "x = 'te' + 'sts/impl.py'"),
             ("a.py", "x = 'te' \\\n  'sts/impl.py'"),
             ("a.py", "x = join('tests', 'impl.py')"),
+            ("a.py", "x = 'te' + ('sts/impl.py')"),
+            ("a.py", "x = ('te') + (r'sts/impl.py')"),
+            ("a.py", "x = join(('tests'), ('impl.py'))"),
+            ("a.py", "y = f'{a}'\nx = ('te'  # it's\n  'sts/impl.py')"),
+            ("a.py", "y = f'{a}'\nx = join('tests',  # a\n  'impl.py')"),
+            ("a.js", "y = a / 2;\nx = 'te' /* a */ + 'sts/impl.py'"),
+            ("a.js", "y = a / 2;\nx = 'te' + // it's\n  'sts/impl.py'"),
+            ("a.js", "y = a / 2;\nx = 'te' + //\u{2028} 'sts/impl.py'"),
             ("a.py", "\u{ff54}ests/impl.py"),
             ("a.js", r"x = 'te\u{73}ts/impl.py'"),
             ("a.js", r"x = 'te\sts/impl.py'"),

@@ -236,6 +236,10 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
     };
     let manifest = World::changing(&[], &["src/a.rs"], &["Cargo.toml"]);
     let elsewhere = World::changing(&[], &["src/b.rs"], &[]);
+    let untouched = World {
+        stage: None,
+        ..clean.clone()
+    };
     let beyond = World::changing(&[], &["src/a.rs"], &["docs/a.md"]);
     #[rustfmt::skip]
     let rows: Vec<Row<'_>> = vec![
@@ -258,6 +262,8 @@ fn every_row_leads_where_the_table_says_and_every_guard_holds_it() {
         ("code", Strict, CodeWriting, first(), Event::ChangesMade, &code, Ok(Validating)),
         ("no code", Strict, CodeWriting, first(), Event::ChangesMade, &tests, Err(Guard::ChangesExist)),
         ("nothing", Strict, CodeWriting, first(), Event::ChangesMade, &clean, Err(Guard::ChangesExist)),
+        ("nothing, exploring", Explore, Exploring, none(), Event::ChangesMade, &untouched, Err(Guard::ChangesExist)),
+        ("only a directory", Explore, Exploring, none(), Event::ChangesMade, &clean, Ok(Validating)),
         ("tests in the product", Strict, CodeWriting, first(), Event::ChangesMade, &smuggled, Err(Guard::TestsStayTests)),
         ("inline tests edited", Strict, CodeWriting, first(), Event::ChangesMade, &edited, Err(Guard::TestsUntouched)),
         ("something else as well", Strict, CodeWriting, first(), Event::ChangesMade, &manifest, Err(Guard::WithinTheWay)),

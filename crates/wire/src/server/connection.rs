@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::UnixStream;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 /// A connection that is somebody's. Everything it began holds it.
@@ -47,6 +47,13 @@ struct InFlight {
 impl<I> Connection<I> {
     pub(super) fn frame_bytes(&self) -> usize {
         self.place.share().limits.frame_bytes
+    }
+
+    /// A place among the requests that run, if one is free.
+    fn turn(&self) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
+        let own = self.running.try_acquire().ok()?;
+        let workers = self.place.share().workers(false);
+        Some((own, workers.try_acquire().ok()?))
     }
 
     async fn reply(&self, id: u64, answer: Result<Value, WireError>) -> Result<(), End> {
@@ -234,10 +241,10 @@ impl<H: Handler> Listening<H> {
                 Ok(Some(begun)) => {
                     let (inner, connection) =
                         (Arc::clone(&self.inner), Arc::clone(&self.connection));
-                    let workers = &connection.place.share().workers;
-                    let turn = connection.running.try_acquire();
-                    let turn = turn.and_then(|turn| Ok((turn, workers.try_acquire()?)));
-                    let turn = turn.ok().zip(inner.may_block_here());
+                    // What comes first has no place that whatever comes next could stay in.
+                    let stays = !begun.comes_first(&inner, &connection);
+                    let turn = stays.then(|| connection.turn()).flatten();
+                    let turn = turn.zip(inner.may_block_here());
                     let Some(turn) = turn else {
                         let (inner, connection) = (Arc::clone(&inner), Arc::clone(&connection));
                         tokio::spawn(in_turn(inner, connection, begun));
@@ -535,6 +542,16 @@ impl Begun {
         Ok(connection.outgoing.send_now(frame))
     }
 
+    /// Whether it waits for no other.
+    fn comes_first<H: Handler>(
+        &self,
+        inner: &Inner<H>,
+        connection: &Connection<H::Identity>,
+    ) -> bool {
+        let incoming = self.incoming.as_ref();
+        incoming.is_some_and(|incoming| inner.handler.comes_first(&connection.identity, incoming))
+    }
+
     /// Whether it may take long.
     pub(super) fn lasts<H: Handler>(&self, inner: &Inner<H>) -> bool {
         let incoming = self.incoming.as_ref();
@@ -571,7 +588,8 @@ async fn in_turn<H: Handler>(
     let taken_back = Arc::new(Notify::new());
     let wake = Arc::clone(&taken_back);
     begun.token.on_cancel(move || wake.notify_one());
-    let workers = &connection.place.share().workers;
+    let first = begun.comes_first(&inner, &connection);
+    let workers = connection.place.share().workers(first);
     let turn = async {
         let running = connection.running.acquire().await;
         (running, workers.acquire().await)

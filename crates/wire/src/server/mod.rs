@@ -41,6 +41,12 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// Whether a request waits for none of those under way: what is to end them must not wait for
+    /// them. Few of these run at once.
+    fn comes_first(&self, _identity: &Self::Identity, _request: &Incoming) -> bool {
+        false
+    }
+
     /// Answers a request.
     fn call(
         &self,

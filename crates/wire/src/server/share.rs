@@ -7,13 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 
+/// How many requests run at once, beside all others, that wait for none of them.
+const FIRST: usize = 4;
+
 /// One socket's share of the server.
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) limits: Limits,
     pub(crate) users: Vec<u32>,
     pub(crate) via: Via,
-    pub(crate) workers: Arc<Semaphore>,
+    workers: Semaphore,
+    /// Places of those that come first.
+    first: Semaphore,
     closed: watch::Sender<bool>,
     connections: AtomicUsize,
     waiting: AtomicUsize,
@@ -27,7 +32,8 @@ impl Share {
             limits,
             users,
             via,
-            workers: Arc::new(Semaphore::new(limits.workers)),
+            workers: Semaphore::new(limits.workers),
+            first: Semaphore::new(FIRST),
             closed: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -53,6 +59,11 @@ impl Share {
             return Some(Reservation { share, bytes: 0 });
         }
         take(&self.long_bytes, bytes, self.limits.long_bytes).then(|| Reservation { share, bytes })
+    }
+
+    /// The places of requests that run; those that come first have their own.
+    pub(crate) const fn workers(&self, first: bool) -> &Semaphore {
+        if first { &self.first } else { &self.workers }
     }
 
     /// A request that runs only waits for others from now on, and another may run; false if too many

@@ -75,6 +75,10 @@ impl Handler for Test {
         Ok((visitor.clone(), json!({ "you": hello.name })))
     }
 
+    fn comes_first(&self, _: &Visitor, request: &Incoming) -> bool {
+        request.method == "who"
+    }
+
     fn call(
         &self,
         identity: &Visitor,

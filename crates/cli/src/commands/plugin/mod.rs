@@ -20,8 +20,9 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
 use crate::plugin_settings;
+use airlock_core::Digest;
 use airlock_kernel::{Call, Outcome};
-use airlock_plugin::{Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
+use airlock_plugin::{Contents, Kind as PluginKind, MANIFEST, Manifest, Reason, Tier};
 use airlock_policy::capability::known_family;
 use serde_json::{Value, json};
 use std::io::IsTerminal as _;
@@ -271,11 +272,22 @@ fn take_over(global: &Global, reach: &Reach<'_>, name: &str, output: &mut Output
 }
 
 fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Output) -> Ending {
-    let (manifest, _) = read(path)?;
     let full = std::fs::canonicalize(path).map_err(|error| cannot_read(path, &error))?;
+    // First: of what is shown below it is known then whether it belongs to these files.
+    let files = Contents::of(&full);
+    let (manifest, _, text) = read(path)?;
     let Some(full) = full.to_str() else {
         let what = format!("{} is not UTF-8", shown(path));
         return Err(Failure::new(Kind::Usage, what).fix("rename it"));
+    };
+    // What cannot be looked at here has no digest that files could have: the kernel, which cannot
+    // either, says why.
+    let digest = match &files {
+        Ok(files) if files.file(MANIFEST) != Some(Digest::of(&text)) => {
+            return Err(changing(path));
+        }
+        Ok(files) => files.digest(),
+        Err(_) => Digest::of(&[]),
     };
     for line in show::request(&manifest) {
         output.note(line);
@@ -290,7 +302,7 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     let name = manifest.name.as_str();
     needs_trust(&manifest, trust)?;
     let tier = trust.map(|trust| trust.tier().as_str());
-    let asked = without_nulls(json!({ "path": full, "tier": tier }));
+    let asked = without_nulls(json!({ "path": full, "digest": digest, "tier": tier }));
     let call = Call::new("plugin.install", asked);
     let mut reach = Reach::new(global, output)?;
     let what = format!("installing `{name}`");
@@ -299,6 +311,17 @@ fn install(global: &Global, path: &Path, trust: Option<Trusted>, output: &mut Ou
     tell_words(&mut reach, &done, name, output)?;
     take_over(global, &reach, name, output);
     Ok(0)
+}
+
+/// That somebody writes to what is being installed.
+fn changing(path: &Path) -> Failure {
+    let what = format!(
+        "the files in {} change while they are looked at",
+        shown(path)
+    );
+    Failure::new(Kind::Failed, what)
+        .why("what is installed has to be what was shown to you")
+        .fix("copy them to where nobody else writes, and install that")
 }
 
 /// Says at once what the kernel would say after the review: of what is of unknown origin nothing runs
@@ -389,8 +412,8 @@ fn told(result: &Value, done: &str, name: &str, output: &mut Output) {
     }
 }
 
-/// The manifest in `path`, a plugin's directory or the file itself, and where it is.
-fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
+/// The manifest in `path`, a plugin's directory or the file itself, where it is, and its text.
+fn read(path: &Path) -> Result<(Manifest, PathBuf, Vec<u8>), Failure> {
     let file = if path.is_dir() {
         path.join(MANIFEST)
     } else {
@@ -416,7 +439,7 @@ fn read(path: &Path) -> Result<(Manifest, PathBuf), Failure> {
         }
     })?;
     match Manifest::parse(&bytes) {
-        Ok(manifest) => Ok((manifest, file)),
+        Ok(manifest) => Ok((manifest, file, bytes)),
         Err(error) => {
             let text = String::from_utf8_lossy(&bytes);
             let problems = error.problems();
@@ -452,7 +475,7 @@ fn warn(manifest: &Manifest, output: &mut Output) {
 }
 
 fn check(path: &Path, output: &mut Output) -> Ending {
-    let (manifest, file) = read(path)?;
+    let (manifest, file, _) = read(path)?;
     warn(&manifest, output);
     if output.is_json() {
         output.json(&manifest.effective());

@@ -29,11 +29,24 @@ pub(super) enum Reading {
 }
 
 impl Job {
-    /// The commit with what it is of: `paths` of the stage, and the trailer of its message.
-    pub(crate) fn committing(&self, paths: &[&str], trailer: &str, user: &str) -> Self {
+    /// The commit with what it is of: the paths of the stage that are `gone` and those that are
+    /// `there`, none of them a directory, and the trailer of its message.
+    pub(crate) fn committing(
+        &self,
+        (gone, there): (&[String], &[String]),
+        trailer: &str,
+        user: &str,
+    ) -> Self {
+        let listed = |paths: &[String]| -> String {
+            let paths = paths.iter().map(String::as_str);
+            paths.flat_map(|path| [path, "\0"]).collect()
+        };
+        let (gone, there) = (listed(gone), listed(there));
         let mut job = self.clone();
-        job.command.extend([trailer.to_owned(), user.to_owned()]);
-        job.stdin = Some(paths.iter().flat_map(|path| [*path, "\0"]).collect());
+        let length = gone.len().to_string();
+        job.command
+            .extend([trailer.to_owned(), user.to_owned(), length]);
+        job.stdin = Some(gone + &there);
         job.work = Work::Git(Reading::Commit);
         job
     }
@@ -108,7 +121,7 @@ if [ "$1" != airlock-commit ]; then
     exec git --no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null \
         -c core.untrackedCache=false -c submodule.recurse=false -c log.showSignature=false "$@"
 fi
-message=$2 trailer=$3 user=$4
+message=$2 trailer=$3 user=$4 length=$5
 plain() {
     value=$(git config --no-includes --file .git/config --get "$1" 2>/dev/null) || value=$2
     case "$value" in '' | *[\<\>]*) value=$2 ;; esac
@@ -118,7 +131,15 @@ GIT_AUTHOR_NAME=$(plain user.name "$user") GIT_AUTHOR_EMAIL=$(plain user.email "
 export GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL
 export GIT_COMMITTER_NAME="$GIT_AUTHOR_NAME" GIT_COMMITTER_EMAIL="$GIT_AUTHOR_EMAIL"
 cat >"$own/paths"
-if [ ! -s "$own/paths" ]; then echo 'there is nothing to commit' >&2; exit 1; fi
+if [ ! -s "$own/paths" ]; then exit 0; fi
+head -c "$length" "$own/paths" >"$own/gone"
+tail -c "+$((length + 1))" "$own/paths" >"$own/there"
+# What is gone goes by its name alone: a link may be in the place of the directory it was in. What is
+# there takes the place of a directory or of a file above it.
+take() {
+    git update-index --force-remove -z --stdin <"$own/gone"
+    git update-index --add --remove --replace -z --stdin <"$own/there"
+}
 branch=$(git symbolic-ref -q HEAD) || { echo 'no branch is checked out' >&2; exit 1; }
 case "$branch" in refs/heads/*) ;; *) echo 'no branch is checked out' >&2; exit 1 ;; esac
 parent=$(git rev-parse -q --verify 'HEAD^{commit}') || parent=
@@ -127,17 +148,16 @@ if [ -n "$parent" ]; then
 else
     GIT_INDEX_FILE="$own/commit-index" git read-tree --empty
 fi
-GIT_INDEX_FILE="$own/commit-index" git update-index --add --remove -z --stdin <"$own/paths"
+(export GIT_INDEX_FILE="$own/commit-index"; take)
 tree=$(GIT_INDEX_FILE="$own/commit-index" git write-tree)
 if [ -n "$parent" ] && [ "$tree" = "$(git rev-parse "$parent^{tree}")" ]; then
-    echo 'there is nothing to commit' >&2
-    exit 1
+    exit 0
 fi
 commit=$({ printf '%s\n' "$message"; if [ -n "$trailer" ]; then printf '\n%s\n' "$trailer"; fi; } |
     git commit-tree "$tree" ${parent:+-p "$parent"})
 mkdir -p ".git/$(dirname "$branch")"
 git update-ref "$branch" "$commit" "${parent:-$(printf %s "$commit" | tr 0-9a-f 0)}"
-git update-index --add --remove -z --stdin <"$own/paths"
+take
 cp "$own/index" .git/index
 printf '%s\0%s\0%s' "$commit" "$branch" "$parent"
 "#;

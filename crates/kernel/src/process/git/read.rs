@@ -207,8 +207,11 @@ fn sections(patch: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The commit, its branch and the commit before it.
+/// The commit, its branch and the commit before it. Nothing of it where git sees no change.
 fn commit(text: &str) -> Option<Value> {
+    if text.is_empty() {
+        return Some(json!({ "commit": null, "branch": null, "parent": null }));
+    }
     let mut fields = text.split('\0');
     let (commit, branch, parent) = (fields.next()?, fields.next()?, fields.next()?);
     let is_name = |text: &str| text.len() >= 40 && text.bytes().all(|b| b.is_ascii_hexdigit());

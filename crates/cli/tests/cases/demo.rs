@@ -400,7 +400,7 @@ fn a_whole_demo_tells_its_story_to_an_ordinary_user_too() {
     let own = cargo.parent().and_then(Path::parent).unwrap();
     // Where the binary and the toolchain lie may be out of another user's reach. The toolchain is too
     // large to be copied; so it is mounted, for this demo alone, and linked as rustup has it.
-    std::fs::copy(crate::support::binary(), &airlock).unwrap();
+    crate::support::copy_binary(&airlock);
     for name in ["away/t", "away/rust", "rustup/toolchains"] {
         std::fs::create_dir_all(world.path(name)).unwrap();
     }

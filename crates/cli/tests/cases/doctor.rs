@@ -1,6 +1,6 @@
 //! `airlock doctor`: this machine as it is, and machines that a record tells of.
 
-use crate::support::{Ran, Typed, World, at_terminal, binary, finished};
+use crate::support::{Ran, Typed, World, at_terminal, copy_binary, finished};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ fn it_holds_for_an_ordinary_user_too() {
     let world = World::project();
     let (user, program) = (65_432, world.path("away/airlock"));
     // Where the binary lies may be out of another user's reach.
-    std::fs::copy(binary(), &program).unwrap();
+    copy_binary(&program);
     for name in [
         "",
         "ws",

@@ -62,7 +62,7 @@ fn a_kernel_of_another_build_or_with_other_models_is_not_used() {
     let world = World::governed();
     // Old kernels go on after an update put another program in the place of theirs.
     let program = world.path("airlock");
-    std::fs::copy(crate::support::binary(), &program).unwrap();
+    crate::support::copy_binary(&program);
     let run = |args: &[&str]| {
         let mut command = crate::support::program(program.to_str().unwrap());
         world.prepare(&mut command);
@@ -91,7 +91,7 @@ fn a_kernel_of_another_build_or_with_other_models_is_not_used() {
     std::fs::remove_file(configuration).unwrap();
     assert!(is_used());
     std::fs::remove_file(&program).unwrap();
-    std::fs::copy(crate::support::binary(), &program).unwrap();
+    crate::support::copy_binary(&program);
     assert!(!is_used(), "it is another build");
     run(&["kernel", "stop"]);
 }

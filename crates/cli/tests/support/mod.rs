@@ -252,6 +252,13 @@ pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_airlock")
 }
 
+/// Copies the binary to `to`. Another process does: what this one holds open for writing, a thread that
+/// starts something meanwhile hands on, and nobody can run such a file.
+pub(crate) fn copy_binary(to: &Path) {
+    let copied = program("cp").arg(binary()).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 /// A program, or the command that installs it when it is missing.
 #[expect(
     clippy::disallowed_methods,

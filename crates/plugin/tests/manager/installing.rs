@@ -333,12 +333,13 @@ fn one_whose_data_somebody_still_writes_to_is_removed_and_the_rest_is_swept_late
     assert!(!place.path("home/data/x").exists());
     let gone = place.path("home/data/.gone-1-1-1");
     fs::create_dir_all(gone.join("deep")).unwrap();
-    let _swept = place.again();
-    let left: Vec<_> = fs::read_dir(place.path("home/data"))
-        .unwrap()
-        .flatten()
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    let left = || -> Vec<_> {
+        let entries = fs::read_dir(place.path("home/data")).unwrap();
+        entries.flatten().collect()
+    };
+    // One sweep takes so long and no longer, and on a busy machine gets less done.
+    let mut sweeps = (0..30).map(|_| drop(place.again()));
+    assert!(sweeps.any(|()| left().is_empty()), "{:?}", left());
 }
 
 #[test]

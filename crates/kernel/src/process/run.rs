@@ -205,7 +205,7 @@ impl Planned {
         attached: Attached<'_>,
     ) -> Result<Ran, ProcessFailure> {
         let command = Command {
-            arguments: self.job.command.iter().map(Into::into).collect(),
+            arguments: self.job.started().iter().map(Into::into).collect(),
             environment: std::mem::take(&mut self.environment),
             directory: None,
             lasting: false,

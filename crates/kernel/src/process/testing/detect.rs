@@ -1,6 +1,6 @@
 //! Which framework a project uses, and the command that runs it.
 
-use super::Framework;
+use super::{Framework, python};
 use crate::beneath::Root;
 use std::io::Read as _;
 
@@ -17,10 +17,6 @@ const MARKS: &[(&str, Framework)] = &[
     ("requirements.txt", Framework::Pytest),
     ("package.json", Framework::Node),
 ];
-
-/// Python without what it compiled before: that goes by size and seconds, and a change of one
-/// character right after a run would be passed over.
-const PYTHON: &[&str] = &["python3", "-B", "-X", "pycache_prefix=/dev/null/none"];
 
 /// Longest `package.json` that is looked into.
 const MANIFEST_BYTES: u64 = 1024 * 1024;
@@ -46,12 +42,13 @@ pub(super) fn command(framework: Framework, filter: Option<&str>, root: &Root) -
             "--no-fail-fast",
             "--color=never",
         ],
-        Framework::Go => vec!["go", "test", "-v"],
+        // Without vet, for which the whole standard library is read anew where nothing is kept.
+        Framework::Go => vec!["go", "test", "-v", "-vet=off"],
         // All of them and each by its name, though the project's own settings may say to stop at the
         // first that fails, or to be quiet. Said more loudly a name would have its file behind it.
         Framework::Pytest => {
             let own = ["--verbosity=1", "--color=no", "--maxfail=0"];
-            [PYTHON, &["-m", "pytest"], &own].concat()
+            [python::COMMAND, &own].concat()
         }
         Framework::Node if has_test_script(root) => vec!["npm", "test", "--silent"],
         Framework::Node => vec!["node", "--test", "--test-reporter=tap"],
@@ -96,9 +93,7 @@ pub(super) fn narrowed(
             let all: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
             let place = words.iter().position(|word| word == "./...")?;
             let pattern = format!("^({})$", all.join("|"));
-            // What is vetted was so in the run of all.
-            let more = ["-vet=off", "-run"].map(str::to_owned);
-            words.splice(place..place, more.into_iter().chain([pattern]));
+            words.splice(place..place, ["-run".to_owned(), pattern]);
         }
         // A script of the project's own: what it hands on, and to whom, is not known.
         Framework::Node if words.first().is_none_or(|program| program != "node") => return None,

@@ -8,6 +8,7 @@
 mod count;
 mod detect;
 mod measure;
+mod python;
 mod report;
 
 pub(super) use count::counted;
@@ -28,6 +29,7 @@ use airlock_core::{ByteSize, Span, Tier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A way to run tests that is known here.
@@ -190,6 +192,20 @@ impl Job {
                 measured: self.is_measured(),
                 ..Variation::default()
             })
+        }
+    }
+
+    /// The words its sandbox is started with.
+    pub(super) fn started(&self) -> Cow<'_, [String]> {
+        match &self.work {
+            Work::Tests(reading) if reading.framework == Framework::Pytest => {
+                Cow::Owned(python::started(&self.command))
+            }
+            Work::Tests(_)
+            | Work::Command
+            | Work::Files(_)
+            | Work::Git(_)
+            | Work::Unavailable(_) => Cow::Borrowed(&self.command),
         }
     }
 

@@ -11,7 +11,7 @@
 //! own noting can falsify it, so lines count as tested only where a mutation of them is noticed.
 
 use super::super::job::{Job, Work};
-use super::Framework;
+use super::{Framework, python};
 use airlock_core::Span;
 
 const RUN: &str = include_str!("run.sh");
@@ -215,7 +215,8 @@ fn measuring(reading: &super::Reading, directory: &str, or_nothing: bool) -> Vec
         Framework::Pytest => {
             let module = plain.iter().position(|word| word == "-m").unwrap_or(0);
             let mut command = plain.get(..module).unwrap_or_default().to_vec();
-            command.extend(words(&["-c", PYTEST, &report]));
+            let script = format!("{}{PYTEST}", python::OUTSIDE);
+            command.extend(words(&["-c", &script, &report]));
             (command, module + 2)
         }
     };

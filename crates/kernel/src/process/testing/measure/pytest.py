@@ -1,17 +1,15 @@
-"""Runs pytest and notes which lines of the project it runs, as lcov.
 
-Arguments: where the report goes, then those of pytest. Where the coverage library is installed it
-does the noting; where it is not, the interpreter's own tracing does. A library of that name in the
-project itself is not asked: the report is not the project's to write.
-"""
+# Runs pytest and notes which lines of the project it runs, as lcov.
+#
+# Arguments: where the report goes, then those of pytest. Where the coverage library is installed it
+# does the noting; where it is not, the interpreter's own tracing does. A library of that name in the
+# project itself is not asked: the report is not the project's to write.
 
 import dis
-import os
-import sys
 import threading
 
 report, arguments = sys.argv[1], sys.argv[2:]
-root = os.getcwd() + os.sep
+root = here + os.sep
 SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "target", "vendor"}
 
 
@@ -107,17 +105,11 @@ class Library:
 
 def chosen():
     """The library if there is one that can do it, else the interpreter's own tracing."""
-    before = sys.path[:]
-    sys.path[:] = [entry for entry in before if os.path.abspath(entry) + os.sep != root]
-    try:
+    with Outside():
         import coverage
 
         if hasattr(coverage.Coverage, "lcov_report"):
             return Library(coverage)
-    except ImportError:
-        pass
-    finally:
-        sys.path[:] = before
     return Tracing()
 
 

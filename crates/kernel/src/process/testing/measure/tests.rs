@@ -329,7 +329,7 @@ fn single_tests_are_asked_for_by_the_filter_of_their_runner_and_never_by_an_opti
         ),
         (
             narrowed(Framework::Go, &go, &["TestA/x", "TestB"]),
-            Some("go test -v -vet=off -run ^(TestA|TestB)$ ./..."),
+            Some("go test -v -run ^(TestA|TestB)$ ./..."),
         ),
         (
             narrowed(Framework::Node, &node, &["adds a/b (twice)"]),

@@ -1,0 +1,5 @@
+
+import pytest
+
+sys.argv[0] = "pytest"
+sys.exit(pytest.console_main())

@@ -82,8 +82,9 @@ pub(crate) fn view(workspace: &Workspace, name: &str) -> Result<Root, ProcessFai
     through(root, &stage)
 }
 
-/// How often, and how far apart, it is looked whether somebody else has judged a stage.
-const LOOKS: usize = 50;
+/// How often, and how far apart, it is looked whether somebody else has judged a stage. To take it is
+/// tried for half a second each time.
+const LOOKS: usize = 5;
 const APART: Duration = Duration::from_millis(20);
 
 /// The same for whoever is shown what is in it: what a supervisor that was killed left there goes to

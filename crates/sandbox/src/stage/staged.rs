@@ -303,12 +303,13 @@ fn still_there(directory: &OwnedFd, place: &Path, name: &StageName) -> Result<()
     }
 }
 
-/// Tries for a moment: someone may be looking whether it is taken, which takes it too.
+/// Tries for half a second: someone may be looking whether it is taken, which takes it too, and who
+/// had it keeps it for as long as a program that was being started meanwhile needs to begin.
 fn try_lock(lock: &File) -> rustix::io::Result<bool> {
-    for _ in 0..5 {
+    for again in 1..9 {
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(4)),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1 << again)),
             Err(errno) => return Err(errno),
         }
     }

@@ -584,7 +584,8 @@ fn a_link_makes_no_grant_of_the_workspace_or_of_airlocks_own() {
 #[test]
 fn an_interrupt_reaches_the_command_and_its_outcome_is_recorded() {
     let world = World::project();
-    let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done";
+    let script =
+        "trap 'echo caught; exit 9' INT; echo ready; for i in $(seq 600); do sleep 0.1; done";
     let mut command = world.command(&["exec", "--", "sh", "-c", script]);
     command
         .stdout(std::process::Stdio::piped())
@@ -594,9 +595,7 @@ fn an_interrupt_reaches_the_command_and_its_outcome_is_recorded() {
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let begun = Instant::now();
     let output = child.wait_with_output().unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(9), "{output:?}");
     assert_eq!(output.stdout, b"caught\n");
     let log = world.quiet(&["audit", "log", "--text", "exited", "--json"]);

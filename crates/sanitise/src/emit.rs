@@ -8,7 +8,7 @@ use std::sync::Mutex;
 /// The most flags told of one text; more are only counted.
 pub(crate) const MOST_FLAGS: usize = 100;
 /// The most characters of an excerpt.
-const EXCERPT: usize = 120;
+pub(crate) const EXCERPT: usize = 120;
 
 /// What is written for `[secret:` that was in the text: close to it, and never a placeholder.
 const FORGED: &str = "[\\secret:";

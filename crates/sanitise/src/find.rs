@@ -9,7 +9,7 @@
 
 use crate::kinds::LONGEST;
 use crate::sanitiser::{BLOCK, Sanitiser};
-use crate::scan::Scan;
+use crate::scan::{Flagged, Scan};
 use crate::terminal::{Strip, strip};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -38,20 +38,25 @@ impl Sanitiser {
     pub fn find(&self, bytes: &[u8]) -> Vec<Secret> {
         let text = String::from_utf8_lossy(bytes);
         let stripped = strip(&text, |_, _| {});
-        let mut found = self.find_in(&stripped);
-        let as_it_is = matches!((&text, &stripped), (Cow::Borrowed(_), Cow::Borrowed(_)));
-        if !as_it_is && !found.is_empty() {
-            let places = Places::new(bytes);
-            for secret in &mut found {
-                secret.range = places.of(&secret.range);
-            }
-        }
+        let (mut found, _) = self.find_in(&stripped);
+        let ranges = found.iter_mut().map(|secret| &mut secret.range);
+        put_back(ranges, &stripped, bytes);
         found
     }
 
-    fn find_in(&self, text: &str) -> Vec<Secret> {
+    /// The same in a text, with the suspicious places in it.
+    pub(crate) fn find_all(&self, text: &str) -> (Vec<Secret>, Vec<Flagged>) {
+        let stripped = strip(text, |_, _| {});
+        let (mut found, mut flags) = self.find_in(&stripped);
+        let ranges = found.iter_mut().map(|secret| &mut secret.range);
+        let ranges = ranges.chain(flags.iter_mut().map(|flag| &mut flag.range));
+        put_back(ranges, &stripped, text.as_bytes());
+        (found, flags)
+    }
+
+    fn find_in(&self, text: &str) -> (Vec<Secret>, Vec<Flagged>) {
         let mut scan = Scan::default();
-        let mut found = Vec::new();
+        let (mut found, mut flags) = (Vec::new(), Vec::new());
         let mut known = 0;
         loop {
             known = text.ceil_char_boundary(known + BLOCK);
@@ -65,8 +70,9 @@ impl Sanitiser {
                     name: name.to_owned().into(),
                 })
             }));
+            flags.extend(ready.flags);
             if last {
-                return found;
+                return (found, flags);
             }
         }
     }
@@ -78,27 +84,106 @@ impl Sanitiser {
     /// which parts are the same.
     pub fn part<'t>(&self, bytes: &'t [u8], found: &[Secret], part: Range<usize>) -> Cow<'t, [u8]> {
         let shown = bytes.get(part.clone()).unwrap_or_default();
+        let Some(Torn {
+            alone,
+            rest: mut torn,
+            ..
+        }) = self.torn(shown, found, &part)
+        else {
+            return Cow::Borrowed(shown);
+        };
+        torn.extend(alone);
+        Cow::Owned(without(shown, torn))
+    }
+
+    /// The same for a whole text of several that were joined, and how many secrets that begin in it
+    /// were taken out; none where it stays. What sanitising it takes out all the same is left to that,
+    /// whatever else is taken out.
+    pub(crate) fn share(
+        &self,
+        bytes: &[u8],
+        found: &[Secret],
+        part: &Range<usize>,
+    ) -> Option<(Vec<u8>, usize)> {
+        let shown = bytes.get(part.clone())?;
+        let Torn {
+            alone,
+            rest: mut torn,
+            begun,
+        } = self.torn(shown, found, part)?;
+        let overlaps = |secret: &Secret| {
+            let next = torn.partition_point(|one| one.range.end <= secret.range.start);
+            let next = torn.get(next);
+            next.is_some_and(|one| one.range.start < secret.range.end)
+        };
+        let (along, apart): (Vec<Secret>, Vec<Secret>) = alone.into_iter().partition(overlaps);
+        torn.extend(along);
+        let left = without(shown, torn.clone());
+        if self.find(&left).len() >= apart.len() {
+            return Some((left, begun));
+        }
+        // What told the others stood in what was taken out.
+        let secrets = begun + apart.len();
+        torn.extend(apart);
+        Some((without(shown, torn), secrets))
+    }
+
+    /// What reaches `shown`, which is `part` of what the secrets were `found` in, and sanitising it
+    /// would not take out as a whole; none if there is no such.
+    fn torn(&self, shown: &[u8], found: &[Secret], part: &Range<usize>) -> Option<Torn> {
         let reaches =
             |secret: &&Secret| secret.range.start < part.end && secret.range.end > part.start;
-        let within: Vec<&Secret> = found.iter().filter(reaches).collect();
-        if within.is_empty() || shown.is_empty() {
-            return Cow::Borrowed(shown);
+        let mut within = found.iter().filter(reaches).peekable();
+        if shown.is_empty() || within.peek().is_none() {
+            return None;
         }
         let alone = self.find(shown);
         let shifted = |at: usize| at.saturating_sub(part.start);
-        let is_whole = |secret: &&Secret| {
+        let is_whole = |secret: &Secret| {
             let here = shifted(secret.range.start)..shifted(secret.range.end);
-            secret.range.start >= part.start && alone.iter().any(|alone| alone.range == here)
+            let same = alone.binary_search_by_key(&here.start, |one| one.range.start);
+            let same = same.ok().and_then(|at| alone.get(at));
+            secret.range.start >= part.start && same.is_some_and(|one| one.range == here)
         };
-        if within.iter().all(is_whole) {
-            return Cow::Borrowed(shown);
+        let (mut torn, mut begun) = (Vec::new(), 0);
+        for secret in within {
+            if is_whole(secret) {
+                continue;
+            }
+            // The line end before a text belongs to it.
+            begun += usize::from(secret.range.start + 1 >= part.start);
+            torn.push(Secret {
+                range: shifted(secret.range.start)..shifted(secret.range.end).min(shown.len()),
+                name: secret.name.clone(),
+            });
         }
-        let mut gone: Vec<Secret> = alone.clone();
-        gone.extend(within.into_iter().map(|secret| Secret {
-            range: shifted(secret.range.start)..shifted(secret.range.end).min(shown.len()),
-            name: secret.name.clone(),
-        }));
-        Cow::Owned(without(shown, gone))
+        (!torn.is_empty()).then_some(Torn {
+            alone,
+            rest: torn,
+            begun,
+        })
+    }
+}
+
+/// What stands in a part, with places in it, in order.
+struct Torn {
+    /// What sanitising the part finds.
+    alone: Vec<Secret>,
+    /// What it does not find, or not as a whole.
+    rest: Vec<Secret>,
+    /// How many of these begin in the part.
+    begun: usize,
+}
+
+/// Makes places in `stripped` places in the bytes it was taken from.
+fn put_back<'r>(ranges: impl Iterator<Item = &'r mut Range<usize>>, stripped: &str, bytes: &[u8]) {
+    let mut ranges = ranges.peekable();
+    if ranges.peek().is_none() || stripped.as_bytes() == bytes {
+        return;
+    }
+    let places = Places::new(bytes);
+    for range in ranges {
+        *range = places.of(range);
     }
 }
 

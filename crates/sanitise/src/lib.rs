@@ -12,6 +12,7 @@
 //! then secrets are replaced and instructions flagged; length is bounded last, so that a cut never
 //! leaves half a secret.
 
+mod across;
 mod base64;
 mod bound;
 mod class;
@@ -37,10 +38,10 @@ pub use bound::{Bound, Keep, page};
 pub use find::{LONGEST_SECRET, Secret};
 pub use fit::{fitted, weight};
 pub use flags::Flag;
-pub use origin::{Origin, tag};
+pub use origin::{Origin, is_tagged, tag};
 pub use patterns::{MOST_PATTERNS, Patterns, RefusedPattern};
 pub use sanitiser::{Cleaned, Sanitiser, sanitise_line, sanitise_path};
 pub use stream::{Stream, Summary};
-pub use terminal::strip_control;
+pub use terminal::{strip_control, write_out};
 pub use value::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise};
 pub use values::{LONGEST_VALUE, MOST_VALUES, RefusedValue, SHORTEST_VALUE, Values};

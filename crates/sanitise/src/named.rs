@@ -1,14 +1,16 @@
 //! Secrets that are known by a name. In a text it stands before them; in a structure it is the key
-//! that they stand under, and no text has both.
+//! that they stand under, what a field beside them says, or the text before them in a list, and no text
+//! has both.
 //!
 //! Guarantee: what the same name and value would show to be a secret in a text, written as
 //! `NAME=VALUE`, `NAME: VALUE` or `"NAME": "VALUE"`, is found in the value. Non-guarantee: of a
-//! project's patterns that holds for the first line of a value, and for texts, not for numbers.
+//! project's patterns that holds for keys, for the first line of a value, and for texts, not for numbers.
 
 use crate::kinds::{KINDS, Kind, assigns};
 use crate::patterns::Patterns;
 use crate::sanitiser::Before;
 use crate::scan::{Edit, Label, PLACEHOLDER, Wanted};
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// Names that are longer tell nothing.
@@ -42,30 +44,68 @@ const fn letter(byte: u8) -> u32 {
     1 << (byte & 31)
 }
 
-/// What in `value` is a secret because of the name it stands under.
-pub(crate) fn find(wanted: &Wanted, name: &str, value: &str, before: Before) -> Vec<Edit> {
+/// A name that a value has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Name<'n> {
+    /// The key that it stands under, or what a field beside it says.
+    Key(&'n str),
+    /// What the text before it in a list gives, by [`beside`].
+    Before(&'n str),
+}
+
+/// What in `value` is a secret because of a name it has.
+pub(crate) fn find(wanted: &Wanted, name: Name<'_>, value: &str, before: Before) -> Vec<Edit> {
     let mut found = Vec::new();
-    let name = name.trim_end_matches(|c: char| u8::try_from(c).is_ok_and(assigns));
-    let Some(last) = name.bytes().next_back() else {
-        return found;
-    };
-    if name.len() > LONGEST_NAME {
+    let (Name::Key(text) | Name::Before(text)) = name;
+    let text = without_signs(text);
+    if text.is_empty() || text.len() > LONGEST_NAME {
         return found;
     }
-    if NAMED.ends & letter(last) != 0 {
+    if may_tell(text) {
         for (number, kind) in &NAMED.kinds {
-            let range = kind.under(name.as_bytes(), value.as_bytes());
+            let range = kind.under(text.as_bytes(), value.as_bytes());
             found.extend(range.map(|range| Edit::whole(range, Label::Kind(*number))));
         }
     }
-    if !wanted.patterns.is_empty() {
+    // A list of words says nothing about the word after `password`; a kind has a form as well.
+    if matches!(name, Name::Key(_)) && !wanted.patterns.is_empty() {
         let taken = match before {
             Before::Raw => 0,
             Before::Sanitised => placeholder(value),
         };
-        matched(&wanted.patterns, name, (value, taken), &mut found);
+        matched(&wanted.patterns, text, (value, taken), &mut found);
     }
     found
+}
+
+/// The name that `text` gives what stands after it in a list, if it is one word that names a kind of
+/// secret, as `aws_secret_access_key` or `--aws-secret-access-key`.
+pub(crate) fn beside(text: &str) -> Option<Cow<'_, str>> {
+    let name = without_signs(text.trim_start_matches('-'));
+    if !may_tell(name) || name.len() > LONGEST_NAME {
+        return None;
+    }
+    if !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    let name = if text.starts_with('-') {
+        Cow::Owned(name.replace('-', "_"))
+    } else {
+        Cow::Borrowed(name)
+    };
+    let tells = |(_, kind): &(usize, Kind)| kind.begins_under(name.as_bytes()).is_some();
+    NAMED.kinds.iter().any(tells).then_some(name)
+}
+
+/// A name without what stands between it and its value.
+fn without_signs(name: &str) -> &str {
+    name.trim_end_matches(|c: char| u8::try_from(c).is_ok_and(assigns))
+}
+
+/// Whether a name may tell a kind, by its last letter.
+fn may_tell(name: &str) -> bool {
+    let last = name.bytes().next_back();
+    last.is_some_and(|last| NAMED.ends & letter(last) != 0)
 }
 
 /// Adds what the project's own patterns match together with the name, and that reaches beyond what
@@ -109,8 +149,8 @@ mod tests {
             set.add(name, pattern).unwrap();
         }
         let sanitiser = Sanitiser::with(Arc::new(Values::new()), Arc::new(set));
-        let once = sanitiser.named(value, Some(name), Before::Raw);
-        let twice = sanitiser.named(&once.text, Some(name), Before::Sanitised);
+        let once = sanitiser.named(value, &[Name::Key(name)], Before::Raw);
+        let twice = sanitiser.named(&once.text, &[Name::Key(name)], Before::Sanitised);
         assert_eq!(once.text, twice.text, "placeholders stay");
         once.text.into_owned()
     }
@@ -197,5 +237,30 @@ mod tests {
             &[("own", r"password: \S+")],
         );
         assert_eq!(shown, "[secret:own#1]");
+    }
+
+    #[test]
+    fn one_word_that_names_a_kind_names_what_stands_after_it() {
+        for (text, want) in [
+            ("aws_secret_access_key", Some("aws_secret_access_key")),
+            ("AWS_SECRET_ACCESS_KEY:", Some("AWS_SECRET_ACCESS_KEY")),
+            ("--aws-secret-access-key", Some("aws_secret_access_key")),
+            ("--secret-access-key=", Some("secret_access_key")),
+            ("auth", Some("auth")),
+            ("--auth", Some("auth")),
+            ("oauth", None),
+            ("password", None),
+            ("aws-secret-access-key", None),
+            ("set aws_secret_access_key", None),
+            ("aws_secret_access_key_id", None),
+            ("--", None),
+            ("", None),
+        ] {
+            assert_eq!(beside(text).as_deref(), want, "{text}");
+        }
+        assert_eq!(
+            beside(&format!("{}secret_access_key", "a".repeat(300))),
+            None
+        );
     }
 }

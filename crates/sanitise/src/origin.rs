@@ -77,6 +77,13 @@ pub fn tag(text: &str, origin: &Origin) -> String {
     format!("<{BOUNDARY} origin=\"{name}\">\n{text}\n</{BOUNDARY}>")
 }
 
+/// Whether `text` is what [`tag`] gave, or made to look like it.
+pub fn is_tagged(text: &str) -> bool {
+    let begins = format!("<{BOUNDARY} origin=\"");
+    let ends = format!("\n</{BOUNDARY}>");
+    text.starts_with(&begins) && text.ends_with(&ends)
+}
+
 /// `text` with every boundary in it broken up, in any case.
 fn unforged(text: &str) -> Cow<'_, str> {
     let lower = text.to_ascii_lowercase();
@@ -111,6 +118,8 @@ mod tests {
         ] {
             let want = format!("<airlock-data origin=\"{name}\">\nx\n</airlock-data>");
             assert_eq!(tag("x", &origin), want);
+            assert!(is_tagged(&want), "{want}");
+            assert!(!is_tagged(&format!(" {want}")), "{want}");
         }
     }
 

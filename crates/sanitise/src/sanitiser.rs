@@ -3,7 +3,7 @@
 use crate::emit::{Ink, Written};
 use crate::flags::{self, Flag};
 use crate::kinds::LONGEST;
-use crate::named;
+use crate::named::{self, Name};
 use crate::numbers::Numbers;
 use crate::patterns::Patterns;
 use crate::scan::{Scan, Wanted};
@@ -98,7 +98,7 @@ impl Sanitiser {
 
     /// Sanitises a whole text. What reads like a placeholder in it is marked as none.
     pub fn text<'t>(&self, text: &'t str) -> Cleaned<'t> {
-        self.named(text, None, Before::Raw)
+        self.named(text, &[], Before::Raw)
     }
 
     /// Sanitises text that comes in pieces.
@@ -170,14 +170,14 @@ impl Sanitiser {
 
     /// The same for text that may have been sanitised before: its placeholders stay.
     fn again<'t>(&self, text: &'t str) -> Cleaned<'t> {
-        self.named(text, None, Before::Sanitised)
+        self.named(text, &[], Before::Sanitised)
     }
 
-    /// Sanitises a text that stands under `name`, if it has one.
+    /// Sanitises a text that has these names.
     pub(crate) fn named<'t>(
         &self,
         text: &'t str,
-        name: Option<&str>,
+        names: &[Name<'_>],
         before: Before,
     ) -> Cleaned<'t> {
         let ink = Ink {
@@ -186,8 +186,8 @@ impl Sanitiser {
         };
         let mut scan = Scan::default();
         let stripped = strip(text, |at, what| scan.flag(at, flags::hidden(what)));
-        if let Some(name) = name {
-            scan.add(named::find(&self.wanted, name, &stripped, before));
+        for name in names {
+            scan.add(named::find(&self.wanted, *name, &stripped, before));
         }
         let mut written = Written::default();
         let mut out: Option<String> = None;

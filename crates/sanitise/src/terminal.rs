@@ -216,6 +216,23 @@ pub(crate) fn is_dangerous(c: char) -> bool {
     class(c) != Sort::Plain
 }
 
+/// `text` with what may not be shown as it is written out, as `\u{1b}`: nothing of it is gone. Tabs and
+/// newlines stay.
+pub fn write_out(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_dangerous) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_dangerous(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Whether a byte is a control character, or the first of a character that may have to go.
 const fn is_suspect(byte: u8) -> bool {
     matches!(

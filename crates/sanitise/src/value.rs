@@ -1,12 +1,14 @@
 //! Structured results: every string of a JSON value, and the keys of its objects.
 //!
 //! A key is text like any other, and the name of what stands under it. Flags are told with the string
-//! they stand in; those of a key with the object that has it.
+//! they stand in; those of a key with the object that has it, those over several strings of a list with
+//! the list.
 
+use crate::across::Across;
 use crate::bound::{Bound, Keep};
 use crate::fit::fitted;
 use crate::flags::Flag;
-use crate::named::LONGEST_NAME;
+use crate::named::{LONGEST_NAME, Name, beside};
 use crate::sanitiser::{Before, Cleaned, Sanitiser};
 use crate::terminal::strip_control;
 use serde_json::{Map, Value};
@@ -26,7 +28,8 @@ pub struct Sanitised {
     /// Suspicious places, each with the string it stands in; the first ones, if there are many.
     pub flags: Vec<Flag>,
     /// Every part of the value that holds a suspicious place, as a JSON pointer: a string, an object
-    /// where it is one of its keys, or what these stand in where there are too many to name.
+    /// where it is one of its keys, a list where it reaches over its strings, or what these stand in
+    /// where there are too many to name.
     pub flagged: BTreeSet<String>,
     /// Whether the value differs from what it was.
     pub changed: bool,
@@ -43,9 +46,13 @@ const LONGEST_POINTER: usize = 200;
 /// Keys shorter than this hold no secret of any kind.
 const SHORTEST: usize = 11;
 
-/// Fields whose text is the name of what stands under one of [`VALUES`] beside them.
-const NAMES: [&str; 4] = ["name", "Name", "key", "Key"];
-const VALUES: [&str; 2] = ["value", "Value"];
+/// How a field is called that holds a value; what stands before that may be anything, as in
+/// `OutputValue`.
+const VALUE: &str = "value";
+/// How the field is called whose text is the name of such a value, after the same beginning.
+const NAMES: [&str; 6] = ["name", "Name", "NAME", "key", "Key", "KEY"];
+/// The most names that a value has from the object that it stands in.
+const MOST_ABOVE: usize = 3;
 
 /// Sanitises every string of `value` with the built-in rules.
 pub fn sanitise(value: Value, keep: Keep, budget: usize) -> Sanitised {
@@ -85,7 +92,7 @@ impl Sanitiser {
             flagged: BTreeSet::new(),
             field: String::new(),
         };
-        walk.walk(&mut value, None);
+        walk.walk(&mut value, &[]);
         let Walk {
             changed,
             secrets,
@@ -116,27 +123,26 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Changes in place only what has to change: nearly all of a result is harmless. `name` is that of
-    /// a text, and of the texts in a list.
-    fn walk(&mut self, value: &mut Value, name: Option<&str>) {
+    /// Changes in place only what has to change: nearly all of a result is harmless. `names` are those
+    /// of a text, of the texts and objects in a list, and of the `value` in an object.
+    fn walk(&mut self, value: &mut Value, names: &[Name<'_>]) {
         match value {
-            Value::String(text) => self.text(text, name),
-            Value::Array(items) => self.list(items, name),
-            Value::Object(fields) => self.object(fields),
+            Value::String(text) => self.text(text, names),
+            Value::Array(items) => self.list(items, names),
+            Value::Object(fields) => self.object(fields, names),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn object(&mut self, fields: &mut Map<String, Value>) {
+    fn object(&mut self, fields: &mut Map<String, Value>, names: &[Name<'_>]) {
         if !fields.keys().all(|key| is_harmless(key)) {
             *fields = std::mem::take(fields)
                 .into_iter()
                 .map(|(key, value)| (self.key(key), value))
                 .collect();
         }
-        let called = called(fields);
+        let mut called = called(fields).into_iter();
         for (key, value) in fields.iter_mut() {
-            let called = called.as_deref().filter(|_| VALUES.contains(&&**key));
             let length = self.field.len();
             self.field.push('/');
             if key.contains(['~', '/']) {
@@ -145,18 +151,43 @@ impl Walk<'_> {
             } else {
                 self.field.push_str(key);
             }
-            self.walk(value, Some(called.unwrap_or(key)));
+            if let Some(stem) = stem(key) {
+                let called = called.next().flatten();
+                let above: &[Name<'_>] = if stem.is_empty() { names } else { &[] };
+                let names = called.as_deref().map(Name::Key).into_iter();
+                let names = names.chain(above.iter().copied().take(MOST_ABOVE));
+                let names: Vec<Name<'_>> = names.chain([Name::Key(key)]).collect();
+                self.walk(value, &names);
+            } else {
+                self.walk(value, &[Name::Key(key)]);
+            }
             self.field.truncate(length);
         }
     }
 
-    fn list(&mut self, items: &mut [Value], name: Option<&str>) {
-        for (at, item) in items.iter_mut().enumerate() {
+    fn list(&mut self, items: &mut [Value], names: &[Name<'_>]) {
+        let Across { secrets, flags } = self.sanitiser.across(items);
+        self.secrets += secrets;
+        self.changed |= secrets > 0;
+        if !flags.is_empty() {
+            self.flag(flags);
+        }
+        for at in 0..items.len() {
+            let Some((before, [item, ..])) = items.split_at_mut_checked(at) else {
+                break;
+            };
             let length = self.field.len();
             // Writing to a string cannot fail.
             let _ = write!(self.field, "/{at}");
-            let name = name.filter(|_| item.is_string());
-            self.walk(item, name);
+            let names: &[Name<'_>] = if item.is_array() { &[] } else { names };
+            let before = before.last().filter(|_| item.is_string());
+            if let Some(name) = before.and_then(Value::as_str).and_then(beside) {
+                let names = names.iter().copied().chain([Name::Before(&name)]);
+                let names: Vec<Name<'_>> = names.collect();
+                self.walk(item, &names);
+            } else {
+                self.walk(item, names);
+            }
             self.field.truncate(length);
         }
     }
@@ -165,22 +196,22 @@ impl Walk<'_> {
         if is_harmless(&key) {
             return key;
         }
-        self.clean(&key, None).unwrap_or(key)
+        self.clean(&key, &[]).unwrap_or(key)
     }
 
-    fn text(&mut self, text: &mut String, name: Option<&str>) {
-        if let Some(clean) = self.clean(text, name) {
+    fn text(&mut self, text: &mut String, names: &[Name<'_>]) {
+        if let Some(clean) = self.clean(text, names) {
             *text = clean;
         }
     }
 
     /// What `text` has to become, unless it stays as it is.
-    fn clean(&mut self, text: &str, name: Option<&str>) -> Option<String> {
+    fn clean(&mut self, text: &str, names: &[Name<'_>]) -> Option<String> {
         let Cleaned {
             text,
             secrets,
             flags,
-        } = self.sanitiser.named(text, name, self.before);
+        } = self.sanitiser.named(text, names, self.before);
         self.secrets += secrets;
         if !flags.is_empty() {
             self.flag(flags);
@@ -221,13 +252,22 @@ fn nameable(field: &str) -> &str {
     field.get(..end).unwrap_or_default()
 }
 
-/// What a value is called in an object that says so in a field beside it.
-fn called(fields: &Map<String, Value>) -> Option<String> {
-    if !VALUES.iter().any(|key| fields.contains_key(*key)) {
-        return None;
-    }
-    let name = NAMES.iter().find_map(|key| fields.get(*key)?.as_str())?;
-    (name.len() <= LONGEST_NAME).then(|| strip_control(name).into_owned())
+/// What stands before `value` in a key that ends with it, in any case.
+fn stem(key: &str) -> Option<&str> {
+    let at = key.len().checked_sub(VALUE.len())?;
+    let (stem, end) = key.split_at_checked(at)?;
+    end.eq_ignore_ascii_case(VALUE).then_some(stem)
+}
+
+/// What each value of an object is called where a field beside it says so, in the order of their keys.
+fn called(fields: &Map<String, Value>) -> Vec<Option<String>> {
+    let called = |stem: &str| {
+        let field = |name: &&str| fields.get(format!("{stem}{name}").as_str())?.as_str();
+        let name = NAMES.iter().find_map(field)?;
+        (name.len() <= LONGEST_NAME).then(|| strip_control(name).into_owned())
+    };
+    let stems = fields.keys().filter_map(|key| stem(key));
+    stems.map(called).collect()
 }
 
 /// Whether a key is one that sanitising leaves alone, told quickly for those that tools use.
@@ -302,11 +342,63 @@ mod tests {
                 json!({ "Secret\u{7}AccessKey": secret, "name": "x" }),
                 json!({ "SecretAccessKey": key, "name": "x" }),
             ),
+            (
+                json!({ "aws_secret_access_key": { "type": "string", "value": secret } }),
+                json!({ "aws_secret_access_key": { "type": "string", "value": key } }),
+            ),
+            (
+                json!({ "SecretAccessKey": [{ "VALUE": secret, "other": secret }] }),
+                json!({ "SecretAccessKey": [{ "VALUE": key, "other": secret }] }),
+            ),
+            (
+                json!([{ "OutputKey": "SecretAccessKey", "OutputValue": secret, "Value": secret }]),
+                json!([{ "OutputKey": "SecretAccessKey", "OutputValue": key, "Value": secret }]),
+            ),
+            (
+                json!({ "parameter_name": "SecretAccessKey", "parameter_value": [secret] }),
+                json!({ "parameter_name": "SecretAccessKey", "parameter_value": [key] }),
+            ),
+            (
+                json!(["aws_secret_access_key", secret, secret]),
+                json!(["aws_secret_access_key", key, secret]),
+            ),
+            (
+                json!({ "args": ["sync", "--aws-secret-access-key", secret] }),
+                json!({ "args": ["sync", "--aws-secret-access-key", key] }),
+            ),
         ] {
             let out = Sanitiser::new().whole(value.clone());
             assert_eq!(out.value, want, "{value}");
             let again = Sanitiser::new().whole_again(out.value);
             assert_eq!((&again.value, again.secrets), (&want, 0), "{value}");
+        }
+    }
+
+    #[test]
+    fn names_that_stand_elsewhere_tell_nothing() {
+        let secret = format!("GTd7{}", "q8Zr2Lm5Xc7V".repeat(3));
+        let mut patterns = crate::Patterns::new();
+        patterns
+            .add("own", r"(?i)(password|access_key)\W+\S+")
+            .unwrap();
+        let patterns = std::sync::Arc::new(patterns);
+        let sanitiser = Sanitiser::with(std::sync::Arc::default(), patterns);
+        for value in [
+            json!(["user", "password", "token", "--password", "--force"]),
+            json!([
+                "aws_access_key_id",
+                "aws_secret_access_key",
+                "aws_session_token"
+            ]),
+            json!(["the name is aws_secret_access_key", secret]),
+            json!(["aws_secret_access_key", 7, secret]),
+            json!(["aws_secret_access_key", [secret], { "value": secret }]),
+            json!([{ "text": "aws_secret_access_key" }, { "text": secret }]),
+            json!({ "SecretAccessKey": { "id": secret, "value": { "id": secret } } }),
+            json!({ "OutputKey": "SecretAccessKey", "InputValue": secret, "value": secret }),
+        ] {
+            let out = sanitiser.whole(value.clone());
+            assert_eq!((&out.value, out.secrets), (&value, 0));
         }
     }
 

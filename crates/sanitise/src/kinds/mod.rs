@@ -203,12 +203,9 @@ impl Kind {
         }
     }
 
-    /// Where a secret of this kind stands in the value that is called `name`.
-    pub(crate) fn under(&self, name: &[u8], value: &[u8]) -> Option<Range<usize>> {
+    /// How a value that is called `name` begins where it is one; none where the name does not tell it.
+    pub(crate) fn begins_under(&self, name: &[u8]) -> Option<&'static str> {
         let (own, begins) = self.known_as()?;
-        let How::Parts(parts) = self.how else {
-            return None;
-        };
         let at = name.len().checked_sub(own.len())?;
         let end = name.get(at..)?;
         let same = if self.fold {
@@ -218,9 +215,15 @@ impl Kind {
         };
         // In quotes, the fixed text is the whole name.
         let whole = self.literal.starts_with('"');
-        if !same || (whole && at > 0) {
+        (same && !(whole && at > 0)).then_some(begins)
+    }
+
+    /// Where a secret of this kind stands in the value that is called `name`.
+    pub(crate) fn under(&self, name: &[u8], value: &[u8]) -> Option<Range<usize>> {
+        let begins = self.begins_under(name)?;
+        let How::Parts(parts) = self.how else {
             return None;
-        }
+        };
         let near = value.get(..VALUE).unwrap_or(value);
         let signs = near.iter().take(ASSIGNING);
         let signs = signs.take_while(|byte| assigns(**byte)).count();

@@ -97,12 +97,15 @@ fn every_well_formed_secret_is_found_under_its_name() {
 }
 
 /// What a name and a value look like in the results of tools.
-fn structures(name: &str, value: &str) -> [Value; 4] {
+fn structures(name: &str, value: &str) -> [Value; 7] {
     [
         json!({ (name): value }),
         json!({ "result": [{ "id": 7, (name): value, "zone": "b" }] }),
         json!({ "headers": { (name): [value] } }),
         json!({ "env": [{ "name": name, "value": value }] }),
+        json!({ "outputs": { (name): { "type": "string", "value": value } } }),
+        json!({ "Outputs": [{ "OutputKey": name, "OutputValue": value }] }),
+        json!({ "args": ["run", name, value] }),
     ]
 }
 
@@ -175,6 +178,65 @@ fn ordinary_structures_are_left_alone() {
     });
     let out = Sanitiser::new().whole(value.clone());
     assert_eq!((out.value, out.changed), (value, false));
+}
+
+/// The lines of a text as tools list them.
+fn listed(text: &str) -> [Value; 3] {
+    let numbered = text.lines().enumerate();
+    let numbered = numbered.map(|(at, line)| json!({ "line": at + 1, "text": line }));
+    let rows = text.lines().map(|line| json!(["x", line]));
+    [
+        text.lines().map(Value::from).collect(),
+        numbered.collect(),
+        rows.collect(),
+    ]
+}
+
+#[test]
+fn a_secret_of_several_lines_is_found_in_a_list_of_them() {
+    let mut rng = Rng::new(6);
+    let mut tried = 0;
+    for (kind, form) in secrets::FORMS {
+        let made = secrets::make(form, &mut rng);
+        if !made.line.contains('\n') {
+            continue;
+        }
+        for value in listed(&format!("before\n{}\nafter", made.line)) {
+            tried += 1;
+            let out = Sanitiser::new().whole(value.clone());
+            assert_eq!(out.secrets, 1, "{kind}: {value} gives {}", out.value);
+            let shown = out.value.to_string();
+            assert!(shown.contains(&format!("[secret:{kind}")), "{shown}");
+            assert!(shown.contains("before") && shown.contains("after"));
+            for line in made.secret.lines().filter(|line| line.len() >= TELLING) {
+                assert!(!shown.contains(line), "{kind}: {line} in {shown}");
+            }
+        }
+    }
+    assert!(tried >= 24, "{tried}");
+}
+
+#[test]
+fn ordinary_lists_are_left_alone() {
+    let mut flags = 0;
+    for (number, (sort, make)) in ordinary::SORTS.iter().enumerate() {
+        let mut rng = Rng::new(300 + number as u64);
+        let mut text = String::new();
+        while text.lines().count() < LINES {
+            text += &make(&mut rng);
+            text.push('\n');
+        }
+        for value in listed(&text) {
+            let out = Sanitiser::new().whole(value);
+            assert_eq!(out.secrets, 0, "{sort}");
+            flags += out
+                .flags
+                .iter()
+                .filter(|flag| flag.field.is_empty())
+                .count();
+        }
+    }
+    assert!(flags <= 3 * FALSE_FLAGS, "{flags} lists flagged as a whole");
 }
 
 /// So many characters of a secret in a row are part of it by no accident.

@@ -207,7 +207,7 @@ impl Engine {
     }
 
     /// Makes the verdict out of what was said.
-    fn conclude(&self, decision: &mut Decision) {
+    pub(crate) fn conclude(&self, decision: &mut Decision) {
         let contributions = &mut decision.contributions;
         decision.verdict = combine(contributions.iter().map(|one| one.opinion));
         if decision.verdict == Verdict::Deny && !denied(contributions) {

@@ -104,6 +104,11 @@ impl ExtensionHost {
             .map(|one| &*one.name)
     }
 
+    /// All of them, by name.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.supervised.iter().map(|one| &one.name)
+    }
+
     /// Adds the opinion of every extension, up to the first denial.
     pub(crate) fn evaluate(
         &self,

@@ -424,6 +424,30 @@ fn covering_is_recognised_where_people_expect_it() {
 }
 
 #[test]
+fn a_pattern_of_the_home_matches_once_it_is_put_there() {
+    for (text, home, want) in [
+        ("f.~/x/*", "/home/ann", "f./home/ann/x/*"),
+        ("f.~", "/home/ann/", "f./home/ann"),
+        ("f.~", "/", "f./"),
+        ("f.~/x", "/", "f./x"),
+        ("f.g.~/a.~b/c", "/h", "f.g./h/a.~b/c"),
+        ("~/a.~b", "/h", "/h/a.~b"),
+        ("f./a.~/x", "/h", "f./a.~/x"),
+        ("f.*", "/h", "f.*"),
+    ] {
+        let one = pattern(text);
+        assert_eq!(one.is_of_home(), text != want, "{text}");
+        let placed = one.in_home(home).unwrap();
+        assert_eq!(
+            (placed.as_str(), placed.is_of_home()),
+            (want, false),
+            "{text}"
+        );
+    }
+    assert!(pattern("f.~/x").in_home("/a**b").is_err());
+}
+
+#[test]
 fn every_syscall_needs_a_capability_of_a_known_family() {
     for family in FAMILIES {
         pattern(family.pattern);

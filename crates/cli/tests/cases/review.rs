@@ -178,6 +178,29 @@ fn many_breaking_changes_need_more_than_a_yes() {
     assert!(in_force(&world));
 }
 
+/// Without its arguments nobody knows whether such a rule applies to an audited syscall.
+#[test]
+fn a_rule_on_an_argument_does_not_make_a_yes_enough() {
+    for words in ["policy update next.yaml", "trust"] {
+        let world = update(6);
+        let decoy = "version: 1\nrules:\n  - name: tidy\n    match: { arg: { zzz: { equals: 1 } } }\n    action: allow\n    reason: closed for now\n";
+        world.write("next.yaml", decoy);
+        if words == "trust" {
+            world.write(".airlock/policy.yaml", decoy);
+        }
+        let ran = at_terminal(&world, words, Typed::Line("y"));
+        assert_eq!(ran.code, Some(3), "{words}: {ran:?}");
+        for said in [
+            "BREAKING?",
+            "6 possibly breaking",
+            "type `break 6` to approve",
+        ] {
+            assert!(shown(&ran).contains(said), "{words}: {said}: {ran:?}");
+        }
+        assert!(!in_force(&world), "{words}");
+    }
+}
+
 /// What was shown, however it was broken into lines.
 fn shown(ran: &Ran) -> String {
     ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ")

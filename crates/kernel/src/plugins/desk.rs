@@ -7,7 +7,7 @@ use super::line::{Line, PluginRoad, PluginSockets, not_serving, serving_several}
 use super::names::is_reserved;
 use super::remarks::Remarks;
 use super::table::{Key, Table};
-use super::{PluginSettings, locked, make_private};
+use super::{PluginSettings, homes, locked, make_private};
 use crate::book::Book;
 use crate::cancel::Cancel;
 use crate::fronts::Front;
@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Once, Weak};
+use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 
 /// Longest path of a directory in which a socket fits an address, with room for its name.
 const REACH_BYTES: usize = 80;
@@ -75,6 +75,8 @@ struct Served {
 pub(crate) struct Desk {
     store: Arc<PolicyStore>,
     enforcer: Arc<Enforcer>,
+    /// The person's home, where that is known.
+    person_home: OnceLock<PathBuf>,
     table: Table,
     road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
     sockets: Mutex<Option<Arc<dyn PluginSockets>>>,
@@ -106,6 +108,7 @@ impl Desk {
             book: book.clone(),
             store: Arc::clone(store),
             enforcer: Arc::clone(enforcer),
+            person_home: OnceLock::new(),
             table: Table::new(home),
             road: Arc::default(),
             sockets: Mutex::default(),
@@ -118,6 +121,15 @@ impl Desk {
             leaving: Mutex::default(),
             swept: Once::new(),
         }
+    }
+
+    /// Takes `~` of a manifest for `home`.
+    pub(super) fn live_in(&self, home: &Path) {
+        let _first = self.person_home.set(home.to_owned());
+    }
+
+    fn person_home(&self) -> Option<&Path> {
+        self.person_home.get().map(PathBuf::as_path)
     }
 
     pub(super) fn table(&self) -> &Table {
@@ -413,8 +425,9 @@ fn refusing(_directory: &Path) -> Result<Option<Box<dyn Any + Send>>, String> {
     Ok(None)
 }
 
-/// The grants, without what no plugin has whatever its manifest says.
-fn narrowed(grants: CapabilityGrants) -> Result<CapabilityGrants, String> {
+/// The grants in the person's home, without what no plugin has whatever its manifest says.
+fn narrowed(grants: &CapabilityGrants, home: Option<&Path>) -> Result<CapabilityGrants, String> {
+    let grants = homes::placed(grants, home)?;
     let never = Front::Plugin.deny().iter().map(|text| Pattern::parse(text));
     let never: Vec<Pattern> = never
         .collect::<Result<_, _>>()
@@ -431,14 +444,15 @@ impl Registrar for Desk {
         if is_reserved(plugin.name.as_str()) {
             return Err(format!("`{}` is a name of Airlock's own", plugin.name));
         }
-        let grants = narrowed(grants)?;
+        let grants = narrowed(&grants, self.person_home())?;
         self.stays(&plugin.name);
         let registered = self.enforcer.register(plugin.name.clone(), grants);
         registered.map_err(|error| error.to_string())
     }
 
     fn replace(&self, plugin: &PluginName, grants: CapabilityGrants) -> Result<(), String> {
-        let replaced = self.enforcer.replace(plugin, narrowed(grants)?);
+        let grants = narrowed(&grants, self.person_home())?;
+        let replaced = self.enforcer.replace(plugin, grants);
         replaced.map_err(|error| error.to_string())
     }
 

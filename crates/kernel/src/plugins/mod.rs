@@ -15,6 +15,7 @@
 mod absent;
 mod control;
 mod desk;
+mod homes;
 mod line;
 mod names;
 mod paths;
@@ -166,6 +167,7 @@ impl Plugins {
     }
 
     pub(crate) fn on(&self, machine: &Machine) {
+        self.desk.live_in(&machine.home);
         let _first = self.machine.set(machine.clone());
     }
 

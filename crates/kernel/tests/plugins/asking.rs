@@ -113,11 +113,16 @@ impl Instance for Asker {
 /// A kernel with the plugin `tickets`, whose manifest says `more`, under `policy`.
 fn kernel(policy: &str, more: &str) -> (Place, Arc<Kernel>, Started) {
     let place = Place::governed(policy, &[("a.txt", "a\n"), ("private/key", "k\n")]);
+    let (kernel, started) = kernel_at(&place, more);
+    (place, kernel, started)
+}
+
+fn kernel_at(place: &Place, more: &str) -> (Arc<Kernel>, Started) {
     let directory = place.beside("source");
     write(&directory, &manifest(more), "#!/bin/sh\n");
     let started = Started::default();
     let host = Arc::new(Inside(Arc::clone(&started)));
-    let kernel = open(&place).hosting(Hosting::new(move |_| Hosts {
+    let kernel = open(place).hosting(Hosting::new(move |_| Hosts {
         mcp: Some(host),
         ..Hosts::default()
     }));
@@ -125,7 +130,7 @@ fn kernel(policy: &str, more: &str) -> (Place, Arc<Kernel>, Started) {
     let road: Weak<Kernel> = Arc::downgrade(&kernel);
     kernel.connect_plugins(road, None);
     install(&kernel, &directory);
-    (place, kernel, started)
+    (kernel, started)
 }
 
 #[expect(
@@ -184,6 +189,38 @@ fn a_plugin_does_exactly_what_manifest_workspace_and_user_all_allow() {
                 let result = &check.metadata["result"];
                 assert_eq!(*result, format!("denied: {gate}"), "{case}");
             }
+        }
+    }
+}
+
+/// Requests name absolute paths, manifests the home: what a plugin does without there must hold.
+#[test]
+fn the_home_of_a_manifest_is_the_person_s_by_any_name() {
+    for (case, more, is_read) in [
+        (
+            "all of it",
+            "capabilities: [\"filesystem.read.~/*\"]\n",
+            true,
+        ),
+        (
+            "elsewhere in it",
+            "capabilities: [\"filesystem.read.~/private/*\"]\n",
+            false,
+        ),
+        (
+            "given up",
+            "capabilities: [\"filesystem.*\"]\ndeny_capabilities: [\"filesystem.read.~/a*\"]\n",
+            false,
+        ),
+    ] {
+        let place = Place::governed(TOOLS, &[("a.txt", "a\n")]);
+        std::os::unix::fs::symlink(place.root(), place.beside("home")).unwrap();
+        let (kernel, _) = kernel_at(&place, more);
+        let told = ask(&kernel, "fs.read", json!({ "path": "a.txt" }));
+        if is_read {
+            assert_eq!(told["ok"]["text"], "a\n", "{case}: {told}");
+        } else {
+            assert_eq!(told["code"], "denied", "{case}: {told}");
         }
     }
 }

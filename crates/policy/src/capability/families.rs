@@ -46,7 +46,7 @@ pub const FAMILIES: &[Family] = &[
     ),
     family(
         "filesystem.read.~/**",
-        "read files at the path in the user's home",
+        "read files at the path in the user's home, in a plugin's manifest",
     ),
     family(
         "filesystem.write./**",
@@ -54,7 +54,7 @@ pub const FAMILIES: &[Family] = &[
     ),
     family(
         "filesystem.write.~/**",
-        "write files at the path in the user's home",
+        "write files at the path in the user's home, in a plugin's manifest",
     ),
     family("kv.*", "use the plugin's key-value store"),
     family("tool.*", "call the tool named"),

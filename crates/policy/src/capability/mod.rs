@@ -18,8 +18,9 @@
 //! pattern size times capability size, whatever the two hold; and [`CapabilitySet::contains`]
 //! follows an index, so that unrelated patterns cost nothing.
 //!
-//! Not guaranteed: nothing here touches the file system. `~` is not expanded and symlinks are not
-//! followed; paths are compared as the normalised text the kernel hands in.
+//! Not guaranteed: nothing here touches the file system. `~` is not expanded but by whoever knows the
+//! home ([`Pattern::in_home`]), and symlinks are not followed; paths are compared as the normalised
+//! text the kernel hands in.
 //!
 //! Invariant: a [`Pattern`] is well formed because [`Pattern::parse`] alone makes one, and a
 //! [`CapabilitySet`] never changes once compiled.

@@ -73,6 +73,32 @@ impl Pattern {
         &self.text
     }
 
+    /// Whether its path scope begins with `~`. Whoever asks names absolute paths, so such a pattern
+    /// matches nothing before it is [put in a home](Self::in_home).
+    pub fn is_of_home(&self) -> bool {
+        let path = self.path.as_ref();
+        path.is_some_and(|path| path.anchor == Anchor::Home)
+    }
+
+    /// This pattern with the absolute path `home` for `~`; as it is, if it has none. A `*` in `home`
+    /// is the wildcard it is in any pattern.
+    pub fn in_home(&self, home: &str) -> Result<Self, CapabilityError> {
+        if !self.is_of_home() {
+            return Ok(self.clone());
+        }
+        // A segment that begins with `~` begins the path scope, so the first one does.
+        let (before, below) = match self.text.strip_prefix('~') {
+            Some(below) => (String::new(), below),
+            None => match self.text.split_once(".~") {
+                Some((dotted, below)) => (format!("{dotted}."), below),
+                None => return Ok(self.clone()),
+            },
+        };
+        let path = format!("{}{below}", home.trim_end_matches('/'));
+        let path = if path.is_empty() { "/" } else { path.as_str() };
+        Self::parse(&format!("{before}{path}"))
+    }
+
     /// Whether `capability` is well formed and matches.
     pub fn matches(&self, capability: &str) -> bool {
         Capability::parse(capability).is_ok_and(|capability| self.matches_parsed(&capability))

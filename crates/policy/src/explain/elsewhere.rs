@@ -4,23 +4,68 @@
 use super::fix::{Fix, Remedy};
 use super::place::file;
 use super::text::quoted;
+use crate::capability::Pattern;
 use crate::decision::Contribution;
 use crate::document::Headless;
 use crate::rules::Policy;
-use airlock_core::{CapabilityForm, Request};
+use airlock_core::{CapabilityForm, Request, RequestPath};
 
 /// The fronts whose manifests are Airlock's own; the command line has everything.
 const FRONTS: [&str; 3] = ["agent", "mcp", "server"];
 
-/// Which set lacks a capability, and where it is added.
+/// A capability that is missing.
+enum Missing {
+    /// It, as a pattern that names it and nothing else.
+    Exactly(String),
+    /// No pattern names it alone: it holds a `*`, or what a pattern may not hold.
+    Unnameable,
+    /// The absolute path is not known here.
+    Unknown,
+}
+
+/// Which set lacks a capability, and where it is added. Never more is offered than was asked for.
 pub(super) fn capability(policy: &Policy, request: &Request, denial: &Contribution) -> Fix {
-    let named = named_capability(request, &denial.reason);
-    let plugin = quoted(request.caller.plugin.as_str());
-    let capability = named
-        .as_deref()
-        .map_or_else(|| described_capability(request), quoted);
+    let missing = missing(request, &denial.reason);
+    let capability = match &missing {
+        // Whole: shortened it would be another.
+        Missing::Exactly(named) => format!("`{named}`"),
+        Missing::Unnameable | Missing::Unknown => described_capability(request),
+    };
     let file = file(policy);
-    let text = match &*denial.rule {
+    let text = match (&missing, &*denial.rule) {
+        (Missing::Unnameable, "plugin" | "workspace" | "user")
+            if !is_fronts_own(request, denial) =>
+        {
+            unnameable(policy, request, denial, &file)
+        }
+        (Missing::Exactly(_) | Missing::Unnameable | Missing::Unknown, gate) => {
+            granting(policy, request, gate, &capability, &file)
+        }
+    };
+    let remedy = Remedy::GrantCapability {
+        gate: super::text::plain(&denial.rule),
+        capability: match missing {
+            Missing::Exactly(named) => Some(named),
+            Missing::Unnameable | Missing::Unknown => None,
+        },
+    };
+    Fix::new(remedy, format!("{text} (the rules are asked after that)"))
+}
+
+/// Whether a person has to do it because a front's own manifest lacks it.
+fn is_fronts_own(request: &Request, denial: &Contribution) -> bool {
+    &*denial.rule == "plugin" && FRONTS.contains(&request.caller.plugin.as_str())
+}
+
+fn granting(
+    policy: &Policy,
+    request: &Request,
+    gate: &str,
+    capability: &str,
+    file: &str,
+) -> String {
+    let plugin = quoted(request.caller.plugin.as_str());
+    match gate {
         "unknown plugin" => {
             format!("install and enable plugin {plugin}: `airlock plugin list` shows what there is")
         }
@@ -39,21 +84,35 @@ pub(super) fn capability(policy: &Policy, request: &Request, denial: &Contributi
         "workspace" => format!(
             "add {capability} to `workspace.allow` in {file}, then: airlock policy update FILE"
         ),
-        "user" => user(policy, request, &capability, &file),
+        "user" => user(policy, request, capability, file),
         gate => format!("have the gate {} grant {capability}", quoted(gate)),
+    }
+}
+
+/// Where a pattern would grant more than was asked for: that there is none to offer.
+fn unnameable(policy: &Policy, request: &Request, denial: &Contribution, file: &str) -> String {
+    let set = match &*denial.rule {
+        "workspace" => format!("`workspace.allow` in {file}"),
+        "user" => match first_role(policy, request) {
+            Some(role) => format!("`roles.{role}` in {file}"),
+            None => format!("the roles of the user in {file}"),
+        },
+        _ => format!("the manifest of {}", quoted(request.caller.plugin.as_str())),
     };
-    let remedy = Remedy::GrantCapability {
-        gate: super::text::plain(&denial.rule),
-        capability: named,
-    };
-    Fix::new(remedy, format!("{text} (the rules are asked after that)"))
+    format!(
+        "no pattern that can be written names this alone (a `*` takes in everything there): ask for \
+         another name, or write into {set} by hand what you mean to grant"
+    )
+}
+
+fn first_role<'p>(policy: &'p Policy, request: &Request) -> Option<&'p str> {
+    let roles = policy.document().users.get(request.caller.user.as_str())?;
+    roles.first().map(|role| &**role)
 }
 
 fn user(policy: &Policy, request: &Request, capability: &str, file: &str) -> String {
-    let user = request.caller.user.as_str();
-    let shown = quoted(user);
-    let roles = policy.document().users.get(user);
-    match roles.and_then(|roles| roles.first()) {
+    let shown = quoted(request.caller.user.as_str());
+    match first_role(policy, request) {
         Some(role) => format!(
             "add {capability} to `roles.{role}` in {file}, a role of user {shown}, then: airlock \
              policy update FILE"
@@ -78,31 +137,63 @@ const fn family(request: &Request) -> &'static str {
 /// What a command that runs may be granted besides, which is a capability of its own.
 const GRANTS: [&str; 2] = ["filesystem.read", "filesystem.write"];
 
-/// The capability the enforcer named, or the one the syscall always needs.
-fn named_capability(request: &Request, reason: &str) -> Option<String> {
-    let is_of = |word: &str, family: &str| {
-        word.strip_prefix(family)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+/// The capability that is missing. What a request needs is taken from the request; the enforcer's
+/// words only say which of it is meant, and where the workspace is.
+fn missing(request: &Request, reason: &str) -> Missing {
+    let of_path = |name: &str| match in_words(reason, name) {
+        Some(said) if request.paths.iter().any(|path| is_of(path, said, name)) => {
+            Some(said.to_owned())
+        }
+        Some(_) | None => None,
     };
-    let mut families = GRANTS.to_vec();
-    families.push(family(request));
-    let named = reason
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .find(|word| families.iter().any(|family| is_of(word, family)))
-        .map(super::text::plain);
-    named.or_else(|| match request.syscall.spec().capability {
-        // The absolute path is not known here.
-        CapabilityForm::Path(_) => None,
-        CapabilityForm::Fixed(_)
-        | CapabilityForm::Host(_)
-        | CapabilityForm::Secret(_)
-        | CapabilityForm::Tool(_) => request
-            .needs("")
-            .first()
-            .map(|need| super::text::plain(need)),
+    let own = || request.needs("").into_iter().next();
+    let needed = match request.syscall.spec().capability {
+        CapabilityForm::Path(name) => of_path(name),
+        // A name of somebody else's making is not in its words, so they can be read.
+        CapabilityForm::Fixed(_) => {
+            let granted = GRANTS.into_iter().find_map(|name| in_words(reason, name));
+            granted.map(str::to_owned).or_else(own)
+        }
+        CapabilityForm::Host(_) | CapabilityForm::Secret(_) | CapabilityForm::Tool(_) => own(),
+    };
+    match needed {
+        Some(needed) if is_exact(&needed) => Missing::Exactly(needed),
+        None if request.paths.iter().all(|path| is_plain(path.as_str())) => Missing::Unknown,
+        Some(_) | None => Missing::Unnameable,
+    }
+}
+
+/// What `reason` quotes of the capability family `name`, up to the last quotation mark: a path may
+/// hold some.
+fn in_words<'r>(reason: &'r str, name: &str) -> Option<&'r str> {
+    let begin = reason.find(&format!("`{name}."))? + 1;
+    let end = reason.rfind('`')?;
+    reason.get(begin..end)
+}
+
+/// Whether `said`, a capability of the family `name`, is that of `path` in some workspace.
+fn is_of(path: &RequestPath, said: &str, name: &str) -> bool {
+    let said = said
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix('.'));
+    said.is_some_and(|said| match path {
+        RequestPath::Inside(path) if path.is_root() => said.starts_with('/'),
+        RequestPath::Inside(path) => {
+            let root = said.strip_suffix(path.as_str());
+            root.is_some_and(|root| root.starts_with('/') && root.ends_with('/'))
+        }
+        RequestPath::Outside(path) => said == &**path,
     })
+}
+
+/// Whether `text`, written down as a pattern, names just what it is.
+fn is_exact(text: &str) -> bool {
+    is_plain(text) && Pattern::parse(text).is_ok_and(|pattern| pattern.matches(text))
+}
+
+/// Whether `text` has no wildcard, and shows as what it is.
+fn is_plain(text: &str) -> bool {
+    !text.contains(['*', '`']) && super::text::plain(text) == text
 }
 
 fn described_capability(request: &Request) -> String {

@@ -4,8 +4,7 @@ use super::nearest::{argument, as_json, values};
 use super::text;
 use crate::document::{Conditions, Constraints, Place};
 use crate::rules::Policy;
-use crate::rules::conditions::{Asked, Coverage, Field, Matcher};
-use airlock_core::Request;
+use crate::rules::conditions::Field;
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,26 +53,6 @@ impl Policy {
     pub fn example_count(&self) -> usize {
         let rules = self.document().rules.iter();
         rules.map(|rule| rule.examples.len()).sum()
-    }
-
-    /// Whether the opinion of some rule on `request` hangs on arguments: a rule, or an exception,
-    /// that applies as far as anything else is asked has a condition on them.
-    pub fn asks_arguments(&self, request: &Request) -> bool {
-        let asked = Asked::new(request);
-        let could = |when: &Matcher, coverage: Coverage| {
-            when.every_failing(asked, coverage)
-                .all(|field| field == Field::Arg)
-        };
-        self.rules.iter().any(|rule| {
-            let asks = |when: &Matcher| when.asks_arguments();
-            (asks(&rule.when) || rule.except.iter().any(asks))
-                && could(&rule.when, rule.coverage())
-                && (asks(&rule.when)
-                    || rule
-                        .except
-                        .iter()
-                        .any(|one| asks(one) && could(one, rule.exception_coverage())))
-        })
     }
 }
 

@@ -129,17 +129,30 @@ pub(crate) fn glob(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     Some(Arc::from(text))
 }
 
-/// A capability pattern.
+/// A capability pattern. One in the home is kept and warned of: it grants nothing, and only grants
+/// are written in a policy.
 pub(crate) fn capability(node: &Node, problems: &mut Problems) -> Option<Arc<str>> {
     let text = line_or_empty(node, "a capability", problems)?;
-    if let Err(error) = crate::capability::Pattern::parse(text) {
-        problems.error(
-            code::CAPABILITY,
+    match crate::capability::Pattern::parse(text) {
+        Ok(pattern) if pattern.is_of_home() => problems.warning(
+            code::NO_EFFECT,
             node.spot,
-            brief(&error.to_string()),
-            error.hint(),
-        );
-        return None;
+            format!(
+                "`{}` matches nothing: `~` is not expanded in a policy",
+                shown(text)
+            ),
+            "write the absolute path of the home instead of `~`",
+        ),
+        Ok(_) => {}
+        Err(error) => {
+            problems.error(
+                code::CAPABILITY,
+                node.spot,
+                brief(&error.to_string()),
+                error.hint(),
+            );
+            return None;
+        }
     }
     Some(Arc::from(text))
 }

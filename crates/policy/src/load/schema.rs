@@ -170,7 +170,7 @@ texts! {
     CapabilityPattern {
         "type": "string",
         "minLength": 1,
-        "description": "A capability pattern: dotted segments, `*` for one or more; a path scope begins with `/` or `~`."
+        "description": "A capability pattern: dotted segments, `*` for one or more; a path scope begins with `/`."
     }
     Regex {
         "type": "string",

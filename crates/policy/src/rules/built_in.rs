@@ -5,11 +5,12 @@
 //! them, and at every path of a request. They never allow anything by themselves.
 
 use super::conditions::Asked;
+use super::hanging::Hanging;
 use super::protected::{Leads, Protected, Shape, comparison};
 use super::syscalls::SyscallSet;
 use crate::decision::{Contribution, Contributions, Layer, Opinion};
 use crate::glob::PathText;
-use Shape::{Last, Named, Sequence, Under};
+use Shape::{Ending, Last, Named, Sequence, Under};
 use airlock_core::{Effect, EffectSet, Mode, Request, RequestPath};
 use serde_json::Value;
 use std::sync::Arc;
@@ -77,7 +78,8 @@ const RULES: [BuiltInRule; 10] = [
         name: "built-in/git-internals",
         opinion: Opinion::RequireReview,
         reason: "git runs what its hooks and configuration name",
-        // A file called `.git`, or `commondir` in it, may point git at other hooks and settings.
+        // A file called `.git`, or `commondir` in it, may point git at other hooks and settings. A
+        // repository without a tree is by custom called `name.git`, and is one all the same.
         when: Trigger::Changes(&[
             Under(".git", "hooks"),
             Under(".git", "config"),
@@ -85,6 +87,9 @@ const RULES: [BuiltInRule; 10] = [
             Under(".git", "commondir"),
             Last(".git"),
             Named(".gitconfig"),
+            Sequence(&[".config", "git"]),
+            Ending(".git", "hooks"),
+            Ending(".git", "config"),
         ]),
     },
     BuiltInRule {
@@ -247,6 +252,17 @@ struct Ready {
     reason: Arc<str>,
 }
 
+impl Ready {
+    fn said(&self) -> Contribution {
+        Contribution {
+            layer: Layer::BuiltIn,
+            rule: Arc::clone(&self.name),
+            opinion: self.rule.opinion,
+            reason: Arc::clone(&self.reason),
+        }
+    }
+}
+
 impl BuiltIns {
     /// Every built-in rule, with what this installation protects.
     pub fn standard(protected: Protected) -> Self {
@@ -285,10 +301,18 @@ impl BuiltIns {
         }
     }
 
-    /// Whether a rule looks at the arguments of such a request.
-    pub(crate) fn asks_arguments(&self, request: &Request) -> bool {
-        let asks = |ready: &Ready| ready.rule.when == Trigger::EntersDebug;
-        request.syscall.area() == "session" && self.rules.iter().any(asks)
+    /// The rules whose opinion of such a request hangs on its arguments.
+    pub(crate) fn hanging(&self, request: &Request) -> Vec<Hanging> {
+        let asks = |ready: &&Ready| {
+            ready.rule.when == Trigger::EntersDebug && request.syscall.area() == "session"
+        };
+        let rules = self.rules.iter().filter(asks);
+        rules
+            .map(|ready| Hanging {
+                on: ready.rule.name.to_owned(),
+                said: ready.said(),
+            })
+            .collect()
     }
 
     /// Adds the opinion of every rule that applies.
@@ -323,12 +347,7 @@ impl BuiltIns {
                 Trigger::EntersDebug => enters_debug(request),
             };
             if applies {
-                contributions.push(Contribution {
-                    layer: Layer::BuiltIn,
-                    rule: Arc::clone(&ready.name),
-                    opinion: ready.rule.opinion,
-                    reason: Arc::clone(&ready.reason),
-                });
+                contributions.push(ready.said());
             }
         }
     }

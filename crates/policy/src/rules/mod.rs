@@ -11,6 +11,7 @@ pub(crate) mod built_in;
 mod candidates;
 pub(crate) mod conditions;
 pub(crate) mod constraint;
+mod hanging;
 mod index;
 mod lint;
 mod path_index;
@@ -19,6 +20,7 @@ mod protected;
 mod rule;
 mod syscalls;
 
+pub(crate) use hanging::{Hanging, means};
 pub use lint::COMPILE_CODES;
 pub use phases::PathClass;
 pub use protected::{Protected, Shape};
@@ -274,25 +276,32 @@ pub(crate) fn generation(bytes: &[u8]) -> Generation {
     Generation::new(Digest::of(&[GENERATION_TAG, bytes].concat()))
 }
 
-/// One rule's contribution. An allow whose checked constraints do not hold is a denial.
+/// One rule's contribution, and what it imposes.
 fn ask(rule: &CompiledRule, asked: Asked<'_>, imposed: &mut Imposed) -> Option<Contribution> {
-    let mut opinion = rule.opinion(asked)?;
-    let mut reason = Arc::clone(&rule.reason);
-    if opinion == Opinion::Allow {
-        match constraint::unmet(&rule.constraints, asked.request, TokenUse::None) {
-            Some(why) => {
-                opinion = Opinion::Deny;
-                reason = why.into();
-            }
-            None => constraint::impose(imposed, &rule.constraints),
-        }
+    let said = say(rule, rule.opinion(asked)?, asked.request);
+    if said.opinion == Opinion::Allow {
+        constraint::impose(imposed, &rule.constraints);
     }
-    Some(Contribution {
+    Some(said)
+}
+
+/// The contribution of a rule whose conditions come to `opinion`. An allow whose checked constraints
+/// do not hold is a denial.
+fn say(rule: &CompiledRule, opinion: Opinion, request: &Request) -> Contribution {
+    let unmet = match opinion {
+        Opinion::Allow => constraint::unmet(&rule.constraints, request, TokenUse::None),
+        Opinion::Deny | Opinion::RequireReview | Opinion::Pass => None,
+    };
+    let (opinion, reason) = match unmet {
+        Some(why) => (Opinion::Deny, why.into()),
+        None => (opinion, Arc::clone(&rule.reason)),
+    };
+    Contribution {
         layer: Layer::Rules,
         rule: Arc::clone(&rule.name),
         opinion,
         reason,
-    })
+    }
 }
 
 #[cfg(test)]

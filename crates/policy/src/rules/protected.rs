@@ -19,13 +19,27 @@ pub enum Shape {
     Under(&'static str, &'static str),
     /// A path that ends with this name.
     Last(&'static str),
+    /// The second name anywhere below one that ends in the first, and everything below it.
+    Ending(&'static str, &'static str),
 }
 
 impl Shape {
     fn lead(&self) -> &'static str {
         match self {
-            Self::Named(name) | Self::Under(name, _) | Self::Last(name) => name,
+            Self::Named(name) | Self::Under(name, _) | Self::Last(name) | Self::Ending(name, _) => {
+                name
+            }
             Self::Sequence(names) => names.first().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether `name` is what it begins with.
+    fn begins(&self, name: &str, same: SameName) -> bool {
+        match self {
+            Self::Named(_) | Self::Under(..) | Self::Last(_) | Self::Sequence(_) => {
+                same(name, self.lead())
+            }
+            Self::Ending(end, _) => ends_like(name, end, same),
         }
     }
 
@@ -33,14 +47,16 @@ impl Shape {
     pub(super) fn holds(&self, path: PathText<'_>, same: SameName) -> bool {
         let mut names = path.components();
         while let Some(name) = names.next() {
-            if !same(name, self.lead()) {
+            if !self.begins(name, same) {
                 continue;
             }
             let mut rest = names.clone();
             let found = match self {
                 Self::Named(_) => true,
                 Self::Last(_) => rest.next().is_none(),
-                Self::Under(_, wanted) => rest.any(|name| same(name, wanted)),
+                Self::Under(_, wanted) | Self::Ending(_, wanted) => {
+                    rest.any(|name| same(name, wanted))
+                }
                 Self::Sequence(wanted) => wanted
                     .iter()
                     .skip(1)
@@ -103,21 +119,34 @@ impl Protected {
 }
 
 /// The first names of many shapes, by the byte they begin with in lowercase: most names of a
-/// harmless path begin like none of them.
+/// harmless path begin like none of them. Those of which the end counts, by the byte they end with.
 #[derive(Debug, Default)]
-pub(super) struct Leads(Vec<Vec<&'static str>>);
+pub(super) struct Leads {
+    begin: Vec<Vec<&'static str>>,
+    end: Vec<Vec<&'static str>>,
+}
 
 impl Leads {
     pub(super) fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
-        let mut leads = vec![Vec::new(); 256];
+        let mut leads = Self {
+            begin: vec![Vec::new(); 256],
+            end: vec![Vec::new(); 256],
+        };
         for shape in shapes {
-            if let Some(same) = leads.get_mut(initial(shape.lead()))
-                && !same.contains(&shape.lead())
+            let lead = shape.lead();
+            let same = match shape {
+                Shape::Ending(..) => leads.end.get_mut(last(lead)),
+                Shape::Named(_) | Shape::Sequence(_) | Shape::Under(..) | Shape::Last(_) => {
+                    leads.begin.get_mut(initial(lead))
+                }
+            };
+            if let Some(same) = same
+                && !same.contains(&lead)
             {
-                same.push(shape.lead());
+                same.push(lead);
             }
         }
-        Self(leads)
+        leads
     }
 
     /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
@@ -129,8 +158,10 @@ impl Leads {
     }
 
     fn has(&self, name: &str) -> bool {
-        let same = self.0.get(initial(name)).map_or(&[][..], Vec::as_slice);
-        same.iter().any(|lead| lead.eq_ignore_ascii_case(name))
+        let mut begin = self.begin.get(initial(name)).into_iter().flatten();
+        let mut end = self.end.get(last(name)).into_iter().flatten();
+        begin.any(|lead| lead.eq_ignore_ascii_case(name))
+            || end.any(|lead| ends_like(name, lead, str::eq_ignore_ascii_case))
     }
 }
 
@@ -138,6 +169,19 @@ impl Leads {
 fn initial(name: &str) -> usize {
     let first = name.bytes().next().unwrap_or_default();
     first.to_ascii_lowercase().into()
+}
+
+/// What a name ends with, in lowercase.
+fn last(name: &str) -> usize {
+    let last = name.bytes().next_back().unwrap_or_default();
+    last.to_ascii_lowercase().into()
+}
+
+/// Whether `name` ends in `end`, which begins with its only dot.
+fn ends_like(name: &str, end: &str, same: SameName) -> bool {
+    let stem = stem(name);
+    let tail = stem.rfind('.').and_then(|dot| stem.get(dot..));
+    tail.is_some_and(|tail| same(tail, end))
 }
 
 /// Compares a name with a protected one.
@@ -196,9 +240,14 @@ pub(super) fn same_name(name: &str, wanted: &str) -> bool {
     folded(name).eq(folded(wanted)) || is_short_form(name, wanted)
 }
 
-fn folded(name: &str) -> impl Iterator<Item = char> {
+/// `name` without what some file systems drop at its end.
+fn stem(name: &str) -> &str {
     let stem = name.split(':').next().unwrap_or(name);
     stem.trim_end_matches(|char| matches!(char, '.' | ' ') || is_ignored(char))
+}
+
+fn folded(name: &str) -> impl Iterator<Item = char> {
+    stem(name)
         .chars()
         .filter(|char| !is_ignored(*char))
         // Both ways, because some letters fold only one way: the Kelvin sign, the long s.
@@ -314,6 +363,27 @@ mod tests {
         assert!(!holds(policy, ".airlock/x/policy.yaml"));
         assert!(holds(Shape::Last(".git"), "sub/.git"));
         assert!(!holds(Shape::Last(".git"), ".git/index"));
+        let bare = Shape::Ending(".git", "hooks");
+        for path in [
+            "x.git/hooks",
+            "a/x.GIT/Hooks/b",
+            "x.git./hooks",
+            "x.git::$INDEX_ALLOCATION/hooks",
+            "x.g\u{200d}it/hooks",
+            ".git/hooks",
+            "x.git/modules/y/hooks/b",
+        ] {
+            assert!(holds(bare, path), "{path}");
+        }
+        for path in [
+            "x.git",
+            "x.git/index",
+            "x.git2/hooks",
+            "git/hooks",
+            "x.gi.t/hooks",
+        ] {
+            assert!(!holds(bare, path), "{path}");
+        }
     }
 
     #[test]

@@ -69,11 +69,16 @@ impl CompiledRule {
         {
             return Some(Opinion::Pass);
         }
-        Some(match self.action {
+        Some(self.spoken())
+    }
+
+    /// What the rule says where it applies and no exception does.
+    pub(crate) const fn spoken(&self) -> Opinion {
+        match self.action {
             Action::Allow => Opinion::Allow,
             Action::Deny => Opinion::Deny,
             Action::RequireReview => Opinion::RequireReview,
-        })
+        }
     }
 
     /// Whether the rule triggers: it applies and no exception does.

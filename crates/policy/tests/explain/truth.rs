@@ -1,12 +1,13 @@
 //! Every suggestion, made mechanically, leads to the verdict it promises.
 
 use crate::apply::apply;
-use crate::support::{NOW, any_request, any_rules, generation, policy, request};
+use crate::support::{NOW, ROOT, any_request, any_rules, generation, policy, request};
 use crate::{FILE, engine, explained};
 use airlock_core::{Request, RequestPath};
+use airlock_policy::capability::CapabilitySet;
 use airlock_policy::{
-    BuiltIns, Decision, Engine, Explanation, ExtensionHost, Policy, Protected, Remedy, Rule,
-    Verdict,
+    BuiltIns, Contribution, Decision, Engine, Explanation, ExtensionHost, Imposed, Layer, Opinion,
+    Policy, Protected, Remedy, Rule, Verdict,
 };
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -331,5 +332,102 @@ fn ten_thousand_rules_are_explained_quickly() {
         assert_eq!(explanation.then(), Some(Verdict::Allow));
         assert_eq!(&*explanation.nearest().unwrap().rule, "r0");
         assert!(taken.as_millis() < 1_000, "{taken:?}");
+    }
+}
+
+/// What is offered where `gate` lacks what `request` needs, in the kernel's words of `need`.
+fn offered(request: &Request, gate: &str, need: &str) -> (Option<String>, String) {
+    let engine = engine(POLICY);
+    let denial = Contribution {
+        layer: Layer::Capability,
+        rule: gate.into(),
+        opinion: Opinion::Deny,
+        reason: format!("capability `{need}` is not granted: {gate}").into(),
+    };
+    let decision = Decision {
+        verdict: Verdict::Deny,
+        contributions: vec![denial].into(),
+        imposed: Imposed::default(),
+        generation: engine.generation(),
+    };
+    let explanation = engine.explain(request, &decision);
+    let [fix] = explanation.remedies() else {
+        panic!("{}", crate::shown(&explanation));
+    };
+    let Remedy::GrantCapability { capability, .. } = &fix.remedy else {
+        panic!("{}", crate::shown(&explanation));
+    };
+    (capability.clone(), fix.text.clone())
+}
+
+/// A name is a pattern as soon as it is written down: nobody may choose one that grants more.
+#[test]
+fn a_capability_is_offered_only_where_it_names_what_was_asked_and_nothing_else() {
+    for (path, has_one) in [
+        ("src/a.rs", true),
+        ("a b/c {d}?", true),
+        (".", true),
+        ("/etc/hosts", true),
+        ("*", false),
+        ("**", false),
+        ("src/*", false),
+        ("src/**/x", false),
+        ("a*b", false),
+        ("x`y", false),
+        ("`x", false),
+        ("x` is not granted: `filesystem.read./", false),
+        ("/etc/*", false),
+    ] {
+        let asked = request("fs.read", &[path]);
+        let need = asked.needs(ROOT).remove(0);
+        for gate in ["workspace", "user"] {
+            let (capability, text) = offered(&asked, gate, &need);
+            let want = has_one.then(|| need.clone());
+            assert_eq!(capability, want, "{gate} {path}");
+            assert_eq!(
+                text.contains(&format!("add `{need}` to")),
+                has_one && gate == "workspace",
+                "{text}"
+            );
+            assert_eq!(text.contains("by hand"), !has_one, "{gate} {path}: {text}");
+            if let Some(capability) = capability {
+                let set = CapabilitySet::parse([&capability]).unwrap();
+                assert!(
+                    set.contains(&need) && !set.contains(&format!("{need}x")),
+                    "{path}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_secrets_and_tools_are_no_wildcards_either() {
+    let mut secret = request("secret.use", &[]);
+    let mut tool = request("tool.call", &[]);
+    for (name, has_one) in [
+        ("API_KEY", true),
+        ("*", false),
+        ("a*", false),
+        ("x`y", false),
+    ] {
+        secret.secret = Some(name.into());
+        tool.tool = Some(name.into());
+        for asked in [&secret, &tool] {
+            let need = asked.needs(ROOT).remove(0);
+            let (capability, text) = offered(asked, "workspace", &need);
+            assert_eq!(capability, has_one.then_some(need), "{name}: {text}");
+        }
+    }
+    // What a command is granted besides is a path of the person's.
+    let mut run = request("exec.run", &[]);
+    run.command = vec!["make".into()];
+    for (need, has_one) in [
+        ("filesystem.read./srv/a", true),
+        ("filesystem.write./srv/*", false),
+        ("exec.run.sandboxed", true),
+    ] {
+        let (capability, text) = offered(&run, "workspace", need);
+        assert_eq!(capability.as_deref(), has_one.then_some(need), "{text}");
     }
 }

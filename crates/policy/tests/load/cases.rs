@@ -304,6 +304,16 @@ fn meaning() -> Vec<Case> {
         ),
         t(
             "policy/no-effect",
+            head("workspace: { allow: [filesystem.read.~/x] }"),
+            (2, 22),
+        ),
+        t(
+            "policy/no-effect",
+            head("roles: { r: [exec.*, filesystem.write.~] }"),
+            (2, 22),
+        ),
+        t(
+            "policy/no-effect",
             head("network: { default: restricted }"),
             (2, 21),
         ),

@@ -5,9 +5,9 @@ use super::load;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
-use airlock_audit::Filter;
+use airlock_audit::{Filter, ReadError};
 use airlock_core::Request;
-use airlock_kernel::{Kernel, PolicyInForce};
+use airlock_kernel::{Errand, Kernel, PolicyInForce};
 use airlock_policy::{Change, Difference, Policy, Replay};
 use serde_json::json;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Ending {
     let (_, loaded) = load(file)?;
-    let kernel = audit::asked(global, "replay", output)?.into_kernel(output)?;
+    let kernel = audit::asked(global, "replay", Errand::Work, output)?.into_kernel(output)?;
     let next = tried(&kernel, loaded.policy)?;
     let replayed = replayed(&kernel, &next, last)?;
     show(&replayed, output);
@@ -59,8 +59,7 @@ pub(super) fn replayed(
 
 /// The decision inputs of the last `count` attempts, oldest first, with their record numbers.
 fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure> {
-    let failed =
-        |error: &airlock_audit::ReadError| Failure::of(Kind::Failed, error).maybe_fix(error.hint());
+    let failed = |error: &ReadError| Failure::of(Kind::Failed, error).maybe_fix(error.hint());
     let filter = Filter {
         newest_first: true,
         ..Filter::default()
@@ -68,7 +67,12 @@ fn audited(kernel: &Kernel, count: usize) -> Result<Vec<(u64, Request)>, Failure
     let records = kernel.log().read(filter).map_err(|error| failed(&error))?;
     let mut found = Vec::new();
     for record in records {
-        let record = record.map_err(|error| failed(&error))?;
+        let record = match record {
+            // Of a log that stops everything else, what can still be read: another policy is the way out.
+            Err(ReadError::Record { .. }) if kernel.stopped().is_some() => continue,
+            Err(_) if kernel.stopped().is_some() => break,
+            other => other.map_err(|error| failed(&error))?,
+        };
         let seq = record.sealed.seq();
         found.extend(record.entry.request.map(|request| (seq, *request)));
         if found.len() >= count {
@@ -86,6 +90,8 @@ fn show(replay: &Replay, output: &mut Output) {
             "replayed": replay.replayed,
             "breaking": replay.breaking(),
             "widening": replay.widening(),
+            "possibly_breaking": replay.possibly_breaking(),
+            "possibly_widening": replay.possibly_widening(),
             "undecided": replay.undecided,
             "without_manifest": replay.without_manifest,
             "differences": replay.differences,
@@ -103,14 +109,17 @@ pub(super) fn lines(replay: &Replay) -> Vec<String> {
     lines.push(format!(
         "{} replayed: {}, {} breaking, {} widening",
         count(replay.replayed as u64, "audited syscall"),
-        count(replay.differences.len() as u64, "difference"),
+        count(replay.certain() as u64, "difference"),
         replay.breaking(),
         replay.widening()
     ));
     if replay.undecided > 0 {
         lines.push(format!(
-            "{} could not be decided again: a rule asks for arguments, which the log does not keep",
-            replay.undecided
+            "{} may differ, by arguments, which the log does not keep: {} possibly breaking, {} \
+             possibly widening",
+            replay.undecided,
+            replay.possibly_breaking(),
+            replay.possibly_widening()
         ));
     }
     if replay.without_manifest > 0 {
@@ -123,11 +132,14 @@ pub(super) fn lines(replay: &Replay) -> Vec<String> {
 }
 
 fn line(difference: &Difference) -> String {
-    let label = match difference.change {
-        Change::Breaking => styled(Tone::Bad, "BREAKING"),
-        Change::Widening => styled(Tone::Warn, "WIDENING"),
-        Change::Other => styled(Tone::Label, "changed "),
+    let (tone, word) = match difference.change {
+        Change::Breaking => (Tone::Bad, "BREAKING"),
+        Change::Widening => (Tone::Warn, "WIDENING"),
+        Change::Other if difference.certain => (Tone::Label, "changed "),
+        Change::Other => (Tone::Label, "changed"),
     };
+    let mark = if difference.certain { "" } else { "?" };
+    let label = styled(tone, &format!("{word}{mark}"));
     let request = &difference.request;
     let paths: Vec<String> = request
         .paths

@@ -1,32 +1,34 @@
 //! Asks two policies about the same past requests and shows where they differ.
 //!
-//! Guarantee: nothing is guessed. Arguments are not in the log, so a request whose decision may
-//! hang on them, under either policy, is counted as undecided: unless a denial settles it whatever
-//! the arguments were.
+//! Guarantee: nothing is guessed and nothing is left out. Arguments are not in the log, so each side
+//! is asked for every verdict that some arguments would give: a difference that all of them make is
+//! certain, one that only some make is possible, and is said to be.
 //!
 //! Non-guarantees: tokens and grants are not part of a replay, and capabilities only where a
-//! [`Judge`] asks about them; a change of reasons or limits alone is no difference.
+//! [`Judge`] asks about them; a change of reasons or limits alone is no difference. Conditions that
+//! differ count as if each could hold without the other, so a possible difference may be none; and
+//! of a possible one the limits are not known.
 
-use crate::decision::{Contribution, Decision, Layer, Verdict};
-use crate::document::Action;
+mod possible;
+
+use crate::decision::{Decision, Verdict};
 use crate::engine::Engine;
-use crate::rules::Policy;
 use airlock_core::{Request, Timestamp};
+use possible::{Side, pairs};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// What another policy would have changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replay {
     /// How many requests were decided under both.
     pub replayed: usize,
-    /// How many could not be, for want of their arguments.
+    /// How many of them may differ or not, by their arguments.
     pub undecided: usize,
     /// How many were decided without the manifest of the plugin that asked.
     pub without_manifest: usize,
-    /// Where the verdicts differ, in the order of the requests.
+    /// Where the verdicts differ or may, in the order of the requests. A request has one entry, or
+    /// one for each way in which it may differ.
     pub differences: Vec<Difference>,
 }
 
@@ -43,6 +45,8 @@ pub struct Difference {
     pub new: Decision,
     /// What kind of difference it is.
     pub change: Change,
+    /// Whether it is one whatever the arguments were.
+    pub certain: bool,
 }
 
 /// What a difference means.
@@ -72,18 +76,33 @@ impl Change {
 }
 
 impl Replay {
-    /// How many differences break what worked.
+    /// How many differences certainly break what worked.
     pub fn breaking(&self) -> usize {
-        self.count(Change::Breaking)
+        self.count(Change::Breaking, true)
     }
 
-    /// How many differences allow more.
+    /// How many certainly allow more.
     pub fn widening(&self) -> usize {
-        self.count(Change::Widening)
+        self.count(Change::Widening, true)
     }
 
-    fn count(&self, change: Change) -> usize {
-        let same = |difference: &&Difference| difference.change == change;
+    /// How many requests may break what worked, by their arguments.
+    pub fn possibly_breaking(&self) -> usize {
+        self.count(Change::Breaking, false)
+    }
+
+    /// How many may allow more, by their arguments.
+    pub fn possibly_widening(&self) -> usize {
+        self.count(Change::Widening, false)
+    }
+
+    /// How many differences are certain.
+    pub fn certain(&self) -> usize {
+        self.differences.iter().filter(|one| one.certain).count()
+    }
+
+    fn count(&self, change: Change, certain: bool) -> usize {
+        let same = |one: &&Difference| one.change == change && one.certain == certain;
         self.differences.iter().filter(same).count()
     }
 }
@@ -128,76 +147,44 @@ pub fn replay(
         without_manifest: 0,
         differences: Vec::new(),
     };
-    let (old_side, new_side) = (Side::of(old.engine()), Side::of(new.engine()));
     for (seq, request) in requests {
         let (asked, asking) = (old.received(request), new.received(request));
-        let before = old.judge(&asked, now);
-        let after = new.judge(&asking, now);
-        if !old_side.settles(&asked, &before) || !new_side.settles(&asking, &after) {
-            replay.undecided += 1;
-            continue;
-        }
+        let before = Side::of(old.engine(), &asked, old.judge(&asked, now));
+        let after = Side::of(new.engine(), &asking, new.judge(&asking, now));
         replay.replayed += 1;
         if !old.knows_manifest(request) || !new.knows_manifest(request) {
             replay.without_manifest += 1;
         }
-        if let Some(change) = Change::between(before.verdict, after.verdict) {
-            replay.differences.push(Difference {
-                seq: *seq,
-                request: request.clone(),
-                old: before,
-                new: after,
-                change,
-            });
+        let found = differences(*seq, request, pairs(&before, &after));
+        if found.iter().any(|one| !one.certain) {
+            replay.undecided += 1;
         }
+        replay.differences.extend(found);
     }
     replay
 }
 
-/// One engine, with the names of its policy's denials.
-struct Side<'a> {
-    engine: &'a Engine,
-    policy: Arc<Policy>,
-    denials: HashSet<Arc<str>>,
-}
-
-impl<'a> Side<'a> {
-    fn of(engine: &'a Engine) -> Self {
-        let policy = engine.policy();
-        let denials = policy.rules.iter();
-        Self {
-            engine,
-            denials: denials
-                .filter(|rule| rule.action == Action::Deny)
-                .map(|rule| Arc::clone(&rule.name))
-                .collect(),
-            policy,
+/// What kinds of difference these decisions make, of which one was taken on `request`: each kind
+/// once.
+fn differences(seq: u64, request: &Request, pairs: Vec<(Decision, Decision)>) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    let mut may_be_none = false;
+    for (old, new) in pairs {
+        match Change::between(old.verdict, new.verdict) {
+            None => may_be_none = true,
+            Some(change) if found.iter().any(|one| one.change == change) => {}
+            Some(change) => found.push(Difference {
+                seq,
+                request: request.clone(),
+                old,
+                new,
+                change,
+                certain: false,
+            }),
         }
     }
-
-    /// Whether `decision` would be the same whatever the arguments were.
-    fn settles(&self, request: &Request, decision: &Decision) -> bool {
-        if !request.arguments.is_null() || self.is_firm(decision) {
-            return true;
-        }
-        // A script may look at anything.
-        let scripted = |one: &Contribution| one.layer == Layer::Extension;
-        !decision.contributions.iter().any(scripted)
-            && !self.engine.built_ins().asks_arguments(request)
-            && !self.policy.asks_arguments(request)
+    if let [only] = found.as_mut_slice() {
+        only.certain = !may_be_none;
     }
-
-    /// Whether some denial holds whatever the arguments were: a rule that matched without them has
-    /// no condition on them, and a denial has no exceptions. An allow that denies for its
-    /// constraints may have one.
-    fn is_firm(&self, decision: &Decision) -> bool {
-        decision.verdict == Verdict::Deny
-            && decision.deciding().any(|denial| match denial.layer {
-                Layer::Rules => self.denials.contains(&denial.rule),
-                Layer::BuiltIn | Layer::Capability => true,
-                Layer::Extension | Layer::Token | Layer::Grant | Layer::Gate | Layer::Default => {
-                    false
-                }
-            })
-    }
+    found
 }

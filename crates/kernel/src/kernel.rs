@@ -45,6 +45,25 @@ pub enum Lifetime {
     Long,
 }
 
+/// What a kernel is opened for: it says what a broken log stops, where policy says that it stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// Whatever policy allows. It does not start on a broken log.
+    Work,
+    /// To read the log, and to have a person approve another policy: it starts on a broken log and
+    /// takes no other call then.
+    WayOut,
+}
+
+/// What can be asked of a kernel that a broken log stops.
+const WAY_OUT: [&str; 5] = [
+    "audit.read",
+    "approval.decide",
+    "policy.update",
+    "trust.approve",
+    "trust.revoke",
+];
+
 /// How long a start waits for the log's verification where policy insists on it.
 const HEALTH_PATIENCE: Duration = Duration::from_mins(1);
 
@@ -132,6 +151,8 @@ pub struct Kernel {
     output_bytes: usize,
     search_threads: usize,
     notice: Option<String>,
+    /// What is wrong with the log, if that stops everything but the way out.
+    stopped: Option<String>,
     lifetime: Lifetime,
     machine: Option<Machine>,
     defined: Option<Arc<Defined>>,
@@ -157,6 +178,15 @@ impl Kernel {
 
     /// The same in a workspace that is open: the one `config` names.
     pub fn open_in(workspace: Workspace, config: KernelConfig) -> Result<Self, StartError> {
+        Self::open_for(Errand::Work, workspace, config)
+    }
+
+    /// The same for `errand`.
+    pub fn open_for(
+        errand: Errand,
+        workspace: Workspace,
+        config: KernelConfig,
+    ) -> Result<Self, StartError> {
         let local = Local::detect().map_err(StartError::Identity)?;
         let store = Arc::new(PolicyStore::open(
             workspace,
@@ -164,9 +194,7 @@ impl Kernel {
             config.worker.clone(),
         )?);
         let log = Arc::new(open_log(&store, &config).map_err(StartError::Audit)?);
-        if store.current().kept_log().stop_on_break {
-            refuse_broken(&log)?;
-        }
+        let stopped = stopped_by(&log, &store, errand)?;
         let hold = Arc::new(StateHold::new(
             store.workspace().state().path().to_owned(),
             config.clock.clone(),
@@ -182,9 +210,14 @@ impl Kernel {
             clock: config.clock.clone(),
             sanitisers: Arc::clone(&sanitisers),
         };
-        let recovered = control::merge::recover(&desk, &log);
-        let kept = keep_log(&log, &store, &config.clock);
-        let notice = recovered.or(kept);
+        let notice = if stopped.is_some() {
+            // Nothing is finished, archived or deleted on a log that stops everything.
+            None
+        } else {
+            let recovered = control::merge::recover(&desk, &log);
+            let kept = keep_log(&log, &store, &config.clock);
+            recovered.or(kept)
+        };
         if config.lifetime == Lifetime::Long {
             note(&log, &config.clock, EventType::KernelStart).map_err(StartError::Unrecorded)?;
         }
@@ -222,6 +255,7 @@ impl Kernel {
             output_bytes: config.output_bytes,
             search_threads: config.search_threads,
             notice,
+            stopped,
             lifetime: config.lifetime,
             machine: None,
             defined: None,
@@ -359,6 +393,16 @@ impl Kernel {
         StageHold(self.workspace())
     }
 
+    /// What is wrong with the log, if that stops everything but the way out: see [`Errand::WayOut`].
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// Whether a broken log keeps this kernel from looking at a call of `name`.
+    pub(crate) fn stops(&self, name: &str) -> bool {
+        self.stopped.is_some() && !WAY_OUT.contains(&name)
+    }
+
     /// What went wrong at start without keeping it from starting.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
@@ -462,11 +506,12 @@ impl Kernel {
         self.local.user()
     }
 
-    pub(crate) fn output_budget(&self, imposed: &Imposed) -> usize {
+    /// How long a result may be: as long as policy allows, within `room` or what a model is given.
+    pub(crate) fn output_budget(&self, imposed: &Imposed, room: Option<usize>) -> usize {
         let limit = imposed.max_output.map_or(u64::MAX, ByteSize::as_bytes);
         usize::try_from(limit)
             .unwrap_or(usize::MAX)
-            .min(self.output_bytes)
+            .min(room.unwrap_or(self.output_bytes))
     }
 
     pub(crate) fn sanitisers(&self) -> &Sessions {
@@ -570,6 +615,7 @@ fn open_log(store: &PolicyStore, config: &KernelConfig) -> Result<Log, airlock_a
         Lifetime::Command => log.checkpoint_every = log.checkpoint_every.min(COMMAND_CHECKPOINT),
     }
     log.retention = retention(store);
+    log.stop_on_break = store.current().kept_log().stop_on_break;
     Log::open(log)
 }
 
@@ -614,17 +660,28 @@ fn keeper_of(
     keeper.ok()
 }
 
+/// What is wrong with the log, where policy says that a break stops everything; an error where `errand`
+/// is not the way out.
+fn stopped_by(
+    log: &Log,
+    store: &PolicyStore,
+    errand: Errand,
+) -> Result<Option<String>, StartError> {
+    if !store.current().kept_log().stop_on_break {
+        return Ok(None);
+    }
+    match (broken(log), errand) {
+        (Some(detail), Errand::Work) => Err(StartError::Broken(detail)),
+        (broken, Errand::Work | Errand::WayOut) => Ok(broken),
+    }
+}
+
 /// Waits for the check that opening began; a chain that is not known to hold counts as broken.
-fn refuse_broken(log: &Log) -> Result<(), StartError> {
+fn broken(log: &Log) -> Option<String> {
     match log.wait_for_health(HEALTH_PATIENCE) {
-        Health::Verified { .. } => Ok(()),
-        Health::Broken { detail, .. } | Health::Unknown { detail } => {
-            Err(StartError::Broken(detail))
-        }
-        Health::Verifying => {
-            let detail = "it could not be verified in time".to_owned();
-            Err(StartError::Broken(detail))
-        }
+        Health::Verified { .. } => None,
+        Health::Broken { detail, .. } | Health::Unknown { detail } => Some(detail),
+        Health::Verifying => Some("it could not be verified in time".to_owned()),
     }
 }
 

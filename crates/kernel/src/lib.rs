@@ -55,7 +55,7 @@ pub use definitions::{
 };
 pub use extensions::{ExtensionProblem, WorkerProgram, serve_request, serve_worker};
 pub use fronts::{Front, Whence};
-pub use kernel::{Kernel, KernelConfig, Lifetime, StartError};
+pub use kernel::{Errand, Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 #[cfg(target_os = "linux")]
 pub use plugins::{Hosting, MakeHosts};

@@ -12,8 +12,8 @@ mod support;
 use airlock_audit::EventType;
 use airlock_core::limits;
 use airlock_kernel::{
-    Call, Front, Kernel, PolicyOrigin, StartError, StateError, TrustChange, TrustError, Workspace,
-    WorkspaceError,
+    Call, Errand, Front, Kernel, PolicyOrigin, StartError, StateError, TrustChange, TrustError,
+    Workspace, WorkspaceError,
 };
 use serde_json::json;
 use std::ffi::OsStr;
@@ -660,6 +660,73 @@ fn a_broken_log_stops_the_start_as_long_as_the_last_approved_policy_says_so() {
     assert!(matches!(place.try_open(), Err(StartError::Broken(_))));
     place.write(".airlock/policy.yaml", format!("{stopping}# pulled\n"));
     assert!(matches!(place.try_open(), Err(StartError::Broken(_))));
+}
+
+#[test]
+fn a_log_that_stops_everything_leaves_the_way_out_open() {
+    let stopping = format!("{READS}audit: {{ stop_on_break: true }}\n");
+    let place = Place::governed(&stopping, &[("a.txt", "a\n")]);
+    let way_out = || {
+        let config = place.config();
+        let workspace = Workspace::open(&config.workspace, &config.state_home).unwrap();
+        Kernel::open_for(Errand::WayOut, workspace, config).unwrap()
+    };
+    let kernel = way_out();
+    assert_eq!(kernel.stopped(), None, "nothing is broken yet");
+    let directory = state(&kernel);
+    drop(kernel);
+    let break_it = "UPDATE records SET stored = zeroblob(40) WHERE seq = 1";
+    support::connect(&directory).execute(break_it, []).unwrap();
+    let kernel = way_out();
+    assert!(kernel.stopped().is_some());
+    let read = || json!({ "path": "a.txt" });
+    for (name, arguments) in [
+        ("fs.read", read()),
+        ("policy.init", json!({})),
+        ("session.create", json!({})),
+    ] {
+        let refused = failed(submit(&kernel, Front::Cli, name, arguments));
+        assert_eq!(refused.code, "audit_broken", "{name}");
+        assert!(refused.fix.is_some_and(|fix| fix.contains("policy update")));
+    }
+    let purpose = json!({ "purpose": "log" });
+    done(submit(&kernel, Front::Cli, "audit.read", purpose));
+    done(submit(&kernel, Front::Cli, "trust.revoke", json!({})));
+    drop(kernel);
+    let refused = place.try_open();
+    assert!(
+        matches!(refused, Err(StartError::Broken(_))),
+        "what was approved last goes on to hold"
+    );
+    update(&way_out(), READS);
+    let kernel = place.open();
+    assert_eq!(kernel.stopped(), None);
+    done(submit(&kernel, Front::Cli, "fs.read", read()));
+}
+
+#[test]
+fn a_log_cut_below_what_was_signed_stops_every_start() {
+    use airlock_kernel::Lifetime;
+    let stopping = format!("{READS}audit: {{ stop_on_break: true }}\n");
+    let place = Place::governed(&stopping, &[("a.txt", "a\n")]);
+    let kernel = place.open();
+    let directory = state(&kernel);
+    for _ in 0..3 {
+        let read = json!({ "path": "a.txt" });
+        done(submit(&kernel, Front::Cli, "fs.read", read));
+    }
+    kernel.log().checkpoint().unwrap();
+    kernel.close().unwrap();
+    let cut = "DELETE FROM records WHERE seq > 2";
+    support::connect(&directory).execute(cut, []).unwrap();
+    for lifetime in [Lifetime::Long, Lifetime::Command, Lifetime::Command] {
+        let mut config = place.config();
+        config.lifetime = lifetime;
+        let Err(StartError::Broken(detail)) = Kernel::open(config) else {
+            panic!("{lifetime:?} started");
+        };
+        assert!(detail.contains("the chain ends at record 2"), "{detail}");
+    }
 }
 
 #[test]

@@ -17,9 +17,9 @@ pub(crate) use swap::{finish, is_unfinished};
 use crate::chain::{Head, LogId, Stored};
 use crate::open::{Access, OpenError, open_database, open_for_rescue};
 use crate::segment::{Segment, list_segments};
-use crate::store::{Layout, log_id, read_checkpoints};
+use crate::store::{Layout, log_id, read_checkpoints, unreached};
 use crate::writer::{Meta, encode_head, newest_head, write_meta};
-use crate::{Entry, EventType, Stage, seal};
+use crate::{Entry, EventType, SignedCheckpoint, Stage, seal};
 use airlock_core::Timestamp;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -168,6 +168,8 @@ fn prepare(layout: &Layout, now: Timestamp, cause: &OpenError) -> Result<Swap, O
 /// What is known of the log from outside its database.
 struct Known {
     log: Option<LogId>,
+    /// The newest checkpoint.
+    signed: Option<SignedCheckpoint>,
     /// The highest head somebody signed or archived.
     head: Option<Head>,
     archived: Option<Head>,
@@ -195,6 +197,7 @@ impl Known {
             .chain(archived);
         Self {
             log,
+            signed,
             head: heads.max_by_key(|head| head.seq),
             archived,
         }
@@ -306,9 +309,26 @@ impl Rescue {
                 "INSERT INTO records(seq, stored) VALUES (?1, ?2)",
                 (sealed.seq().cast_signed(), sealed.stored()),
             )
-            .and_then(|_| self.db.execute_batch("COMMIT"))
+            .and_then(|_| self.remember_break(known))
+            .and_then(|()| self.db.execute_batch("COMMIT"))
             .map_err(fail)?;
         Ok(sealed.seq())
+    }
+
+    /// The next verification finds that signed records are lost: it is recorded here already.
+    fn remember_break(&self, known: &Known) -> rusqlite::Result<()> {
+        let signed = known
+            .signed
+            .filter(|signed| signed.checkpoint().log == self.log);
+        let in_archives = known.archived.map_or(0, |head| head.seq);
+        let found = match signed {
+            Some(signed) => unreached(&self.db, &signed.head(), in_archives)?,
+            None => None,
+        };
+        match found {
+            Some(found) => write_meta(&self.db, Meta::Break, found.to_string().as_bytes()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -154,6 +154,8 @@ fn remove_copies(db: &Connection, segments: &Path) -> Result<(), MaintainError> 
         return Ok(());
     }
     let mut segment = Segment::open(&name.path)?;
+    // Before the rows go: without any, this is where the chain ends.
+    remember_archived(db, &segment.last)?;
     for index in 0..segment.blocks() {
         for stored in segment.block(index)? {
             let Ok(record) = Stored::parse(&stored) else {
@@ -163,7 +165,6 @@ fn remove_copies(db: &Connection, segments: &Path) -> Result<(), MaintainError> 
                 .execute((record.seq.cast_signed(), &stored))?;
         }
     }
-    remember_archived(db, &segment.last)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::chain::{Head, LogId};
 use crate::checkpoint::{CheckpointError, PublicKey, SignedCheckpoint, SigningKey};
 use crate::open::{nofollow, private_directory};
 use airlock_core::Timestamp;
+use std::cmp::Reverse;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -67,6 +68,18 @@ impl CheckpointFile {
             Some(key) => Ok(key.sign(log, head, time)?),
             None => Err(CheckpointFileError::NotAKey(self.layout.key())),
         }
+    }
+
+    /// The newest checkpoint of `log` over record `least` or a later one, whoever signed it.
+    pub(crate) fn newest_from(
+        &self,
+        log: LogId,
+        least: u64,
+    ) -> Result<Option<SignedCheckpoint>, CheckpointFileError> {
+        let path = self.layout.checkpoints();
+        let claims =
+            Claims::read(&path, log).map_err(|source| CheckpointFileError::Io { path, source })?;
+        Ok(claims.newest(|claim| claim.own && claim.seq >= least))
     }
 
     /// Adds one line and waits for the disk.
@@ -182,44 +195,124 @@ pub(crate) struct KeptCheckpoints {
     pub(crate) bad_lines: Vec<(usize, String)>,
 }
 
-/// The last few checkpoints of the file: enough to know where the chain was attested last, without
-/// checking the signatures of years.
-pub(crate) fn read_last_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
-    const TAIL: u64 = 8_192;
-    const LAST: usize = 3;
-    let mut kept = KeptCheckpoints::default();
-    let mut file = match OpenOptions::new()
+/// How every line of the file begins; the log, the number and the rest follow.
+const LINE: &[u8] = b"{\"type\":\"checkpoint\",\"version\":1,\"log\":\"";
+const LINE_NUMBER: &[u8] = b"\",\"seq\":";
+/// Digits of a log's id.
+const LOG_DIGITS: usize = 32;
+
+/// What a line says it vouches for. Whether its signature holds is not looked at.
+#[derive(Debug)]
+struct Claim {
+    seq: u64,
+    /// Whether it is about the log in question.
+    own: bool,
+    /// Where the line begins.
+    at: u64,
+}
+
+/// The claims of every line, the highest number first: a pass over the text, without the signatures
+/// of years.
+#[derive(Debug)]
+pub(super) struct Claims {
+    file: Option<File>,
+    claims: Vec<Claim>,
+}
+
+impl Claims {
+    /// Those of the file at `path`; a missing one makes none.
+    pub(super) fn read(path: &Path, log: LogId) -> io::Result<Self> {
+        let mut claims = Vec::new();
+        let file = open_kept(path)?;
+        if let Some(file) = &file {
+            let own = log.to_string();
+            let mut reader = BufReader::with_capacity(64 * 1024, file);
+            let (mut line, mut at) = (Vec::new(), 0);
+            loop {
+                line.clear();
+                let read = (&mut reader)
+                    .take(LINE_BYTES)
+                    .read_until(b'\n', &mut line)?;
+                if read == 0 {
+                    break;
+                }
+                claims.extend(claimed(&line).map(|(log, seq)| Claim {
+                    seq,
+                    own: log == own.as_bytes(),
+                    at,
+                }));
+                at += read as u64;
+            }
+        }
+        claims.sort_unstable_by_key(|claim| Reverse((claim.seq, claim.at)));
+        Ok(Self { file, claims })
+    }
+
+    /// The highest number named for the log, be the signature good or not: enough to know that nothing
+    /// has to be looked at more closely.
+    pub(super) fn highest(&self) -> u64 {
+        let own = self.claims.iter().find(|claim| claim.own);
+        own.map_or(0, |claim| claim.seq)
+    }
+
+    /// The newest checkpoint of the log, and the newest of any other, which has no business here.
+    pub(super) fn newest_kept(&self) -> KeptCheckpoints {
+        let newest = [
+            self.newest(|claim| !claim.own),
+            self.newest(|claim| claim.own),
+        ];
+        let mut kept = KeptCheckpoints::default();
+        kept.valid.extend(newest.into_iter().flatten());
+        kept.valid.sort_by_key(|signed| signed.head().seq);
+        kept
+    }
+
+    /// The newest checkpoint that is `wanted` and whose signature holds.
+    fn newest(&self, wanted: impl Fn(&Claim) -> bool) -> Option<SignedCheckpoint> {
+        let file = self.file.as_ref()?;
+        let mut wanted = self.claims.iter().filter(|claim| wanted(claim));
+        wanted.find_map(|claim| checkpoint_at(file, claim.at))
+    }
+}
+
+/// The log and the number that `line` names, if it is spelled as a checkpoint is.
+fn claimed(line: &[u8]) -> Option<(&[u8], u64)> {
+    let (log, rest) = line.strip_prefix(LINE)?.split_at_checked(LOG_DIGITS)?;
+    let number = rest.strip_prefix(LINE_NUMBER)?.iter();
+    let mut digits = number.take_while(|digit| digit.is_ascii_digit());
+    let seq = digits.try_fold(0_u64, |seq, digit| {
+        seq.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })?;
+    Some((log, seq))
+}
+
+fn checkpoint_at(mut file: &File, at: u64) -> Option<SignedCheckpoint> {
+    file.seek(SeekFrom::Start(at)).ok()?;
+    let mut line = Vec::new();
+    BufReader::new(file.take(LINE_BYTES))
+        .read_until(b'\n', &mut line)
+        .ok()?;
+    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+    std::str::from_utf8(line).ok()?.parse().ok()
+}
+
+/// The checkpoints file, if there is one.
+fn open_kept(path: &Path) -> io::Result<Option<File>> {
+    let opened = OpenOptions::new()
         .read(true)
         .custom_flags(nofollow())
-        .open(path)
-    {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
-        Err(error) => return Err(error),
-    };
-    let length = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
-    let mut text = Vec::new();
-    file.take(TAIL).read_to_end(&mut text)?;
-    let lines = text.rsplit(|byte| *byte == b'\n');
-    let checkpoints = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
-    kept.valid = checkpoints.take(LAST).collect();
-    kept.valid.sort_by_key(|signed| signed.head().seq);
-    Ok(kept)
+        .open(path);
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads the checkpoints file; a missing one is empty. A last line cut by a crash is passed over.
 pub(crate) fn read_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags(nofollow())
-        .open(path)
-    {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(KeptCheckpoints::default());
-        }
-        Err(error) => return Err(error),
+    let Some(file) = open_kept(path)? else {
+        return Ok(KeptCheckpoints::default());
     };
     let mut reader = BufReader::new(file);
     let mut kept = KeptCheckpoints::default();

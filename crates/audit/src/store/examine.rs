@@ -1,7 +1,8 @@
 //! Verifies a log on disk: archives, database, checkpoints. Reads only, with flat memory.
 
-use super::checkpoints::{KeptCheckpoints, public_key, read_checkpoints, read_last_checkpoints};
+use super::checkpoints::{Claims, KeptCheckpoints, public_key, read_checkpoints};
 use super::judges::{Batch, Judges};
+use super::reach::unreached;
 use super::{Layout, log_id};
 use crate::chain::{Head, Link, LogId, Stored};
 use crate::encoding;
@@ -85,13 +86,19 @@ pub struct VerifyReport {
     pub unreadable: Option<u64>,
     /// The log begins after this head, and no record says that what was before was deleted.
     pub unexplained_start: Option<Head>,
-    /// Lines of the checkpoints file that are no valid checkpoint.
+    /// Lines of the checkpoints file that are no valid checkpoint, or not by an expected key.
     pub bad_checkpoints: Vec<String>,
+    /// The keys that were expected; none means that anybody's would do.
+    pub expected_keys: Vec<PublicKey>,
+    /// The keys of valid checkpoints that are not by an expected key.
+    pub other_keys: Vec<PublicKey>,
     /// Pins given that are about records which retention deleted, as a record in the chain says:
     /// nothing here could be held against them. Without such a record they are a [`Break::Unmet`].
     pub deleted_pins: u64,
     /// Archives read.
     pub archives: usize,
+    /// How many of the bad checkpoints are merely by another key.
+    kept_by_others: usize,
 }
 
 impl VerifyReport {
@@ -102,6 +109,20 @@ impl VerifyReport {
             && self.unreadable.is_none()
             && self.unexplained_start.is_none()
             && self.bad_checkpoints.is_empty()
+    }
+
+    /// Whether all that is wrong is who signed: whole checkpoints, by [`VerifyReport::other_keys`].
+    pub fn is_by_another_key(&self) -> bool {
+        let by_another = match &self.chain {
+            Ok(_) => true,
+            Err(broken) => unexpected_key(broken).is_some(),
+        };
+        by_another
+            && !self.other_keys.is_empty()
+            && self.structure.is_empty()
+            && self.unreadable.is_none()
+            && self.unexplained_start.is_none()
+            && self.bad_checkpoints.len() == self.kept_by_others
     }
 
     /// The first bad record, where one can be named.
@@ -157,23 +178,35 @@ pub(super) fn verify_layout(
     })
 }
 
-/// The chain after the last signed checkpoint, or all of it without one.
+/// That the chain reaches the newest of the checkpoints in `claims`, and the chain after it, or all of
+/// it without one.
+///
+/// INVARIANT: the claims were read before, and a checkpoint is kept only after its records: whatever
+/// others sign meanwhile, what is claimed is there in a chain that is whole.
 pub(super) fn verify_tail(
     layout: &Layout,
+    claims: &Claims,
     cancel: &AtomicBool,
 ) -> Result<Result<Verified, Break>, VerifyError> {
     let path = layout.database();
     let db = open_database(&path, Access::Read)?;
     let sqlite = |source| OpenError::sqlite(&path, source);
-    let kept = read_last_checkpoints(&layout.checkpoints())
-        .map_err(|source| OpenError::io(&layout.checkpoints(), source))?;
+    let kept = claims.newest_kept();
     db.execute_batch("BEGIN").map_err(sqlite)?;
     let log = log_id(&db).map_err(sqlite)?;
+    let own = kept.valid.iter().rfind(|kept| kept.checkpoint().log == log);
+    let signed = own.map(SignedCheckpoint::head);
     let options = VerifyOptions {
         depth: Depth::Digests,
         ..VerifyOptions::default()
     };
     let mut walk = Walk::new(layout, &db, (log, kept), &options, cancel)?;
+    if let Some(signed) = signed {
+        let in_archives = walk.segments.last().map_or(0, |archive| archive.last.seq);
+        if let Some(broken) = unreached(&db, &signed, in_archives).map_err(sqlite)? {
+            return Ok(Err(broken));
+        }
+    }
     let oldest: Option<i64> = db
         .query_row("SELECT min(seq) FROM records", [], |row| row.get(0))
         .map_err(sqlite)?;
@@ -221,7 +254,25 @@ struct Findings {
     structure: Vec<String>,
     unreadable: Option<u64>,
     bad_checkpoints: Vec<String>,
+    expected_keys: Vec<PublicKey>,
+    other_keys: Vec<PublicKey>,
+    kept_by_others: usize,
     archives: usize,
+}
+
+impl Findings {
+    /// A checkpoint of the file is not by an expected key.
+    fn kept_by_another(&mut self, signed: &SignedCheckpoint, error: &CheckpointError) {
+        self.bad_checkpoints.push(error.to_string());
+        self.kept_by_others += 1;
+        self.saw_key(signed.checkpoint().key);
+    }
+
+    fn saw_key(&mut self, key: PublicKey) {
+        if !self.other_keys.contains(&key) {
+            self.other_keys.push(key);
+        }
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -252,9 +303,10 @@ impl<'a> Walk<'a> {
         for signed in kept.valid {
             match signed.check_signer(&keys) {
                 Ok(()) => pins.push(signed),
-                Err(error) => report.bad_checkpoints.push(error.to_string()),
+                Err(error) => report.kept_by_another(&signed, &error),
             }
         }
+        report.expected_keys.clone_from(&keys);
         let newest_attested = pins
             .iter()
             .filter(|pin| pin.checkpoint().log == log)
@@ -475,6 +527,10 @@ impl<'a> Walk<'a> {
             (None, Some(verifier)) => verifier.finish(),
             (None, None) => Err(Break::Origin { log: self.log }),
         };
+        let another = chain.as_ref().err().and_then(unexpected_key);
+        if let Some(key) = another {
+            self.report.saw_key(key);
+        }
         let unexplained = self.start.seq > 0 && !self.explained;
         let start = self.start.seq;
         let early = self.given.partition_point(|seq| *seq < start);
@@ -492,9 +548,34 @@ impl<'a> Walk<'a> {
             unreadable: self.report.unreadable,
             unexplained_start: unexplained.then_some(self.start),
             bad_checkpoints: self.report.bad_checkpoints,
+            expected_keys: self.report.expected_keys,
+            other_keys: self.report.other_keys,
+            kept_by_others: self.report.kept_by_others,
             deleted_pins: if unexplained { 0 } else { early as u64 },
             archives: self.report.archives,
         }
+    }
+}
+
+/// The key of the checkpoint at which the chain breaks, if it is whole and that is all.
+fn unexpected_key(broken: &Break) -> Option<PublicKey> {
+    match broken {
+        Break::BadCheckpoint {
+            error: CheckpointError::UnexpectedKey { key, .. },
+            ..
+        } => Some(*key),
+        Break::BadCheckpoint { .. }
+        | Break::Origin { .. }
+        | Break::Unreadable { .. }
+        | Break::Undecodable { .. }
+        | Break::Edited { .. }
+        | Break::Gap { .. }
+        | Break::Reordered { .. }
+        | Break::Unlinked { .. }
+        | Break::Truncated { .. }
+        | Break::Unmet { .. }
+        | Break::Rewritten { .. }
+        | Break::OtherLog { .. } => None,
     }
 }
 

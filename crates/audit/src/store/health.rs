@@ -1,16 +1,18 @@
 //! The verification that opening begins: in the background, so that the log is usable at once.
 //!
-//! After a clean end the part since the last signed checkpoint is verified; after a crash all of
-//! it. A break is recorded once and shown; nothing is repaired.
+//! After a clean end the part since the newest signed checkpoint is verified, and that the chain
+//! reaches it; after a crash all of it. A break is recorded once and shown; nothing is repaired.
 
+use super::checkpoints::Claims;
 use super::examine::{VerifyError, VerifyOptions, verify_layout, verify_tail};
 use super::marker::DeadMarker;
 use super::{Clock, Layout};
+use crate::Break;
 use crate::chain::LogId;
-use crate::open::{Access, open_database};
-use crate::writer::{AppendError, Draft, Drafts, Meta, Shared, read_meta, write_meta};
-use crate::{Break, Entry, EventType, Stage};
-use std::collections::BTreeMap;
+use crate::open::{Access, OpenError, open_database};
+use crate::writer::{
+    AppendError, Draft, Drafts, Meta, Shared, Signing, break_entry, read_meta, write_meta,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -67,25 +69,20 @@ pub(super) struct Checker {
     thread: Option<JoinHandle<Vec<DeadMarker>>>,
 }
 
+/// What a verification works with.
+pub(super) struct Subject {
+    pub(super) layout: Layout,
+    pub(super) log: LogId,
+    /// What the checkpoints file said before the writer could sign anything.
+    pub(super) claims: Result<Claims, OpenError>,
+    pub(super) writer: Arc<Shared>,
+    pub(super) signing: Signing,
+    pub(super) clock: Clock,
+}
+
 impl Checker {
-    pub(super) fn start(
-        layout: &Layout,
-        log: LogId,
-        dead: Vec<DeadMarker>,
-        writer: Arc<Shared>,
-        clock: Clock,
-    ) -> std::io::Result<Self> {
-        let layout = layout.clone();
-        Self::of(dead, move |state, dead| {
-            let task = Task {
-                layout,
-                log,
-                writer,
-                clock,
-                state,
-            };
-            task.run(dead)
-        })
+    pub(super) fn start(subject: Subject, dead: Vec<DeadMarker>) -> std::io::Result<Self> {
+        Self::of(dead, move |state, dead| subject.check(&state, dead))
     }
 
     /// A verification of which `work` is all, because of the writers that died.
@@ -157,19 +154,11 @@ impl Checker {
     }
 }
 
-struct Task {
-    layout: Layout,
-    log: LogId,
-    writer: Arc<Shared>,
-    clock: Clock,
-    state: Arc<State>,
-}
-
-impl Task {
+impl Subject {
     /// Gives back the markers that may go once this writer has closed in good order: if it dies
     /// too, the next one must still be told of all of them.
-    fn run(self, mut dead: Vec<DeadMarker>) -> Vec<DeadMarker> {
-        let health = match self.verify(!dead.is_empty()) {
+    fn check(self, state: &State, mut dead: Vec<DeadMarker>) -> Vec<DeadMarker> {
+        let health = match self.verify(!dead.is_empty(), &state.cancel) {
             Ok(health) => health,
             Err(VerifyError::Cancelled) => return Vec::new(),
             Err(error) => Health::Unknown {
@@ -178,20 +167,29 @@ impl Task {
         };
         let settled = match &health {
             Health::Broken { seq, detail } => self.record_break(*seq, detail).is_ok(),
-            Health::Verified { .. } => true,
+            Health::Verified { .. } => {
+                self.signing.allow();
+                true
+            }
             Health::Verifying | Health::Unknown { .. } => false,
         };
         if !settled {
             dead.clear();
         }
-        self.state.settle(health);
+        state.settle(health);
         dead
     }
 
-    fn verify(&self, everything: bool) -> Result<Health, VerifyError> {
-        let cancel = &self.state.cancel;
+    fn verify(&self, everything: bool, cancel: &AtomicBool) -> Result<Health, VerifyError> {
         if !everything {
-            let chain = verify_tail(&self.layout, cancel)?;
+            let claims = match &self.claims {
+                Ok(claims) => claims,
+                Err(error) => {
+                    let detail = error.to_string();
+                    return Ok(Health::Unknown { detail });
+                }
+            };
+            let chain = verify_tail(&self.layout, claims, cancel)?;
             return Ok(match chain {
                 Ok(verified) => Health::Verified {
                     records: verified.records,
@@ -226,14 +224,7 @@ impl Task {
         if known.as_deref() == Some(detail.as_bytes()) {
             return Ok(());
         }
-        let mut entry = Entry::new((self.clock)(), EventType::AuditChainBreak, Stage::Note);
-        entry.reason = Some(detail.to_owned());
-        entry.metadata = BTreeMap::from([("log".to_owned(), self.log.to_string())]);
-        if let Some(seq) = seq {
-            entry
-                .metadata
-                .insert("first_bad".to_owned(), seq.to_string());
-        }
+        let entry = break_entry((self.clock)(), self.log, seq, detail);
         let draft = Drafts::One(Draft::new(&entry)?);
         self.writer.append(draft, true)?.first()?;
         write_meta(&db, Meta::Break, detail.as_bytes()).map_err(sqlite)

@@ -8,7 +8,7 @@ use crate::open::{OpenError, nofollow, private_directory};
 use airlock_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -51,11 +51,8 @@ impl Marker {
             .mode(0o600)
             .open(&draft)
             .map_err(io)?;
-        // Locked before it gets its name: nobody can see it unlocked while its writer lives.
-        file.lock().map_err(io)?;
         let text = serde_json::to_vec(writer).unwrap_or_default();
-        file.write_all(&text).map_err(io)?;
-        fs::rename(&draft, &path).map_err(io)?;
+        give_name(&mut file, &text, &draft, &path).map_err(io)?;
         Ok(Self { path, _lock: file })
     }
 
@@ -63,6 +60,20 @@ impl Marker {
         // A marker that cannot be removed costs the next start a verification, nothing else.
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Writes `text` into the draft, which is `file`, and gives it its name; takes it away if that fails.
+fn give_name(file: &mut File, text: &[u8], draft: &Path, path: &Path) -> io::Result<()> {
+    // Locked before it gets its name: nobody can see it unlocked while its writer lives.
+    let named = file
+        .lock()
+        .and_then(|()| file.write_all(text))
+        .and_then(|()| fs::rename(draft, path));
+    if named.is_err() {
+        // Nobody looks for a draft: left behind, it would stay for good.
+        let _ = fs::remove_file(draft);
+    }
+    named
 }
 
 /// The marker of a dead writer, held so that only one process looks into its end.
@@ -131,4 +142,19 @@ fn inspect(path: &Path) -> Option<DeadMarker> {
         marker: Marker { path, _lock: file },
         writer,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draft_that_gets_no_name_is_taken_away() {
+        let place = tempfile::tempdir().unwrap();
+        let draft = place.path().join(".draft");
+        let mut file = File::create_new(&draft).unwrap();
+        let nowhere = place.path().join("nowhere/writer-1");
+        assert!(give_name(&mut file, b"{}", &draft, &nowhere).is_err());
+        assert!(!draft.exists());
+    }
 }

@@ -27,7 +27,9 @@ mod health;
 mod judges;
 mod layout;
 mod marker;
+mod reach;
 mod report;
+mod signers;
 
 pub(crate) use checkpoints::{CheckpointFile, read_checkpoints};
 pub use examine::{VerifyError, VerifyOptions, VerifyReport, verify_database};
@@ -35,6 +37,7 @@ pub use export::ExportLogError;
 pub use health::Health;
 pub(crate) use layout::Layout;
 pub use marker::UncleanWriter;
+pub(crate) use reach::unreached;
 pub use report::{OpenReport, UnfinishedAttempt};
 
 use crate::chain::{Head, LogId};
@@ -44,11 +47,12 @@ use crate::recovery::{self, RecoveryReport};
 use crate::segment::{self, MaintainError, MaintenanceReport, ReadError, Retention, Source};
 use crate::writer::{
     self, Ahead, Append, AppendError, Awaited, CommitState, Committer, Disk, Draft, Drafts, Job,
-    Meta, WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
+    Meta, Signing, WalFile, Window, Writer, Written, newest_head, read_meta, write_meta,
 };
 use crate::{Entry, SignedCheckpoint};
 use airlock_core::Timestamp;
-use health::Checker;
+use checkpoints::Claims;
+use health::{Checker, Subject};
 use marker::Marker;
 use rusqlite::Connection;
 use std::fs::{File, OpenOptions};
@@ -140,6 +144,9 @@ pub struct LogConfig {
     pub checkpoint_on_close: bool,
     /// What is looked at before the log is used.
     pub startup: StartupCheck,
+    /// Whether the caller stops at a break. Nothing is signed then before the chain is known to hold:
+    /// the next start must find the same break.
+    pub stop_on_break: bool,
     /// How much is kept.
     pub retention: Retention,
     /// The database never grows beyond this many pages of 4 KiB; appends then fail as on a full
@@ -159,6 +166,7 @@ impl LogConfig {
             checkpoint_every: 1_000,
             checkpoint_on_close: false,
             startup: StartupCheck::Head,
+            stop_on_break: false,
             retention: Retention::default(),
             max_pages: None,
             clock,
@@ -251,7 +259,14 @@ impl Log {
             // added behind it.
             ahead.shorten(&db);
         }
-        let committer = Committer {
+        let claims = Claims::read(&layout.checkpoints(), id)
+            .map_err(|source| OpenError::io(&layout.checkpoints(), source));
+        let signing = if config.stop_on_break {
+            Signing::once_verified()
+        } else {
+            Signing::default()
+        };
+        let mut committer = Committer {
             db,
             ahead,
             disk: Arc::new(Disk::new(Box::new(wal))),
@@ -260,13 +275,21 @@ impl Log {
             every: config.checkpoint_every.max(1),
             on_close: config.checkpoint_on_close,
             clock: Arc::clone(&config.clock),
-            state: CommitState::default(),
+            // A file that cannot be read names nothing; the verification below says so.
+            state: CommitState::new(claims.as_ref().map_or(0, Claims::highest), signing.clone()),
         };
+        committer.note_cut(&head);
         let thread = |source| OpenError::io(&layout.directory, source);
         let writer = Writer::start(committer, config.buffering.window()).map_err(thread)?;
-        let shared = Arc::clone(&writer.shared);
-        let checker =
-            Checker::start(&layout, id, dead, shared, Arc::clone(&config.clock)).map_err(thread)?;
+        let subject = Subject {
+            layout: layout.clone(),
+            log: id,
+            claims,
+            writer: Arc::clone(&writer.shared),
+            signing,
+            clock: Arc::clone(&config.clock),
+        };
+        let checker = Checker::start(subject, dead).map_err(thread)?;
         Ok(Self {
             config,
             layout,
@@ -370,7 +393,8 @@ impl Log {
         writer::answer(&self.writer.shared.ask(Job::Flush)?)
     }
 
-    /// Signs the head now.
+    /// Signs the head now: not one below what was signed before, nor, where the caller stops at a
+    /// break, one of a chain that is not known to hold.
     pub fn checkpoint(&self) -> Result<SignedCheckpoint, AppendError> {
         writer::answer(&self.writer.shared.ask(Job::Checkpoint)?)
     }

@@ -1,15 +1,16 @@
 //! One transaction: takes the write lock, reads the head, seals, inserts, commits.
 //!
 //! Invariant: the head is read inside the transaction that extends it, so any number of processes
-//! build one gapless chain.
+//! build one gapless chain. A number that was once signed for is never given to another record.
 
 use super::ahead::Ahead;
 use super::disk::Disk;
+use super::signing::Signing;
 use super::{AppendError, Draft, Job, Queued, Written};
 use crate::chain::{Head, LogId, Stored};
 use crate::checkpoint::CHECKPOINT_METADATA;
 use crate::store::CheckpointFile;
-use crate::{Entry, EventType, SignedCheckpoint, Stage};
+use crate::{Break, Entry, EventType, SignedCheckpoint, Stage};
 use airlock_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Statement};
 use std::sync::Arc;
@@ -156,8 +157,35 @@ pub(crate) struct Committer {
 pub(crate) struct CommitState {
     /// The last checkpoint this process knows of; others may have signed later ones.
     checkpointed: u64,
+    /// The highest number that the checkpoints file names, as far as is known here. A chain that ends
+    /// below it may have been cut.
+    claimed: u64,
+    signing: Signing,
     appended: bool,
     unpublished: Option<Unpublished>,
+}
+
+impl CommitState {
+    /// Where the checkpoints file names numbers up to `claimed`.
+    pub(crate) fn new(claimed: u64, signing: Signing) -> Self {
+        Self {
+            claimed,
+            signing,
+            ..Self::default()
+        }
+    }
+}
+
+/// The record of a break: `detail` says what is wrong, from record `seq` on.
+pub(crate) fn break_entry(time: Timestamp, log: LogId, seq: Option<u64>, detail: &str) -> Entry {
+    let mut entry = Entry::new(time, EventType::AuditChainBreak, Stage::Note);
+    entry.reason = Some(detail.to_owned());
+    let mut note = |name: &str, value: String| entry.metadata.insert(name.to_owned(), value);
+    note("log", log.to_string());
+    if let Some(seq) = seq {
+        note("first_bad", seq.to_string());
+    }
+    entry
 }
 
 /// A committed checkpoint that is not in the file beside the key yet.
@@ -228,6 +256,9 @@ impl Committer {
         match result {
             Ok(committed) => {
                 self.state.appended |= committed.records > 0;
+                if let Some(checkpoint) = &committed.checkpoint {
+                    self.state.claimed = self.state.claimed.max(checkpoint.head().seq);
+                }
                 Ok(committed)
             }
             Err(error) => {
@@ -248,7 +279,7 @@ impl Committer {
         wanted: bool,
     ) -> Result<Committed, AppendError> {
         let sqlite = |error: rusqlite::Error| AppendError::sqlite(&error);
-        let mut head = newest_head(&self.db, &self.log).map_err(sqlite)?;
+        let mut head = self.chain_end()?;
         let mut committed = Committed {
             durable,
             records: 0,
@@ -275,7 +306,8 @@ impl Committer {
         }
         committed.records = rows.len();
         insert(&self.db, &rows).map_err(sqlite)?;
-        if wanted || self.is_due(&head).map_err(sqlite)? {
+        let due = committed.records > 0 && self.is_due(&head).map_err(sqlite)?;
+        if wanted || due {
             match self.sign(head) {
                 Ok(checkpoint) => {
                     self.insert_checkpoint(head, &checkpoint)?;
@@ -286,6 +318,58 @@ impl Committer {
             }
         }
         Ok(committed)
+    }
+
+    /// Where the chain goes on: after its last record, or after the newest number that was signed for
+    /// if it was cut short of that. Then a record says so first.
+    fn chain_end(&mut self) -> Result<Head, AppendError> {
+        let head = newest_head(&self.db, &self.log).map_err(|error| AppendError::sqlite(&error))?;
+        if head.seq >= self.state.claimed {
+            return Ok(head);
+        }
+        let beyond = head.seq.saturating_add(1);
+        let signed = self
+            .checkpoints
+            .newest_from(self.log, beyond)
+            .map_err(|error| AppendError::Checkpoint(error.to_string()))?;
+        if let Some(signed) = signed {
+            return self.go_on_after(signed.head(), head);
+        }
+        // The line that named a higher number is no checkpoint.
+        self.state.claimed = head.seq;
+        Ok(head)
+    }
+
+    /// Puts the record of the break after `signed`, in a chain that ends at `last`.
+    fn go_on_after(&mut self, signed: Head, last: Head) -> Result<Head, AppendError> {
+        self.state.signing.withhold();
+        let found = Break::Truncated {
+            last: last.seq,
+            checkpoint: signed.seq,
+        };
+        let detail = found.to_string();
+        let mut entry = break_entry((self.clock)(), self.log, Some(found.seq()), &detail);
+        let missing = format!("{}-{}", found.seq(), signed.seq);
+        entry.metadata.insert("lost".to_owned(), missing);
+        let mut draft = Draft::new(&entry)?;
+        let head = draft.seal(&signed)?;
+        insert(&self.db, &[(head.seq.cast_signed(), draft.stored())])
+            .and_then(|()| write_meta(&self.db, Meta::Break, detail.as_bytes()))
+            .map_err(|error| AppendError::sqlite(&error))?;
+        Ok(head)
+    }
+
+    /// Records before anything else that the chain was cut short of what was signed for, if it was.
+    /// `head` is where it ended a moment ago.
+    pub(crate) fn note_cut(&mut self, head: &Head) {
+        if head.seq >= self.state.claimed {
+            return;
+        }
+        // What fails here is done by the first commit that succeeds.
+        if let Ok(mut committed) = self.commit(&mut []) {
+            committed.durable = true;
+            let _later = self.settle(&mut committed);
+        }
     }
 
     fn is_due(&mut self, head: &Head) -> rusqlite::Result<bool> {
@@ -301,6 +385,19 @@ impl Committer {
     }
 
     fn sign(&mut self, head: Head) -> Result<SignedCheckpoint, AppendError> {
+        if !self.state.signing.is_allowed() {
+            let why = "the chain is not known to hold".to_owned();
+            return Err(AppendError::Unsigned(why));
+        }
+        // Others sign, too. A file that cannot be read now says later what is wrong with the chain.
+        if let Ok(Some(kept)) = self.checkpoints.newest_from(self.log, head.seq) {
+            let (kept, last) = (kept.head().seq, head.seq);
+            // The next transaction goes on after it.
+            self.state.claimed = kept;
+            return Err(AppendError::Unsigned(format!(
+                "record {kept} was signed for before, and the log ends at record {last}"
+            )));
+        }
         self.checkpoints
             .sign(self.log, head, (self.clock)())
             .map_err(|error| AppendError::Checkpoint(error.to_string()))
@@ -340,7 +437,9 @@ impl Committer {
                 synced: committed.durable && synced.is_ok(),
             });
         }
-        committed.checkpoint_error = self.publish_pending().err();
+        if let Err(error) = self.publish_pending() {
+            committed.checkpoint_error.get_or_insert(error);
+        }
         synced
     }
 
@@ -391,7 +490,7 @@ impl Committer {
             return Ok(());
         }
         let published = self.publish_pending();
-        if self.on_close {
+        if self.on_close && self.state.signing.is_allowed() {
             let (reply, _) = std::sync::mpsc::sync_channel(1);
             let job = Queued {
                 job: Job::Checkpoint(reply),

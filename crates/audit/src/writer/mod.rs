@@ -15,17 +15,20 @@ mod disk;
 mod draft;
 mod promise;
 mod queue;
+mod signing;
 mod sync;
 
 pub(crate) use ahead::{Ahead, LONG_LIVED, SHORT};
 pub(crate) use commit::{
-    CommitState, Committer, Meta, decode_head, encode_head, newest_head, read_meta, write_meta,
+    CommitState, Committer, Meta, break_entry, decode_head, encode_head, newest_head, read_meta,
+    write_meta,
 };
 pub(crate) use disk::{Disk, WalFile};
 pub(crate) use draft::{Draft, Drafts};
 pub(crate) use promise::{Awaited, Promise};
 pub use queue::Written;
 pub(crate) use queue::{Patience, Queue, Queued, Reply, Window};
+pub(crate) use signing::Signing;
 
 use crate::encoding::SealError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -65,6 +68,9 @@ pub enum AppendError {
     /// Signing or keeping a checkpoint failed.
     #[error("the checkpoint could not be kept: {0}")]
     Checkpoint(String),
+    /// The head is not one to sign.
+    #[error("the audit log is not signed: {0}")]
+    Unsigned(String),
     /// At close, acknowledged records could still not be written.
     #[error("{records} buffered records are lost: {cause}")]
     Lost {
@@ -94,6 +100,7 @@ impl AppendError {
             Self::Damaged(_) => Some("restart Airlock: it recovers what can be read"),
             Self::Seal(error) => Some(error.hint()),
             Self::Checkpoint(_) => Some("check the permissions of the key directory"),
+            Self::Unsigned(_) => Some("`airlock audit verify` shows what is wrong with the log"),
             Self::Closed => None,
             Self::Lost { cause, .. } => cause.hint(),
             Self::Unsynced(_) => {

@@ -10,8 +10,8 @@ use crate::place::Place;
 use airlock_audit::Health;
 use airlock_core::{Digest, WorkspaceId};
 use airlock_kernel::{
-    Call, Clock, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions, PolicyOrigin,
-    StartError, Workspace, WorkspaceError,
+    Call, Clock, Errand, Front, Kernel, KernelConfig, Lifetime, Outcome, OwnDefinitions,
+    PolicyOrigin, StartError, Workspace, WorkspaceError,
 };
 use airlock_service::{
     Accompanied, Door, Program, Remote, SandboxReception, Settings, Standing, accompany,
@@ -55,7 +55,12 @@ pub(super) fn hurried(
     } = ahead;
     let config = configured(global, &place, Some(&workspace))?;
     apply_color(&config);
-    let kernel = embedded_in(workspace, &place, &config, Lifetime::Command)?;
+    let kernel = embedded_in(
+        workspace,
+        &place,
+        &config,
+        (Lifetime::Command, Errand::Work),
+    )?;
     let kernel = kernel.with_sandboxes(sandboxes);
     announce(&kernel, output);
     tell(&kernel, output);
@@ -70,10 +75,15 @@ pub(super) fn introduce(kernel: &Kernel, output: &mut Output) {
 
 /// The same for a command that only looks, and says nothing of its own.
 pub(super) fn opened(global: &Global) -> Result<Kernel, Failure> {
+    opened_for(global, Errand::Work)
+}
+
+/// The same for `errand`.
+fn opened_for(global: &Global, errand: Errand) -> Result<Kernel, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
-    embedded(&place, &config, Lifetime::Command)
+    embedded_for(&place, &config, (Lifetime::Command, errand))
 }
 
 /// A kernel in this process.
@@ -82,9 +92,18 @@ pub(super) fn embedded(
     config: &Config,
     lifetime: Lifetime,
 ) -> Result<Kernel, Failure> {
+    embedded_for(place, config, (lifetime, Errand::Work))
+}
+
+/// The same for an errand.
+fn embedded_for(
+    place: &Place,
+    config: &Config,
+    opening: (Lifetime, Errand),
+) -> Result<Kernel, Failure> {
     let workspace = Workspace::open(&place.workspace, &place.state_home)
         .map_err(|error| start_failure(error.into()))?;
-    embedded_in(workspace, place, config, lifetime)
+    embedded_in(workspace, place, config, opening)
 }
 
 /// The same in a workspace that is open.
@@ -92,7 +111,7 @@ fn embedded_in(
     workspace: Workspace,
     place: &Place,
     config: &Config,
-    lifetime: Lifetime,
+    (lifetime, errand): (Lifetime, Errand),
 ) -> Result<Kernel, Failure> {
     let opening = KernelConfig {
         workspace: place.workspace.clone(),
@@ -103,7 +122,7 @@ fn embedded_in(
         search_threads: config.search_threads(),
         worker: super::script_worker::program(),
     };
-    let kernel = Kernel::open_in(workspace, opening)
+    let kernel = Kernel::open_for(errand, workspace, opening)
         .map_err(start_failure)?
         .on(place.machine())
         .defining(&own_definitions(place, config)?)
@@ -184,8 +203,14 @@ pub(super) fn running_door(place: &Place, config: &Config, front: Front) -> Opti
     Some(Door::Running(Box::new(remote)))
 }
 
-/// The kernel of this workspace, to act as `front`: the one that runs, or one of this command's own.
-pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result<Door, Failure> {
+/// The kernel of this workspace, to act as `front`: the one that runs, or one of this command's own,
+/// opened for `errand`.
+pub(super) fn door(
+    global: &Global,
+    front: Front,
+    errand: Errand,
+    output: &mut Output,
+) -> Result<Door, Failure> {
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
     apply_color(&config);
@@ -194,7 +219,7 @@ pub(super) fn door(global: &Global, front: Front, output: &mut Output) -> Result
     }
     // One that runs and is not asked may hold the stage ready that is needed here.
     flush_running(global);
-    let kernel = embedded(&place, &config, Lifetime::Command)?;
+    let kernel = embedded_for(&place, &config, (Lifetime::Command, errand))?;
     tell(&kernel, output);
     Ok(Door::Embedded(Box::new(kernel)))
 }
@@ -208,8 +233,12 @@ pub(super) fn ask_running(global: &Global, call: &Call) -> Option<Outcome> {
 }
 
 /// A kernel of this process beside the one that runs: every call is made to that one.
-pub(super) fn beside(global: &Global, output: &mut Output) -> Result<Kernel, Failure> {
-    let kernel = opened(global)?;
+pub(super) fn beside(
+    global: &Global,
+    errand: Errand,
+    output: &mut Output,
+) -> Result<Kernel, Failure> {
+    let kernel = opened_for(global, errand)?;
     tell(&kernel, output);
     Ok(kernel)
 }
@@ -227,9 +256,13 @@ pub(super) fn accompanied(global: &Global, output: &mut Output) -> Result<Accomp
 }
 
 /// A kernel of this command's own, whichever runs.
-pub(super) fn own_door(global: &Global, output: &mut Output) -> Result<Door, Failure> {
+pub(super) fn own_door(
+    global: &Global,
+    errand: Errand,
+    output: &mut Output,
+) -> Result<Door, Failure> {
     flush_running(global);
-    let kernel = beside(global, output)?;
+    let kernel = beside(global, errand, output)?;
     Ok(Door::Embedded(Box::new(kernel)))
 }
 
@@ -297,7 +330,8 @@ pub(super) fn start_failure(error: StartError) -> Failure {
         StartError::Broken(found) => Failure::new(Kind::Failed, "the audit log is broken")
             .why(found)
             .why("the policy says `audit.stop_on_break`, so nothing was done")
-            .fix("`airlock audit verify` shows where; keep the files, and approve a policy without that setting to go on"),
+            .why("only reading the log and approving another policy is still possible")
+            .fix("`airlock audit verify` shows where, and `airlock audit log` what there is; to go on, keep the files and approve a policy without that setting: `airlock policy update FILE`"),
         StartError::Unrecorded(error) => {
             let failure = Failure::of(Kind::Failed, &error).maybe_fix(error.hint());
             failure.why("a start that cannot be recorded does not happen")

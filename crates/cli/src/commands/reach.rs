@@ -10,7 +10,7 @@ use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::place::{self, Place};
 use crate::review;
-use airlock_kernel::{Call, Done, Front, Kernel, Outcome, RunError, RunReport};
+use airlock_kernel::{Call, Done, Errand, Front, Kernel, Outcome, RunError, RunReport};
 use airlock_service::{Door, DoorError, Person, Remote, RunAsk, Standing};
 use serde_json::Value;
 use std::time::Duration;
@@ -19,6 +19,8 @@ use std::time::Duration;
 pub(super) struct Reach<'g> {
     global: &'g Global,
     front: Front,
+    /// What a kernel of this process is opened for.
+    errand: Errand,
     door: Door,
     /// The kernel of this process, where the door leads to another.
     beside: Option<Kernel>,
@@ -41,9 +43,18 @@ impl<'g> Reach<'g> {
         Self::acting(global, Front::Cli, output)
     }
 
-    /// The same for a command that says itself whether the workspace is trusted.
+    /// The same for a command that a broken log does not stop, whatever the policy says of it.
+    pub(super) fn despite_break(global: &'g Global, output: &mut Output) -> Result<Self, Failure> {
+        let (front, errand) = (Front::Cli, Errand::WayOut);
+        let door = open::door(global, front, errand, output)?;
+        let mut reach = Self::through(global, front, door);
+        reach.errand = errand;
+        Ok(reach)
+    }
+
+    /// The same for one that says itself whether the workspace is trusted.
     pub(super) fn unannounced(global: &'g Global, output: &mut Output) -> Result<Self, Failure> {
-        let mut reach = Self::new(global, output)?;
+        let mut reach = Self::despite_break(global, output)?;
         reach.untold = Untold::Broken;
         Ok(reach)
     }
@@ -54,7 +65,7 @@ impl<'g> Reach<'g> {
         front: Front,
         output: &mut Output,
     ) -> Result<Self, Failure> {
-        let door = open::door(global, front, output)?;
+        let door = open::door(global, front, Errand::Work, output)?;
         Ok(Self::through(global, front, door))
     }
 
@@ -101,6 +112,7 @@ impl<'g> Reach<'g> {
         Self {
             global,
             front,
+            errand: Errand::Work,
             door,
             beside: None,
             untold: Untold::Standing,
@@ -118,7 +130,7 @@ impl<'g> Reach<'g> {
         let untaken = submitted.as_ref().is_err_and(DoorError::is_untaken);
         if untaken && place::kernel_socket().is_none() {
             // It ended between two words, or takes none that long: a kernel of one's own does the same.
-            self.door = open::own_door(self.global, output)?;
+            self.door = open::own_door(self.global, self.errand, output)?;
             submitted = self.door.submit(self.front, call, None, patience);
         }
         let (outcome, standing) =
@@ -248,7 +260,7 @@ impl<'g> Reach<'g> {
                 } else {
                     // What it has written down so far is to be seen. It does so by itself, too.
                     let _ = remote.flush();
-                    open::beside(self.global, output)?
+                    open::beside(self.global, self.errand, output)?
                 };
                 Ok(self.beside.insert(kernel))
             }
@@ -262,7 +274,7 @@ impl<'g> Reach<'g> {
             (Door::Running(_), Some(kernel)) => Ok(kernel),
             (Door::Running(mut remote), None) => {
                 let _ = remote.flush();
-                open::beside(self.global, output)
+                open::beside(self.global, self.errand, output)
             }
         }
     }

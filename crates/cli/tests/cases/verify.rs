@@ -1,7 +1,98 @@
 //! `airlock audit verify` on logs that are not what they were.
 
 use super::audit::logged;
-use crate::support::{World, fed};
+use crate::support::{Typed, World, at_terminal, fed};
+
+const READS: &str = "version: 1
+approvals: { automatic: [AG-01] }
+rules:
+  - name: read-everything
+    match: { effect: read, path_glob: \"**\" }
+    action: allow
+    reason: reading is harmless
+    examples:
+      match: [{ syscall: fs.read, path: README.md }]
+      not_match: [{ syscall: fs.write, path: README.md }]
+";
+
+/// A workspace under `policy` whose log was put back to where it stood before it was signed.
+fn put_back(policy: &str) -> World {
+    let world = World::project();
+    world.alone();
+    world.write(".airlock/policy.yaml", policy);
+    let ran = at_terminal(&world, "trust", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let state = world.state();
+    let files = ["audit.db", "audit.db-wal"].map(|name| state.join(name));
+    let old = files.each_ref().map(|path| std::fs::read(path).ok());
+    let signed = world.quiet(&["audit", "checkpoint"]);
+    assert_eq!(signed.code, Some(0), "{signed:?}");
+    for (path, old) in files.iter().zip(old) {
+        let _ = std::fs::remove_file(path);
+        if let Some(old) = old {
+            std::fs::write(path, old).unwrap();
+        }
+    }
+    let _ = std::fs::remove_file(state.join("audit.db-shm"));
+    world
+}
+
+#[test]
+fn what_is_printed_as_the_way_out_of_a_broken_log_is_one() {
+    let world = put_back(&format!("{READS}audit: {{ stop_on_break: true }}\n"));
+    let call = ["tool", "call", "fs.read", "path=README.md"];
+    for refused in [
+        &call[..],
+        &["policy", "show"],
+        &["audit", "checkpoint"],
+        &call[..],
+    ] {
+        let ran = world.quiet(refused);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let stderr = &ran.stderr;
+        assert!(stderr.contains("the audit log is broken"), "{ran:?}");
+        assert!(stderr.contains("a checkpoint vouches for"), "{ran:?}");
+        assert!(stderr.contains("`airlock policy update FILE`"), "{ran:?}");
+    }
+    for read in [
+        &["audit", "log"][..],
+        &["audit", "show", "1"],
+        &["audit", "export"],
+    ] {
+        let ran = world.quiet(read);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let warned = ran.stderr.contains("warning: the audit log is broken");
+        assert!(warned, "{ran:?}");
+    }
+    world.write("FILE", READS);
+    let ran = at_terminal(&world, "policy update FILE", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = world.quiet(&call);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_new_key_is_said_out_loud_and_called_no_damage() {
+    let world = logged();
+    let first = world.quiet(&["audit", "checkpoint"]);
+    assert!(!first.stderr.contains("warning"), "{first:?}");
+    std::fs::remove_file(world.state().join("keys/audit.key")).unwrap();
+    let second = world.quiet(&["audit", "checkpoint"]);
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let old = first.json()["key"].as_str().unwrap().to_owned();
+    assert!(second.stderr.contains("warning"), "{second:?}");
+    assert!(second.stderr.contains(&old), "{second:?}");
+    let verified = world.quiet(&["audit", "verify"]);
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    let said = "is signed by another key than the one here";
+    assert!(verified.stderr.contains(said), "{verified:?}");
+    assert!(!verified.stderr.contains("not intact"), "{verified:?}");
+    let (_, fix) = verified.stderr.split_once("name both: airlock ").unwrap();
+    let (fix, _) = fix.split_once(';').unwrap();
+    let named: Vec<&str> = fix.split_whitespace().collect();
+    let ran = world.quiet(&named);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
 
 #[test]
 fn edited_and_truncated_exports_are_caught() {

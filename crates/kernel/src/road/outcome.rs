@@ -159,6 +159,14 @@ pub(crate) enum Invalid {
         #[source]
         source: InvalidArguments,
     },
+    /// The log is broken, and policy says that this stops everything else.
+    #[error(
+        "`{name}` is refused: the audit log is broken, and the policy says `audit.stop_on_break`"
+    )]
+    Stopped {
+        /// The name asked for, shortened.
+        name: String,
+    },
     /// Only a person may use it.
     #[error("`{tool}` is for a person at a terminal")]
     NeedsPerson {
@@ -190,6 +198,7 @@ impl Invalid {
             // Whoever calls it does the same about both.
             Self::UnknownTool { .. } | Self::Absent { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
+            Self::Stopped { .. } => "audit_broken",
             Self::NeedsPerson { .. } => "needs_person",
             Self::NotTheAgents { .. } => "tool_not_given",
             Self::Session(problem) => problem.code(),
@@ -203,6 +212,7 @@ impl Invalid {
             Self::UnknownTool { .. }
             | Self::Absent { .. }
             | Self::Arguments { .. }
+            | Self::Stopped { .. }
             | Self::NeedsPerson { .. }
             | Self::NotTheAgents { .. } => false,
             Self::Session(problem) => problem.retryable(),
@@ -221,6 +231,9 @@ impl Invalid {
                 suggestion: None, ..
             } => "`airlock tool list` shows what there is".to_owned(),
             Self::Absent { absent, .. } => absent.fix.clone(),
+            Self::Stopped { .. } => {
+                "approve a policy without that setting: `airlock policy update FILE`".to_owned()
+            }
             Self::NeedsPerson { .. } => {
                 "answer in a terminal with `airlock approvals approve` or `deny`".to_owned()
             }

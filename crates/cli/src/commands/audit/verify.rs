@@ -88,6 +88,7 @@ pub(super) fn database(
             };
             held.tell(demanded, output)
         }
+        _ if !demanded && report.is_by_another_key() => Err(by_another_key(&report)),
         _ => Err(
             broken("the audit log", report.first_bad(), &findings(&report))
                 .fix("keep the files as they are, and compare with an export or a backup"),
@@ -182,6 +183,36 @@ fn broken(what: &str, first: Option<u64>, findings: &[String]) -> Failure {
     failure
         .json("intact", json!(false))
         .json("first_bad", json!(first))
+}
+
+/// Nothing is damaged as far as it was read, but somebody else signed.
+fn by_another_key(report: &VerifyReport) -> Failure {
+    let shown = |keys: &[PublicKey]| -> String {
+        let keys: Vec<String> = keys.iter().map(PublicKey::short).collect();
+        keys.join(", ")
+    };
+    let what = "the audit log is signed by another key than the one here";
+    let named = report.expected_keys.iter().chain(&report.other_keys);
+    let named: Vec<String> = named.map(|key| format!("--key {key}")).collect();
+    let mut failure = Failure::new(Kind::Failed, what).why(format!(
+        "checkpoints are by key {}; expected is {}",
+        shown(&report.other_keys),
+        shown(&report.expected_keys)
+    ));
+    failure = match report.first_bad() {
+        Some(seq) => failure.why(format!(
+            "nothing is damaged up to record {seq}, where such a checkpoint stands; what follows was not looked at"
+        )),
+        None => failure.why("nothing is damaged"),
+    };
+    failure
+        .fix(format!(
+            "if you changed the key, or lost it, name both: airlock audit verify {}; if you did not, somebody else signed: keep the files as they are",
+            named.join(" ")
+        ))
+        .json("intact", json!(false))
+        .json("first_bad", json!(report.first_bad()))
+        .json("other_keys", json!(report.other_keys))
 }
 
 /// Everything that is wrong, most telling first, not more than a person reads.

@@ -9,7 +9,8 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review;
-use airlock_kernel::{Call, Kernel, Outcome};
+use crate::visible::Reviewed;
+use airlock_kernel::{Call, Errand, Kernel, Outcome};
 use airlock_policy::{Policy, render};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
@@ -29,7 +30,7 @@ pub(super) fn run(
     if !loaded.warnings.is_empty() {
         output.verbatim(render(&text, &file.display().to_string(), &loaded.warnings).trim_end());
     }
-    let mut reach = audit::asked(global, "replay", output)?;
+    let mut reach = audit::asked(global, "replay", Errand::WayOut, output)?;
     let kernel = reach.kernel(output)?;
     if kernel.policy().source() == bytes {
         if output.is_json() {
@@ -91,7 +92,8 @@ pub(crate) fn preview(
         output.note(line);
     }
     diff::tell_edited(kernel, output);
-    let breaking = replayed.breaking();
+    // What may break counts like what does: else a rule on any argument would make a yes enough.
+    let breaking = replayed.breaking() + replayed.possibly_breaking();
     Ok((breaking > BREAKING_LIMIT).then(|| format!("break {breaking}")))
 }
 
@@ -103,17 +105,18 @@ pub(crate) fn tell_backup(kernel: &Kernel, name: &str, output: &mut Output) {
 
 fn text_diff(old: &str, new: &str, output: &mut Output) {
     let diff = TextDiff::from_lines(old, new);
+    let mut reviewed = Reviewed::default();
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
         output.verbatim(styled(Tone::Label, hunk.header().to_string().trim_end()));
-        for change in hunk.iter_changes() {
-            let text = airlock_kernel::strip_control(change.value())
-                .trim_end()
-                .to_owned();
-            output.verbatim(match change.tag() {
-                ChangeTag::Delete => styled(Tone::Bad, &format!("-{text}")),
-                ChangeTag::Insert => styled(Tone::Good, &format!("+{text}")),
-                ChangeTag::Equal => format!(" {text}"),
-            });
+        let changes: Vec<_> = hunk.iter_changes().collect();
+        let signed = changes.iter().map(|change| match change.tag() {
+            ChangeTag::Delete => ('-', change.value()),
+            ChangeTag::Insert => ('+', change.value()),
+            ChangeTag::Equal => (' ', change.value()),
+        });
+        for line in reviewed.lines(&signed.collect::<Vec<_>>()) {
+            output.verbatim(line);
         }
     }
+    reviewed.tell(output);
 }

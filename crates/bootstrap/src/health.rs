@@ -12,23 +12,46 @@ use std::time::Duration;
 /// Longest answer that is read.
 const ANSWER_BYTES: u32 = 64 * 1024;
 
-/// Asks the kernel behind `socket` whether it lives; each step may take `patience`.
+/// What a kernel said.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    Answer,
+    /// That it has no place for another connection.
+    Full,
+}
+
+/// Asks the kernel behind `socket` whether it lives; each step may take `patience`. One that is full
+/// says so itself: it lives, and ending it would take it from everybody whose places those are.
 pub(crate) fn ping(socket: &Path, patience: Duration) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     let version = env!("CARGO_PKG_VERSION");
     let hello = format!(r#"{{"name":"bootstrap","version":"{version}","api":1}}"#);
-    ask(&mut stream, 1, "handshake", &hello)?;
-    ask(&mut stream, 2, "ping", "{}")
+    match ask(&mut stream, 1, "handshake", &hello)? {
+        Heard::Answer => ask(&mut stream, 2, "ping", "{}").map(drop),
+        Heard::Full => Ok(()),
+    }
 }
 
-fn ask(stream: &mut (impl Read + Write), id: u32, method: &str, params: &str) -> io::Result<()> {
+fn ask(stream: &mut (impl Read + Write), id: u32, method: &str, params: &str) -> io::Result<Heard> {
     let message =
         format!(r#"{{"id":{id},"type":"request","method":"{method}","params":{params}}}"#);
     let length = u32::try_from(message.len()).map_err(io::Error::other)?;
-    stream.write_all(&length.to_be_bytes())?;
-    stream.write_all(message.as_bytes())?;
+    let asked = stream.write_all(&length.to_be_bytes());
+    let asked = asked.and_then(|()| stream.write_all(message.as_bytes()));
+    // Whoever is turned away can read why, even if there was nobody left to ask.
+    let text = read(stream).or_else(|error| asked.and(Err(error)))?;
+    if is_answer(&text, id) {
+        Ok(Heard::Answer)
+    } else if is_full(&text) {
+        Ok(Heard::Full)
+    } else {
+        Err(io::Error::other(format!("`{method}` was not answered with a result")))
+    }
+}
+
+fn read(stream: &mut impl Read) -> io::Result<String> {
     let mut head = [0; 4];
     stream.read_exact(&mut head)?;
     let length = u32::from_be_bytes(head);
@@ -40,23 +63,29 @@ fn ask(stream: &mut (impl Read + Write), id: u32, method: &str, params: &str) ->
     if body.len() as u64 != u64::from(length) {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let text = String::from_utf8(body).map_err(io::Error::other)?;
-    if is_answer(&text, id) {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!("`{method}` was not answered with a result")))
-    }
+    String::from_utf8(body).map_err(io::Error::other)
 }
 
 /// Whether `text` is a response to question `id`, and no error. Names are looked for wherever they
 /// stand, which can only make it refuse more.
 fn is_answer(text: &str, id: u32) -> bool {
+    let dense = response(text, id).unwrap_or_default();
+    !dense.is_empty() && (!dense.contains("\"error\":") || dense.contains("\"error\":null"))
+}
+
+/// Whether `text` says of the connection as a whole that there are too many.
+fn is_full(text: &str) -> bool {
+    response(text, 0).is_some_and(|dense| dense.contains("\"error\":{\"code\":\"overloaded\""))
+}
+
+/// `text` without blanks, if it is a response of that number.
+fn response(text: &str, id: u32) -> Option<String> {
     let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let numbered = [format!("\"id\":{id},"), format!("\"id\":{id}}}")];
-    dense.starts_with('{')
+    let is_one = dense.starts_with('{')
         && dense.contains("\"type\":\"response\"")
-        && numbered.iter().any(|number| dense.contains(number))
-        && (!dense.contains("\"error\":") || dense.contains("\"error\":null"))
+        && numbered.iter().any(|number| dense.contains(number));
+    is_one.then_some(dense)
 }
 
 #[cfg(test)]
@@ -76,6 +105,21 @@ mod tests {
             ("[]", false),
         ] {
             assert_eq!(is_answer(text, 2), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_connection_too_many_is_a_kernel_that_is_full() {
+        for (text, want) in [
+            (r#"{"id":0,"type":"response","error":{"code":"overloaded","message":"x"}}"#, true),
+            (r#"{"id":1,"type":"response","error":{"code":"overloaded"}}"#, false),
+            (r#"{"id":0,"type":"event","error":{"code":"overloaded"}}"#, false),
+            (r#"{"id":0,"type":"response","error":{"code":"refused"}}"#, false),
+            (r#"{"id":0,"type":"response","result":{"code":"overloaded"}}"#, false),
+            ("overloaded", false),
+        ] {
+            assert_eq!(is_full(text), want, "{text}");
+            assert!(!is_answer(text, 1), "{text}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! Starts the kernel, asks it whether it lives, and starts it again after a crash.
 //!
-//! The standard library and nothing else. It opens no port, reads no message but a pong, and passes
-//! nothing through a shell. Guarantee: when this process ends, however it ends, the kernel's
-//! standard input closes, and the kernel, which was told to live until then, ends as well.
+//! The standard library and nothing else. It opens no port, reads no message but the answer to a
+//! ping, and passes nothing through a shell. Guarantee: when this process ends, however it ends, the
+//! kernel's standard input closes, and the kernel, which was told to live until then, ends as well.
 //! Non-guarantee: it does not judge settings; the kernel does that and says so itself.
 
 mod config;

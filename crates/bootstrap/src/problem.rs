@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Why there is no kernel (any more): a stable word, the exit code (1 failed, 2 usage, 5 not possible
-/// here, as `airlock` has them), what happened, why, and how to mend it.
+/// here, 75 taken, as `airlock` has them), what happened, why, and how to mend it.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) code: &'static str,

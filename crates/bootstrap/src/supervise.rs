@@ -1,7 +1,8 @@
 //! Keeps one kernel running: start, ask, start again, give up.
 //!
-//! A kernel that ends by itself without an error ends this program, too. One that crashes, does
-//! not come up or stops answering is started again, at most [`RESTARTS`] times in [`WINDOW`].
+//! A kernel that ends by itself without an error ends this program, too, as does one whose workspace
+//! another serves. One that crashes, does not come up or stops answering is started again, at most
+//! [`RESTARTS`] times in [`WINDOW`].
 
 use crate::config::Config;
 use crate::engine::{self, Line};
@@ -21,6 +22,8 @@ const TICK: Duration = Duration::from_millis(20);
 const MISSES: u32 = 3;
 /// How long a kernel has to end once its input is closed.
 const GRACE: Duration = Duration::from_secs(5);
+/// How a kernel ends whose workspace another one serves.
+const TAKEN: u8 = 75;
 /// Longest line that names a socket.
 const LINE_BYTES: u64 = 8 * 1024;
 
@@ -35,6 +38,7 @@ pub(crate) fn supervise(config: &Config) -> Result<(), Problem> {
             Ok(status) if status.success() => break,
             // What it was started with is refused; trying again changes nothing.
             Ok(status) if status.code() == Some(2) => return Err(refused(&line)),
+            Ok(status) if status.code() == Some(TAKEN.into()) => return Err(taken(config)),
             Ok(status) => format!("it ended with {status}"),
             Err(why) => {
                 kernel.stop(&line);
@@ -61,6 +65,16 @@ pub(crate) fn supervise(config: &Config) -> Result<(), Problem> {
 fn refused(line: &Line) -> Problem {
     let what = format!("`{}` refused what it was started with", line.program.display());
     Problem { code: "refused", ..Problem::config(what, "what it said stands above") }
+}
+
+fn taken(config: &Config) -> Problem {
+    Problem {
+        code: "taken",
+        exit: TAKEN,
+        what: format!("another kernel serves `{}`", config.workspace.display()),
+        why: "there is one a workspace; what was said of it stands above".to_owned(),
+        fix: "use that one, or end it first: `airlock kernel stop`",
+    }
 }
 
 /// A process that is, or leads to, the kernel. Dropped, its input closes.

@@ -139,6 +139,28 @@ fn serve(socket: PathBuf, most: usize, lie: bool) {
     });
 }
 
+/// Answers one connection. Then it tells whoever comes that there are too many, before they could ask,
+/// and notes each.
+fn serve_one(socket: PathBuf, refused: PathBuf) {
+    let listener = UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        let mut notes = std::fs::File::create(refused).unwrap();
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            if number == 0 {
+                let _ = answer(stream, false);
+                continue;
+            }
+            let said =
+                r#"{"id":0,"type":"response","error":{"code":"overloaded","message":"full"}}"#;
+            stream.write_all(&u32::try_from(said.len()).unwrap().to_be_bytes()).unwrap();
+            stream.write_all(said.as_bytes()).unwrap();
+            drop(stream);
+            writeln!(notes, "refused").unwrap();
+        }
+    });
+}
+
 /// Also the kernel the other tests start: it is this one, with a mode to be in.
 #[test]
 fn the_disguise_answers_as_a_kernel_does() {
@@ -175,6 +197,7 @@ fn disguised(mode: &str) -> i32 {
     match mode {
         "crash" => 7,
         "usage" => 2,
+        "taken" => 75,
         "done" => 0,
         "killed" => std::process::abort(),
         _ => {
@@ -182,6 +205,7 @@ fn disguised(mode: &str) -> i32 {
                 "lives" => serve(socket, usize::MAX, false),
                 "hangs" => serve(socket, 2, false),
                 "lies" => serve(socket, usize::MAX, true),
+                "full" => serve_one(socket, directory.join("refused")),
                 "mute" => {}
                 other => assert_eq!(other, "a mode there is"),
             }
@@ -229,6 +253,31 @@ fn refused_settings_are_not_tried_again() {
     let (status, lines) = started.finish();
     assert_eq!((status.code(), Started::starts(&directory)), (Some(2), 1), "{lines:?}");
     assert!(lines.last().unwrap().contains("\"error\":\"refused\""));
+}
+
+#[test]
+fn a_workspace_that_another_kernel_serves_is_left_to_it() {
+    let started = Started::new("taken", &[]);
+    let directory = started.directory.clone();
+    let (status, lines) = started.finish();
+    assert_eq!((status.code(), Started::starts(&directory)), (Some(75), 1), "{lines:?}");
+    assert!(lines.last().unwrap().starts_with("{\"error\":\"taken\""), "{lines:?}");
+    assert_eq!(count(&lines, "\"event\":\"restarting\""), 0, "{lines:?}");
+}
+
+#[test]
+fn a_kernel_with_too_many_connections_lives() {
+    let mut started = Started::new("full", &[]);
+    let directory = started.directory.clone();
+    let refused = || {
+        let notes = std::fs::read_to_string(directory.join("refused"));
+        notes.unwrap_or_default().lines().count()
+    };
+    // One more than the questions it may leave unanswered.
+    until("a row of refusals", || refused() >= 4 || Started::starts(&directory) > 1);
+    assert_eq!(Started::starts(&directory), 1, "it was started again");
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
 }
 
 #[test]

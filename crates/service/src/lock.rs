@@ -58,6 +58,15 @@ impl LockError {
             Self::Io { .. } => "make the state directory usable for this user",
         }
     }
+
+    /// Whether another kernel serves the workspace, or is about to. What a killed one left behind holds
+    /// the lock as well, and serves nobody.
+    pub fn is_served(&self) -> bool {
+        match self {
+            Self::Taken { pid } => pid.is_none_or(is_alive),
+            Self::Io { .. } => false,
+        }
+    }
 }
 
 /// Held by the one kernel that serves a workspace.
@@ -199,6 +208,12 @@ mod tests {
             second.to_string().contains(&notice.pid.to_string()),
             "{second}"
         );
+        assert!(second.is_served());
+        // The largest number a process can have is 4,194,304.
+        let left = LockError::Taken {
+            pid: Some(u32::MAX),
+        };
+        assert!(!left.is_served(), "what is left of one that was killed");
         assert_eq!(running(state.path()), Some(notice.clone()));
         drop(lock);
         assert_eq!(running(state.path()), None);

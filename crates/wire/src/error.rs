@@ -15,7 +15,8 @@ pub mod code {
     pub const NOT_UTF8: &str = "not_utf8";
     /// A frame is not JSON. Closes the connection.
     pub const NOT_JSON: &str = "not_json";
-    /// A frame is JSON and no message. Closes the connection.
+    /// A frame is JSON and no message, or other descriptors came along than requests say. Closes the
+    /// connection.
     pub const INVALID_MESSAGE: &str = "invalid_message";
     /// Something came before the handshake, or a second one. Closes the connection.
     pub const HANDSHAKE_REQUIRED: &str = "handshake_required";

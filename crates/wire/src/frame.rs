@@ -117,12 +117,17 @@ impl Decoder {
 
     /// Whether a frame has begun and is not whole.
     pub fn is_inside(&self) -> bool {
-        self.start < self.buffer.len()
+        self.held() > 0
+    }
+
+    /// Bytes that have come and were not yet given out.
+    pub(crate) const fn held(&self) -> usize {
+        self.buffer.len() - self.start
     }
 
     /// Says whether the stream may end here.
     pub fn finish(&self) -> Result<(), FrameError> {
-        let held = self.buffer.len() - self.start;
+        let held = self.held();
         let missing = match self.announced()? {
             None if held == 0 => return Ok(()),
             None => HEADER - held,

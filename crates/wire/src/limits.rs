@@ -17,6 +17,12 @@ pub struct Limits {
     pub frame_bytes: usize,
     /// Most connections at once.
     pub connections: usize,
+    /// Most of them that one process of the server's own user has.
+    pub process_connections: usize,
+    /// Most of them that another user has, all processes together.
+    pub user_connections: usize,
+    /// The last so many of them are for whoever has fewer than [`Limits::FEW`].
+    pub spare_connections: usize,
     /// Most requests under way on one connection.
     pub in_flight: usize,
     /// Most bytes of requests under way on one connection.
@@ -36,7 +42,8 @@ pub struct Limits {
     pub frame: Duration,
     /// Longest silence on a connection without a request under way.
     pub idle: Duration,
-    /// Most descriptors that wait to be claimed by a request.
+    /// Most descriptors of one connection that wait to be claimed by a request, and most that its
+    /// requests under way have.
     pub descriptors: usize,
 }
 
@@ -45,6 +52,9 @@ impl Limits {
     pub const MAIN: Self = Self {
         frame_bytes: DEFAULT_FRAME_BYTES,
         connections: 256,
+        process_connections: 128,
+        user_connections: 32,
+        spare_connections: 64,
         in_flight: 128,
         in_flight_bytes: 2 * DEFAULT_FRAME_BYTES,
         running: 16,
@@ -61,6 +71,9 @@ impl Limits {
     pub const SANDBOX: Self = Self {
         frame_bytes: 1024 * 1024,
         connections: 8,
+        process_connections: 8,
+        user_connections: 8,
+        spare_connections: 0,
         in_flight: 16,
         in_flight_bytes: 2 * 1024 * 1024,
         running: 4,
@@ -90,6 +103,10 @@ impl Limits {
     /// Frames up to this size count as short: every connection may have one, whatever the others
     /// have under way.
     pub(crate) const SHORT: usize = 64 * 1024;
+
+    /// Whoever has fewer connections has few. A command has one at a time, and that the last has ended
+    /// may not be noticed yet when the next begins.
+    pub const FEW: usize = 4;
 }
 
 #[cfg(test)]

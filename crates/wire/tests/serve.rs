@@ -14,7 +14,7 @@ mod support;
 use airlock_core::SandboxId;
 use airlock_wire::{Arrived, Client, ClientError, Limits, ServerConfig, code};
 use serde_json::{Value, json};
-use std::io::{Seek as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -584,6 +584,94 @@ fn descriptors_come_along_with_their_request() {
     let second = client.send("read", Value::Null, &[three.as_fd()]).unwrap();
     assert_eq!(client.answer(first).unwrap(), json!("one two "));
     assert_eq!(client.answer(second).unwrap(), json!("three"));
+}
+
+/// The frame of a request that says how many descriptors are its own.
+fn claiming(id: u64, method: &str, descriptors: usize) -> Vec<u8> {
+    let request =
+        json!({ "id": id, "type": "request", "method": method, "descriptors": descriptors });
+    airlock_wire::encode(&request.to_string(), usize::MAX).unwrap()
+}
+
+#[test]
+fn descriptors_that_no_request_claims_end_the_connection() {
+    let place = Place::new();
+    for (claimed, passed) in [(0, 1), (0, 8), (1, 2)] {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut raw = place.greeted();
+        raw.pass(&claiming(2, "ping", claimed), &vec![writer.as_fd(); passed]);
+        raw.ends_with(code::INVALID_MESSAGE);
+        drop(writer);
+        // Nobody has the other end any more.
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+    let file = tempfile::tempfile().unwrap();
+    let hello = json!({
+        "id": 1, "type": "request", "method": "handshake",
+        "params": { "name": "raw", "version": "1", "api": 1 },
+    });
+    let hello = airlock_wire::encode(&hello.to_string(), usize::MAX).unwrap();
+    let mut raw = place.raw();
+    raw.pass(&hello, &[file.as_fd()]);
+    raw.ends_with(code::INVALID_MESSAGE);
+    // A frame that had begun when they came may be the one that claims them, and none after it.
+    let mut raw = place.greeted();
+    let (second, third) = (claiming(3, "ping", 0), claiming(4, "ping", 1));
+    let (begun, rest) = second.split_at(2);
+    raw.pass(&[&claiming(2, "ping", 0), begun].concat(), &[file.as_fd()]);
+    assert_eq!(raw.hear().unwrap()["result"], "pong");
+    raw.bytes(&[rest, &third].concat());
+    raw.ends_with(code::INVALID_MESSAGE);
+    place.others_are_served();
+}
+
+#[test]
+fn descriptors_may_come_before_the_request_that_claims_them_is_read() {
+    let place = Place::new();
+    let file = tempfile::tempfile().unwrap();
+    let (first, second) = (claiming(2, "ping", 0), claiming(3, "read", 1));
+    // Both at once, and the second in the middle of what the first came with.
+    for cut in [first.len() + second.len(), first.len() + 3, first.len()] {
+        let mut raw = place.greeted();
+        let both = [&*first, &*second].concat();
+        let (before, after) = both.split_at(cut);
+        if after.len() == second.len() {
+            raw.bytes(before);
+            raw.pass(after, &[file.as_fd()]);
+        } else {
+            raw.pass(before, &[file.as_fd()]);
+            raw.bytes(after);
+        }
+        let heard = [raw.hear().unwrap(), raw.hear().unwrap()];
+        for (id, result) in [(2, "pong"), (3, "")] {
+            let found = heard
+                .iter()
+                .any(|told| told["id"] == id && told["result"] == result);
+            assert!(found, "{cut}: {heard:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_under_way_have_so_many_descriptors_and_no_more() {
+    let place = Place::limited(Limits {
+        descriptors: 2,
+        ..Limits::MAIN
+    });
+    let mut client = place.client();
+    let file = tempfile::tempfile().unwrap();
+    let waiting = client
+        .send("wait", Value::Null, &[file.as_fd(), file.as_fd()])
+        .unwrap();
+    place.until("it runs", |c| c.running.load(Ordering::SeqCst) == 1);
+    let more = client.send("read", Value::Null, &[file.as_fd()]).unwrap();
+    let Err(ClientError::Answer(error)) = client.answer(more) else {
+        panic!("it was taken");
+    };
+    assert_eq!((&*error.code, error.retryable), (code::BUSY, true));
+    assert_eq!(client.call("echo", json!(1)).unwrap(), json!(1));
+    place.doing.release();
+    assert_eq!(client.answer(waiting).unwrap(), json!("waited"));
 }
 
 #[test]

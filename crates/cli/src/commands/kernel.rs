@@ -12,6 +12,7 @@ use airlock_service::{
     Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
 };
 use clap::{Args, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -56,6 +57,12 @@ pub(crate) enum Action {
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a kernel stays that was started because a plugin was called.
 const ON_DEMAND: &str = "2m";
+/// How a kernel ends that a supervisor started for a workspace which another one serves: `airlock-bootstrap`
+/// goes by it, and does not start it again.
+const TAKEN: u8 = 75;
+/// Most open files a kernel asks for: many times what all its connections take. Programs outside of
+/// sandboxes inherit it, such as the one that tells a model's key, and some look at every number.
+const FILES: u64 = 65_536;
 /// How often somebody who waits looks.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -90,7 +97,14 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     // Signals from now on end it in order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
-    let lock = Lock::take(&state).map_err(|error| locked(&error))?;
+    let lock = Lock::take(&state).map_err(|error| {
+        let failure = locked(&error);
+        if arguments.until_closed && error.is_served() {
+            failure.ending_with(TAKEN)
+        } else {
+            failure
+        }
+    })?;
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
     let running = host(place, &config, kernel, lock, idle)?;
     let stopper: Stopper = running.stopper();
@@ -117,6 +131,19 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     Ok(0)
 }
 
+/// Lets this process open as many files as it may, up to [`FILES`]: connections of others, and what
+/// comes along with them, are not to use up those its own work needs. Sandboxes have a limit of their
+/// own.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(FILES, |most| most.min(FILES));
+    if limit.current.is_some_and(|files| files < wanted) {
+        let current = Some(wanted);
+        // With fewer it serves as well, to fewer at once.
+        let _allowed = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
+    }
+}
+
 /// Serves `kernel`, which was opened with `config` under `lock`, to other processes.
 pub(super) fn host(
     place: &Place,
@@ -125,6 +152,7 @@ pub(super) fn host(
     lock: Lock,
     idle: Option<Duration>,
 ) -> Result<Running, Failure> {
+    allow_files();
     let (state, id) = open::state(place)?;
     let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
     let settings = open::settings(place, config)

@@ -108,6 +108,23 @@ fn it_brings_a_killed_kernel_back_and_takes_it_along_when_it_ends() {
     assert_eq!(world.quiet(&["kernel", "status"]).code, Some(1));
 }
 
+#[test]
+fn it_leaves_a_workspace_to_the_kernel_that_serves_it() {
+    let world = World::project();
+    let served = world.serve();
+    let mut bootstrap = started(&built(&world), &world, &[]);
+    // Among them what the kernel says, in its own words.
+    let lines: Vec<String> = bootstrap.events.by_ref().map(Result::unwrap).collect();
+    let ended = bootstrap.child.wait().unwrap();
+    assert_eq!(ended.code(), Some(75), "{lines:?}");
+    let count = |wanted: &str| lines.iter().filter(|line| line.contains(wanted)).count();
+    assert_eq!(count("\"event\":\"started\""), 1, "{lines:?}");
+    assert_eq!(count(&format!("process {}", served.pid)), 1, "{lines:?}");
+    let last: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    assert_eq!(last["error"], "taken", "{lines:?}");
+    assert!(served.is_alive());
+}
+
 /// An engine that gives what it runs a user namespace, and a process namespace: always, or unless it is
 /// told that it shall not.
 fn engine(world: &World, obeys: bool) -> PathBuf {

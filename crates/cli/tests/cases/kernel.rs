@@ -1,7 +1,7 @@
 //! `airlock kernel`: one for a workspace, found by commands, gone when nobody needs it.
 
 use crate::support::{PATIENCE, Served, World, finished};
-use airlock_wire::{Client, Hello};
+use airlock_wire::{Client, ClientError, Hello, code};
 use rustix::process::Signal;
 use serde_json::json;
 use std::process::Stdio;
@@ -56,6 +56,32 @@ fn a_second_one_is_refused_and_told_of_the_first() {
     assert!(served.is_alive());
 }
 
+#[test]
+fn one_client_does_not_take_every_place() {
+    let world = World::project();
+    let served = world.serve();
+    let hello = Hello::new("agent", "test");
+    let mut held = Vec::new();
+    let refused = loop {
+        match Client::connect(&served.socket, &hello, PATIENCE) {
+            Ok(client) => held.push(client),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 256, "it has every place");
+    };
+    let overloaded =
+        matches!(&refused, ClientError::Closed(error) if error.code == code::OVERLOADED);
+    assert!(overloaded, "after {}: {refused}", held.len());
+    // Everybody else notices nothing.
+    for _ in 0..8 {
+        let status = world.quiet(&["kernel", "status"]);
+        assert_eq!(status.code, Some(0), "{status:?}");
+    }
+    for mut client in held {
+        assert_eq!(client.call("ping", json!(null)).unwrap(), json!("pong"));
+    }
+}
+
 /// A command uses the kernel that is as one of its own would be, and no other.
 #[test]
 fn a_kernel_of_another_build_or_with_other_models_is_not_used() {
@@ -102,6 +128,30 @@ fn first_line(child: &mut std::process::Child) -> String {
     let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut said, &mut line).unwrap();
     line
+}
+
+/// What others hold open must not use up the files its own work needs, and programs are to see what
+/// they see without a kernel: some break where many files may be open.
+#[test]
+fn it_may_open_many_files_and_what_it_runs_as_many_as_ever() {
+    let world = World::project();
+    let wrapper = ["sh", "-c", "ulimit -S -n 256; exec \"$0\" \"$@\""];
+    let args = ["kernel", "--foreground", "--until-closed", "--idle=0s"];
+    let mut command = world.through(&wrapper, &args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let line = first_line(&mut child);
+    assert!(line.starts_with("kernel ready: process "), "{line}");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let mut lines = limits.lines();
+    let files = lines.find(|line| line.starts_with("Max open files"));
+    let words: Vec<&str> = files.unwrap().split_whitespace().collect();
+    let [soft, hard] = [3, 4].map(|word: usize| words[word].parse::<u64>().unwrap());
+    assert_eq!(soft, hard.min(65_536), "{limits}");
+    let ran = world.quiet(&["exec", "--", "sh", "-c", "ulimit -S -n"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (Some(0), "1024"), "{ran:?}");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

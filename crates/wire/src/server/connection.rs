@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::UnixStream;
+use tokio::net::unix::UCred;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 use tokio::time::Instant;
@@ -40,8 +41,31 @@ struct InFlight {
     tokens: HashMap<u64, CancelToken>,
     /// Those, and the ones whose answers are not yet taken.
     count: usize,
-    /// Bytes of all of them.
+    /// What all of them take.
+    load: Load,
+}
+
+/// What requests under way take.
+#[derive(Debug, Default, Clone, Copy)]
+struct Load {
     bytes: usize,
+    descriptors: usize,
+}
+
+impl Load {
+    const fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            descriptors: self.descriptors + other.descriptors,
+        }
+    }
+
+    const fn without(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes - other.bytes,
+            descriptors: self.descriptors - other.descriptors,
+        }
+    }
 }
 
 impl<I> Connection<I> {
@@ -76,12 +100,12 @@ impl<I> Connection<I> {
         lock(&self.in_flight).tokens.remove(&id);
     }
 
-    /// A request of `bytes` and its answer are gone. Its number may be another's by now.
-    fn landed(&self, bytes: usize) {
+    /// A request that took `load` and its answer are gone. Its number may be another's by now.
+    fn landed(&self, load: Load) {
         {
             let mut in_flight = lock(&self.in_flight);
             in_flight.count -= 1;
-            in_flight.bytes -= bytes;
+            in_flight.load = in_flight.load.without(load);
         }
         self.settled.notify_waiters();
     }
@@ -102,9 +126,14 @@ impl<I> Connection<I> {
     }
 }
 
-/// Serves one connection to its end.
-pub(super) async fn converse<H: Handler>(inner: &Arc<Inner<H>>, place: Place, stream: UnixStream) {
-    let visitor = match visitor(&place, &stream) {
+/// Serves one connection to its end: that of whom the system calls `told`.
+pub(super) async fn converse<H: Handler>(
+    inner: &Arc<Inner<H>>,
+    place: Place,
+    told: UCred,
+    stream: UnixStream,
+) {
+    let visitor = match visitor(&place, told) {
         Ok(visitor) => visitor,
         Err(error) => {
             return refuse(&stream, &WireError::new(code::REFUSED, error.to_string()));
@@ -151,9 +180,8 @@ pub(super) async fn converse<H: Handler>(inner: &Arc<Inner<H>>, place: Place, st
 }
 
 /// Who it is, before a byte is read.
-fn visitor(place: &Place, stream: &UnixStream) -> Result<Visitor, PeerError> {
+fn visitor(place: &Place, told: UCred) -> Result<Visitor, PeerError> {
     let share = place.share();
-    let told = stream.peer_cred().map_err(|_| PeerError::Unnamed)?;
     let peer = identify(told.pid(), told.uid(), &share.users)?;
     is_in_place(peer, &share.via)?;
     Ok(Visitor {
@@ -192,6 +220,7 @@ async fn handshake<H: Handler>(
             ));
         }
     };
+    drop(inlet.claim(request.descriptors)?);
     let hello = negotiate(&request.params, Supported::HERE).map_err(End::Told)?;
     let greeted = inner.handler.greet(visitor, &hello).map_err(End::Told)?;
     let (identity, about) = greeted;
@@ -376,10 +405,7 @@ async fn take<H: Handler>(
             return Err(End::Told(WireError::new(code::INVALID_MESSAGE, told)));
         }
     };
-    let Some(descriptors) = inlet.descriptors(request.descriptors) else {
-        let told = "fewer descriptors came along than the request says";
-        return Err(End::Told(WireError::new(code::INVALID_MESSAGE, told)));
-    };
+    let descriptors = inlet.claim(request.descriptors)?;
     let id = request.id;
     match request.method.as_str() {
         "handshake" => {
@@ -416,14 +442,17 @@ async fn take<H: Handler>(
             Ok(None)
         }
         _ => {
-            let size = frame.text.len();
+            let load = Load {
+                bytes: frame.text.len(),
+                descriptors: descriptors.len(),
+            };
             let Request { method, params, .. } = request;
             let incoming = Incoming {
                 method,
                 params,
                 descriptors,
             };
-            begin(connection, id, incoming, size, frame.room).await
+            begin(connection, id, incoming, load, frame.room).await
         }
     }
 }
@@ -471,7 +500,7 @@ pub(super) struct Begun {
     id: u64,
     incoming: Option<Incoming>,
     token: CancelToken,
-    size: usize,
+    load: Load,
     _room: Reservation,
 }
 
@@ -480,24 +509,25 @@ async fn begin<I>(
     connection: &Connection<I>,
     id: u64,
     incoming: Incoming,
-    size: usize,
+    load: Load,
     room: Reservation,
 ) -> Result<Option<Begun>, End> {
     let limits = connection.place.share().limits;
     let token = CancelToken::new();
     let refused = {
         let mut in_flight = lock(&connection.in_flight);
-        let bytes = in_flight.bytes + size;
+        let then = in_flight.load.and(load);
+        let fits = then.bytes <= limits.in_flight_bytes && then.descriptors <= limits.descriptors;
         if in_flight.tokens.contains_key(&id) {
             let told = format!("request {id} is still under way");
             Some(WireError::new(code::DUPLICATE_ID, told))
-        } else if in_flight.count >= limits.in_flight || bytes > limits.in_flight_bytes {
+        } else if in_flight.count >= limits.in_flight || !fits {
             let told = "too many requests are under way on this connection";
             Some(WireError::new(code::BUSY, told).retryable())
         } else {
             in_flight.tokens.insert(id, token.clone());
             in_flight.count += 1;
-            in_flight.bytes = bytes;
+            in_flight.load = then;
             None
         }
     };
@@ -509,7 +539,7 @@ async fn begin<I>(
         id,
         incoming: Some(incoming),
         token,
-        size,
+        load,
         _room: room,
     }))
 }
@@ -560,7 +590,7 @@ impl Begun {
 
     /// Its answer is written.
     pub(super) fn finished<I>(&self, connection: &Connection<I>) {
-        connection.landed(self.size);
+        connection.landed(self.load);
     }
 
     /// Sees to it that its answer is written.
@@ -575,7 +605,7 @@ impl Begun {
                 let _ = connection.reply(self.id, Err(failed())).await;
             }
         }
-        connection.landed(self.size);
+        connection.landed(self.load);
     }
 }
 
@@ -600,11 +630,11 @@ async fn in_turn<H: Handler>(
             connection.answered(begun.id);
             let error = WireError::new(code::CANCELLED, "the request was taken back");
             let _ = connection.reply(begun.id, Err(error)).await;
-            return connection.landed(begun.size);
+            return connection.landed(begun.load);
         }
         turn = turn => turn,
     };
-    let (id, size) = (begun.id, begun.size);
+    let (id, load) = (begun.id, begun.load);
     let asking = Arc::clone(&connection);
     let mut begun = begun;
     let ran = tokio::task::spawn_blocking(move || {
@@ -617,5 +647,5 @@ async fn in_turn<H: Handler>(
     // The runtime ends, and ran nothing.
     connection.answered(id);
     let _ = connection.reply(id, Err(failed())).await;
-    connection.landed(size);
+    connection.landed(load);
 }

@@ -66,6 +66,13 @@ async fn readable(stream: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
+/// A descriptor that came along, and that no request has claimed.
+struct Passed {
+    descriptor: OwnedFd,
+    /// Bytes up to the end of what it came with. Whoever claims it begins among them.
+    ahead: usize,
+}
+
 /// Whether something was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Received {
@@ -83,7 +90,8 @@ pub(crate) struct Inlet {
     /// When the frame under way began.
     begun: Option<Instant>,
     room: Option<Reservation>,
-    descriptors: VecDeque<OwnedFd>,
+    /// The oldest first.
+    passed: VecDeque<Passed>,
 }
 
 impl Inlet {
@@ -95,7 +103,7 @@ impl Inlet {
             chunk: vec![0; CHUNK],
             begun: None,
             room: None,
-            descriptors: VecDeque::new(),
+            passed: VecDeque::new(),
         }
     }
 
@@ -153,9 +161,14 @@ impl Inlet {
             };
             self.room = Some(self.share.reserve(length).ok_or_else(overloaded)?);
         }
+        let held = self.decoder.held();
         let Some(text) = self.decoder.next_frame()? else {
             return Ok(None);
         };
+        let taken = held.saturating_sub(self.decoder.held());
+        for passed in &mut self.passed {
+            passed.ahead = passed.ahead.saturating_sub(taken);
+        }
         // What follows in the buffer is the next frame, begun just now.
         self.begun = self.decoder.is_inside().then(Instant::now);
         let room = self.room.take();
@@ -164,7 +177,7 @@ impl Inlet {
 
     /// Reads what there is, without waiting.
     fn read(&mut self) -> io::Result<usize> {
-        let (chunk, descriptors) = (&mut self.chunk, &mut self.descriptors);
+        let (chunk, passed) = (&mut self.chunk, &mut self.passed);
         let wanted = self.share.limits.descriptors;
         if wanted == 0 {
             // Descriptors that nobody asked for are closed by the system.
@@ -179,13 +192,14 @@ impl Inlet {
             &mut control,
             RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
         )?;
+        let ahead = self.decoder.held() + received.bytes;
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(received) = message {
-                descriptors.extend(received);
+            if let RecvAncillaryMessage::ScmRights(came) = message {
+                passed.extend(came.map(|descriptor| Passed { descriptor, ahead }));
             }
         }
         let lost = received.flags.contains(ReturnFlags::CTRUNC);
-        if lost || descriptors.len() > wanted {
+        if lost || passed.len() > wanted {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         Ok(received.bytes)
@@ -223,8 +237,21 @@ impl Inlet {
         self.share.limits
     }
 
-    /// Takes the `count` oldest descriptors; none if there are fewer.
-    pub(crate) fn descriptors(&mut self, count: usize) -> Option<Vec<OwnedFd>> {
-        (count <= self.descriptors.len()).then(|| self.descriptors.drain(..count).collect())
+    /// Takes the `count` oldest descriptors, for the request that was the last frame. The connection
+    /// ends if there are fewer, or if one is left that belongs to no frame which has begun: nothing is
+    /// kept for nobody.
+    pub(crate) fn claim(&mut self, count: usize) -> Result<Vec<OwnedFd>, End> {
+        let invalid = |told: &str| End::Told(WireError::new(code::INVALID_MESSAGE, told));
+        if count > self.passed.len() {
+            return Err(invalid(
+                "fewer descriptors came along than the request says",
+            ));
+        }
+        let claimed = self.passed.drain(..count);
+        let claimed = claimed.map(|passed| passed.descriptor).collect();
+        if self.passed.front().is_some_and(|passed| passed.ahead == 0) {
+            return Err(invalid("more descriptors came along than requests say"));
+        }
+        Ok(claimed)
     }
 }

@@ -12,10 +12,11 @@ use crate::error::{WireError, code};
 use crate::handshake::Hello;
 use crate::limits::Limits;
 use crate::message::Event;
-use crate::peer::{Via, Visitor};
+use crate::peer::{PeerError, Via, Visitor};
 use crate::socket::{Socket, SocketError};
 use airlock_core::SandboxId;
 use serde_json::Value;
+use share::Party;
 pub(crate) use share::Share;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -311,13 +312,18 @@ async fn accept<H: Handler>(inner: Arc<Inner<H>>, share: Arc<Share>, listener: U
 /// Converses with whoever was accepted, if there is a place.
 fn admit<H: Handler>(inner: &Arc<Inner<H>>, share: &Arc<Share>, stream: UnixStream) {
     inner.stir();
-    let Some(place) = share.enter() else {
-        let error = WireError::new(code::OVERLOADED, "there are too many connections");
-        return outgoing::refuse(&stream, &error.retryable());
+    let Ok(told) = stream.peer_cred() else {
+        let error = WireError::new(code::REFUSED, PeerError::Unnamed.to_string());
+        return outgoing::refuse(&stream, &error);
+    };
+    let Some(place) = share.enter(Party::of(told)) else {
+        let text = "there are too many connections, of this process or of all";
+        let error = WireError::new(code::OVERLOADED, text).retryable();
+        return outgoing::refuse(&stream, &error);
     };
     let inner = Arc::clone(inner);
     tokio::spawn(async move {
-        connection::converse(&inner, place, stream).await;
+        connection::converse(&inner, place, told, stream).await;
         inner.stir();
     });
 }

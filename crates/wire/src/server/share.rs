@@ -1,14 +1,38 @@
 //! What the connections of one socket have together, and may not exceed together.
 
+use super::lock;
 use crate::limits::Limits;
 use crate::peer::Via;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::net::unix::UCred;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 
 /// How many requests run at once, beside all others, that wait for none of them.
 const FIRST: usize = 4;
+
+/// Who has places together: a process of the server's own user, or another user with all of theirs.
+///
+/// Non-guarantee: a user who starts many processes has the places of many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Party {
+    Process(i32),
+    User(u32),
+}
+
+impl Party {
+    /// Whom the system calls `told`. Who has no number is nobody's visitor, and soon gone.
+    pub(crate) fn of(told: UCred) -> Self {
+        if told.uid() == rustix::process::geteuid().as_raw() {
+            Self::Process(told.pid().unwrap_or_default())
+        } else {
+            Self::User(told.uid())
+        }
+    }
+}
 
 /// One socket's share of the server.
 #[derive(Debug)]
@@ -21,6 +45,8 @@ pub(crate) struct Share {
     first: Semaphore,
     closed: watch::Sender<bool>,
     connections: AtomicUsize,
+    /// How many of them each has who has any.
+    parties: Mutex<HashMap<Party, usize>>,
     waiting: AtomicUsize,
     long_bytes: AtomicUsize,
     left: Notify,
@@ -36,6 +62,7 @@ impl Share {
             first: Semaphore::new(FIRST),
             closed: watch::Sender::new(false),
             connections: AtomicUsize::new(0),
+            parties: Mutex::default(),
             waiting: AtomicUsize::new(0),
             long_bytes: AtomicUsize::new(0),
             left: Notify::new(),
@@ -46,10 +73,30 @@ impl Share {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// A place among the connections, if one is free.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
-        let most = self.limits.connections;
-        take(&self.connections, 1, most).then(|| Place(Arc::clone(self)))
+    /// A place among the connections, if one is free that `party` may have: nobody takes every place,
+    /// and the last ones are for those who have few.
+    pub(crate) fn enter(self: &Arc<Self>, party: Party) -> Option<Place> {
+        let limits = self.limits;
+        let most = match party {
+            Party::Process(_) => limits.process_connections,
+            Party::User(_) => limits.user_connections,
+        };
+        let mut parties = lock(&self.parties);
+        let has = parties.get(&party).copied().unwrap_or_default();
+        let kept = if has < Limits::FEW {
+            0
+        } else {
+            limits.spare_connections
+        };
+        let open = limits.connections.saturating_sub(kept);
+        if has >= most || !take(&self.connections, 1, open) {
+            return None;
+        }
+        parties.insert(party, has + 1);
+        Some(Place {
+            share: Arc::clone(self),
+            party,
+        })
     }
 
     /// Room for a frame of `bytes`. A short one always has it.
@@ -125,18 +172,27 @@ fn take(count: &AtomicUsize, more: usize, most: usize) -> bool {
 
 /// A connection's place, until it and everything it began are gone.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Share>);
+pub(crate) struct Place {
+    share: Arc<Share>,
+    party: Party,
+}
 
 impl Place {
-    pub(crate) fn share(&self) -> &Arc<Share> {
-        &self.0
+    pub(crate) const fn share(&self) -> &Arc<Share> {
+        &self.share
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
-        self.0.left.notify_waiters();
+        if let Entry::Occupied(mut has) = lock(&self.share.parties).entry(self.party) {
+            *has.get_mut() -= 1;
+            if *has.get() == 0 {
+                has.remove();
+            }
+        }
+        self.share.connections.fetch_sub(1, Ordering::SeqCst);
+        self.share.left.notify_waiters();
     }
 }
 
@@ -167,15 +223,51 @@ mod tests {
             ..Limits::SANDBOX
         };
         let share = Arc::new(Share::new(limits, Vec::new(), Via::Main));
-        let place = share.enter();
-        assert!(place.is_some() && share.enter().is_none());
+        let party = Party::Process(7);
+        let place = share.enter(party);
+        assert!(place.is_some() && share.enter(party).is_none());
         drop(place);
-        assert!(share.enter().is_some());
+        assert!(share.enter(party).is_some());
         let held = share.reserve(90 * 1024);
         assert!(held.is_some() && share.reserve(90 * 1024).is_none());
         assert!(share.reserve(Limits::SHORT).is_some(), "short ones pass");
         drop(held);
         assert!(share.reserve(90 * 1024).is_some());
+    }
+
+    /// As many places as `party` gets.
+    fn all(share: &Arc<Share>, party: Party) -> Vec<Place> {
+        std::iter::from_fn(|| share.enter(party)).collect()
+    }
+
+    #[test]
+    fn nobody_takes_every_place() {
+        let share = Arc::new(Share::new(Limits::MAIN, Vec::new(), Via::Main));
+        let (one, two) = (Party::Process(1), Party::Process(2));
+        let greedy = all(&share, one);
+        assert_eq!(greedy.len(), 128, "half of them, for one process");
+        let stranger = all(&share, Party::User(9));
+        assert_eq!(stranger.len(), 32, "whatever number its processes have");
+        let second = all(&share, two);
+        assert_eq!(second.len(), 32, "and the last ones are kept");
+        assert!(share.enter(Party::User(9)).is_none());
+        // Whoever has few still gets some, of any user: a supervisor, a command.
+        for newcomer in [Party::Process(3), Party::User(10)] {
+            assert_eq!(all(&share, newcomer).len(), Limits::FEW);
+        }
+        drop(greedy);
+        assert_eq!(all(&share, two).len(), 128 - 32);
+        drop((stranger, second));
+        assert_eq!(share.connections(), 0);
+        assert!(lock(&share.parties).is_empty(), "nobody is remembered");
+    }
+
+    #[test]
+    fn a_sandbox_has_all_the_places_of_its_socket() {
+        let share = Arc::new(Share::new(Limits::SANDBOX, Vec::new(), Via::Main));
+        for party in [Party::Process(1), Party::User(9)] {
+            assert_eq!(all(&share, party).len(), 8);
+        }
     }
 
     #[test]

@@ -4,8 +4,11 @@ use airlock_wire::{
     CancelToken, Client, Event, Handler, Hello, Incoming, Limits, Server, ServerConfig, Socket,
     Visitor, WireError, code, encode,
 };
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::io::{IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -252,6 +255,16 @@ impl Raw {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         // The other end may be gone already, and then says why.
         let _ = self.0.write_all(bytes);
+    }
+
+    /// The same, with descriptors.
+    pub(crate) fn pass(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+        let slices = [IoSlice::new(bytes)];
+        let sent = sendmsg(&self.0, &slices, &mut control, SendFlags::NOSIGNAL);
+        assert_eq!(sent.unwrap(), bytes.len());
     }
 
     /// The next message; none at the end.

@@ -1,7 +1,8 @@
 //! Tools as MCP describes them.
 //!
 //! Names: MCP allows dots, but several clients and the models behind them do not, so `fs.read` is
-//! offered as `fs_read`. Both names are understood.
+//! offered as `fs_read`. Both names are understood. Two tools may come to one name that way; the names
+//! see to it that one of them has it.
 
 use crate::road::ToolInfo;
 use crate::schemas;

@@ -29,6 +29,7 @@ mod tests;
 mod token;
 
 pub use http::{BindError, Bound};
+pub use names::{LeftOut, left_out};
 pub use road::{Road, ToolInfo, Unanswered, begin, begun, end};
 pub use stdio::serve_stdio;
 pub use stop::{ServeError, Stop};

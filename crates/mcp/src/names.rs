@@ -1,26 +1,75 @@
 //! What clients call tools, and what the kernel calls them.
 //!
-//! Non-guarantee: a name may be of a tool that is gone by now. The kernel, which decides, says so.
+//! Guarantee: no two tools are listed by one name. Non-guarantee: a name may be of a tool that is gone
+//! by now. The kernel, which decides, says so.
 
 use crate::describe::offered_name;
 use crate::road::{Road, ToolInfo, Unanswered};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A tool that clients are not offered, because an earlier one has its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The tool.
+    pub tool: String,
+    /// What both would be called.
+    pub offered: String,
+    /// The tool that is called so.
+    pub has_it: String,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            tool,
+            offered,
+            has_it,
+        } = self;
+        write!(
+            f,
+            "the tool `{tool}` is not offered to MCP clients: `{has_it}` is `{offered}` there already"
+        )
+    }
+}
+
+/// Those of `tools` that clients are not offered. Of two with one name the first has it, and those
+/// that are built in come first.
+pub fn left_out(tools: &[ToolInfo]) -> Vec<LeftOut> {
+    let mut taken: HashMap<String, &str> = HashMap::new();
+    let mut left = Vec::new();
+    for tool in tools {
+        let offered = offered_name(&tool.name);
+        if let Some(has_it) = taken.get(&offered) {
+            left.push(LeftOut {
+                tool: tool.name.clone(),
+                has_it: (*has_it).to_owned(),
+                offered,
+            });
+        } else {
+            taken.insert(offered, &tool.name);
+        }
+    }
+    left
+}
 
 /// The names of the tools that were listed last, by what a client may call them.
 #[derive(Clone, Default)]
 pub(crate) struct Names(Arc<Mutex<HashMap<String, String>>>);
 
 impl Names {
-    /// The tools there are now.
+    /// The tools there are now, without those that are left out. Those are found by their own names.
     pub(crate) fn list(&self, road: &dyn Road) -> Result<Vec<ToolInfo>, Unanswered> {
-        let tools = road.tools()?;
-        let mut names = HashMap::new();
+        let mut tools = road.tools()?;
+        let mut names: HashMap<String, String> = tools
+            .iter()
+            .map(|tool| (tool.name.clone(), tool.name.clone()))
+            .collect();
+        let left = left_out(&tools);
+        tools.retain(|tool| left.iter().all(|left| left.tool != tool.name));
         for tool in &tools {
-            names.insert(tool.name.clone(), tool.name.clone());
-            // Of two with one name the first has it.
-            let offered = names.entry(offered_name(&tool.name));
-            offered.or_insert_with(|| tool.name.clone());
+            names.insert(offered_name(&tool.name), tool.name.clone());
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = names;
         Ok(tools)
@@ -137,10 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn what_two_tools_are_called_is_the_first_ones_name() {
+    fn what_two_tools_are_called_is_the_first_ones_name_and_the_other_is_left_out() {
         let (road, names) = (Changing::default(), Names::default());
-        road.set(&["a.b_c", "a_b.c"]);
+        road.set(&["a.b_c", "fs.read", "a_b.c"]);
         assert_eq!(names.find(&road, "a_b_c").unwrap(), "a.b_c");
         assert_eq!(names.find(&road, "a_b.c").unwrap(), "a_b.c");
+        let listed = names.list(&road).unwrap();
+        let listed: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(listed, ["a.b_c", "fs.read"]);
+        let left = left_out(&road.tools().unwrap());
+        let said: Vec<String> = left.iter().map(ToString::to_string).collect();
+        let want =
+            "the tool `a_b.c` is not offered to MCP clients: `a.b_c` is `a_b_c` there already";
+        assert_eq!(said, [want]);
     }
 }

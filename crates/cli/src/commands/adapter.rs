@@ -5,24 +5,21 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use airlock_definitions::{Adapter, AdapterFile, DefinitionError, Level, check_samples};
-use airlock_kernel::{AdapterEntry, DefinitionProblem, sanitise_line};
+use airlock_kernel::{AdapterEntry, DefinitionProblem, Kernel, sanitise_line};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Lists the adapters there are; nothing beyond `level` is read.
-pub(super) fn list(global: &Global, level: u8, output: &mut Output) {
+pub(super) fn list(kernel: &Kernel, level: u8, output: &mut Output) {
     let level = Level::of(level).unwrap_or(Level::L1);
-    // Built-in tools are there without a workspace; adapters are not.
-    let Ok(kernel) = open::opened(global) else {
-        return;
-    };
     for entry in kernel.definitions().adapters() {
         let described = describe(entry, level);
         if output.is_json() {
             output.json(&described);
         } else {
             let text = |name: &str| text(&described, name);
-            let name = styled(Tone::Heading, &format!("{:<12}", entry.header.tool));
+            let width = tool::NAME;
+            let name = styled(Tone::Heading, &format!("{:<width$}", entry.header.tool));
             let about = if level == Level::L0 {
                 text("name")
             } else {
@@ -110,8 +107,7 @@ fn interface(adapter: &Adapter) -> Value {
 }
 
 /// Shows the adapters of the tool `name`; none if it has none.
-pub(super) fn show(global: &Global, name: &str, output: &mut Output) -> Option<Ending> {
-    let kernel = open::opened(global).ok()?;
+pub(super) fn show(kernel: &Kernel, name: &str, output: &mut Output) -> Option<Ending> {
     let definitions = kernel.definitions();
     let mut entries = definitions
         .adapters()

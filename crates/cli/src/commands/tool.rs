@@ -1,21 +1,24 @@
 //! `airlock tool`: what tools there are, and calling one on the road.
 
-use super::adapter;
 use super::reach::Reach;
+use super::{adapter, open};
 use crate::args::{Global, ToolCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, styled};
 use crate::place::Place;
 use airlock_core::{PluginName, SessionId, closest};
-use airlock_kernel::tools::{Registry, ToolSpec};
-use airlock_kernel::{Call, Done, Front};
+use airlock_kernel::tools::{Found, Registry, ToolSpec};
+use airlock_kernel::{Call, Done, Front, Kernel, sanitise_line, strip_control};
+use airlock_mcp::{Road, ToolInfo, left_out};
 use serde_json::{Value, json};
+
+/// Columns of a tool's name in a list; the few that are longer push the rest of their line.
+pub(super) const NAME: usize = 16;
 
 pub(super) fn run(global: &Global, command: ToolCommand, output: &mut Output) -> Ending {
     match command {
         ToolCommand::List { level } => {
-            list(output);
-            adapter::list(global, level, output);
+            list(global, level, output);
             Ok(0)
         }
         ToolCommand::Check { files } => adapter::check(global, &files, output),
@@ -47,40 +50,90 @@ fn describe(spec: &ToolSpec) -> Value {
     })
 }
 
-fn list(output: &mut Output) {
-    let registry = Registry::built_in();
-    for tool in registry.list() {
-        let spec = tool.spec();
-        if output.is_json() {
-            output.json(&describe(spec));
-        } else {
-            let name = styled(Tone::Heading, &format!("{:<12}", spec.name));
-            output.line(format!(
-                "{name}  {:<7}  {}",
-                spec.tier.as_str(),
-                spec.summary
-            ));
+/// Lists what agents and clients may be let use. What steers Airlock itself has commands of its own.
+fn list(global: &Global, level: u8, output: &mut Output) {
+    // Some tools are there without a workspace; all others are not.
+    let Ok(kernel) = open::opened(global) else {
+        for tool in Registry::built_in().list() {
+            entry(tool.spec(), output);
         }
+        return;
+    };
+    let offered = Road::tools(&kernel).unwrap_or_default();
+    for spec in listed(&kernel, &offered) {
+        entry(spec, output);
+    }
+    adapter::list(&kernel, level, output);
+    warn_of_names(&offered, output);
+}
+
+/// Those that are `offered`, in order of name, without adapters, which have a list of their own.
+fn listed(kernel: &Kernel, offered: &[ToolInfo]) -> Vec<&'static ToolSpec> {
+    let definitions = kernel.definitions();
+    let is_adapters = |tool: &Found<'_>| match tool {
+        Found::Fixed(_) => false,
+        Found::Passing(tool) => {
+            let mut adapters = definitions.adapters().iter();
+            adapters.any(|entry| entry.header.tool == tool.spec().name)
+        }
+    };
+    let tools = kernel.registry().list().filter(|tool| !is_adapters(tool));
+    let mut specs: Vec<&'static ToolSpec> = tools
+        .map(|tool| tool.spec())
+        .filter(|spec| offered.iter().any(|info| info.name == spec.name))
+        .collect();
+    specs.sort_by_key(|spec| spec.name);
+    specs
+}
+
+fn entry(spec: &ToolSpec, output: &mut Output) {
+    if output.is_json() {
+        output.json(&describe(spec));
+        return;
+    }
+    let name = styled(Tone::Heading, &format!("{:<NAME$}", spec.name));
+    output.line(format!(
+        "{name}  {:<7}  {}",
+        spec.tier.as_str(),
+        sanitise_line(spec.summary, 200)
+    ));
+}
+
+/// Says which of `tools` MCP clients do not see, because another has their name.
+pub(super) fn warn_of_names(tools: &[ToolInfo], output: &mut Output) {
+    for left in left_out(tools) {
+        output.warning(&sanitise_line(&left.to_string(), 300));
     }
 }
 
 fn show(global: &Global, name: &str, output: &mut Output) -> Ending {
-    let registry = Registry::built_in();
-    if registry.get(name).is_err()
-        && let Some(ending) = adapter::show(global, name, output)
+    let built_in = Registry::built_in();
+    if let Ok(tool) = built_in.get(name) {
+        show_one(&tool, output);
+        return Ok(0);
+    }
+    let kernel = open::opened(global).ok();
+    if let Some(kernel) = &kernel
+        && let Some(ending) = adapter::show(kernel, name, output)
     {
         return ending;
     }
+    let registry = kernel.as_ref().map_or(&built_in, Kernel::registry);
     let tool = registry.get(name).map_err(|unknown| {
-        let name = airlock_kernel::sanitise_line(name, 60);
+        let name = sanitise_line(name, 60);
         let fix = match unknown.suggestion {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`airlock tool list` shows what there is".to_owned(),
         };
         Failure::new(Kind::Usage, format!("unknown tool `{name}`")).fix(fix)
     })?;
+    show_one(&tool, output);
+    Ok(0)
+}
+
+fn show_one(tool: &Found<'_>, output: &mut Output) {
     let spec = tool.spec();
-    let schema = (spec.schema)();
+    let schema = tool.schema();
     if output.is_json() {
         let mut value = describe(spec);
         if let Some(object) = value.as_object_mut() {
@@ -88,12 +141,12 @@ fn show(global: &Global, name: &str, output: &mut Output) -> Ending {
             object.insert("examples".to_owned(), json!(spec.examples));
         }
         output.json(&value);
-        return Ok(0);
+        return;
     }
     output.line(format!(
         "{} - {}",
         styled(Tone::Heading, spec.name),
-        spec.summary
+        sanitise_line(spec.summary, 200)
     ));
     output.line(format!(
         "  runs in the {} tier, syscall {}",
@@ -103,11 +156,12 @@ fn show(global: &Global, name: &str, output: &mut Output) -> Ending {
     for line in arguments(&schema) {
         output.line(format!("  {line}"));
     }
-    output.line(styled(Tone::Heading, "examples"));
+    if !spec.examples.is_empty() {
+        output.line(styled(Tone::Heading, "examples"));
+    }
     for example in spec.examples {
         output.line(format!("  airlock tool call {} '{example}'", spec.name));
     }
-    Ok(0)
 }
 
 /// One line an argument, out of its JSON Schema.
@@ -128,6 +182,7 @@ pub(super) fn arguments(schema: &Value) -> Vec<String> {
                 .and_then(Value::as_str)
                 .unwrap_or_default();
             let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+            let about = strip_control(&about);
             let mark = if required.contains(&name.as_str()) {
                 " (required)"
             } else {
@@ -194,7 +249,7 @@ struct Setting {
 
 fn parse_session(text: &str) -> Result<SessionId, Failure> {
     SessionId::new(text).map_err(|_| {
-        let text = airlock_kernel::sanitise_line(text, 60);
+        let text = sanitise_line(text, 60);
         Failure::new(Kind::Usage, format!("`{text}` is no session"))
             .fix("`airlock session list` shows what there is")
     })
@@ -225,7 +280,7 @@ fn parse_front(name: &str) -> Result<Front, Failure> {
                 || format!("use one of {}", names.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            let name = airlock_kernel::sanitise_line(name, 60);
+            let name = sanitise_line(name, 60);
             Failure::new(Kind::Usage, format!("unknown front `{name}`")).fix(fix)
         })
 }
@@ -244,7 +299,7 @@ pub(super) fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
     let mut object = serde_json::Map::new();
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(|| {
-            let word = airlock_kernel::sanitise_line(word, 60);
+            let word = sanitise_line(word, 60);
             Failure::new(Kind::Usage, format!("`{word}` is not NAME=VALUE"))
                 .fix("write arguments as path=README.md, or as one JSON object")
         })?;
@@ -253,7 +308,7 @@ pub(super) fn parse_arguments(words: &[String]) -> Result<Value, Failure> {
             Ok(_) | Err(_) => Value::String(value.to_owned()),
         };
         if object.insert(name.to_owned(), parsed).is_some() {
-            let name = airlock_kernel::sanitise_line(name, 60);
+            let name = sanitise_line(name, 60);
             return Err(
                 Failure::new(Kind::Usage, format!("argument `{name}` is given twice"))
                     .fix("keep one of them"),

@@ -433,9 +433,7 @@ fn an_agent_works_for_a_client_where_policy_lets_it_and_ends_with_the_request() 
     client.ended();
 }
 
-#[test]
-fn tools_that_come_and_go_are_listed_as_they_are_and_found_by_their_names() {
-    const ADAPTER: &str = "\
+const ADAPTER: &str = "\
 adapter: 1
 id: wc-lines
 name: wc
@@ -454,6 +452,9 @@ cli: { command: [wc, -l], arguments: [{ value: path }] }
 examples:
   - { name: one, arguments: { path: a }, command: [wc, -l, a] }
 ";
+
+#[test]
+fn tools_that_come_and_go_are_listed_as_they_are_and_found_by_their_names() {
     let world = trusted(RUNS);
     let mut client = Client::greeted(&world);
     let mut id = 0;
@@ -482,4 +483,31 @@ examples:
     let told = client.receive().to_string();
     assert!(told.contains("unknown tool"), "{told}");
     assert_eq!(client.ended().0, Some(0));
+}
+
+#[test]
+fn a_tool_whose_name_another_has_is_left_out_and_whoever_serves_or_lists_hears_of_it() {
+    let world = trusted(RUNS);
+    let adapter = ADAPTER.replace("tool: text.lines", "tool: session_set.mode");
+    world.write(".airlock/adapters/lines.yaml", adapter);
+    let ran = at_terminal(&world, "trust", Typed::Line("yes"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut client = Client::greeted(&world);
+    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+    let told = client.receive();
+    let tools = told["result"]["tools"].as_array().unwrap();
+    let titles: Vec<&Value> = tools
+        .iter()
+        .filter(|tool| tool["name"] == "session_set_mode")
+        .map(|tool| &tool["title"])
+        .collect();
+    assert_eq!(titles, ["session.set_mode"]);
+    let warning = "warning: the tool `session_set.mode` is not offered to MCP clients: \
+                   `session.set_mode` is `session_set_mode` there already\n";
+    let (code, said) = client.ended();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(warning), "{said}");
+    let ran = world.quiet(&["tool", "list"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains(warning), "{ran:?}");
 }

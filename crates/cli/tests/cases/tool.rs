@@ -34,6 +34,34 @@ fn tools_are_listed_and_described() {
 }
 
 #[test]
+fn whatever_can_be_called_can_be_shown() {
+    let world = World::governed();
+    let ran = world.quiet(&["tool", "call", "session.create", "{\"calls\": 1}"]);
+    let hint = "`airlock tool show session.create` shows its arguments";
+    assert!(ran.stderr.contains(hint), "{ran:?}");
+    for tool in [
+        "session.create",
+        "session.show",
+        "session.set_mode",
+        "phase.advance",
+        "plan.complete",
+        "merge.apply",
+        "agent.invoke",
+        "approval.read",
+        "policy.update",
+        "plugin.list",
+        "workflow.run",
+        "kernel.stop",
+    ] {
+        let ran = world.quiet(&["tool", "show", tool]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.starts_with(&format!("{tool} - ")), "{ran:?}");
+        let shown = world.quiet(&["tool", "show", tool, "--json"]);
+        assert!(shown.json()["arguments"].is_object(), "{shown:?}");
+    }
+}
+
+#[test]
 fn every_tool_answers_in_text_and_json() {
     let mut world = World::governed();
     for line in [

@@ -5,6 +5,7 @@
 //! does not know the token.
 
 use super::Service;
+use super::places::Place;
 use super::reply::{Refused, Reply, error, refuse};
 use super::sessions::Sessions;
 use crate::admit;
@@ -52,8 +53,9 @@ impl Guard {
         }
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
-        let (request, begun) = match self.admit(request).await {
+    /// The answer to a request on the connection that has `place`.
+    pub(super) async fn answer(&self, request: Request<Incoming>, place: &Place) -> Reply {
+        let (request, begun) = match self.admit(request, place).await {
             Ok(admitted) => admitted,
             Err(refused) => return refused.into_reply(),
         };
@@ -72,11 +74,16 @@ impl Guard {
     async fn admit(
         &self,
         request: Request<Incoming>,
+        place: &Place,
     ) -> Result<(Request<Full<Bytes>>, Option<Begun>), Refused> {
         if request.uri().path() != PATH || request.uri().query().is_some() {
             return Err(refuse(StatusCode::NOT_FOUND, "there is only /mcp here"));
         }
         look_at(request.headers(), &self.authorities, &self.token)?;
+        if !place.admit().await {
+            let why = "there are too many connections: try again";
+            return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, why));
+        }
         if ![Method::GET, Method::POST, Method::DELETE].contains(request.method()) {
             let why = "use GET, POST or DELETE";
             return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, why));

@@ -2,9 +2,11 @@
 //!
 //! Guarantees: a request is looked at only after its `Host`, its `Origin` and its token were found
 //! to be right; connections, sessions, the size of a request and the time it may take to arrive are
-//! bounded. Non-guarantee: there is no TLS, and so no other address than loopback.
+//! bounded, and whoever does not know the token keeps nobody out who does. Non-guarantee: there is no
+//! TLS, and so no other address than loopback.
 
 mod guard;
+mod places;
 mod reply;
 mod sessions;
 
@@ -18,6 +20,7 @@ use guard::Guard;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use places::{Place, Places};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sessions::Sessions;
 use std::convert::Infallible;
@@ -26,7 +29,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of a request's head.
@@ -39,8 +41,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How much clients may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Connections at once.
+    /// Connections at once of clients that have shown the token.
     pub(crate) connections: usize,
+    /// Connections at once of others.
+    pub(crate) strangers: usize,
     /// Sessions at once.
     pub(crate) sessions: usize,
     /// How long the head of a request may take to arrive, and a connection may lie idle.
@@ -51,6 +55,7 @@ pub(crate) struct Limits {
 
 const LIMITS: Limits = Limits {
     connections: 64,
+    strangers: 64,
     sessions: 32,
     head: Duration::from_secs(15),
     body: Duration::from_secs(30),
@@ -138,27 +143,30 @@ impl Bound {
             service,
             limits.body,
         ));
-        let places = Arc::new(Semaphore::new(limits.connections));
+        let places = Places::new(limits.strangers, limits.connections);
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&places).acquire_owned() => place,
-                () = stop.cancelled() => break,
-            };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = stop.cancelled() => break,
             };
-            let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+            let Ok((stream, _)) = accepted else {
                 tokio::time::sleep(PAUSE).await;
                 continue;
+            };
+            let place = tokio::select! {
+                place = places.enter() => place,
+                () = stop.cancelled() => break,
+            };
+            let Some(place) = place.map(Arc::new) else {
+                break;
             };
             let (guard, stop) = (Arc::clone(&guard), stop.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = converse(stream, guard, limits.head) => {}
+                    () = converse(stream, guard, Arc::clone(&place), limits.head) => {}
+                    () = place.closed() => {}
                     () = stop.cancelled() => {}
                 }
-                drop(place);
             });
         }
         calls.settle(SETTLING).await;
@@ -180,10 +188,10 @@ fn service(calls: &Calls, sessions: &Arc<Sessions>, stop: &CancellationToken) ->
 }
 
 /// Serves one connection to its end.
-async fn converse(stream: TcpStream, guard: Arc<Guard>, head: Duration) {
+async fn converse(stream: TcpStream, guard: Arc<Guard>, place: Arc<Place>, head: Duration) {
     let answer = service_fn(move |request| {
-        let guard = Arc::clone(&guard);
-        async move { Ok::<_, Infallible>(guard.answer(request).await) }
+        let (guard, place) = (Arc::clone(&guard), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(guard.answer(request, &place).await) }
     });
     // Whatever ends it, the connection is over and nobody else's.
     let _ended = http1::Builder::new()

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 
 const LIMITS: Limits = Limits {
     connections: 8,
+    strangers: 8,
     sessions: 3,
     head: Duration::from_secs(5),
     body: Duration::from_secs(5),
@@ -412,7 +413,7 @@ async fn connections_that_say_nothing_or_too_slowly_lose_their_place() {
     };
     let server = Server::start(Arc::new(Scripted::new()), limits);
     let mut idle = Vec::new();
-    for at in 0..limits.connections {
+    for at in 0..limits.strangers {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         let part = match at % 3 {
             0 => String::new(),
@@ -425,13 +426,66 @@ async fn connections_that_say_nothing_or_too_slowly_lose_their_place() {
         stream.write_all(part.as_bytes()).await.unwrap();
         idle.push(stream);
     }
-    // Every place is taken; one comes free.
     server.begin().await;
     for mut stream in idle {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest));
         let _ = ended.await.expect("a silent connection stays open");
     }
+}
+
+/// Reads until `want` was said.
+async fn hears(stream: &mut TcpStream, want: &str) {
+    let hearing = async {
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains(want) {
+            let read = stream.read_buf(&mut said).await;
+            assert!(read.is_ok_and(|bytes| bytes > 0), "it ends without {want}");
+        }
+    };
+    let heard = tokio::time::timeout(Duration::from_secs(10), hearing).await;
+    heard.unwrap_or_else(|_| panic!("never: {want}"));
+}
+
+/// Reads until the connection ends.
+async fn ends(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let reading = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut rest));
+    let _ = reading.await.expect("the connection stays open");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_no_token_keeps_nobody_out_who_has_it() {
+    // Nobody leaves by themselves while this runs.
+    let limits = Limits {
+        head: Duration::from_mins(2),
+        ..LIMITS
+    };
+    let server = Server::start(Arc::new(Scripted::new()), limits);
+    let bearer = format!("authorization: Bearer {}\r\n", server.token);
+    let request = |token: &str| {
+        let host = server.address;
+        format!("POST /mcp HTTP/1.1\r\nhost: {host}\r\n{token}content-length: 0\r\n\r\n")
+    };
+    // It has the token, and is asked for more than that.
+    let mut client = TcpStream::connect(server.address).await.unwrap();
+    client.write_all(request(&bearer).as_bytes()).await.unwrap();
+    hears(&mut client, "HTTP/1.1 4").await;
+    let mut strangers = Vec::new();
+    for _ in 0..(2 * (limits.strangers + limits.connections)) {
+        strangers.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    server.begin().await;
+    // The oldest went for those who came.
+    for stranger in strangers.iter_mut().take(limits.strangers) {
+        ends(stranger).await;
+    }
+    // Who was in still is, until it asks for what nobody gets without the token.
+    client.write_all(request(&bearer).as_bytes()).await.unwrap();
+    hears(&mut client, "HTTP/1.1 4").await;
+    client.write_all(request("").as_bytes()).await.unwrap();
+    hears(&mut client, "HTTP/1.1 401").await;
+    ends(&mut client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 mod shared;
 
-use super::open;
+use super::{open, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
@@ -59,6 +59,8 @@ fn serve(global: &Global, args: &ServeArgs, output: &mut Output) -> Ending {
     let (state, _) = open::state(&place)?;
     let shared = Arc::new(Shared::new(place, config));
     shared.begin(output)?;
+    // Where they cannot be listed now, whoever asks for them is told.
+    tool::warn_of_names(&shared.tools().unwrap_or_default(), output);
     let stop = Stop::new();
     let signals = Watch::begin(stop.clone())?;
     let ended = bound.map_or_else(

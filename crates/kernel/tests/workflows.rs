@@ -9,6 +9,10 @@
 
 #[path = "workflows/elsewhere.rs"]
 mod elsewhere;
+#[path = "workflows/limits.rs"]
+mod limits;
+#[path = "workflows/results.rs"]
+mod results;
 mod support;
 
 use airlock_audit::Stage;

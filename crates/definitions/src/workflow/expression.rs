@@ -19,7 +19,7 @@ const PARTS: usize = 16;
 pub struct Scope<'a> {
     /// The run's inputs.
     pub inputs: &'a Value,
-    /// What came of each step so far: `ok`, `value` and `code`.
+    /// What came of each step so far: `ok`, `value`, `code` and `flagged`.
     pub steps: &'a BTreeMap<String, Value>,
 }
 
@@ -96,7 +96,7 @@ impl Reference {
                     return None;
                 }
             }
-            (Some("steps"), Some(id), Some("value" | "ok" | "code")) => {
+            (Some("steps"), Some(id), Some("value" | "ok" | "code" | "flagged")) => {
                 if !known.steps.contains(id) {
                     let names: Vec<&str> = known.steps.iter().map(String::as_str).collect();
                     problems.unknown(code::REFERENCE, spot, ("earlier step", id), &names);
@@ -109,7 +109,7 @@ impl Reference {
                     code::REFERENCE,
                     spot,
                     what,
-                    "add `.value`, `.ok` or `.code`",
+                    "add `.value`, `.ok`, `.code` or `.flagged`",
                 );
                 return None;
             }

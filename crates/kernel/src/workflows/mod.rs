@@ -8,6 +8,7 @@
 //! a run goes on only with the very definition it began with. Non-guarantee: steps that were done
 //! are not undone when a later one fails; what they wrote is in the stage.
 
+mod record;
 mod report;
 mod run;
 mod steps;

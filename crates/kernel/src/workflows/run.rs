@@ -1,5 +1,6 @@
 //! Begins runs, takes them up again, stops them.
 
+use super::record::failed;
 use super::report::{Resume, RunError, RunReport, RunState};
 use super::steps::{Halt, Walk};
 use super::store::{RunEvent, RunRecord, RunStore, RunStoreError, StateRuns};
@@ -20,6 +21,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Most bytes of JSON that a run may give: as much as is kept of it.
+const OUTPUT_BYTES: usize = 256 * 1024;
 
 /// The workflows of a kernel, for one owner.
 pub struct Workflows<'k> {
@@ -71,7 +76,7 @@ impl Workflows<'_> {
         let _held = self.claim(&id)?;
         self.store
             .create(&self.owner, &id, name, entry.digest, inputs)?;
-        self.proceed(front, &entry, &id, inputs, BTreeMap::new())
+        self.proceed(front, &entry, &id, inputs, Before::default())
     }
 
     /// Takes up the run `id` where it stopped.
@@ -91,20 +96,21 @@ impl Workflows<'_> {
         if entry.digest != found.definition {
             return Err(RunError::Changed(found.name));
         }
-        let (mut done, unsettled) = settle(&found);
+        let (mut before, unsettled) = settle(&found);
         let mut open = Vec::new();
         for step in unsettled {
             if resume.repeat.contains(&step) {
                 continue;
             }
             if resume.skip.contains(&step) {
-                let record = json!({ "ok": false, "value": null, "code": "interrupted" });
+                let record = failed("interrupted", "nobody knows whether it happened");
                 let event = RunEvent::Done {
                     step: step.clone(),
                     record: record.clone(),
+                    spent: before.spent,
                 };
                 self.store.step_done(&self.owner, id, &event)?;
-                done.insert(step, record);
+                before.done.insert(step, record);
                 continue;
             }
             open.push(step);
@@ -117,7 +123,7 @@ impl Workflows<'_> {
         }
         self.store
             .finish(&self.owner, id, RunStatus::Running, None)?;
-        self.proceed(front, &entry, id, &found.input, done)
+        self.proceed(front, &entry, id, &found.input, before)
     }
 
     /// The run is this process's until what is returned is dropped: two at once would take each
@@ -224,7 +230,7 @@ impl Workflows<'_> {
         entry: &WorkflowEntry,
         id: &str,
         inputs: &Value,
-        done: BTreeMap<String, Value>,
+        before: Before,
     ) -> Result<RunReport, RunError> {
         let walk = Walk::new(
             self.kernel,
@@ -235,7 +241,8 @@ impl Workflows<'_> {
             inputs,
             &entry.workflow,
         );
-        let mut records = done;
+        let walk = walk.after(Duration::from_millis(before.spent), &before.done);
+        let mut records = before.done;
         let halt = walk.steps(&entry.workflow.steps, &mut records);
         let state = match halt {
             Ok(()) => {
@@ -244,6 +251,11 @@ impl Workflows<'_> {
                     steps: &records,
                 };
                 match entry.workflow.outputs(scope) {
+                    Ok(outputs) if outputs.to_string().len() > OUTPUT_BYTES => RunState::Failed {
+                        step: None,
+                        code: "output_too_large".to_owned(),
+                        what: format!("a run may give {OUTPUT_BYTES} bytes"),
+                    },
                     Ok(outputs) => RunState::Done(outputs),
                     Err(what) => RunState::Failed {
                         step: None,
@@ -259,7 +271,13 @@ impl Workflows<'_> {
             },
             Err(Halt::Waiting { step, review }) => RunState::Waiting { step, review },
             // It stands as it did: whoever takes it up finds what began and has no end.
-            Err(Halt::TakenBack) => return Err(RunError::TakenBack(id.to_owned())),
+            Err(Halt::TakenBack) => {
+                let spent = walk.spent();
+                let event = RunEvent::Interrupted { spent };
+                // Where it cannot be noted, what the step under way took does not count.
+                let _noted = self.store.step_done(&self.owner, id, &event);
+                return Err(RunError::TakenBack(id.to_owned()));
+            }
             Err(Halt::Store(RunStoreError::Over)) => RunState::Cancelled,
             Err(Halt::Store(error)) => return Err(error.into()),
         };
@@ -299,9 +317,18 @@ impl Drop for Claim {
     }
 }
 
-/// What is done, and which steps with effects have no end.
-fn settle(found: &RunRecord) -> (BTreeMap<String, Value>, BTreeSet<String>) {
-    let mut done = BTreeMap::new();
+/// What a run brought about before it is taken up.
+#[derive(Debug, Default)]
+struct Before {
+    /// What came of the steps that are done.
+    done: BTreeMap<String, Value>,
+    /// Milliseconds it took. What a step took whose process was killed is not known.
+    spent: u64,
+}
+
+/// What a run brought about, and which steps with effects have no end.
+fn settle(found: &RunRecord) -> (Before, BTreeSet<String>) {
+    let mut before = Before::default();
     let mut unsettled = BTreeSet::new();
     for event in &found.events {
         match event {
@@ -310,14 +337,21 @@ fn settle(found: &RunRecord) -> (BTreeMap<String, Value>, BTreeSet<String>) {
                     unsettled.insert(step.clone());
                 }
             }
-            RunEvent::Done { step, record } => {
+            RunEvent::Done {
+                step,
+                record,
+                spent,
+            } => {
                 unsettled.remove(step);
-                done.insert(step.clone(), record.clone());
+                before.done.insert(step.clone(), record.clone());
+                before.spent = before.spent.max(*spent);
             }
-            RunEvent::Waiting { step, .. } => {
+            RunEvent::Waiting { step, spent, .. } => {
                 unsettled.remove(step);
+                before.spent = before.spent.max(*spent);
             }
+            RunEvent::Interrupted { spent } => before.spent = before.spent.max(*spent),
         }
     }
-    (done, unsettled)
+    (before, unsettled)
 }

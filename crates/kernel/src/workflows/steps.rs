@@ -1,5 +1,6 @@
 //! Walks through the steps of one run.
 
+use super::record::{self, RECORD_BYTES, failed};
 use super::store::{RunEvent, RunStore, RunStoreError};
 use crate::cancel::{self, Cancel};
 use crate::fronts::{Front, Whence};
@@ -11,16 +12,15 @@ use airlock_definitions::{LookupError, Scope, Step, StepKind, Workflow};
 use airlock_state::Owner;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Most bytes of JSON that a step may leave for those after it.
-const RECORD_BYTES: usize = 128 * 1024;
 /// How often a stage that another step uses is waited for, and how long each time.
 const BUSY_TRIES: u32 = 600;
 const BUSY_WAIT: Duration = Duration::from_millis(50);
-/// How often it is looked whether somebody cancelled the run of a step that takes long.
+/// How often it is looked whether somebody cancelled the run of a step that takes long, or its time is
+/// over.
 const RUN_LOOK: Duration = Duration::from_millis(200);
 /// Digits of the name of an agent's session.
 const SESSION_DIGITS: usize = 32;
@@ -58,11 +58,9 @@ pub(super) struct Walk<'a> {
     inputs: &'a Value,
     workflow: &'a Workflow,
     taken: AtomicU32,
+    /// Time that the run took before.
+    before: Duration,
     begun: Instant,
-}
-
-fn failed(code: &str, what: impl Into<String>) -> Value {
-    json!({ "ok": false, "value": null, "code": code, "what": what.into() })
 }
 
 impl<'a> Walk<'a> {
@@ -84,8 +82,39 @@ impl<'a> Walk<'a> {
             inputs,
             workflow,
             taken: AtomicU32::new(0),
+            before: Duration::ZERO,
             begun: Instant::now(),
         }
+    }
+
+    /// The same where the run took `before` already, and `done` is done: both count.
+    #[must_use]
+    pub(super) fn after(self, before: Duration, done: &BTreeMap<String, Value>) -> Self {
+        let steps = self.workflow.all_steps().into_iter();
+        let taken = steps.filter(|step| is_call(step) && done.contains_key(&step.id));
+        let taken = u32::try_from(taken.count()).unwrap_or(u32::MAX);
+        Self {
+            taken: AtomicU32::new(taken),
+            before,
+            ..self
+        }
+    }
+
+    /// Milliseconds that the run took so far, waiting not counted.
+    pub(super) fn spent(&self) -> u64 {
+        let spent = self.before.saturating_add(self.begun.elapsed());
+        u64::try_from(spent.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What is left of the time the run may take.
+    fn left(&self) -> Duration {
+        let whole = self.workflow.limits.timeout.as_millis();
+        Duration::from_millis(whole.saturating_sub(self.spent()))
+    }
+
+    fn timed_out(&self) -> Value {
+        let most = self.workflow.limits.timeout;
+        failed("timed_out", format!("the workflow may take {most}"))
     }
 
     /// Takes `steps` in order; what is in `records` already was done before.
@@ -191,6 +220,7 @@ impl<'a> Walk<'a> {
         let event = RunEvent::Done {
             step: step.id.clone(),
             record: record.clone(),
+            spent: self.spent(),
         };
         self.store
             .step_done(self.owner, self.run, &event)
@@ -231,11 +261,8 @@ impl<'a> Walk<'a> {
                 format!("the workflow may take {} steps", limits.steps),
             ));
         }
-        if self.begun.elapsed() > Duration::from_millis(limits.timeout.as_millis()) {
-            return Ok(failed(
-                "timed_out",
-                format!("the workflow may take {}", limits.timeout),
-            ));
+        if self.left().is_zero() {
+            return Ok(self.timed_out());
         }
         let scope = Scope {
             inputs: self.inputs,
@@ -253,11 +280,12 @@ impl<'a> Walk<'a> {
         match self.submit_step(step, &call) {
             // Ended on the way, or as it was taken back: nobody knows, as after a crash.
             Came::Record(_) if cancel::is_set() => Err(Halt::TakenBack),
-            Came::Record(record) => Ok(bounded(record)),
+            Came::Record(record) => Ok(record::bounded(record)),
             Came::Review(review) => {
                 let event = RunEvent::Waiting {
                     step: step.id.clone(),
                     approval: review.approval.id.to_string(),
+                    spent: self.spent(),
                 };
                 self.store
                     .step_done(self.owner, self.run, &event)
@@ -272,7 +300,7 @@ impl<'a> Walk<'a> {
 
     /// The call a step is, or what is wrong with its arguments.
     fn call(&self, step: &Step, scope: Scope<'_>) -> Result<Result<Call, Value>, LookupError> {
-        let call = match &step.kind {
+        let mut call = match &step.kind {
             StepKind::Tool { tool, with } => Call::new(tool, with.resolve(scope)?),
             StepKind::Code { with } => {
                 let mut arguments = with.resolve(scope)?;
@@ -305,6 +333,13 @@ impl<'a> Walk<'a> {
                 return Ok(Err(failed("internal", "a step of steps is no call")));
             }
         };
+        // Agents and people know the marks; to a tool or a program they are text like any other.
+        let takes_text = matches!(step.kind, StepKind::Tool { .. } | StepKind::Code { .. });
+        if takes_text && let Some(of) = record::marked(&call.arguments, scope.steps) {
+            return Ok(Err(flagged_input(of)));
+        }
+        // What comes of it is not a model's to read: the steps after it get it whole.
+        call.room = Some(RECORD_BYTES);
         Ok(Ok(call))
     }
 
@@ -342,21 +377,25 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes a call that may take long, and takes it back when somebody cancels the run, or nobody wants
-    /// to hear of it any more.
+    /// Makes a call that may take long, and takes it back when somebody cancels the run, nobody wants
+    /// to hear of it any more, or the time of the run is over. Then whatever came of it came too late.
     fn while_wanted(&self, make: impl FnOnce() -> Came) -> Came {
         let outer = cancel::covering();
         let cancel = Cancel::part_of(&outer);
         let (done, ended) = mpsc::channel::<()>();
-        std::thread::scope(|scope| {
+        let is_late = &AtomicBool::new(false);
+        let came = std::thread::scope(|scope| {
             let taken = cancel.clone();
             scope.spawn(move || {
-                while ended.recv_timeout(RUN_LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let look = || ended.recv_timeout(RUN_LOOK.min(self.left()));
+                while look() == Err(mpsc::RecvTimeoutError::Timeout) {
                     let over = || {
                         let found = self.store.load(self.owner, self.run);
                         found.is_ok_and(|run| run.is_some_and(|run| run.status.is_final()))
                     };
-                    if outer.is_cancelled() || over() {
+                    let late = self.left().is_zero();
+                    is_late.store(late, Ordering::SeqCst);
+                    if late || outer.is_cancelled() || over() {
                         taken.cancel();
                         return;
                     }
@@ -365,7 +404,11 @@ impl<'a> Walk<'a> {
             let came = cancel.cover(make);
             drop(done);
             came
-        })
+        });
+        match came {
+            Came::Record(_) if is_late.load(Ordering::SeqCst) => Came::Record(self.timed_out()),
+            Came::Record(_) | Came::Review(_) => came,
+        }
     }
 
     fn submit(&self, call: &Call) -> Came {
@@ -377,9 +420,7 @@ impl<'a> Walk<'a> {
                     if let Some(review) = self.kernel.agents().take_question(&done.action) {
                         return Came::Review(review);
                     }
-                    return Came::Record(
-                        json!({ "ok": true, "value": done.value, "action": done.action }),
-                    );
+                    return Came::Record(record::done(call, &done));
                 }
                 Outcome::Denied(denied) => {
                     let what = denied.explanation.headline().to_owned();
@@ -411,13 +452,22 @@ fn words(arguments: &mut Value) {
     }
 }
 
-/// What is too large is not kept, and nothing after it sees a part of it.
-fn bounded(record: Value) -> Value {
-    if record.to_string().len() <= RECORD_BYTES {
-        return record;
+/// Whether it is one call, and not steps.
+fn is_call(step: &Step) -> bool {
+    match &step.kind {
+        StepKind::Tool { .. }
+        | StepKind::Code { .. }
+        | StepKind::Agent { .. }
+        | StepKind::Approval { .. } => true,
+        StepKind::Parallel(_) | StepKind::If { .. } => false,
     }
-    failed(
-        "output_too_large",
-        format!("a step may leave {RECORD_BYTES} bytes for those after it"),
-    )
+}
+
+/// What comes of a step that would make something of marked text of the step `of`.
+fn flagged_input(of: &str) -> Value {
+    let what = format!(
+        "what step `{of}` gave may hold instructions: agents and people may read it between its marks, and \
+         nothing is made of it"
+    );
+    failed("flagged_input", what)
 }

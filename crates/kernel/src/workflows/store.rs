@@ -49,8 +49,11 @@ pub enum RunEvent {
     Done {
         /// The step.
         step: String,
-        /// What came of it: `ok`, `value`, `code`.
+        /// What came of it: `ok`, `value`, `code`, `flagged`.
         record: Value,
+        /// Milliseconds that the run took until then, waiting not counted.
+        #[serde(default)]
+        spent: u64,
     },
     /// A step did not happen: a person is asked first.
     Waiting {
@@ -58,6 +61,14 @@ pub enum RunEvent {
         step: String,
         /// The question's id.
         approval: String,
+        /// Milliseconds that the run took until then, waiting not counted.
+        #[serde(default)]
+        spent: u64,
+    },
+    /// Whoever asked for the run no longer wanted to hear of it; it can be taken up.
+    Interrupted {
+        /// Milliseconds that the run took until then, waiting not counted.
+        spent: u64,
     },
 }
 
@@ -99,7 +110,7 @@ pub trait RunStore: Send + Sync {
         step: &str,
         effects: bool,
     ) -> Result<(), RunStoreError>;
-    /// A step ended, or waits.
+    /// A step ended, or waits, or the run was interrupted.
     fn step_done(&self, owner: &Owner, run: &str, event: &RunEvent) -> Result<(), RunStoreError>;
     /// The run stands so now.
     fn finish(

@@ -51,10 +51,12 @@ fn a_run_that_is_taken_back_ends_its_step_and_can_be_taken_up() {
         };
         // The command itself may take half a minute.
         assert!(begun.elapsed() < Duration::from_secs(20), "{name}");
-        assert_eq!(
-            flows.find(&id).unwrap().status,
-            RunStatus::Running,
-            "{name}"
+        let found = flows.find(&id).unwrap();
+        assert_eq!(found.status, RunStatus::Running, "{name}");
+        let noted = found.events.last();
+        assert!(
+            matches!(noted, Some(RunEvent::Interrupted { .. })),
+            "{name}: what it took counts: {noted:?}"
         );
         let stopped = flows.resume(Front::Cli, &id, &Resume::default()).unwrap();
         let RunState::Unsettled(steps) = &stopped.state else {

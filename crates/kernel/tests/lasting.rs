@@ -15,6 +15,7 @@ use airlock_kernel::{Call, Front, Kernel, Lifetime, Machine, Whence};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use support::{Place, done, records, submit, trust, word};
 
 const RUNS: &str = "\
@@ -170,6 +171,93 @@ fn a_machine_that_changed_is_looked_at_again() {
     let (after, sandbox) = path();
     assert!(after.contains(shown), "{after}");
     assert_ne!(sandbox, before[4].1);
+}
+
+/// Puts `text` there as editors and git do: another file takes the place of the one there was.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+#[test]
+fn the_next_command_sees_the_real_tree_as_it_is_by_then() {
+    let place = place();
+    let names = "a.txt d/x gone.txt made.txt";
+    let look = format!("for name in {names}; do cat $name || echo none; done; ls d\n");
+    for (name, text) in [
+        ("look.sh", &*look),
+        ("gone.txt", "here\n"),
+        ("d/x", "old\n"),
+        ("d3/x", "new\n"),
+        ("d3/y", "new\n"),
+    ] {
+        place.write(name, text);
+    }
+    let kernel = lasting(&place);
+    let (shown, first) = ran(&kernel, &["sh", "look.sh"]);
+    assert_eq!(shown, "hello\nold\nhere\nnone\nx\n");
+    replace(&place.path("a.txt"), "one\n");
+    fs::rename(place.path("d"), place.path("d.old")).unwrap();
+    fs::rename(place.path("d3"), place.path("d")).unwrap();
+    fs::remove_file(place.path("gone.txt")).unwrap();
+    place.write("made.txt", "made\n");
+    let (shown, second) = ran(&kernel, &["sh", "look.sh"]);
+    assert_eq!(shown, "one\nnew\nnone\nmade\nx\ny\n");
+    assert_eq!(first, second, "it is kept all the same");
+    for text in ["two\n", "three\n"] {
+        replace(&place.path("a.txt"), text);
+        assert_eq!(ran(&kernel, &["cat", "a.txt"]).0, text);
+    }
+    // What the stage has comes before it, whatever is saved beneath.
+    assert_eq!(ran(&kernel, &["sh", "write.sh"]).0, "");
+    place.write("b.txt", "saved\n");
+    let (shown, last) = ran(&kernel, &["cat", "b.txt"]);
+    assert_eq!((&*shown, &last), ("new\n", &first));
+}
+
+/// What a mount holds cannot be forgotten: there is another sandbox then.
+#[test]
+fn a_directory_that_holds_something_denied_is_seen_as_it_is_by_then() {
+    let denied = RUNS.to_owned() + &KEEP.replace("plans.txt", "kept/plans.txt");
+    let files = [
+        ("kept/open.txt", "old\n"),
+        ("kept/plans.txt", "attack at dawn\n"),
+        ("next/open.txt", "new\n"),
+        ("next/plans.txt", "attack at dusk\n"),
+    ];
+    let place = Place::governed(&denied, &files);
+    fs::create_dir_all(place.beside("home")).unwrap();
+    let kernel = lasting(&place);
+    let (shown, first) = ran(&kernel, &["cat", "kept/open.txt", "kept/plans.txt"]);
+    assert_eq!(shown, "old\n");
+    fs::rename(place.path("kept"), place.path("before")).unwrap();
+    fs::rename(place.path("next"), place.path("kept")).unwrap();
+    let (shown, second) = ran(&kernel, &["cat", "kept/open.txt", "kept/plans.txt"]);
+    assert_eq!(shown, "new\n", "and still without what is denied");
+    assert_ne!(first, second);
+}
+
+#[test]
+fn what_is_granted_to_be_read_is_seen_as_it_is_by_then() {
+    let place = place();
+    let kernel = lasting(&place);
+    let machine = machine(&place, "first");
+    fs::create_dir(place.beside("notes")).unwrap();
+    let paths = [place.beside("notes/inside"), place.beside("alone")];
+    let [inside, alone] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let directory = place.beside("notes");
+    let read = || {
+        let granted = [directory.to_str().unwrap(), alone];
+        let asked = json!({ "command": ["cat", inside, alone], "allow_read": granted });
+        own(&kernel, &machine, asked).0
+    };
+    for text in ["one\n", "two\n", "three\n"] {
+        for path in &paths {
+            replace(path, text);
+        }
+        assert_eq!(read(), text.repeat(2));
+    }
 }
 
 /// The plans that were recorded for a call before it ran.

@@ -294,6 +294,9 @@ fn build(origin: &Origin) -> Result<Plan, ProcessFailure> {
     for path in writes {
         builder = builder.write(path);
     }
+    if !writes.is_empty() {
+        builder = builder.keep_policies();
+    }
     for pattern in denied.patterns.iter().chain(&origin.denials) {
         builder = builder.deny_pattern(pattern);
     }

@@ -1,10 +1,11 @@
 //! Sandboxes that last: a stage's sandbox is kept for the next command that is granted the same.
 //!
 //! Init ends everything a command started before it says that the command ended, so nothing of one
-//! command meets the next but files, the temporary directory among them. A sandbox is kept only
-//! after a command that ended by itself and whose changes stand; it goes when something else is
-//! to be granted, when the stage is wanted without it, when nobody used it for a while, and with
-//! the kernel.
+//! command meets the next but files, the temporary directory among them. What the real tree had
+//! where it looked is forgotten: the next sees what is there by then. A sandbox is kept only after a
+//! command that ended by itself and whose changes stand; it goes when something else is to be
+//! granted, when it cannot show the real tree as it is, when the stage is wanted without it, when
+//! nobody used it for a while, and with the kernel.
 //!
 //! Where the next command is another person's program and must not meet even that, a fresh one is
 //! raised in the stage instead, and kept as a spare: nothing ever ran in it.
@@ -75,13 +76,13 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The same as of now: what was changed in the real tree while a spare waited is what it shows,
-    /// and no conflict with what is changed in it.
+    /// The same as of now, if it can be: what was changed in the real tree while it waited is what it
+    /// shows and, of a spare, no conflict with what is changed in it.
     pub(super) fn of_now(mut self) -> Option<Self> {
         if self.granted.caller.is_none() {
             self.stage.claim_again(&self.claim).ok()?;
         }
-        Some(self)
+        self.sandbox.shows_now().then_some(self)
     }
 }
 
@@ -113,6 +114,20 @@ impl Warm {
         found
             .map(|(kept, _)| kept)
             .filter(|kept| kept.granted.serves(granted))
+    }
+
+    /// Has the sandbox of a stage forget what its last command looked up, while there is something
+    /// else to wait for: otherwise the next command waits for it.
+    pub(crate) fn forget(&self, stage: &str) {
+        let all = self.rack.lock();
+        let control = all
+            .sandboxes
+            .get(stage)
+            .map(|(kept, _)| kept.sandbox.control());
+        drop(all);
+        if let Some(control) = control {
+            control.forget();
+        }
     }
 
     /// The last plans.

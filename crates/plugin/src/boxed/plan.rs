@@ -118,6 +118,9 @@ impl Asked<'_> {
                 builder = builder.write(path);
             }
         }
+        if !writes.is_empty() {
+            builder = builder.keep_policies();
+        }
         for text in &ask.read_deny {
             for path in self.denied(text)? {
                 builder = if is_pattern(text) {

@@ -445,7 +445,7 @@ impl Steps {
         };
         let options = format!("lowerdir=/empty:/seen{number},{own}");
         let flags = READ_ONLY | NO_SETUID | NO_DEVICES;
-        self.mount(c"overlay", path, flags, Some(&options))
+        self.overlay(path, flags, &options)
     }
 
     /// The real tree below, the stage above, seen as one.
@@ -512,7 +512,17 @@ impl Steps {
         let options = format!(
             "lowerdir={lower},upperdir=/layer/{upper},workdir=/layer/{work},volatile,{own}"
         );
-        self.mount(c"overlay", path, NO_SETUID | NO_DEVICES, Some(&options))
+        self.overlay(path, NO_SETUID | NO_DEVICES, &options)
+    }
+
+    fn overlay(&mut self, path: &[u8], flags: u32, options: &str) -> Result<(), Unfit> {
+        self.mount(c"overlay", path, flags, Some(options))?;
+        let op = Op::Pick {
+            place: &text(relative(path))?,
+            read_only: flags & READ_ONLY != 0,
+        };
+        self.add(op, made("it possible to look again at", path));
+        Ok(())
     }
 
     fn denials(&mut self, ingredients: &Ingredients<'_>) -> Result<(), Unfit> {

@@ -2,6 +2,7 @@
 
 use super::beside::Besides;
 use super::limits::{Nameless, Tree};
+use super::underlay::Overlays;
 use super::wire::{BYTES, Notice, Order};
 use crate::launch::TerminalSize;
 use crate::lifecycle::{Event, Refused, State};
@@ -116,6 +117,7 @@ struct Shared {
     terminal: Mutex<Option<OwnedFd>>,
     rest: Mutex<Rest>,
     besides: Besides,
+    overlays: Overlays,
     /// The number of its init, 0 while there is none.
     init: AtomicU32,
     /// How often it was ordered to kill what runs.
@@ -146,6 +148,7 @@ impl Control {
             terminal: Mutex::new(None),
             rest: Mutex::new(Rest::default()),
             besides: Besides::default(),
+            overlays: Overlays::default(),
             init: AtomicU32::new(0),
             kills: AtomicU32::new(0),
         })))
@@ -214,6 +217,14 @@ impl Control {
         tree.nameless(places).ok()
     }
 
+    /// Has it forget what was looked up in the trees it is granted, ahead of its next command, which
+    /// sees them as they are by then. That needs it done, and finds it done: see
+    /// [`Sandbox::shows_now`](super::Sandbox::shows_now).
+    pub fn forget(&self) {
+        // What cannot be forgotten is noticed then.
+        let _forgotten = self.0.overlays.forget();
+    }
+
     /// Where the sandbox stands.
     pub fn state(&self) -> State {
         *locked(&self.0.state)
@@ -233,6 +244,11 @@ impl Control {
     /// What runs beside the command.
     pub(super) fn besides(&self) -> &Besides {
         &self.0.besides
+    }
+
+    /// What it sees trees through.
+    pub(super) fn overlays(&self) -> &Overlays {
+        &self.0.overlays
     }
 
     pub(super) fn channel(&self) -> &Channel {

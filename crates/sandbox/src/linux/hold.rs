@@ -3,7 +3,7 @@
 //! A sandbox with a cgroup is noted in the registry before the group is made, so that whatever
 //! happens to the supervisor the group is found and removed. One without leaves nothing behind.
 
-use super::collector::{Entry, Noted, Registry};
+use super::collector::{Entry, Noted, Registry, remove_strays};
 use super::limits::{
     Group, Meter, Process, Rlimit, Tally, Throttle, Tree, Watch, file_size_held, pids_held, rlimits,
 };
@@ -23,12 +23,23 @@ use std::time::{Duration, Instant};
 pub(super) fn new_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{:x}-{count}", std::process::id(), uptime())
+}
+
+/// Whose name this is by [`new_id`], and when it was made by [`uptime`].
+pub(super) fn maker(id: &str) -> Option<(u32, u64)> {
+    let words: Vec<&str> = id.split('-').collect();
+    let [pid, made, count] = words.as_slice() else {
+        return None;
+    };
+    let _count: u64 = count.parse().ok()?;
+    Some((pid.parse().ok()?, u64::from_str_radix(made, 16).ok()?))
+}
+
+/// Milliseconds since the machine started.
+pub(super) fn uptime() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let (pid, ticks) = (
-        std::process::id(),
-        now.tv_sec * 1_000 + now.tv_nsec / 1_000_000,
-    );
-    format!("{pid}-{ticks:x}-{count}")
+    u64::try_from(now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unwrap_or(0)
 }
 
 /// The limits of a sandbox, and what holds them.
@@ -59,6 +70,7 @@ impl Hold {
                 segments: None,
             });
         }
+        remove_strays();
         let noting = |error| failed("note the sandbox for the collector", error);
         let registry = Registry::open(registry).map_err(noting)?;
         let supervisor =

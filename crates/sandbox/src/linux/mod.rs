@@ -2,7 +2,8 @@
 //!
 //! [`prepared`] makes a child in namespaces of its own, [`resolve`] looks up what a launch means on
 //! this machine, [`compile`] makes steps of it, [`sys`] carries them out in the child, which ends up
-//! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side.
+//! as init of a sandbox, and [`sandbox`] and [`supervise`] are its supervisor's side. [`underlay`] is
+//! how one command after the other sees the host's trees as they are by then.
 
 mod beside;
 mod broker;
@@ -25,6 +26,7 @@ mod sandbox;
 mod socket;
 mod supervise;
 mod sys;
+mod underlay;
 mod wire;
 
 pub use beside::Beside;

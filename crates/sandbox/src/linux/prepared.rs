@@ -20,6 +20,7 @@ use super::resolve::{Ground, Resolved, Seen};
 use super::sandbox::{Init, Sandbox, Standing, failed, filter_for, own_architecture, sockets};
 use super::socket::KernelSocket;
 use super::sys::{self, notify::WAIT_KILLABLE_RECV};
+use super::underlay::{Anchors, Overlay};
 use super::wire::{DESCRIPTORS, Notice, Order};
 use crate::launch::{Base, Launch, Layers, LayersKind, StartError};
 use crate::plan::Denial;
@@ -101,6 +102,7 @@ impl Prepared {
         let unfit = |unfit| failed("read the plan", io::Error::other(unfit));
         let mut maps = Maps::default();
         let resolved = Resolved::of(&launch, self.identity, &mut maps)?;
+        let anchors = Anchors::of(&resolved);
         let ingredients = Ingredients {
             launch: &launch,
             resolved: &resolved,
@@ -124,7 +126,12 @@ impl Prepared {
         self.steps.ending(&walls).map_err(unfit)?;
         hold.take_in_rest(self.init.pid())?;
         self.hand_over()?;
-        let mut descriptors = self.wait()?.into_iter();
+        let (descriptors, overlays) = self.wait()?;
+        // A copy is of the tree as it was when it was made, whatever is forgotten.
+        if !is_copy(&launch) {
+            self.control.overlays().hold(overlays);
+        }
+        let mut descriptors = descriptors.into_iter();
         let lost = || failed("receive the root", io::ErrorKind::InvalidData.into());
         let mut next = || descriptors.next().ok_or_else(lost);
         let root = next()?;
@@ -143,6 +150,7 @@ impl Prepared {
             broker,
             hold,
             socket: socket.map(KernelSocket::inside),
+            anchors,
         };
         Sandbox::standing(launch, standing, landlock)
     }
@@ -170,9 +178,11 @@ impl Prepared {
         })
     }
 
-    /// Waits until the walls stand. Gives the descriptors the child hands over at the end.
-    fn wait(&self) -> Result<Vec<OwnedFd>, StartError> {
+    /// Waits until the walls stand. Gives the descriptors the child hands over at the end, and the
+    /// overlays it mounted.
+    fn wait(&self) -> Result<(Vec<OwnedFd>, Vec<Overlay>), StartError> {
         let channel = self.control.channel();
+        let mut overlays = Vec::new();
         loop {
             let waited = channel.wait(PATIENCE);
             if !waited.map_err(|source| failed("wait for the child", source))? {
@@ -185,7 +195,11 @@ impl Prepared {
                     let sent = channel.send(Order::Go, &[]);
                     sent.map_err(|source| failed("reach the child", source))?;
                 }
-                Some((Notice::Ready, descriptors)) => return Ok(descriptors),
+                Some((Notice::Picked { read_only }, picked)) => {
+                    let picked = picked.into_iter();
+                    overlays.extend(picked.map(|picked| Overlay { picked, read_only }));
+                }
+                Some((Notice::Ready, descriptors)) => return Ok((descriptors, overlays)),
                 Some((Notice::Failed { step, errno }, _)) => {
                     let what = self.steps.words(step);
                     return Err(failed(what, io::Error::from_raw_os_error(errno)));
@@ -203,6 +217,11 @@ impl Prepared {
             }
         }
     }
+}
+
+fn is_copy(launch: &Launch) -> bool {
+    let layers = launch.layers.as_ref();
+    layers.is_some_and(|layers| layers.kind == LayersKind::Copy)
 }
 
 /// Gives the child its user.

@@ -282,7 +282,24 @@ impl Denied {
         if !denied.brokered.is_empty() {
             denied.brokered.clone_from(&denied.all);
         }
+        denied.leave_out_covered();
         denied
+    }
+
+    /// What lies in a hidden directory is hidden with it, and is not there to mount on.
+    fn leave_out_covered(&mut self) {
+        let directories: Vec<HostPath> = self
+            .hidden
+            .iter()
+            .filter(|mask| matches!(mask, Mask::Directory(_)))
+            .map(|mask| mask.path().clone())
+            .collect();
+        let is_covered = |path: &HostPath| {
+            let mut outer = directories.iter();
+            outer.any(|outer| outer != path && outer.holds(path))
+        };
+        self.hidden.retain(|mask| !is_covered(mask.path()));
+        self.frozen.retain(|path| !is_covered(path));
     }
 
     fn add(&mut self, denial: &Denial, launch: &Launch) {

@@ -12,6 +12,7 @@ use super::identity::Identity;
 use super::prepared::prepare;
 use super::socket::KernelSocket;
 use super::sys;
+use super::underlay::Anchors;
 use crate::launch::{Launch, StartError};
 use crate::lifecycle::{Event, State};
 use crate::plan::{Class, Plan};
@@ -39,6 +40,7 @@ pub struct Sandbox {
     broker: Option<Broker>,
     hold: Hold,
     socket: Option<KernelSocket>,
+    anchors: Anchors,
 }
 
 /// What runs the commands of a sandbox.
@@ -86,6 +88,7 @@ fn start_bwrap(launch: Launch) -> Result<Sandbox, StartError> {
         broker: None,
         hold,
         socket,
+        anchors: Anchors::default(),
     })
 }
 
@@ -109,6 +112,7 @@ impl Sandbox {
             broker,
             hold,
             socket,
+            anchors,
         } = standing;
         let raised = hold.report(raised(&launch.plan, landlock));
         let enforced = raised.finish(launch.plan, &launch.minimum)?;
@@ -122,6 +126,7 @@ impl Sandbox {
             broker,
             hold,
             socket,
+            anchors,
         })
     }
 }
@@ -135,6 +140,7 @@ pub(super) struct Standing {
     pub(super) broker: Option<Broker>,
     pub(super) hold: Hold,
     pub(super) socket: Option<KernelSocket>,
+    pub(super) anchors: Anchors,
 }
 
 pub(super) fn failed(step: impl Into<String>, source: io::Error) -> StartError {
@@ -259,6 +265,14 @@ impl Sandbox {
         }
     }
 
+    /// Has its next command see what it is granted as that is now, whatever an earlier one looked up.
+    /// Says whether it does; one that does not, such as any of a copy, shows files that are gone.
+    /// Only between two commands.
+    #[must_use = "one that shows what is gone must not be used"]
+    pub fn shows_now(&self) -> bool {
+        self.control.overlays().forget() && self.anchors.stand()
+    }
+
     /// Ends everything in it.
     pub fn stop(self) {
         drop(self);
@@ -269,6 +283,7 @@ impl Sandbox {
     /// end: what it held of the sandbox is held until then.
     pub fn abandon(self) {
         let _stopping = self.control.event(Event::Stop);
+        self.control.overlays().let_go();
         self.kill();
         let leaves_nothing = match &self.keeper {
             Keeper::Native { .. } => !self.hold.leaves_something(),
@@ -284,6 +299,8 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         // From any state: what is left to do is the same.
         let _stopping = self.control.event(Event::Stop);
+        // Whoever still steers it keeps no layer of the stage in use.
+        self.control.overlays().let_go();
         self.kill();
         let _stopped = self.control.event(Event::Stopped);
         let _cleaned = self.control.event(Event::Cleaned);

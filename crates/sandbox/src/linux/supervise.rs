@@ -137,7 +137,7 @@ impl Sandbox {
             outlets.into_iter().for_each(Outlet::finish);
             watched
         });
-        control.set_terminal(None);
+        self.rest();
         let refusals = self.broker().map(Broker::take_refusals);
         let (outcome, not_started) = settle(result, [stdout, stderr])?;
         let over = [&out, &err].map(|flow| flow.over.load(Ordering::SeqCst));
@@ -173,6 +173,17 @@ impl Sandbox {
             return Ok((why, None));
         }
         Err(error)
+    }
+
+    /// Lets go of what was the command's.
+    fn rest(&self) {
+        let control = self.steering();
+        control.set_terminal(None);
+        if self.broker().is_none_or(Broker::comes_to_rest) {
+            control.overlays().used();
+        } else {
+            control.overlays().let_go();
+        }
     }
 
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
@@ -360,7 +371,9 @@ impl<'a> Watch<'a> {
                 }
                 Ok(None)
             }
-            Some((Notice::Failed { .. } | Notice::Unmapped, _)) | None => Err(RunError::Gone),
+            Some((Notice::Failed { .. } | Notice::Unmapped | Notice::Picked { .. }, _)) | None => {
+                Err(RunError::Gone)
+            }
         }
     }
 }

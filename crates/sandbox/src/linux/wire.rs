@@ -47,6 +47,12 @@ pub(super) enum Notice {
     /// Every wall stands. The descriptor of the root comes with it, then the listener of denials
     /// and the socket to the kernel, if one is.
     Ready,
+    /// An overlay of the sandbox is mounted. A descriptor comes with it by which the supervisor can
+    /// have it forget what was looked up in it.
+    Picked {
+        /// It has no writable layer.
+        read_only: bool,
+    },
     /// The program could not be started.
     NotStarted {
         /// What was being done.
@@ -146,6 +152,7 @@ impl Notice {
             Self::Ended { status, left } => message(5, status.cast_unsigned(), left),
             Self::BesideEnded { number, status } => message(6, number, status.cast_unsigned()),
             Self::Killed { number } => message(7, number, 0),
+            Self::Picked { read_only } => message(8, u32::from(read_only), 0),
         }
     }
 
@@ -174,6 +181,9 @@ impl Notice {
                 status: status.cast_signed(),
             }),
             (7, number, 0) => Some(Self::Killed { number }),
+            (8, read_only @ (0 | 1), 0) => Some(Self::Picked {
+                read_only: read_only == 1,
+            }),
             _ => None,
         }
     }
@@ -212,6 +222,8 @@ mod tests {
                 status: -1,
             },
             Notice::Killed { number: 7 },
+            Notice::Picked { read_only: true },
+            Notice::Picked { read_only: false },
         ];
         for notice in not_started.into_iter().chain(others) {
             assert_eq!(Notice::decode(notice.encode()), Some(notice));
@@ -234,6 +246,7 @@ mod tests {
             message(4, 3, 0),
             message(3, 1, 0),
             message(7, 1, 1),
+            message(8, 2, 0),
         ] {
             assert_eq!(Notice::decode(bytes), None);
         }

@@ -17,6 +17,8 @@ use std::num::NonZeroU16;
 
 /// The directory of a workspace with its policy, which no sandbox writes.
 const POLICY_DIRECTORY: &str = ".airlock";
+/// The same, of any workspace.
+const POLICIES: &str = "**/.airlock";
 
 /// A plan in the making.
 #[derive(Debug)]
@@ -95,13 +97,21 @@ impl PlanBuilder {
     }
 
     /// Denies what matches a pattern such as `**/.env` or `~/.ssh/**`, and all beneath.
-    pub fn deny_pattern(mut self, pattern: &str) -> Self {
+    pub fn deny_pattern(self, pattern: &str) -> Self {
+        self.deny_matching(pattern, Extent::Everything)
+    }
+
+    /// Keeps the policy of every workspace in what is granted for writing read-only, the ones that are
+    /// made there included.
+    pub fn keep_policies(self) -> Self {
+        self.deny_matching(POLICIES, Extent::Writing)
+    }
+
+    fn deny_matching(mut self, pattern: &str, extent: Extent) -> Self {
         match Pattern::new(pattern, self.surroundings.home.as_ref()) {
             Ok(pattern) => {
-                self.denials.insert(Denial {
-                    target: Target::Pattern(pattern),
-                    extent: Extent::Everything,
-                });
+                let target = Target::Pattern(pattern);
+                self.denials.insert(Denial { target, extent });
             }
             Err(problem) => self.problems.push(Problem::Pattern(problem)),
         }

@@ -7,6 +7,7 @@ use super::diff::{
     Change, ChangeKind, Conflict, ConflictReason, Content, Diff, DiffOptions, RefusedReason,
 };
 use super::error::{StageError, failed};
+use super::footing::Footing;
 use super::path::TreePath;
 use super::record::{BaseMarker, StageKind};
 use super::rename::find_renames;
@@ -38,9 +39,10 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         Base::Marker(_) | Base::Unknown => walk.overlay(stage.marks())?,
     }
     let pairs = std::mem::take(&mut walk.pairs);
+    let footing = Footing::read(stage);
     let moved = pairs
         .iter()
-        .filter(|pair| base.directory_moved(pair))
+        .filter(|pair| base.directory_moved(pair, &footing))
         .map(|pair| pair.path.clone())
         .collect();
     let mut found = Found {
@@ -62,9 +64,11 @@ pub(super) fn diff(stage: &Stage, options: &DiffOptions) -> Result<Diff, StageEr
         conflicts: found.conflicts,
         stripped: found.stripped,
         suspect: stage.is_suspect(),
+        cut_off: stage.was_cut_off(),
         visited: found.walk.visited,
     };
     diff.suspect &= !diff.is_empty();
+    diff.cut_off &= !diff.is_empty();
     forgive_renamed(&mut diff);
     diff.changes.sort_by(|a, b| a.path.cmp(&b.path));
     diff.refused.sort_by(|a, b| a.path.cmp(&b.path));
@@ -278,18 +282,20 @@ impl Base {
     }
 
     /// Whether a directory of the real tree is not the one that was there when the stage began.
-    fn directory_moved(&self, pair: &Pair) -> bool {
+    fn directory_moved(&self, pair: &Pair, footing: &Footing) -> bool {
         let Some(old) = pair.old.filter(|old| old.kind == NodeKind::Directory) else {
             return false;
         };
         match self {
             Self::Unknown => false,
             Self::Manifest(manifest) => manifest.directory_moved(&pair.path, old),
-            // Being moved changes the one stamp only, entries coming and going both. An entry that
-            // comes after the move hides it.
+            // Being moved changes the one stamp only, entries coming and going both: an entry that
+            // comes after the move hides it, unless another was noted. What was not changed at all
+            // was not moved, though some file systems number their files anew.
             Self::Marker(marker) => {
+                let moved = || old.changed != old.modified || footing.was_other(&pair.path, old);
                 old.born.is_some_and(|born| marker.before(born))
-                    || (marker.before(old.changed) && old.changed != old.modified)
+                    || (marker.before(old.changed) && moved())
             }
         }
     }

@@ -15,7 +15,8 @@
 //! machine crashed may be empty, torn or missing, and is only called suspect; a real file removed by
 //! someone else while the sandbox replaced it by a new one (rather than writing to it) looks like a
 //! file that was added; and a real directory that was moved into another's place and had entries
-//! added or removed since is not told from the one it replaced.
+//! added or removed since is not told from the one it replaced, if that was before [`Stage::touched`]
+//! first found it touched.
 //!
 //! Invariant: which extended attributes count as overlay's own is fixed when the stage is created.
 //! A process inside an overlay cannot set those of its mount's kind; it can set the other kind.
@@ -28,6 +29,7 @@ mod content;
 mod copy;
 mod diff;
 mod error;
+mod footing;
 mod lay;
 mod mark;
 mod name;
@@ -62,6 +64,7 @@ pub use name::{InvalidName, StageName};
 pub use path::TreePath;
 pub(crate) use placeholders::Placeholders;
 pub use record::{Marks, StageKind};
+pub use render::Piece;
 #[cfg(target_os = "linux")]
 pub(crate) use staged::UPPER;
 pub use staged::{Claim, Stage};

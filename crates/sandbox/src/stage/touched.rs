@@ -8,6 +8,7 @@
 use super::beneath::{Node, NodeKind, Tree, node_of};
 use super::copy::Manifest;
 use super::error::{StageError, failed};
+use super::footing::Footing;
 use super::path::TreePath;
 use super::record::StageKind;
 use super::staged::Stage;
@@ -55,13 +56,17 @@ pub enum Touch {
 
 impl Stage {
     /// Every path it touches, by path. The caller holds its claim, and nothing runs in it:
-    /// directories that keep their owner out are opened to them.
+    /// directories that keep their owner out are opened to them. Which directories the real tree has
+    /// there is noted, so that a diff can tell whether they are still the same.
     pub fn touched(&self, most: u64) -> Result<Vec<Touched>, StageError> {
         let (lower, upper) = (self.real_tree()?, self.changed_tree()?);
         self.keep_root_mode(&lower, &upper)?;
         let mut walk = Walk::new(&lower, &upper, most).opening();
         match self.kind() {
-            StageKind::Overlay => walk.overlay(self.marks())?,
+            StageKind::Overlay => {
+                walk.overlay(self.marks())?;
+                Footing::note(self, std::mem::take(&mut walk.footing));
+            }
             StageKind::Copy => walk.copy(&Manifest::read(self)?, &self.placeholders()?)?,
         }
         let (mut touched, refused) = walk.into_touched();

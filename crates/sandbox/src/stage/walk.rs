@@ -4,6 +4,7 @@
 use super::beneath::{Node, NodeKind, Stamp, Tree, is_too_long};
 use super::diff::{Refused, RefusedReason};
 use super::error::{StageError, failed};
+use super::footing::Identity;
 use super::path::TreePath;
 use super::record::Marks;
 use super::touched::{OPENED, Touched, touched_by};
@@ -36,6 +37,8 @@ pub(super) struct Walk<'a> {
     /// Where only that is wanted, what is touched: far less than pairs. Directories that keep their
     /// owner out are then opened to them first.
     touched: Option<Vec<Touched>>,
+    /// The real tree's directories at what is touched, where that is wanted.
+    pub(super) footing: Vec<(TreePath, Identity)>,
     /// Mode bits of a real directory that the stage has of it when it is not changed.
     pub(super) kept_bits: u32,
 }
@@ -103,6 +106,7 @@ impl<'a> Walk<'a> {
             visited: 0,
             found: 0,
             touched: None,
+            footing: Vec::new(),
             kept_bits: 0o7777,
         }
     }
@@ -123,7 +127,12 @@ impl<'a> Walk<'a> {
 
     pub(super) fn add(&mut self, pair: Pair) {
         match &mut self.touched {
-            Some(touched) => touched.extend(touched_by(&pair, self.kept_bits)),
+            Some(touched) => {
+                touched.extend(touched_by(&pair, self.kept_bits));
+                if let Some(old) = pair.old.filter(|old| old.kind == NodeKind::Directory) {
+                    self.footing.push((pair.path, old.into()));
+                }
+            }
             None => self.pairs.push(pair),
         }
     }

@@ -16,6 +16,7 @@ fn writes_land_in_the_copy_and_the_real_tree_stays_as_it_is() {
     let mut sandbox = place.start();
     let script = "cat a; echo new > a; mkdir -p d/e; echo more > d/e/b; rm gone; cat a d/e/b; ls";
     assert_eq!(sh(&mut sandbox, script), "old\nnew\nmore\na\nd\n");
+    assert!(!sandbox.shows_now(), "a copy is of the tree as it was");
     // The next command of the same sandbox finds it so.
     assert_eq!(sh(&mut sandbox, "cat a d/e/b; ls"), "new\nmore\na\nd\n");
     assert_eq!(place.read("tree/a").unwrap(), "old\n");

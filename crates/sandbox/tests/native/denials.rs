@@ -124,6 +124,26 @@ fn an_exact_denial_holds_whether_the_path_is_there_or_not() {
 }
 
 #[test]
+fn a_denial_inside_another_is_no_hindrance() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("tree/keys/old")).unwrap();
+    place.write("tree/keys/old/one", "SECRET");
+    place.write("tree/keys/two", "SECRET");
+    let launch = place.launch(|plan| {
+        plan.deny(place.path("tree/keys"))
+            .deny(place.path("tree/keys/old"))
+            .deny(place.path("tree/keys/two"))
+    });
+    let mut sandbox = start(launch).unwrap();
+    for script in ["cat keys/old/one", "cat keys/two", "ls keys/old"] {
+        let ran = run(&mut sandbox, &command(&["sh", "-c", script]));
+        assert_ne!(ran.ended.outcome, Outcome::Exited(0), "{script}");
+        assert!(!ran.text().contains("SECRET"), "{script}");
+    }
+    assert_eq!(sh(&mut sandbox, "ls"), "keys\n");
+}
+
+#[test]
 fn what_may_not_be_written_can_be_read() {
     let place = Place::new();
     std::fs::create_dir(place.path("tree/.airlock")).unwrap();

@@ -3,7 +3,7 @@
 use crate::support::{Place, command, run, sh};
 use airlock_sandbox::launch::StartError;
 use airlock_sandbox::lifecycle::Outcome;
-use airlock_sandbox::{Wall, start};
+use airlock_sandbox::{PlanBuilder, Wall, start};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -27,6 +27,46 @@ fn writes_land_in_the_stage_and_the_real_tree_stays_as_it_is() {
         sh(&mut place.start(), "cat a d/e/b; ls"),
         "new\nmore\na\nd\n"
     );
+}
+
+/// With the broker, too, which opens files in the command's stead.
+#[test]
+fn one_that_shows_now_shows_the_real_tree_as_it_is_by_then() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("tree/d")).unwrap();
+    for denied in [None, Some("**/.env")] {
+        let deny = |plan| denied.into_iter().fold(plan, PlanBuilder::deny_pattern);
+        let mut sandbox = place.start_with(deny);
+        for number in 0..20 {
+            let text = format!("{number}\n");
+            place.write("tree/new", &text);
+            std::fs::rename(place.path("tree/new"), place.path("tree/file")).unwrap();
+            std::fs::create_dir(place.path("tree/other")).unwrap();
+            place.write("tree/other/file", &text);
+            std::fs::remove_dir_all(place.path("tree/d")).unwrap();
+            std::fs::rename(place.path("tree/other"), place.path("tree/d")).unwrap();
+            assert!(sandbox.shows_now(), "{denied:?}");
+            assert_eq!(sh(&mut sandbox, "cat file d/file"), text.repeat(2));
+        }
+    }
+}
+
+/// A sandbox that is steered from elsewhere forgets ahead of its next command.
+#[test]
+fn what_is_forgotten_ahead_is_forgotten() {
+    let place = Place::new();
+    place.write("tree/file", "old\n");
+    let mut sandbox = place.start();
+    assert_eq!(sh(&mut sandbox, "cat file"), "old\n");
+    let control = sandbox.control();
+    control.forget();
+    std::fs::remove_file(place.path("tree/file")).unwrap();
+    assert!(sandbox.shows_now());
+    assert_eq!(sh(&mut sandbox, "cat file || echo gone"), "gone\n");
+    // What is left of it after its end holds nothing.
+    drop(sandbox);
+    control.forget();
+    assert_eq!(sh(&mut place.start(), "ls"), "");
 }
 
 #[test]

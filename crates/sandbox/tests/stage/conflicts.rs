@@ -1,8 +1,8 @@
 //! Whatever changes in the real tree after a stage began is a conflict, if the stage changes it too.
 
-use super::support::{lines, on_every_overlay, shell};
+use super::support::{Bench, lines, on_every_overlay, shell};
 use airlock_sandbox::stage::ConflictReason::{self, Appeared, Changed, Vanished};
-use airlock_sandbox::stage::{DiffOptions, Stage};
+use airlock_sandbox::stage::{Diff, DiffOptions, Stage};
 
 type Case = (
     &'static str,
@@ -143,14 +143,87 @@ fn a_change_on_both_sides_is_a_conflict() {
             bench.inside(inside);
             shell(&bench.workspace(), outside);
             let diff = bench.diff();
-            let found = diff
-                .conflicts
-                .iter()
-                .map(|conflict| (conflict.path.as_path().to_str().unwrap(), conflict.reason))
-                .collect::<Vec<_>>();
-            assert_eq!(found, *want, "{case}: {:?}", lines(&diff));
+            assert_eq!(conflicts(&diff), *want, "{case}: {:?}", lines(&diff));
         });
     }
+}
+
+fn conflicts(diff: &Diff) -> Vec<(&str, ConflictReason)> {
+    let conflicts = diff.conflicts.iter();
+    let found =
+        conflicts.map(|conflict| (conflict.path.as_path().to_str().unwrap(), conflict.reason));
+    found.collect()
+}
+
+/// Looks at what is touched, as whoever ran a command does afterwards.
+fn look(bench: &Bench) {
+    assert!(!bench.stage.touched(100).unwrap().is_empty());
+}
+
+const TWO_DIRECTORIES: &str =
+    "mkdir -p d/s e/s; echo a >d/a; echo a >d/s/a; cp d/a e; cp d/s/a e/s";
+const SWAPPED: &str = "mv d old; mv e d; echo n >d/new";
+
+#[test]
+fn an_entry_that_came_later_does_not_hide_that_a_directory_was_swapped() {
+    let cases: [Case; 4] = [
+        (
+            "swapped",
+            TWO_DIRECTORIES,
+            "echo x >>d/a; echo x >>d/s/a; echo x >d/own",
+            SWAPPED,
+            &[("d/a", Changed), ("d/s/a", Changed)],
+        ),
+        (
+            "deleted inside",
+            TWO_DIRECTORIES,
+            "rm d/a; rm -r d/s",
+            "mv d/s old; mv e/s d; echo n >d/s/new",
+            &[("d/s/a", Changed), ("d/s/new", Appeared)],
+        ),
+        (
+            "entries that come and go",
+            TWO_DIRECTORIES,
+            "echo x >>d/a; echo x >>d/s/a",
+            "echo n >d/new; rm -r e; mkdir d/more; echo n >d/s/new; rm d/s/new",
+            &[],
+        ),
+        (
+            "moved away and back",
+            TWO_DIRECTORIES,
+            "echo x >>d/a",
+            "mv d old; mv old d; echo n >d/new",
+            &[],
+        ),
+    ];
+    for (case, prepare, inside, outside, want) in cases {
+        on_every_overlay(prepare, |bench| {
+            bench.inside(inside);
+            look(&bench);
+            shell(&bench.workspace(), outside);
+            // Looking again notes nothing anew.
+            look(&bench);
+            let diff = bench.diff();
+            assert_eq!(conflicts(&diff), want, "{case}: {:?}", lines(&diff));
+        });
+    }
+}
+
+#[test]
+fn what_an_emptied_stage_lay_over_is_forgotten() {
+    on_every_overlay(TWO_DIRECTORIES, |mut bench| {
+        bench.inside("echo x >>d/a");
+        look(&bench);
+        shell(&bench.workspace(), SWAPPED);
+        std::fs::remove_dir_all(bench.upper().join("d")).unwrap();
+        // What was changed in the very tick in which it begins counts as changed afterwards.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let _claim = bench.stage.claim().unwrap();
+        bench.inside("echo x >>d/a");
+        look(&bench);
+        shell(&bench.workspace(), "echo n >d/newer");
+        assert!(conflicts(&bench.diff()).is_empty());
+    });
 }
 
 #[test]

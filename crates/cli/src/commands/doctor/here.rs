@@ -1,5 +1,6 @@
 //! Probing this machine, or remembering what that said.
 
+use super::ladder::looked_twice;
 use super::table;
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
@@ -162,7 +163,8 @@ pub(super) fn probed(site: &Site) -> Result<Findings, Failure> {
     };
     // What an earlier probe that was killed left.
     let _collected = airlock_sandbox::collect(&registry);
-    Ok(probe::probe(&site.options(scratch.path(), &registry)))
+    let options = site.options(scratch.path(), &registry);
+    Ok(looked_twice(|| probe::probe(&options)))
 }
 
 /// What the policy in force asks for at least.

@@ -47,6 +47,21 @@ impl Ladder for Probed {
     }
 }
 
+/// What is found out is kept until the next boot: one bad moment of a busy machine must not take the
+/// best launcher away for so long, so whoever misses it looks once more.
+pub(super) fn looked_twice(mut probe: impl FnMut() -> Findings) -> Findings {
+    let first = probe();
+    if first.launcher() == Some(Launcher::Native) {
+        return first;
+    }
+    let second = probe();
+    if second.launcher().is_some() {
+        second
+    } else {
+        first
+    }
+}
+
 /// The best rung that holds.
 fn rung(findings: &Findings) -> Rung {
     match findings.launcher() {
@@ -80,6 +95,30 @@ mod tests {
                 found(Step::Bwrap, bwrap),
                 found(Step::Container, State::Missing),
             ],
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_looked_for_twice() {
+        let (native, bwrap, nothing) = (
+            findings(State::Works, State::Works),
+            findings(State::Missing, State::Works),
+            findings(State::Missing, State::Missing),
+        );
+        for (found, want, looks) in [
+            ([&native, &bwrap], &native, 1),
+            ([&bwrap, &native], &native, 2),
+            ([&nothing, &native], &native, 2),
+            ([&nothing, &bwrap], &bwrap, 2),
+            ([&bwrap, &nothing], &bwrap, 2),
+            ([&nothing, &nothing], &nothing, 2),
+        ] {
+            let mut looked = 0;
+            let taken = looked_twice(|| {
+                looked += 1;
+                found[looked - 1].clone()
+            });
+            assert_eq!((&taken, looked), (want, looks));
         }
     }
 

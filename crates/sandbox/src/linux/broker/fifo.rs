@@ -117,6 +117,12 @@ impl Fifos {
         Ok(())
     }
 
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.is_empty()
+    }
+
     /// Lets whoever tries see at once that it is to stop.
     pub(super) fn stop(&self) {
         let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

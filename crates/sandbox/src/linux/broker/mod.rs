@@ -56,7 +56,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -73,6 +73,9 @@ const ALONE: Timespec = Timespec {
 };
 /// How long stopping waits for a thread that is held up by a file system.
 const STOPPING: Duration = Duration::from_millis(500);
+/// How long answers to processes that have ended may take. A sandbox that waits for more is not used
+/// again.
+const RESTING: Duration = Duration::from_millis(100);
 
 /// What a broker guards.
 pub(crate) struct Guarded {
@@ -136,6 +139,8 @@ struct Shared {
     shape: Mutex<()>,
     fifos: Fifos,
     turn: Turn,
+    /// How many calls are being answered.
+    busy: AtomicUsize,
     stopping: AtomicBool,
     stop: OwnedFd,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -167,6 +172,7 @@ impl Broker {
             shape: Mutex::new(()),
             fifos: Fifos::default(),
             turn: Turn::default(),
+            busy: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             stop: eventfd(0, EventfdFlags::CLOEXEC)?,
             threads: Mutex::default(),
@@ -192,6 +198,22 @@ impl Broker {
     /// What was refused since this was last asked, each once.
     pub(crate) fn take_refusals(&self) -> Vec<Refusal> {
         self.shared.rules.take_refusals()
+    }
+
+    /// Waits until nothing is held open for processes, all of which have ended: what is answered to
+    /// one that goes on, or is gone, is closed here a little later. Says whether it is.
+    pub(crate) fn comes_to_rest(&self) -> bool {
+        let end = Instant::now() + RESTING;
+        loop {
+            let busy = self.shared.busy.load(Ordering::SeqCst);
+            if busy == 0 && self.shared.fifos.is_empty() {
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(50));
+        }
     }
 
     /// What `/dev/tty` is inside: the slave of a terminal made for the sandbox, or nothing.
@@ -294,7 +316,13 @@ impl Shared {
                 return None;
             }
             if listener.contains(PollFlags::IN) {
-                match receive(self.listener.as_fd()) {
+                // Counted first: once it is received, its process may be gone at any time.
+                self.busy.fetch_add(1, Ordering::SeqCst);
+                let received = receive(self.listener.as_fd());
+                if received.is_err() {
+                    self.busy.fetch_sub(1, Ordering::SeqCst);
+                }
+                match received {
                     Ok(notification) => return Some(notification),
                     // The process died, or was interrupted, before it was heard.
                     Err(Errno::NOENT | Errno::INTR) => {}
@@ -336,6 +364,7 @@ fn serve(shared: &Shared, powers: &Powers) {
             };
             shared.turn.begin(shared.has_more());
             respond(shared, powers, notification);
+            shared.busy.fetch_sub(1, Ordering::SeqCst);
             if !shared.turn.end(ticket) {
                 break;
             }

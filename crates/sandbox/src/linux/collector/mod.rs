@@ -10,14 +10,16 @@
 //! and is the init of a pid namespace below ours. Each step is done whatever became of the others,
 //! and may be done twice or by two at once.
 //!
-//! Does not guarantee removal of what was never noted.
+//! Does not guarantee removal of what was never noted, save for empty cgroups: see [`strays`].
 
 mod collect;
 mod entry;
 mod remove;
+mod strays;
 
 pub use collect::{Collected, Trouble};
 pub(crate) use entry::Entry;
+pub(crate) use strays::remove_strays;
 
 use super::limits::is_id;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};

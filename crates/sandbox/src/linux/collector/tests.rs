@@ -1,3 +1,4 @@
+use super::super::hold::{maker, new_id, uptime};
 use super::super::limits::testing::{Actor, limits};
 use super::super::limits::{Group, Process};
 use super::*;
@@ -521,4 +522,67 @@ fn what_a_killed_supervisor_left_is_gone_after_collection() {
         );
     }
     assert_eq!(names(&registry), ["ready"]);
+}
+
+/// No process has this number: it is above the most there can be.
+const NOBODY: i32 = i32::MAX;
+
+#[test]
+fn only_old_and_empty_cgroups_of_dead_supervisors_are_strays() {
+    let base = tempfile::tempdir().unwrap();
+    let (own, made) = (std::process::id(), uptime());
+    let now = made + 600_000;
+    let young = now - 30_000;
+    let victim = tempfile::tempdir().unwrap();
+    symlink(
+        victim.path(),
+        base.path().join(format!("airlock-{NOBODY}-1-9")),
+    )
+    .unwrap();
+    let cases = [
+        ("dead", format!("airlock-{NOBODY}-{made:x}-0"), false),
+        ("number taken", format!("airlock-{own}-1-0"), false),
+        ("not empty", format!("airlock-{NOBODY}-1-0/inner"), true),
+        ("alive", format!("airlock-{own}-{made:x}-7"), true),
+        ("young", format!("airlock-{NOBODY}-{young:x}-0"), true),
+        ("to come", format!("airlock-{NOBODY}-{:x}-0", now + 1), true),
+        ("no process", "airlock-0-1-0".to_owned(), true),
+        ("too large", format!("airlock-{}-1-0", u32::MAX), true),
+        ("short", format!("airlock-{NOBODY}-1"), true),
+        ("long", format!("airlock-{NOBODY}-1-0-0"), true),
+        ("no time", format!("airlock-{NOBODY}-x-0"), true),
+        ("a leaf", "airlock-supervisor".to_owned(), true),
+        ("another's", format!("other-{NOBODY}-1-0"), true),
+    ];
+    for (_, name, _) in &cases {
+        fs::create_dir_all(base.path().join(name)).unwrap();
+    }
+    strays::remove_strays_in(base.path(), now);
+    for (case, name, stays) in &cases {
+        assert_eq!(base.path().join(name).exists(), *stays, "{case}");
+    }
+    assert!(victim.path().exists(), "a link was followed");
+    strays::remove_strays_in(&base.path().join("none"), now);
+}
+
+#[test]
+fn a_stray_goes_whichever_version_it_is_of() {
+    // The last number keeps tests apart that run at once.
+    let id = format!("{NOBODY}-1-{}", std::process::id());
+    let (group, _, _) = Group::create(&id, &limits());
+    // A machine that was started just now is taken for older.
+    let now = uptime().max(600_000);
+    for base in Group::bases() {
+        strays::remove_strays_in(base, now);
+    }
+    let left = group.iter().flat_map(Group::directories);
+    assert_eq!(left.filter(|one| one.exists()).count(), 0);
+}
+
+#[test]
+fn the_name_of_a_sandbox_says_whose_it_is() {
+    let before = uptime();
+    let (pid, made) = maker(&new_id()).unwrap();
+    assert_eq!(pid, std::process::id());
+    assert!((before..=uptime()).contains(&made));
 }

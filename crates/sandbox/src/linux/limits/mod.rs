@@ -14,7 +14,7 @@ mod rlimits;
 mod throttle;
 mod watch;
 
-pub(crate) use group::{Group, Tally, is_id, is_of};
+pub(crate) use group::{Group, Tally, id_of, is_id, is_of};
 pub(crate) use meter::Meter;
 pub(crate) use proc::{Process, Stat, own_arguments};
 pub(crate) use rlimits::{Rlimit, file_size_held, pids_held, rlimits};

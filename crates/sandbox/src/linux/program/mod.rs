@@ -94,6 +94,8 @@ pub(super) enum Op<'a> {
         flags: u32,
         options: Option<&'a CStr>,
     },
+    /// Hands the supervisor the overlay at a place of the new root, for it to be told to forget.
+    Pick { place: &'a CStr, read_only: bool },
     /// Joins the cgroup whose list of tasks this is, by a path without links from the host's root.
     Join { tasks: &'a CStr },
     /// Makes the new root the root and lets go of everything else.

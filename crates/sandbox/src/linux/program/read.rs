@@ -118,6 +118,10 @@ impl<'a> Reader<'a> {
             23 => Op::Listen {
                 entry: self.entry()?,
             },
+            24 => Op::Pick {
+                place: self.text()?,
+                read_only: self.flag()?,
+            },
             _ => return Err(Errno::INVAL),
         })
     }
@@ -130,6 +134,14 @@ impl<'a> Reader<'a> {
 
     fn kind(&mut self) -> Result<u8> {
         self.take(1)?.first().copied().ok_or(Errno::INVAL)
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        match self.kind()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Errno::INVAL),
+        }
     }
 
     fn word(&mut self) -> Result<u32> {

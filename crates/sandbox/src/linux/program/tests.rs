@@ -70,6 +70,10 @@ fn every_kind<'a>(
             flags: word,
             options: some.then_some(third),
         },
+        Op::Pick {
+            place: first,
+            read_only: some,
+        },
         Op::Join { tasks: first },
         Op::Enter,
         Op::Become,

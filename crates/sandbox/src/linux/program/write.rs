@@ -158,6 +158,11 @@ impl Writer {
                 self.kind(23);
                 self.entry(entry);
             }
+            Op::Pick { place, read_only } => {
+                self.kind(24);
+                self.text(place);
+                self.kind(u8::from(read_only));
+            }
         }
     }
 

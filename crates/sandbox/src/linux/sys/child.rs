@@ -16,8 +16,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
-    mount_change, move_mount, open_tree, unmount,
+    FsPickFlags, MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fspick, mount, mount_change, move_mount, open_tree, unmount,
 };
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -308,6 +308,11 @@ impl State {
                 flags,
                 options,
             } => self.mount(kind, place, flags, options),
+            Op::Pick { place, read_only } => {
+                let picked = self.pick(place)?;
+                tell_with(control, Notice::Picked { read_only }, &[picked.as_fd()]);
+                Ok(())
+            }
             Op::Join { tasks } => self.join(tasks),
             Op::Enter => self.enter(),
             Op::Become => become_user(control),
@@ -453,6 +458,14 @@ impl State {
         );
         chdir(c"/")?;
         mounted
+    }
+
+    /// The file system that is mounted at a place. Only who may mount can pick it; whoever owns its
+    /// user namespace can then tell it something, from outside too.
+    fn pick(&self, place: &CStr) -> Result<OwnedFd> {
+        let place = self.place(place, DIRECTORY)?;
+        let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+        fspick(&place, c"", flags)
     }
 
     /// Stands in the new root, and lets go of everything else.

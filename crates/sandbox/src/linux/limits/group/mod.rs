@@ -151,6 +151,11 @@ impl Group {
         cgroups().bases.iter().any(Base::is_writable)
     }
 
+    /// The directories groups are made in.
+    pub(crate) fn bases() -> impl Iterator<Item = &'static Path> {
+        cgroups().bases.iter().map(|base| base.directory.as_path())
+    }
+
     /// The directories the group of the sandbox `id` may have, before it is made.
     pub(crate) fn would_be(id: &str) -> Vec<PathBuf> {
         let bases = cgroups().bases.iter();
@@ -411,10 +416,15 @@ pub(crate) fn is_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(plain)
 }
 
+/// The sandbox whose group a directory is of, by its name.
+pub(crate) fn id_of(directory: &Path) -> Option<&str> {
+    let name = directory.file_name().and_then(std::ffi::OsStr::to_str)?;
+    name.strip_prefix(PREFIX).filter(|id| is_id(id))
+}
+
 /// Whether a directory is one of the group of `id`, by its name.
 pub(crate) fn is_of(directory: &Path, id: &str) -> bool {
-    let name = directory.file_name().and_then(std::ffi::OsStr::to_str);
-    name.and_then(|name| name.strip_prefix(PREFIX)) == Some(id) && is_id(id)
+    id_of(directory) == Some(id)
 }
 
 fn open_process(pid: u32) -> Option<OwnedFd> {

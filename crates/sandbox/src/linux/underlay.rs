@@ -1,0 +1,179 @@
+//! What lies beneath the view of a sandbox: trees of the host, which others change meanwhile.
+//!
+//! An overlay remembers each name that was looked up in it, found or not, and never asks whether it
+//! still leads there: what was replaced outside by a rename, removed or made would stay as it was
+//! for as long as the sandbox stands. So between two commands it is made to forget ([`Overlays`]):
+//! reconfigured as what it is, it drops every name nobody holds. It costs what was looked up.
+//!
+//! What a mount holds cannot be forgotten: where something is mounted on it, and what is mounted
+//! itself. That is compared with what it was ([`Anchors`]).
+//!
+//! Guarantee: with both, the next command finds what there is by then at every name.
+//! Non-guarantee: in a command what it looked up stays.
+
+use super::resolve::Resolved;
+use crate::generate::Mask;
+use crate::plan::HostPath;
+use rustix::fd::OwnedFd;
+use rustix::mount::{fsconfig_reconfigure, fsconfig_set_flag};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// One overlay, as the child picked it.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    pub(super) picked: OwnedFd,
+    /// It has no writable layer.
+    pub(super) read_only: bool,
+}
+
+impl Overlay {
+    fn forget(&self) -> rustix::io::Result<()> {
+        // Said each time: otherwise it is asked to become writable, which it cannot.
+        if self.read_only {
+            fsconfig_set_flag(&self.picked, c"ro")?;
+        }
+        fsconfig_reconfigure(&self.picked)
+    }
+}
+
+/// What a sandbox sees trees through.
+#[derive(Debug, Default)]
+pub(super) struct Overlays(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    overlays: Vec<Overlay>,
+    memory: Memory,
+}
+
+/// What overlays remember.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// Nothing that was looked up.
+    Empty,
+    /// What a command looked up.
+    Used,
+    /// What nobody can have them forget, for all that is known.
+    #[default]
+    Lost,
+}
+
+impl Overlays {
+    /// All there are. Raising the walls looked up names in them.
+    pub(super) fn hold(&self, overlays: Vec<Overlay>) {
+        *self.state() = State {
+            overlays,
+            memory: Memory::Used,
+        };
+    }
+
+    /// A command ran, and nothing is held open any more that it looked up.
+    pub(super) fn used(&self) {
+        let mut state = self.state();
+        if state.memory == Memory::Empty {
+            state.memory = Memory::Used;
+        }
+    }
+
+    /// Forgets what was looked up, unless that is done. Whether it is now.
+    ///
+    /// Should a command run, it is not disturbed, and done again after it.
+    pub(super) fn forget(&self) -> bool {
+        let mut state = self.state();
+        if state.memory == Memory::Used {
+            let forgotten = state.overlays.iter().all(|one| one.forget().is_ok());
+            state.memory = if forgotten {
+                Memory::Empty
+            } else {
+                Memory::Lost
+            };
+        }
+        state.memory == Memory::Empty
+    }
+
+    /// Holds none any more: nothing will be forgotten.
+    pub(super) fn let_go(&self) {
+        *self.state() = State::default();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What tells one file or directory from another in its place: device, number, mode, and when it was
+/// made, since numbers are given again.
+type Facts = (u64, u64, u32, Option<SystemTime>);
+
+/// What mounts of a sandbox hold of the host's trees, as it was before they were made.
+#[derive(Debug, Default)]
+pub(super) struct Anchors(BTreeMap<PathBuf, Option<Facts>>);
+
+impl Anchors {
+    pub(super) fn of(resolved: &Resolved) -> Self {
+        let granted = resolved.granted.iter();
+        let places: Vec<&Path> = granted.map(|granted| granted.place.as_path()).collect();
+        let hidden = resolved.hidden.iter().map(Mask::path);
+        let covered = hidden.chain(&resolved.frozen).map(HostPath::as_path);
+        let mut held = BTreeMap::new();
+        for path in places.iter().copied().chain(covered) {
+            // A mount holds every directory above it, up to the root of the tree it is in.
+            let inside = |above: &&Path| places.iter().any(|root| above.starts_with(root));
+            let all = path.ancestors().take_while(inside);
+            held.extend(all.map(|path| (path.to_owned(), facts(path))));
+        }
+        let sources = resolved.granted.iter().map(|granted| &granted.source);
+        held.extend(sources.map(|path| (path.clone(), facts(path))));
+        Self(held)
+    }
+
+    /// Whether each is what it was.
+    pub(super) fn stand(&self) -> bool {
+        self.0.iter().all(|(path, was)| facts(path) == *was)
+    }
+}
+
+fn facts(path: &Path) -> Option<Facts> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.mode(), found.created().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_forgotten_is_never_said_to_be() {
+        let overlays = Overlays::default();
+        assert!(!overlays.forget(), "there may be some");
+        overlays.hold(Vec::new());
+        assert!(overlays.forget());
+        overlays.used();
+        assert!(overlays.forget());
+        overlays.let_go();
+        overlays.used();
+        assert!(!overlays.forget(), "nor later");
+    }
+
+    #[test]
+    fn another_in_the_same_place_does_not_stand() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str| place.path().join(name);
+        let anchors = |name: &str| Anchors([(path(name), facts(&path(name)))].into());
+        fs::create_dir(path("held")).unwrap();
+        let (held, missing) = (anchors("held"), anchors("missing"));
+        fs::write(path("held/file"), "").unwrap();
+        assert!(held.stand() && missing.stand(), "what is in it may change");
+        fs::write(path("missing"), "").unwrap();
+        assert!(!missing.stand());
+        fs::create_dir(path("other")).unwrap();
+        fs::rename(path("held"), path("moved")).unwrap();
+        fs::rename(path("other"), path("held")).unwrap();
+        assert!(!held.stand());
+    }
+}

@@ -9,11 +9,15 @@
 
 mod support;
 
-use airlock_audit::Stage;
-use airlock_kernel::{Front, Kernel, Machine};
+use airlock_audit::{EventType, Stage};
+use airlock_core::ActionId;
+use airlock_kernel::{Front, Kernel, Machine, Outcome};
 use serde_json::json;
 use std::collections::BTreeMap;
-use support::{Place, action, at, denied, done, failed, of_action, submit, token, word};
+use std::path::PathBuf;
+use support::{
+    Obstacle, Place, action, at, denied, done, failed, of_action, state, submit, token, word,
+};
 
 /// Agents may run two programs, and read everything but `.env`.
 const RUNS: &str = "\
@@ -378,6 +382,68 @@ fn a_kernel_that_knows_no_machine_runs_nothing() {
         json!({ "command": ["cat"] }),
     ));
     assert_eq!(failure.code, "tier_unavailable");
+}
+
+/// Has a run of the agent's be as if it had been cut off, with something left that it may not make.
+/// Gives which call it was, and where what it left lies.
+fn cut_off(place: &Place) -> (ActionId, PathBuf) {
+    let kernel = open(place);
+    let command = json!({ "command": ["sh", "run.sh"] });
+    let ran = submit(&kernel, Front::Agent, "exec.run", command);
+    let (cut, stage) = (action(&ran), state(&kernel).join("stages/default"));
+    done(ran);
+    kernel.close().unwrap();
+    let left = stage.join("upper/half.bin");
+    std::fs::write(&left, "half").unwrap();
+    let mark = std::fs::read(stage.join("run")).unwrap();
+    let about = mark.strip_prefix(b"done").unwrap();
+    std::fs::write(stage.join("run"), [&b"open"[..], about].concat()).unwrap();
+    (cut, left)
+}
+
+#[test]
+fn what_a_run_that_was_cut_off_left_is_recorded_before_it_is_put_back_and_told() {
+    for (name, arguments, want) in [
+        ("fs.read", json!({ "path": "a.txt" }), "done"),
+        ("fs.read", json!({ "path": ".env" }), "denied"),
+        ("exec.run", json!({ "command": ["cat", "a.txt"] }), "done"),
+    ] {
+        let place = place();
+        let (cut, left) = cut_off(&place);
+        let kernel = open(&place);
+        let ask = || submit(&kernel, Front::Cli, name, arguments.clone());
+        let obstacle = Obstacle::put(&state(&kernel));
+        assert_eq!(word(&ask()), "audit_unavailable", "{name}");
+        assert!(left.exists(), "{name}: no record, nothing put back");
+        drop(obstacle);
+
+        let outcome = ask();
+        assert_eq!(word(&outcome), want, "{name}");
+        assert!(!left.exists(), "{name}");
+        let entries = of_action(&kernel, &cut);
+        let entry = entries.last().unwrap();
+        assert_eq!(
+            (entry.event, entry.stage, entry.syscall.as_deref()),
+            (EventType::ToolResult, Stage::Note, Some("exec.run"))
+        );
+        assert_eq!(entry.metadata["put_back"], r#"["half.bin"]"#);
+        let found = action(&outcome);
+        assert_eq!(entry.metadata["found_by"], found.to_string());
+        let caller = entry.caller.as_ref().unwrap();
+        assert_eq!(caller.plugin.to_string(), "agent");
+        // It is not the finder's own doing.
+        let own = of_action(&kernel, &found);
+        assert!(own.iter().all(|one| !one.metadata.contains_key("put_back")));
+        let runs = name == "exec.run";
+        if let Outcome::Done(done) = outcome {
+            let told = &done.value["put_back"][0];
+            assert_eq!(told["path"], "half.bin", "{}", done.value);
+            assert_eq!(told["earlier"], true, "{}", done.value);
+        }
+        // What may stay may be half written, until another run has ended.
+        let diff = kernel.stages().diff("default").unwrap().unwrap();
+        assert_eq!((diff.changes.len(), diff.cut_off), (1, !runs), "{name}");
+    }
 }
 
 #[test]

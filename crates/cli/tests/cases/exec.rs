@@ -236,13 +236,30 @@ fn what_a_killed_supervisor_left_is_said_and_judged_before_anybody_is_shown_it()
     assert_eq!(read.code, Some(0), "{read:?}");
     assert!(!read.stdout.contains("forbidden"), "{read:?}");
     assert!(read.stdout.contains("fn main"), "{read:?}");
+    assert!(read.stderr.contains("put back: src/main.rs"), "{read:?}");
     let read = world.quiet(&["tool", "call", "fs.read", "path=README.md"]);
     assert!(read.stdout.contains("mine"), "{read:?}");
+    assert!(!read.stderr.contains("put back"), "once: {read:?}");
     let now = diff();
     assert_eq!(now["unjudged"], false, "{now}");
     assert!(!now.to_string().contains("forbidden"), "{now}");
     let told = world.quiet(&["diff"]);
     assert!(!told.stderr.contains("judged"), "{told:?}");
+
+    // What is left of it may be half written, which no other call makes better.
+    let write = ["tool", "call", "fs.write", "path=other", "text=x"];
+    let written = world.quiet(&write);
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert_eq!(diff()["cut_off"], true);
+    for arguments in [&["diff"][..], &["merge"]] {
+        let told = world.quiet(arguments);
+        assert!(told.stderr.contains("half written"), "{told:?}");
+    }
+    let listed = world.quiet(&["stage", "list"]);
+    assert!(listed.stdout.contains("cut off"), "{listed:?}");
+    let ran = world.quiet(&["exec", "--", "true"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(diff()["cut_off"], false);
 }
 
 /// Whose it was cannot be told: nobody is shown it, and it can be thrown away.
@@ -544,6 +561,49 @@ fn more_is_seen_only_if_granted() {
         "echo $A$TZ$XDG_STATE_HOME",
     ]);
     assert_eq!(ran.stdout, "1UTC\n", "{ran:?}");
+}
+
+#[test]
+fn what_holds_airlocks_own_files_is_granted_without_them() {
+    let world = World::project();
+    // There is something to keep from it.
+    assert_eq!(world.quiet(&["exec", "--", "true"]).code, Some(0));
+    std::fs::write(world.path("state/other"), "seen\n").unwrap();
+    let state = world.path("state").display().to_string();
+    let script = format!("cat {state}/other; ls -A {state}/airlock 2>/dev/null; true");
+    for grant in ["--allow-read", "--allow-write"] {
+        let ran = world.quiet(&["exec", grant, &state, "--", "sh", "-c", &script]);
+        assert_eq!(ran.code, Some(0), "{grant}: {ran:?}");
+        assert_eq!(ran.stdout, "seen\n", "{grant}: {ran:?}");
+    }
+}
+
+#[test]
+fn no_grant_reaches_the_policy_of_another_workspace() {
+    let world = World::project();
+    let policy = world.path("away/other/.airlock/policy.yaml");
+    std::fs::create_dir_all(policy.parent().unwrap()).unwrap();
+    std::fs::write(&policy, "version: 1\n").unwrap();
+    let away = world.path("away").display().to_string();
+    let other = format!("{away}/other");
+    for script in [
+        format!("echo 'version: 2' > {other}/.airlock/policy.yaml"),
+        format!("rm {other}/.airlock/policy.yaml"),
+        format!("mv {other}/.airlock {other}/was"),
+        format!("mkdir {other}/.airlock/plugins"),
+        format!("mkdir {away}/.airlock"),
+        format!("mkdir {away}/made && mv {away}/made {away}/.airlock"),
+    ] {
+        let ran = world.quiet(&["exec", "--allow-write", &away, "--", "sh", "-c", &script]);
+        assert!(matches!(ran.code, Some(1 | 2)), "{script}: {ran:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&policy).unwrap(), "version: 1\n");
+    assert!(!world.path("away/.airlock").exists());
+    // Beside it there is work to do, and it can be read.
+    let script = format!("cat {other}/.airlock/policy.yaml > {other}/copy");
+    let ran = world.quiet(&["exec", "--allow-write", &away, "--", "sh", "-c", &script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(world.path("away/other/copy").exists());
 }
 
 /// Somebody who could once write beside a place made a link of it.

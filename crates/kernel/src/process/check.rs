@@ -6,10 +6,11 @@
 //! output mostly, need no rule that allows them; a rule that denies them still holds.
 //!
 //! Guarantee: whoever uses the stage next finds nothing in it that this caller might not do, also
-//! when a supervisor was killed before it could judge: what it left is judged first. What was
-//! there before the run and is denied to this caller - somebody else's, or approved - is there
-//! afterwards as it was. Nothing a run does keeps it from being judged: what no rule can judge is put
-//! back, and a run that changes more than can be judged is taken back as a whole.
+//! when a supervisor was killed before it could judge: what it left is judged first, and what of it
+//! is put back is in the log before. What was there before the run and is denied to this caller -
+//! somebody else's, or approved - is there afterwards as it was. Nothing a run does keeps it from
+//! being judged: what no rule can judge is put back, and a run that changes more than can be judged
+//! is taken back as a whole.
 //!
 //! Non-guarantee: what could not be looked at before the run either, because something was mounted
 //! or closed in the real tree, is left as it is. It never leaves the stage.
@@ -25,9 +26,13 @@ use crate::beneath::Root;
 use crate::kernel::Kernel;
 use crate::phases::{After, Held};
 use crate::policy_store::PolicyInForce;
+use crate::road::note_put_back;
 use crate::sanitise::sanitise_path;
 use crate::tools::GitIgnored;
-use airlock_core::{Caller, Request, RequestPath, Syscall, Tier, Timestamp, WorkspacePath};
+use airlock_audit::{Durability, Entry, EventType, Stage as AuditStage};
+use airlock_core::{
+    ActionId, Caller, Request, RequestPath, Syscall, Tier, Timestamp, WorkspacePath,
+};
 use airlock_policy::{
     CapabilityCheck, CapabilityGate, CheckQuery, CheckResult, Decision, EnforcerSnapshot, Layer,
     Opinion, PathClass, Verdict,
@@ -48,12 +53,16 @@ const PASSES: usize = 8;
 
 /// Policy's view of what one caller changes.
 pub(crate) struct Changes<'a> {
+    kernel: &'a Kernel,
     policy: &'a PolicyInForce,
     enforcer: &'a EnforcerSnapshot,
     root: &'a Root,
     now: Timestamp,
     caller: Caller,
-    template: Option<std::sync::Arc<str>>,
+    /// The call that changes, and what it calls. Not noted by earlier versions.
+    action: Option<ActionId>,
+    call: Option<Arc<str>>,
+    template: Option<Arc<str>>,
     /// What the call itself names, if it is a change: that was decided on.
     decided: BTreeSet<WorkspacePath>,
     ignored: RefCell<GitIgnored<'a>>,
@@ -65,6 +74,8 @@ pub(crate) struct Changes<'a> {
     seen: RefCell<Option<Root>>,
     /// The most paths that are judged.
     most: u64,
+    /// What was put back of earlier runs that were cut off, until somebody is told.
+    earlier: RefCell<Vec<PutBack>>,
 }
 
 /// Why a change may not stand.
@@ -77,6 +88,8 @@ struct Objection {
 }
 
 type Denied = BTreeMap<TreePath, Objection>;
+/// What is put back, as it is told.
+type Backs = BTreeMap<TreePath, PutBack>;
 
 /// What came of the check of a stage.
 pub(super) struct Judged {
@@ -87,21 +100,26 @@ pub(super) struct Judged {
 
 impl<'a> Changes<'a> {
     pub(crate) fn new(
+        kernel: &'a Kernel,
         policy: &'a PolicyInForce,
         enforcer: &'a EnforcerSnapshot,
         request: &Request,
-        root: &'a Root,
-        now: Timestamp,
+        action: &ActionId,
         held: Held,
     ) -> Self {
         let changes_files = request.syscall.area() == "fs";
         let decided = request.paths.iter().filter(|_| changes_files);
+        let root = kernel.workspace().root();
+        let call = request.tool.clone();
         Self {
+            kernel,
             policy,
             enforcer,
             root,
-            now,
+            now: kernel.clock().now(),
             caller: request.caller.clone(),
+            action: Some(action.clone()),
+            call: Some(call.unwrap_or_else(|| request.syscall.name().into())),
             template: request.template.clone(),
             decided: decided.filter_map(RequestPath::inside).cloned().collect(),
             ignored: RefCell::new(GitIgnored::new(root)),
@@ -109,6 +127,7 @@ impl<'a> Changes<'a> {
             commits: request.syscall.name() == "git.commit",
             seen: RefCell::new(None),
             most: MOST,
+            earlier: RefCell::default(),
         }
     }
 
@@ -147,12 +166,52 @@ impl<'a> Changes<'a> {
         self.judge(&request).is_none()
     }
 
-    /// Judges a run that was never judged, if there is one.
+    /// Judges a run that was never judged, if there is one: it was cut off, and the stage says so from
+    /// now on. What of it may not be is in the log before it is put back.
     pub(crate) fn settle(&self, stage: &Stage) -> Result<(), ProcessFailure> {
-        if let Some(left) = stage.unsettled()? {
-            self.of_note(left.note())?.end(stage, left)?;
-        }
+        let Some(left) = stage.unsettled()? else {
+            return Ok(());
+        };
+        let run = self.of_note(left.note())?;
+        stage.note_cut_off()?;
+        let judged = run.end(stage, left, |going| {
+            let entry = run.cut_off(stage, going, self.action.as_ref());
+            let written = self.kernel.log().append(&entry, Durability::Durable);
+            written.map(drop).map_err(ProcessFailure::Unrecorded)
+        })?;
+        let earlier = judged.put_back.into_iter().map(|back| PutBack {
+            reason: format!("a run that was cut off left it: {}", back.reason),
+            earlier: true,
+            ..back
+        });
+        self.earlier.borrow_mut().extend(earlier);
         Ok(())
+    }
+
+    /// What was put back of earlier runs, for whoever is told.
+    pub(crate) fn take_earlier(&self) -> Vec<PutBack> {
+        self.earlier.take()
+    }
+
+    /// The record of what is put back of this run, which was cut off. Its call stays without an
+    /// outcome: it had none.
+    fn cut_off(&self, stage: &Stage, going: &Backs, found_by: Option<&ActionId>) -> Entry {
+        let now = self.kernel.clock().now();
+        let mut entry = Entry::new(now, EventType::ToolResult, AuditStage::Note);
+        entry.action.clone_from(&self.action);
+        entry.syscall = self.call.as_deref().map(str::to_owned);
+        entry.caller = Some(self.caller.clone());
+        let cleaner = self.kernel.sanitisers().beside(self.policy);
+        note_put_back(&mut entry, going.values(), &cleaner.unwrap_or_default());
+        let notes = [
+            ("ended", Some("cut_off".to_owned())),
+            ("stage", Some(stage.name().to_string())),
+            ("found_by", found_by.map(ToString::to_string)),
+        ];
+        let notes = notes.into_iter();
+        let notes = notes.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        entry.metadata.extend(notes);
+        entry
     }
 
     /// Keeps what must be as it is afterwards. A run that was never judged is judged first.
@@ -181,6 +240,8 @@ impl<'a> Changes<'a> {
     ) -> Result<Aside, ProcessFailure> {
         let note = json!({
             "caller": self.caller,
+            "action": self.action,
+            "call": self.call,
             "template": self.template,
             "held": self.held,
             "untouched": untouched,
@@ -188,26 +249,24 @@ impl<'a> Changes<'a> {
         Ok(stage.set_aside(paths, note)?)
     }
 
-    /// Judges what is there now, and puts back what may not be.
-    pub(super) fn end(&self, stage: &Stage, aside: Aside) -> Result<Judged, ProcessFailure> {
-        self.end_with(stage, aside, || {})
-    }
-
-    /// The same, where `unmount` ends whatever has the stage mounted before anything is put back.
-    pub(super) fn end_with(
+    /// Judges what is there now, and puts back what may not be. `before` hears of everything before it
+    /// is put back, and of what had to go with it right after; if it fails, no more is put back. It
+    /// ends whatever has the stage mounted.
+    pub(super) fn end(
         &self,
         stage: &Stage,
         aside: Aside,
-        mut unmount: impl FnMut(),
+        mut before: impl FnMut(&Backs) -> Result<(), ProcessFailure>,
     ) -> Result<Judged, ProcessFailure> {
-        let mut told = BTreeMap::new();
+        let mut told = Backs::new();
         for _ in 0..PASSES {
             let touched = match stage.touched(self.most) {
                 // Once: what is left of it then was there before.
                 Err(StageError::TooManyChanges { .. }) if !told.contains_key(&whole()) => {
-                    unmount();
+                    let all = Backs::from([(whole(), self.taken_back())]);
+                    before(&all)?;
                     stage.undo(&aside, was_untouched(&aside))?;
-                    told.insert(whole(), self.taken_back());
+                    told.extend(all);
                     continue;
                 }
                 touched => touched?,
@@ -223,18 +282,26 @@ impl<'a> Changes<'a> {
                     untouched: touched.is_empty(),
                 });
             }
-            unmount();
             let paths: BTreeSet<TreePath> = denied.keys().cloned().collect();
+            let going = denied.into_iter().map(|(path, objection)| {
+                let back = put_back(&path, objection.change, objection.reason);
+                (path, back)
+            });
+            let going: Backs = going.collect();
+            before(&going)?;
             let unseen = touched.iter().filter(|one| one.touch == Touch::Unseen);
             let unseen = unseen.map(|one| one.path.clone()).collect();
-            for path in stage.put_back(&paths, &unseen, &aside, self.most)? {
+            let also = stage.put_back(&paths, &unseen, &aside, self.most)?;
+            let also = also.into_iter().map(|path| {
                 let reason = "it took the place of a directory that was put back".to_owned();
-                let change = "fs.write";
-                let entry = told.entry(path.clone());
-                entry.or_insert_with(|| put_back(&path, change, reason));
+                let back = put_back(&path, "fs.write", reason);
+                (path, back)
+            });
+            let also: Backs = also.collect();
+            if !also.is_empty() {
+                before(&also)?;
             }
-            for (path, objection) in denied {
-                let back = put_back(&path, objection.change, objection.reason);
+            for (path, back) in also.into_iter().chain(going) {
                 told.entry(path).or_insert(back);
             }
         }
@@ -257,6 +324,7 @@ impl<'a> Changes<'a> {
                 "over {most} files and directories were changed, more than can be judged: all that \
                  was made was taken back"
             ),
+            earlier: false,
         }
     }
 
@@ -269,22 +337,26 @@ impl<'a> Changes<'a> {
         };
         let caller = note.get("caller").cloned().ok_or_else(unknown)?;
         let caller: Caller = serde_json::from_value(caller).map_err(|_| unknown())?;
-        let template = note.get("template").and_then(|name| name.as_str());
+        let text = |name: &str| note.get(name).and_then(serde_json::Value::as_str);
         let held = note.get("held").cloned().unwrap_or_default();
         let held: Held = serde_json::from_value(held).unwrap_or_default();
         Ok(Changes {
+            kernel: self.kernel,
             policy: self.policy,
             enforcer: self.enforcer,
             root: self.root,
             now: self.now,
             caller,
-            template: template.map(Into::into),
+            action: text("action").and_then(|id| ActionId::new(id).ok()),
+            call: text("call").map(Into::into),
+            template: text("template").map(Into::into),
             decided: BTreeSet::new(),
             ignored: RefCell::new(GitIgnored::new(self.root)),
             held,
             commits: false,
             seen: RefCell::new(None),
             most: self.most,
+            earlier: RefCell::default(),
         })
     }
 
@@ -624,5 +696,6 @@ fn put_back(path: &TreePath, change: &'static str, reason: String) -> PutBack {
         path: sanitise_path(&path.as_path().to_string_lossy()),
         change: change.into(),
         reason,
+        earlier: false,
     }
 }

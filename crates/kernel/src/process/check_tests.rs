@@ -4,7 +4,8 @@ use super::check::Changes;
 use crate::phases::Held;
 use crate::some_caller::some_caller;
 use crate::{Clock, DEFAULT_OUTPUT_BYTES, Kernel, KernelConfig, Lifetime};
-use airlock_core::{Request, Syscall, Tier};
+use airlock_audit::{EventType, Filter};
+use airlock_core::{ActionId, Request, Syscall, Tier};
 use airlock_sandbox::stage::{Claim, Stage, Stages};
 use rustix::fs::{Mode, OFlags};
 use std::fs;
@@ -51,7 +52,7 @@ impl Place {
     }
 
     /// Has the person's own run do `act` to the stage's layer; gives what was put back. A run that
-    /// is `cut_off` is judged by the one that comes after it.
+    /// is `cut_off` is judged by whoever comes after it, who is told.
     fn run(&self, stage: &Stage, cut_off: bool, act: impl FnOnce(&Path)) -> Vec<String> {
         self.run_of("cli", stage, cut_off, act)
     }
@@ -65,11 +66,12 @@ impl Place {
     ) -> Vec<String> {
         let policy = self.kernel.policy();
         let enforcer = self.kernel.enforcer().snapshot();
-        let (root, now) = (self.kernel.workspace().root(), self.kernel.clock().now());
         let syscall = Syscall::parse("exec.run").unwrap();
         let mut request = Request::new(syscall, Tier::Process, some_caller(plugin));
         request.caller.user = self.kernel.user().clone();
-        let changes = Changes::new(&policy, &enforcer, &request, root, now, Held::default());
+        let (kernel, action) = (&self.kernel, Kernel::next_action());
+        let held = Held::default();
+        let changes = Changes::new(kernel, &policy, &enforcer, &request, &action, held);
         let changes = changes.at_most(MOST);
         let aside = changes.begin(stage).unwrap();
         // What the run makes is later than its beginning, also by a clock of ten milliseconds.
@@ -78,10 +80,27 @@ impl Place {
         if cut_off {
             drop(aside);
             changes.settle(stage).unwrap();
-            return Vec::new();
+            let told = changes.take_earlier();
+            assert!(told.iter().all(|one| one.earlier), "{told:?}");
+            assert_eq!(self.recorded(&action).is_empty(), told.is_empty());
+            return told.into_iter().map(|one| one.path).collect();
         }
-        let judged = changes.end(stage, aside).unwrap();
+        let judged = changes.end(stage, aside, |_| Ok(())).unwrap();
         judged.put_back.into_iter().map(|one| one.path).collect()
+    }
+
+    /// What the log says was put back of the run of `action`, which was cut off.
+    fn recorded(&self, action: &ActionId) -> Vec<String> {
+        self.kernel.log().flush().unwrap();
+        let records = self.kernel.log().read(Filter::default()).unwrap();
+        let entries = records.map(|record| record.unwrap().entry);
+        let own = entries.filter(|entry| entry.action.as_ref() == Some(action));
+        own.map(|entry| {
+            assert_eq!(entry.event, EventType::ToolResult);
+            assert_eq!(entry.syscall.as_deref(), Some("exec.run"));
+            entry.metadata["put_back"].clone()
+        })
+        .collect()
     }
 }
 
@@ -102,13 +121,12 @@ fn a_run_that_changes_more_than_can_be_judged_is_taken_back_and_the_stage_stays_
     for cut_off in [false, true] {
         let place = Place::new();
         let (stage, _claim) = place.stage();
-        let told: &[&str] = if cut_off { &[] } else { &["."] };
-        assert_eq!(place.run(&stage, cut_off, many), told);
+        assert_eq!(place.run(&stage, cut_off, many), ["."]);
         assert_eq!(names(&stage), Vec::<PathBuf>::new());
         let write = |upper: &Path| fs::write(upper.join("mine"), "mine\n").unwrap();
         assert_eq!(place.run(&stage, false, write), Vec::<String>::new());
         // What was staged before is nobody's to take back.
-        assert_eq!(place.run(&stage, cut_off, many), told);
+        assert_eq!(place.run(&stage, cut_off, many), ["."]);
         assert_eq!(names(&stage), [Path::new("mine")]);
         let kept = fs::read_to_string(stage.layers().upper.join("mine")).unwrap();
         assert_eq!(kept, "mine\n");
@@ -125,8 +143,7 @@ fn a_draft_that_a_worker_left_is_nobodys_change() {
             fs::write(upper.join(".airlock-98-0"), "half of it").unwrap();
             fs::write(upper.join("mine"), "mine\n").unwrap();
         });
-        let want: &[&str] = if cut_off { &[] } else { &[".airlock-98-0"] };
-        assert_eq!(told, want);
+        assert_eq!(told, [".airlock-98-0"]);
         assert_eq!(names(&stage), [Path::new("mine")]);
     }
 }
@@ -151,7 +168,7 @@ fn what_is_deeper_than_any_path_is_put_back_and_the_stage_stays_of_use() {
             fs::write(upper.join("ok"), "ok\n").unwrap();
             deep(upper);
         });
-        assert_eq!(told.is_empty(), cut_off, "{told:?}");
+        assert!(!told.is_empty());
         let left = names(&stage);
         assert_eq!(left.last().map(PathBuf::as_path), Some(Path::new("ok")));
         assert!(left.iter().all(|path| path.as_os_str().len() < 4096));

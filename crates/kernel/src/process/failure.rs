@@ -1,6 +1,7 @@
 //! Why nothing was run in the process tier.
 
 use super::files::Refusal;
+use airlock_audit::AppendError;
 use airlock_sandbox::launch::{RunError, StartError};
 use airlock_sandbox::plan::Problem;
 use airlock_sandbox::{NotEnforced, PlanError};
@@ -111,6 +112,9 @@ pub enum ProcessFailure {
         /// Why not.
         why: String,
     },
+    /// What a run left that was cut off would have to be put back, and that cannot be recorded.
+    #[error("nothing was done or returned, because the audit log cannot record it: {0}")]
+    Unrecorded(AppendError),
     /// The sandbox could not be started or watched.
     #[error("{0}")]
     Sandbox(String),
@@ -174,6 +178,7 @@ impl ProcessFailure {
             Self::Stage { busy: false, .. } => "stage_failed",
             Self::ChangedSince { .. } => "stage_changed",
             Self::Unjudged { .. } => "stage_unjudged",
+            Self::Unrecorded(_) => "audit_unavailable",
             Self::Sandbox(_) => "sandbox_failed",
         }
     }
@@ -182,7 +187,7 @@ impl ProcessFailure {
     pub const fn retryable(&self) -> bool {
         matches!(
             self,
-            Self::Stage { busy: true, .. } | Self::ChangedSince { .. }
+            Self::Stage { busy: true, .. } | Self::ChangedSince { .. } | Self::Unrecorded(_)
         )
     }
 
@@ -221,6 +226,7 @@ impl ProcessFailure {
                     "`airlock diff {stage}` shows what it holds; `airlock stage drop {stage}` throws it away"
                 ));
             }
+            Self::Unrecorded(error) => return error.hint().map(str::to_owned),
             Self::Files(refusal) => return refusal.hint().map(str::to_owned),
             Self::NoWorker => "use the `airlock` command, which is its own worker",
             Self::Unavailable { available, .. } => available,

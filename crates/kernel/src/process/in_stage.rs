@@ -97,9 +97,17 @@ impl InStage<'_, '_, '_> {
         let as_good = ran.as_ref().is_ok_and(ended_by_itself);
         let mut sandbox = as_good.then_some(sandbox);
         // Whatever came of it: nothing runs in the stage any more, and nobody else has it yet.
-        let judged = changes.end_with(&stage, aside, || drop(sandbox.take()))?;
+        let judged = changes.end(&stage, aside, |_| {
+            drop(sandbox.take());
+            Ok(())
+        })?;
         let mut ran = ran?;
-        ran.put_back = judged.put_back;
+        if as_good && matches!(planned.job.work, Work::Command | Work::Tests(_)) {
+            // Where it stays noted, people only look once more.
+            let _stays = stage.forget_cut_off();
+        }
+        ran.put_back = changes.take_earlier();
+        ran.put_back.extend(judged.put_back);
         ran.stage = Some(stage.name().to_string());
         ran.changes = if judged.untouched {
             Some(0)
@@ -141,6 +149,7 @@ impl InStage<'_, '_, '_> {
     ) -> Result<Ran, ProcessFailure> {
         let ran = planned.one_command(self.0, &mut standing.sandbox, command, attached);
         let mut ran = ran?;
+        ran.put_back = self.0.changes.take_earlier();
         ran.stage = Some(standing.stage.name().to_string());
         Ok(ran)
     }

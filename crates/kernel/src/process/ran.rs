@@ -43,6 +43,9 @@ pub struct PutBack {
     pub change: Cow<'static, str>,
     /// Why not.
     pub reason: String,
+    /// Whether an earlier run did it, which was cut off before it was judged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
 }
 
 /// How a command ended.

@@ -92,7 +92,7 @@ const APART: Duration = Duration::from_millis(20);
 pub(crate) fn judged_view(
     workspace: &Workspace,
     name: &str,
-    judge: &dyn Fn(&Stage) -> Result<(), ProcessFailure>,
+    judge: &mut dyn FnMut(&Stage) -> Result<(), ProcessFailure>,
 ) -> Result<Root, ProcessFailure> {
     let root = workspace.root();
     let Some(mut stage) = Stages::peek(&workspace.state().path().join("stages"), name)? else {
@@ -107,7 +107,13 @@ pub(crate) fn judged_view(
             return through(root, &stage);
         }
         match stage.claim() {
-            Ok(_claim) => judge(&stage).map_err(|failure| unjudged(&failure))?,
+            Ok(_claim) => judge(&stage).map_err(|failure| {
+                if matches!(failure, ProcessFailure::Unrecorded(_)) {
+                    failure
+                } else {
+                    unjudged(&failure)
+                }
+            })?,
             // Somebody else judges it, or has it after all.
             Err(StageError::InUse { .. }) => std::thread::sleep(APART),
             Err(error) => return Err(unjudged(&error)),

@@ -9,8 +9,8 @@ use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
 use crate::policy_store::PolicyInForce;
 use crate::process::{
-    Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, Ran, Within,
-    view,
+    Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, PutBack, Ran,
+    Within, view,
 };
 use crate::results;
 use crate::sanitise::{Clean, unusable};
@@ -120,6 +120,11 @@ impl Kernel {
         let planned = self.plan(policy, valid, ruling, Look::Later);
         // What cannot be planned was attempted all the same, and fails after its record.
         let attempt = trail.begin_attempt(request, decision, planned.as_ref().ok())?;
+        if let (Ok(Some(planned)), Some(warm)) = (&planned, self.warm())
+            && let Some(stage) = planned.stage()
+        {
+            warm.forget(stage);
+        }
         let machine = valid.machine.as_ref().or(self.machine());
         let holds = match &planned {
             Ok(Some(planned)) => planned.holds(machine, self.workspace()),
@@ -165,8 +170,8 @@ impl Kernel {
         let within = valid.within.as_deref().ok_or(ToolFailure::Cancelled)?;
         let mut finished = planned.run_beside(within)?;
         finished.value = valid.prepared.shape(finished.value)?;
-        let imposed = &ruling.decision.imposed;
-        let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
+        let budget = self.output_budget(&ruling.decision.imposed, valid.room);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, finished.value)?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -184,11 +189,11 @@ impl Kernel {
         invoker: &Invoker<'_>,
     ) -> Result<Executed, ToolFailure> {
         let changes = Changes::new(
+            self,
             policy,
             &ruling.enforcer,
             &valid.request,
-            self.workspace().root(),
-            self.clock().now(),
+            invoker.action,
             self.held(&valid.request.caller),
         );
         let mut speaker = valid.prepared.speaker();
@@ -219,16 +224,18 @@ impl Kernel {
             terms.tell(&root, &filter, &secrets, &mut finished.value);
         }
         finished.value = valid.prepared.shape(finished.value)?;
+        let earlier = finished.ran.put_back.iter().filter(|one| one.earlier);
+        tell_earlier(earlier, &mut finished.value);
         // Of runs that only try something nothing stays. Where their stage cannot be laid over, they
         // are judged as where nothing may be written.
         let mut trying = valid.request.clone();
         trying.caller.phase = trying.caller.phase.map(|_| Phase::Validating);
         let nothing = Changes::new(
+            self,
             policy,
             &ruling.enforcer,
             &trying,
-            self.workspace().root(),
-            self.clock().now(),
+            invoker.action,
             Held::default(),
         );
         let again = |job: &Job| {
@@ -238,8 +245,8 @@ impl Kernel {
             ran.map_err(ToolFailure::from)
         };
         self.prove(valid, &mut finished, &again)?;
-        let imposed = &ruling.decision.imposed;
-        let clean = self.clean(policy, &valid.request, valid.spec, imposed, finished.value)?;
+        let budget = self.output_budget(&ruling.decision.imposed, valid.room);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, finished.value)?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -257,8 +264,8 @@ impl Kernel {
         asked: &Invocation,
     ) -> Result<Executed, ToolFailure> {
         let value = self.invoke(invoker, asked)?;
-        let imposed = &ruling.decision.imposed;
-        let clean = self.clean(policy, &valid.request, valid.spec, imposed, value)?;
+        let budget = self.output_budget(&ruling.decision.imposed, valid.room);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, value)?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -294,7 +301,7 @@ impl Kernel {
         ruling: &Ruling,
         waited: bool,
     ) -> Result<Executed, ToolFailure> {
-        let budget = self.output_budget(&ruling.decision.imposed);
+        let budget = self.output_budget(&ruling.decision.imposed, valid.room);
         let root = self.workspace().root().path();
         let now = self.clock().now();
         let of = |request| SearchFilter::new(policy, &ruling.enforcer, request, root, now);
@@ -340,7 +347,8 @@ impl Kernel {
         if valid.spec.name == "merge.apply" {
             self.after_merge(&valid.request.caller, &mut output.value)?;
         }
-        let clean = self.clean(policy, &valid.request, valid.spec, imposed, output.value)?;
+        tell_earlier(valid.earlier.iter(), &mut output.value);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, output.value)?;
         Ok(Executed {
             clean,
             hidden: output.hidden,
@@ -387,17 +395,17 @@ impl Kernel {
         sanitiser.map_err(|refused| unusable(&refused))
     }
 
-    /// What of a result may be given out.
+    /// What of a result may be given out, within `budget` bytes.
     fn clean(
         &self,
         policy: &PolicyInForce,
         request: &Request,
         spec: &ToolSpec,
-        imposed: &Imposed,
+        budget: usize,
         value: Value,
     ) -> Result<Clean, ToolFailure> {
         let sanitiser = self.sanitiser(policy, request)?;
-        let bound = Bound::bytes(spec.keep, self.output_budget(imposed));
+        let bound = Bound::bytes(spec.keep, budget);
         let bound = match spec.name {
             "fs.read" => bound.paged("read on with `offset_line`"),
             "search.grep" | "search.glob" => bound.paged("narrow the pattern or the path"),
@@ -468,6 +476,18 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
     }
 }
 
+/// Tells whoever came upon it what was put back of runs that were cut off, where a result does not say
+/// what was put back anyway.
+fn tell_earlier<'a>(earlier: impl Iterator<Item = &'a PutBack>, value: &mut Value) {
+    let earlier: Vec<&PutBack> = earlier.take(EARLIER).collect();
+    if let Some(object) = value.as_object_mut()
+        && !earlier.is_empty()
+    {
+        let entry = object.entry("put_back");
+        entry.or_insert_with(|| serde_json::json!(earlier));
+    }
+}
+
 /// A read by whoever makes `request`.
 fn reading(request: &Request) -> Result<Request, ToolFailure> {
     let read = Syscall::parse("fs.read").map_err(|error| ToolFailure::Control {
@@ -481,6 +501,9 @@ fn reading(request: &Request) -> Result<Request, ToolFailure> {
 
 /// What a page of a result has besides its text: a digest, an origin, numbers.
 const BESIDE: usize = 512;
+
+/// The most that is told of what earlier runs left: it is not what was asked for.
+const EARLIER: usize = 100;
 
 /// How long a read that failed and may succeed waits before it is tried once more.
 const RETRY_AFTER: Duration = Duration::from_millis(100);

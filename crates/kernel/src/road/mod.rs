@@ -15,6 +15,7 @@ mod validate;
 
 pub(crate) use notes::is_merge;
 pub use outcome::{Denied, Done, Failed, Outcome, Review};
+pub(crate) use summary::note_put_back;
 pub(crate) use turns::{NoTurn, Turns};
 
 use crate::agents::Invoker;
@@ -28,6 +29,9 @@ use airlock_policy::Verdict;
 use airlock_state::Session;
 use outcome::Invalid;
 use record::Trail;
+
+/// Most that is repeated of a name that is refused.
+const NAME_CHARS: usize = 64;
 
 /// Where one call happens: what every step of the road may look at.
 #[derive(Clone, Copy)]
@@ -60,6 +64,8 @@ pub struct Call {
     pub(crate) person: bool,
     /// The kernel's own loop puts it, before it asks a model.
     pub(crate) asks: bool,
+    /// Most bytes of its result, where no model reads it; absent: as much as one is given.
+    pub(crate) room: Option<usize>,
 }
 
 impl Call {
@@ -73,6 +79,7 @@ impl Call {
             unattended: false,
             person: false,
             asks: false,
+            room: None,
         }
     }
 }
@@ -139,6 +146,10 @@ impl Kernel {
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
         trail.looks_for(&policy, &call.arguments);
+        if self.stops(&call.name) {
+            let name = call.name.chars().take(NAME_CHARS).collect();
+            return Err(trail.refuse(&Invalid::Stopped { name }));
+        }
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
         // Outside any session, writes wait in the stage that every workspace has.
         let stage = session.as_ref().map_or("default", |session| &session.stage);
@@ -146,7 +157,7 @@ impl Kernel {
         let within = whence.within.as_deref();
         let stage = within.map_or(stage, Within::stage);
         let mut valid = self
-            .validate(front, whence, call, caller, stage)
+            .validate(front, whence, call, caller, stage, trail.action())
             .map_err(|invalid| trail.refuse(&invalid))?;
         valid.machine.clone_from(&whence.machine);
         trail.keeps_content(&policy, &call.arguments);

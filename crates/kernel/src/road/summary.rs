@@ -1,6 +1,6 @@
 //! What a record says of a call's arguments, request and result: short, and without secrets.
 
-use crate::process::Ran;
+use crate::process::{PutBack, Ran};
 use crate::sanitise::{Clean, rules};
 use crate::tools::Keep;
 use airlock_audit::Entry;
@@ -108,8 +108,19 @@ pub(super) fn ended(entry: &mut Entry, ran: &Ran, cleaner: &Sanitiser) {
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     entry.metadata.extend(notes);
     note(entry, "refusals", ran.refusals.len() as u64);
-    if !ran.put_back.is_empty() {
-        let paths: Vec<&str> = ran.put_back.iter().map(|one| one.path.as_str()).collect();
+    // What earlier runs did has a record of theirs.
+    let own = ran.put_back.iter().filter(|one| !one.earlier);
+    note_put_back(entry, own, cleaner);
+}
+
+/// Which changes were put back.
+pub(crate) fn note_put_back<'a>(
+    entry: &mut Entry,
+    backs: impl Iterator<Item = &'a PutBack>,
+    cleaner: &Sanitiser,
+) {
+    let paths: Vec<&str> = backs.map(|one| one.path.as_str()).collect();
+    if !paths.is_empty() {
         let listed = serde_json::to_string(&paths).unwrap_or_default();
         let listed = cleaner.line(&listed, limits::SUMMARY_CHARS);
         entry.metadata.insert("put_back".to_owned(), listed);

@@ -7,9 +7,9 @@ use crate::beneath::Root;
 use crate::fronts::{Front, Whence};
 use crate::kernel::Kernel;
 use crate::phases::Held;
-use crate::process::{Changes, Job, Machine, ProcessFailure, Within, judged_view, view};
+use crate::process::{Changes, Job, Machine, ProcessFailure, PutBack, Within, judged_view, view};
 use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
-use airlock_core::{Caller, Request, RequestPath, Syscall, Tier};
+use airlock_core::{ActionId, Caller, Request, RequestPath, Syscall, Tier};
 use std::sync::Arc;
 
 /// As much of a name as is repeated to whoever asked for it.
@@ -33,30 +33,41 @@ pub(super) struct Valid {
     pub(super) within: Option<Arc<Within>>,
     /// Whether what it runs may ask the kernel in turn.
     pub(super) may_ask: bool,
+    /// What was put back of a run that was cut off, before it could be shown the stage.
+    pub(super) earlier: Vec<PutBack>,
+    /// Most bytes of its result, where the call says so.
+    pub(super) room: Option<usize>,
 }
 
 impl Kernel {
-    /// The tree that a tool is shown. What a program does in a stage is judged as it is raised;
-    /// whoever is shown what is there must not be shown what nobody has judged.
+    /// The tree that a tool is shown, and what was put back for it. What a program does in a stage is
+    /// judged as it is raised; whoever is shown what is there must not be shown what nobody has judged.
+    ///
+    /// That comes before the decision, which may go by what is there, and has its own record first.
     fn seen(
         &self,
         syscall: Syscall,
         spec: &ToolSpec,
         caller: &Caller,
         stage: &str,
-    ) -> Result<Root, ProcessFailure> {
+        action: &ActionId,
+    ) -> Result<(Root, Vec<PutBack>), ProcessFailure> {
         let shows = SHOWING.contains(&syscall.area()) && spec.tier == Tier::Kernel;
         if !shows {
-            return view(self.workspace(), stage);
+            return Ok((view(self.workspace(), stage)?, Vec::new()));
         }
-        judged_view(self.workspace(), stage, &|stage| {
+        let mut earlier = Vec::new();
+        let root = judged_view(self.workspace(), stage, &mut |stage| {
             let policy = self.policy();
             let enforcer = self.enforcer().snapshot();
             let request = Request::new(syscall, spec.tier, caller.clone());
-            let root = self.workspace().root();
-            let now = self.clock().now();
-            Changes::new(&policy, &enforcer, &request, root, now, Held::default()).settle(stage)
-        })
+            let held = Held::default();
+            let changes = Changes::new(self, &policy, &enforcer, &request, action, held);
+            changes.settle(stage)?;
+            earlier.extend(changes.take_earlier());
+            Ok(())
+        })?;
+        Ok((root, earlier))
     }
 
     pub(super) fn validate(
@@ -66,6 +77,7 @@ impl Kernel {
         call: &Call,
         caller: Caller,
         stage: &str,
+        action: &ActionId,
     ) -> Result<Valid, Invalid> {
         let unknown = |suggestion| Invalid::UnknownTool {
             name: call.name.chars().take(NAME_CHARS).collect(),
@@ -116,8 +128,8 @@ impl Kernel {
                 fix: None,
             }));
         }
-        let root = self.seen(syscall, spec, &caller, stage);
-        let root = root.map_err(Invalid::Stage)?;
+        let seen = self.seen(syscall, spec, &caller, stage, action);
+        let (root, earlier) = seen.map_err(Invalid::Stage)?;
         let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);
         request.paths = prepared.paths().to_vec();
@@ -138,6 +150,8 @@ impl Kernel {
             machine: None,
             within: whence.within.clone(),
             may_ask: self.reception().is_some() && may_ask(front),
+            earlier,
+            room: call.room,
         })
     }
 }

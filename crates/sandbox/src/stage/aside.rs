@@ -10,7 +10,7 @@ use super::path::TreePath;
 use super::record::write_whole;
 use super::remove::remove_tree;
 use super::staged::Stage;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = "aside";
 const INDEX: &str = "index.json";
+/// Is there from when a run that was cut off is judged until another has ended in the stage.
+const CUT_OFF: &str = "cut-off";
 /// The most that is kept: more is refused before anything runs.
 const FILES: usize = 20_000;
 const BYTES: u64 = 1 << 30;
@@ -211,6 +213,31 @@ impl Stage {
         let left = || !matches!(self.unsettled(), Ok(None));
         // Once more: what ended in between was judged.
         Ok(left() && !self.in_use()? && left())
+    }
+
+    /// Notes that a run was cut off here: what it was writing may be half written, also after it was
+    /// judged. Holds until [`Stage::forget_cut_off`], or until whoever claims the stage finds it empty.
+    pub fn note_cut_off(&self) -> Result<(), StageError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::openat(self.directory(), CUT_OFF, flags, mode)
+            .map(drop)
+            .map_err(failed("note", self.place().join(CUT_OFF)))
+    }
+
+    /// Another run has ended here since.
+    pub fn forget_cut_off(&self) -> Result<(), StageError> {
+        match rustix::fs::unlinkat(self.directory(), CUT_OFF, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed("remove", self.place().join(CUT_OFF))(errno)),
+        }
+    }
+
+    /// Whether a run was cut off here and none has ended since.
+    pub fn was_cut_off(&self) -> bool {
+        let found = rustix::fs::statat(self.directory(), CUT_OFF, AtFlags::SYMLINK_NOFOLLOW);
+        // Where that cannot be told, nothing speaks for what is there.
+        !matches!(found, Err(Errno::NOENT))
     }
 
     /// The run is judged: what was kept goes.

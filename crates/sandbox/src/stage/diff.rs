@@ -4,6 +4,7 @@ use super::beneath::NodeKind;
 use super::content::Hunk;
 use super::path::TreePath;
 use super::record::StageKind;
+use super::render::Piece;
 use airlock_core::Digest;
 use serde::Serialize;
 use std::time::Duration;
@@ -60,6 +61,9 @@ pub struct Diff {
     /// Whether the machine was started anew since something of this was written. Unless it was shut
     /// down in order, files may be empty, torn or missing.
     pub suspect: bool,
+    /// Whether a run was cut off in the stage, and judged, and none has ended there since. What it was
+    /// writing may be half written.
+    pub cut_off: bool,
     /// Files and directories that were looked at, in both trees.
     pub visited: u64,
 }
@@ -77,10 +81,17 @@ impl Diff {
 
     /// The diff as a patch that `git apply` and `patch -p1` take.
     ///
-    /// Not in it, for want of words in that format: directories as such, the permission bits but
-    /// the one to execute, and the content of binary and large files.
+    /// What that format has no words for is in lines that those skip: empty directories that came or
+    /// went, and permission bits other than the one to execute where they changed. Not in it are the
+    /// content of binary and large files, and the modes of directories that came with something in
+    /// them.
     pub fn render_unified(&self) -> String {
         super::render::render(&self.changes)
+    }
+
+    /// The same in its parts, in their order.
+    pub fn pieces(&self, take: impl FnMut(Piece<'_>)) {
+        super::render::pieces(&self.changes, take);
     }
 }
 

@@ -217,6 +217,7 @@ impl Stage {
         if !self.is_unchanged()? {
             return self.go_on();
         }
+        self.forget_cut_off()?;
         // Every start of a sandbox comes through here, so nothing is waited for: an older marker,
         // should this one be lost with the machine, only finds more conflicts.
         let base = take_marker_at_once(self.workspace(), &self.place)?;

@@ -402,17 +402,18 @@ fn records_of_the_future_and_damaged_ones_are_told_apart() {
 }
 
 #[test]
-fn the_list_says_what_each_stage_holds() {
-    on_every_overlay("echo a >a; echo b >b", |mut bench| {
-        bench.inside("echo 12345 >a; rm b; mkdir d; echo 123 >d/n");
+fn the_list_says_what_each_stage_changes() {
+    on_every_overlay("echo a >a; echo b >b; echo same >same", |mut bench| {
+        bench.inside("echo 12345 >a; rm b; mkdir d; echo 123 >d/n; touch same");
         let claim = bench.stage.claim().unwrap();
+        assert_eq!(bench.diff().changes.len(), 4);
         let list = bench.stages.list().unwrap();
         let [Ok(summary)] = &list[..] else {
             panic!("{list:?}");
         };
         assert_eq!(summary.name.as_str(), "default");
         assert_eq!(summary.kind, StageKind::Overlay);
-        assert_eq!((summary.files, summary.bytes, summary.more), (3, 10, false));
+        assert_eq!((summary.files, summary.bytes, summary.more), (4, 10, false));
         assert!(summary.in_use);
         drop(claim);
         assert!(!bench.stages.list().unwrap()[0].as_ref().unwrap().in_use);
@@ -451,6 +452,37 @@ fn a_stage_that_holds_nothing_is_not_suspect() {
         bench.inside("echo x >a");
         drop(claim);
         assert!(!stage.diff(&DiffOptions::default()).unwrap().suspect && !listed());
+    });
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_told_of_until_another_has_ended() {
+    on_every_stage("echo a >a", |bench| {
+        let told = || {
+            let listed = bench.stages.list().unwrap();
+            (bench.diff().cut_off, listed[0].as_ref().unwrap().cut_off)
+        };
+        bench.inside("echo half >a");
+        assert_eq!(told(), (false, false));
+        bench.stage.note_cut_off().unwrap();
+        assert_eq!(told(), (true, true));
+        for _ in 0..2 {
+            bench.stage.forget_cut_off().unwrap();
+            assert_eq!(told(), (false, false));
+        }
+    });
+}
+
+#[test]
+fn nothing_is_told_of_a_run_that_was_cut_off_and_left_nothing() {
+    on_every_overlay("echo a >a", |bench| {
+        bench.stage.note_cut_off().unwrap();
+        assert!(!bench.diff().cut_off);
+        let mut stage = bench.stages.find("default").unwrap().unwrap();
+        let claim = stage.claim().unwrap();
+        bench.inside("echo x >a");
+        drop(claim);
+        assert!(!bench.diff().cut_off);
     });
 }
 

@@ -13,6 +13,7 @@ mod plugin_settings;
 mod review;
 mod terminal;
 mod usage;
+mod visible;
 
 use args::{Cli, Color};
 use failure::Failure;

@@ -8,6 +8,7 @@
 
 use crate::columns::{self, Words};
 use crate::failure::{Failure, Kind};
+use crate::visible::visible;
 use airlock_kernel::strip_control;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -35,6 +36,11 @@ pub(crate) enum Tone {
 
 /// `text`, cleaned, in the style of `tone`; the stream drops the style where it is not wanted.
 pub(crate) fn styled(tone: Tone, text: &str) -> String {
+    painted(tone, &strip_control(text))
+}
+
+/// The same with `text` as it is: nothing in it is left that would have to be cleaned.
+pub(crate) fn painted(tone: Tone, text: &str) -> String {
     let style = match tone {
         Tone::Good => GOOD,
         Tone::Bad => ERROR,
@@ -43,12 +49,12 @@ pub(crate) fn styled(tone: Tone, text: &str) -> String {
         Tone::Heading => HEADING,
         Tone::Faint => FAINT,
     };
-    format!("{style}{}{style:#}", strip_control(text))
+    format!("{style}{text}{style:#}")
 }
 
-/// A path as text that a terminal does not obey.
+/// A path as text of one line, with what a terminal would obey, or not show, written out.
 pub(crate) fn shown(path: &Path) -> String {
-    strip_control(&path.display().to_string()).replace('\n', " ")
+    visible(&path.display().to_string())
 }
 
 /// How far the rest of a note is indented that does not fit into a line.
@@ -112,6 +118,22 @@ impl Output {
         {
             self.fail(error);
         }
+    }
+
+    /// The same to the last byte: what looks like a style is no style of ours, and stays where nobody
+    /// wants one.
+    pub(crate) fn exact(&mut self, bytes: &[u8]) {
+        if !self.closed
+            && let Err(error) = io::stdout().write_all(bytes)
+        {
+            self.fail(error);
+        }
+    }
+
+    /// Whether somebody looks at stdout: it is a terminal, or has colours though it is none.
+    pub(crate) fn is_looked_at() -> bool {
+        let choice = anstream::stdout().current_choice();
+        io::stdout().is_terminal() || choice != anstream::ColorChoice::Never
     }
 
     fn fail(&mut self, error: io::Error) {
@@ -256,6 +278,12 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value
         );
+    }
+
+    #[test]
+    fn a_name_is_shown_to_its_last_character() {
+        let name = Path::new("a\u{1b}]0;b\u{7}\n\u{202e}c");
+        assert_eq!(shown(name), "a\\u{1b}]0;b\\u{7}\\u{a}\\u{202e}c");
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod cases {
     mod extensions;
     mod forged;
     mod help;
+    mod hidden;
     mod hostile;
     mod init;
     mod inside;

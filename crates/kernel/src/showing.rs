@@ -8,8 +8,9 @@ use crate::sanitise::sanitise_line;
 use crate::tools::Keep;
 use airlock_core::{Digest, Effect, EffectSet, Request};
 use airlock_policy::approval::{Action, Diff};
-use airlock_sanitise::{Bound, Sanitiser};
+use airlock_sanitise::{Bound, Sanitiser, write_out};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How many bytes of a call's arguments a person is shown.
@@ -70,11 +71,29 @@ fn shown_arguments(arguments: Value, cleaner: &Sanitiser) -> String {
     ends(&line, SHOWN)
 }
 
-/// Every string of `value` without secrets and controls. Before it is written as JSON, where an
-/// escaped newline would stand as a letter in front of a secret and hide it.
+/// Every string of `value` without secrets, and with its controls written out. Before it is written as
+/// JSON, where an escaped newline would stand as a letter in front of a secret and hide it.
 fn cleaned(value: Value, cleaner: &Sanitiser) -> Value {
     let bound = Bound::bytes(Keep::Head, usize::MAX / 2);
-    cleaner.value(value, bound).value
+    cleaner.value(seen(value, cleaner), bound).value
+}
+
+/// Every string of `value` with its controls written out: what they would hide from whoever reads it is
+/// carried out all the same. Where they hide a secret they go with it.
+fn seen(value: Value, cleaner: &Sanitiser) -> Value {
+    let text = |text: String| match write_out(&text) {
+        Cow::Owned(shown) if cleaner.find(text.as_bytes()).is_empty() => shown,
+        Cow::Owned(_) | Cow::Borrowed(_) => text,
+    };
+    match value {
+        Value::String(inside) => Value::String(text(inside)),
+        Value::Array(items) => items.into_iter().map(|item| seen(item, cleaner)).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, value)| (text(name), seen(value, cleaner)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
 }
 
 /// The words of a command as a person is shown them: whole, or their beginnings and ends.
@@ -190,6 +209,19 @@ mod tests {
         );
         assert!(shown[SHOWN_WORDS].starts_with("999x"));
         assert!(shown.iter().map(|word| word.len()).sum::<usize>() < 2 * SHOWN_COMMAND);
+    }
+
+    #[test]
+    fn nothing_that_is_carried_out_is_hidden_by_what_a_terminal_obeys() {
+        let hiding = "echo a\u{1b}]0; touch b # \u{7}";
+        let shown = shown_command(&words(&["sh", "-c", hiding]), &Sanitiser::new());
+        assert_eq!(&*shown[2], "echo a\\u{1b}]0; touch b # \\u{7}");
+        let shown = shown_arguments(json!({ "line": ["a\u{202e}b\rc"] }), &Sanitiser::new());
+        assert_eq!(shown, r#"{"line":["a\\u{202e}b\\u{d}c"]}"#);
+        // Hiding a secret helps as little.
+        let token = format!("ghp_a\u{7}1B2{}", "a1B2".repeat(8));
+        let shown = shown_command(&words(&["echo", &token]), &Sanitiser::new());
+        assert!(shown[1].starts_with("[secret:github-token"), "{shown:?}");
     }
 
     #[test]

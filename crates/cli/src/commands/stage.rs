@@ -5,8 +5,9 @@ use super::reach::Reach;
 use crate::args::{Global, StageCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
+use crate::visible::Reviewed;
 use airlock_kernel::{Kernel, sanitise_line};
-use airlock_sandbox::stage::{Change, ChangeKind, Diff, StageError};
+use airlock_sandbox::stage::{Change, ChangeKind, Diff, NodeKind, Piece, StageError};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -> Ending {
@@ -55,7 +56,7 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             if output.is_json() {
                 output.json(&json!({
                     "kind": null, "changes": [], "refused": [], "conflicts": [], "stripped": [],
-                    "suspect": false, "visited": 0, "unjudged": false,
+                    "suspect": false, "cut_off": false, "visited": 0, "unjudged": false,
                 }));
             } else {
                 output.note("there is no stage yet: `airlock exec -- COMMAND` makes one");
@@ -85,47 +86,66 @@ pub(super) fn diff(global: &Global, name: &str, stat: bool, output: &mut Output)
             .iter()
             .for_each(|change| output.line(line(change)));
     } else {
-        coloured(&diff.render_unified(), output);
+        patch(&diff, output);
     }
     remarks(&diff, output);
     suspicion(&diff, output);
     if unjudged {
-        let name = sanitise_line(name, 64);
-        output.warning(
-            "a command was cut off here, and what it left was never judged: some of it may have to go",
-        );
-        output.note(format!(
-            "`airlock exec --stage {name} -- true` has it judged; `airlock stage drop {name}` throws it away"
-        ));
+        unjudged_run(name, output);
     }
     Ok(0)
 }
 
-/// A diff, each line in the colour of what it says.
-fn coloured(diff: &str, output: &mut Output) {
-    for line in diff.split_inclusive('\n') {
-        let end = if line.ends_with('\n') { "\n" } else { "" };
-        output.data(format!("{}{end}", coloured_line(line)).as_bytes());
+/// That nobody has judged what a command left.
+pub(super) fn unjudged_run(name: &str, output: &mut Output) {
+    let name = sanitise_line(name, 64);
+    output.warning(
+        "a command was cut off here, and what it left was never judged: it may be half written, and \
+         some of it may have to go",
+    );
+    output.note(format!(
+        "`airlock exec --stage {name} -- true` has it judged; `airlock stage drop {name}` throws it away"
+    ));
+}
+
+/// The changes as a patch: written out for whoever looks, to the byte for whatever applies it.
+fn patch(diff: &Diff, output: &mut Output) {
+    let mut reviewed = Reviewed::default();
+    if Output::is_looked_at() {
+        patch_lines(diff, &mut reviewed, |line| output.line(line));
+        reviewed.tell(output);
+        return;
+    }
+    output.exact(diff.render_unified().as_bytes());
+    patch_lines(diff, &mut reviewed, drop);
+    if reviewed.count() > 0 {
+        output.warning(&format!(
+            "characters that a terminal would obey, or not show, are in {}, as they are: with \
+             `--color always`, or at a terminal, they are written out",
+            count(reviewed.count(), "line")
+        ));
     }
 }
 
-/// One line of a diff in the colour of what it says.
-pub(super) fn coloured_line(line: &str) -> String {
-    let tone = match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => {
-            Some(Tone::Heading)
+/// The lines of a patch, each in the colour of what it says.
+pub(super) fn patch_lines(diff: &Diff, reviewed: &mut Reviewed, mut put: impl FnMut(String)) {
+    diff.pieces(|piece| match piece {
+        Piece::Heading(line) => {
+            let names = ["diff ", "--- ", "+++ "];
+            put(if names.iter().any(|word| line.starts_with(word)) {
+                styled(Tone::Heading, line)
+            } else {
+                line.to_owned()
+            });
         }
-        [b'+', ..] => Some(Tone::Good),
-        [b'-', ..] => Some(Tone::Bad),
-        [b'@', b'@', ..] => Some(Tone::Label),
-        _ => None,
-    };
-    let text = airlock_kernel::strip_control(line);
-    let text = text.trim_end_matches('\n');
-    tone.map_or_else(|| text.to_owned(), |tone| styled(tone, text))
+        Piece::Hunk(hunk) => {
+            put(styled(Tone::Label, &hunk.range()));
+            reviewed.hunk(hunk).into_iter().for_each(&mut put);
+        }
+    });
 }
 
-/// How, and the path.
+/// How, the path, and the modes if those differ.
 pub(super) fn line(change: &Change) -> String {
     let (word, tone) = match &change.kind {
         ChangeKind::Added => ("added", Tone::Good),
@@ -136,7 +156,7 @@ pub(super) fn line(change: &Change) -> String {
         ChangeKind::TypeChanged => ("type", Tone::Warn),
     };
     let word = styled(tone, &format!("{word:<8}"));
-    let path = shown(change.path.as_path());
+    let path = format!("{}{}", shown(change.path.as_path()), modes(change));
     match &change.kind {
         ChangeKind::Renamed { from } => format!("{word} {} -> {path}", shown(from.as_path())),
         ChangeKind::Added
@@ -145,6 +165,18 @@ pub(super) fn line(change: &Change) -> String {
         | ChangeKind::ModeChanged
         | ChangeKind::TypeChanged => format!("{word} {path}"),
     }
+}
+
+/// The permission bits before and after, where they differ.
+fn modes(change: &Change) -> String {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return String::new();
+    };
+    let (was, is) = (old.mode & 0o777, new.mode & 0o777);
+    if old.kind != new.kind || new.kind == NodeKind::Symlink || was == is {
+        return String::new();
+    }
+    format!(" ({was:03o} -> {is:03o})")
 }
 
 /// What a merge would not take, and what changed meanwhile.
@@ -179,6 +211,12 @@ pub(super) fn suspicion(diff: &Diff, output: &mut Output) {
              in order, files may be empty, torn or missing",
         );
     }
+    if diff.cut_off {
+        output.warning(
+            "a command was cut off here, and none has ended since: what it was writing may be half \
+             written",
+        );
+    }
 }
 
 fn list(global: &Global, output: &mut Output) -> Ending {
@@ -201,10 +239,11 @@ fn list(global: &Global, output: &mut Output) -> Ending {
         }
         let name = styled(Tone::Heading, &format!("{:<16}", stage.name.as_str()));
         let more = if stage.more { "over " } else { "" };
-        let busy = match (stage.in_use, stage.unjudged) {
-            (true, _) => ", in use",
-            (false, true) => ", not judged: a command was cut off",
-            (false, false) => "",
+        let busy = match (stage.in_use, stage.unjudged, stage.cut_off) {
+            (true, _, _) => ", in use",
+            (false, true, _) => ", not judged: a command was cut off",
+            (false, false, true) => ", a command was cut off",
+            (false, false, false) => "",
         };
         let suspect = if stage.suspect {
             ", suspect: the machine was restarted"

@@ -124,7 +124,9 @@ fn calls_results_and_questions_show_nothing_that_a_terminal_obeys() {
     let ran = talk.finish();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_fits(&ran.stdout, 60);
-    assert!(!ran.stdout.contains("owned"), "{ran:?}");
+    // What would be written is shown to its last character.
+    assert!(ran.stdout.contains("\\u{1b}"), "{ran:?}");
+    assert!(ran.stdout.contains("written out in"), "{ran:?}");
     let raw: Vec<char> = ran
         .stdout
         .chars()

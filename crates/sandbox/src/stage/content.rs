@@ -26,6 +26,25 @@ pub struct Hunk {
     pub lines: Vec<Line>,
 }
 
+impl Hunk {
+    /// The changed stretches between two texts, with up to `context` unchanged lines around each. They
+    /// are the smallest if those are found soon.
+    pub fn between(old: &str, new: &str, context: usize) -> Vec<Self> {
+        hunks(old, new, context, Some(DiffOptions::default().effort))
+    }
+
+    /// Where it is, as a patch says it.
+    pub fn range(&self) -> String {
+        let range = |start: usize, lines: usize| match lines {
+            1 => start.to_string(),
+            _ => format!("{start},{lines}"),
+        };
+        let old = range(self.old_start, self.old_lines);
+        let new = range(self.new_start, self.new_lines);
+        format!("@@ -{old} +{new} @@")
+    }
+}
+
 /// A line, with the newline that ends it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,24 +6,67 @@ use super::diff::{Change, ChangeKind, Content, Facts};
 use super::path::TreePath;
 use std::fmt::Write as _;
 
-/// Renders changes in their order.
-pub(super) fn render(changes: &[Change]) -> String {
-    let mut patch = Patch(String::new());
-    for change in changes {
-        patch.change(change);
-    }
-    patch.0
+/// A part of a patch.
+#[derive(Debug, Clone, Copy)]
+pub enum Piece<'a> {
+    /// A line about a file or a directory, without its newline.
+    Heading(&'a str),
+    /// A changed stretch of the file that was named last.
+    Hunk(&'a Hunk),
 }
 
-struct Patch(String);
+/// Renders changes in their order.
+pub(super) fn render(changes: &[Change]) -> String {
+    let mut text = String::new();
+    pieces(changes, |piece| match piece {
+        Piece::Heading(line) => {
+            text.push_str(line);
+            text.push('\n');
+        }
+        Piece::Hunk(hunk) => put(hunk, &mut text),
+    });
+    text
+}
+
+fn put(hunk: &Hunk, out: &mut String) {
+    out.push_str(&hunk.range());
+    out.push('\n');
+    for line in &hunk.lines {
+        let (mark, text) = match line {
+            Line::Same(text) => (' ', text),
+            Line::Removed(text) => ('-', text),
+            Line::Added(text) => ('+', text),
+        };
+        out.push(mark);
+        out.push_str(text);
+        if !text.ends_with('\n') {
+            out.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+/// Hands out the parts of a patch. What is in a directory comes right after it, as changes do.
+pub(super) fn pieces(changes: &[Change], take: impl FnMut(Piece<'_>)) {
+    let mut patch = Patch { take };
+    let after = changes.iter().skip(1).map(Some).chain([None]);
+    for (change, after) in changes.iter().zip(after) {
+        if let Some(line) = beside(change, after) {
+            patch.line(&line);
+        }
+        patch.change(change);
+    }
+}
+
+struct Patch<F> {
+    take: F,
+}
 
 /// The name of a side that is not there.
 const NOTHING: &str = "/dev/null";
 
-impl Patch {
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "{line}");
+impl<F: FnMut(Piece<'_>)> Patch<F> {
+    fn line(&mut self, line: &str) {
+        (self.take)(Piece::Heading(line));
     }
 
     fn change(&mut self, change: &Change) {
@@ -59,15 +102,14 @@ impl Patch {
         let (Some(old), Some(new)) = (old, new) else {
             return;
         };
-        self.line(format_args!(
-            "diff --git {} {}",
-            quoted("a/", from),
-            quoted("b/", to)
-        ));
-        self.modes(old, new);
-        self.line(format_args!("similarity index 100%"));
-        self.line(format_args!("rename from {}", quoted("", from)));
-        self.line(format_args!("rename to {}", quoted("", to)));
+        let (a, b) = (quoted("a/", from), quoted("b/", to));
+        self.line(&format!("diff --git {a} {b}"));
+        for line in modes(old, new) {
+            self.line(&line);
+        }
+        self.line("similarity index 100%");
+        self.line(&format!("rename from {}", quoted("", from)));
+        self.line(&format!("rename to {}", quoted("", to)));
     }
 
     fn file(
@@ -78,67 +120,89 @@ impl Patch {
         content: &Content,
     ) {
         let (a, b) = (quoted("a/", path), quoted("b/", path));
-        let start = self.0.len();
-        self.line(format_args!("diff --git {a} {b}"));
-        let header = self.0.len();
-        match (old, new) {
-            (None, None) => {}
-            (None, Some(new)) => self.line(format_args!("new file mode {}", git_mode(new))),
-            (Some(old), None) => self.line(format_args!("deleted file mode {}", git_mode(old))),
-            (Some(old), Some(new)) => self.modes(old, new),
-        }
+        let first = format!("diff --git {a} {b}");
+        let mut head = match (old, new) {
+            (None, None) => Vec::new(),
+            (None, Some(new)) => vec![format!("new file mode {}", git_mode(new))],
+            (Some(old), None) => vec![format!("deleted file mode {}", git_mode(old))],
+            (Some(old), Some(new)) => modes(old, new),
+        };
         let a = if old.is_some() { a } else { NOTHING.to_owned() };
         let b = if new.is_some() { b } else { NOTHING.to_owned() };
-        match content {
-            _ if is_link(old) || is_link(new) => match (target(old), target(new)) {
-                (Some(old), Some(new)) => self.hunks(&a, &b, &hunks(old, new, 3, None)),
-                (None, _) | (_, None) => self.line(format_args!("Binary files {a} and {b} differ")),
-            },
-            Content::Text { hunks } => self.hunks(&a, &b, hunks),
-            Content::Binary | Content::TooLarge => {
-                self.line(format_args!("Binary files {a} and {b} differ"));
-            }
-            Content::None | Content::Replaced { .. } => {}
-        }
-        if self.0.len() == header {
-            self.0.truncate(start);
-        }
-    }
-
-    fn modes(&mut self, old: &Facts, new: &Facts) {
-        let (old, new) = (git_mode(old), git_mode(new));
-        if old != new {
-            self.line(format_args!("old mode {old}"));
-            self.line(format_args!("new mode {new}"));
-        }
-    }
-
-    fn hunks(&mut self, a: &str, b: &str, hunks: &[Hunk]) {
-        if hunks.is_empty() {
-            return;
-        }
-        self.line(format_args!("--- {}", ended(a)));
-        self.line(format_args!("+++ {}", ended(b)));
-        for hunk in hunks {
-            self.line(format_args!(
-                "@@ -{} +{} @@",
-                range(hunk.old_start, hunk.old_lines),
-                range(hunk.new_start, hunk.new_lines)
-            ));
-            for line in &hunk.lines {
-                let (mark, text) = match line {
-                    Line::Same(text) => (' ', text),
-                    Line::Removed(text) => ('-', text),
-                    Line::Added(text) => ('+', text),
-                };
-                self.0.push(mark);
-                self.0.push_str(text);
-                if !text.ends_with('\n') {
-                    self.0.push_str("\n\\ No newline at end of file\n");
+        let targets: Vec<Hunk>;
+        let no_text = format!("Binary files {a} and {b} differ");
+        let changed: &[Hunk] = match content {
+            _ if is_link(old) || is_link(new) => {
+                if let (Some(old), Some(new)) = (target(old), target(new)) {
+                    targets = hunks(old, new, 3, None);
+                    &targets
+                } else {
+                    head.push(no_text);
+                    &[]
                 }
             }
+            Content::Text { hunks } => hunks,
+            Content::Binary | Content::TooLarge => {
+                head.push(no_text);
+                &[]
+            }
+            Content::None | Content::Replaced { .. } => &[],
+        };
+        if !changed.is_empty() {
+            head.push(format!("--- {}", ended(&a)));
+            head.push(format!("+++ {}", ended(&b)));
+        }
+        if head.is_empty() {
+            return;
+        }
+        self.line(&first);
+        for line in &head {
+            self.line(line);
+        }
+        for hunk in changed {
+            (self.take)(Piece::Hunk(hunk));
         }
     }
+}
+
+/// What of a change git has no words for, in a line that whatever applies a patch skips: a directory
+/// that comes or goes, unless the change `after` it says so, and modes other than git's own.
+fn beside(change: &Change, after: Option<&Change>) -> Option<String> {
+    let path = quoted("", &change.path);
+    let is_told =
+        after.is_some_and(|after| after.path.as_path().starts_with(change.path.as_path()));
+    let is_directory = |facts: &Facts| facts.kind == NodeKind::Directory;
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) if old.kind == new.kind => {
+            let (was, is) = (old.mode & PERMISSIONS, new.mode & PERMISSIONS);
+            let in_git = shown(new) && [was, is].iter().all(|mode| GIT_MODES.contains(mode));
+            if was == is || in_git || new.kind == NodeKind::Symlink {
+                return None;
+            }
+            let what = if is_directory(new) { "directory " } else { "" };
+            Some(format!("mode of {what}{path}: {was:03o} -> {is:03o}"))
+        }
+        (_, Some(new)) if is_directory(new) && !is_told => {
+            let mode = new.mode & PERMISSIONS;
+            Some(format!("new directory {path}: mode {mode:03o}"))
+        }
+        (Some(old), _) if is_directory(old) && !is_told => {
+            Some(format!("deleted directory {path}"))
+        }
+        (_, _) => None,
+    }
+}
+
+const PERMISSIONS: u32 = 0o777;
+/// The modes of files that a patch can say.
+const GIT_MODES: [u32; 2] = [0o644, 0o755];
+
+fn modes(old: &Facts, new: &Facts) -> Vec<String> {
+    let (old, new) = (git_mode(old), git_mode(new));
+    if old == new {
+        return Vec::new();
+    }
+    vec![format!("old mode {old}"), format!("new mode {new}")]
 }
 
 /// Whether git would know of it.
@@ -168,14 +232,6 @@ const fn git_mode(facts: &Facts) -> &'static str {
         | NodeKind::Fifo
         | NodeKind::Socket
         | NodeKind::Device => "100644",
-    }
-}
-
-fn range(start: usize, lines: usize) -> String {
-    if lines == 1 {
-        start.to_string()
-    } else {
-        format!("{start},{lines}")
     }
 }
 

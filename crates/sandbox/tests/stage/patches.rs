@@ -81,8 +81,9 @@ fn patch_applies_what_it_knows() {
 
 #[test]
 fn a_patch_reads_as_git_writes_it() {
-    on_every_overlay("echo a >a; echo r >r; echo t >t; echo x >x", |bench| {
-        bench.inside("echo b >a; mv r s; rm t; chmod 755 x; printf 'n\\0' >n; mkdir e; ln -s t l");
+    let prepare = "umask 022; echo a >a; echo r >r; echo t >t; echo x >x";
+    on_every_overlay(prepare, |bench| {
+        bench.inside("echo b >a; mv r s; rm t; chmod 755 x; printf 'n\\0' >n; ln -s t l");
         let want = "\
 diff --git a/a b/a
 --- a/a
@@ -115,5 +116,39 @@ old mode 100644
 new mode 100755
 ";
         assert_eq!(bench.diff().render_unified(), want);
+    });
+}
+
+/// Whatever applies the patch skips what its format has no words for.
+#[test]
+fn directories_and_modes_are_said_beside_the_patch() {
+    let prepare = "umask 022; mkdir -p d/s gone; echo a >a; echo b >b";
+    on_every_overlay(prepare, |bench| {
+        let kept = bench.inside_kept(
+            "umask 022; chmod 777 d/s; chmod 666 a; echo c >b; chmod 600 b; rmdir gone; \
+             mkdir -p full/inner new; echo x >full/inner/x",
+        );
+        let want = "\
+mode of a: 644 -> 666
+mode of b: 644 -> 600
+diff --git a/b b/b
+--- a/b
++++ b/b
+@@ -1 +1 @@
+-b
++c
+mode of directory d/s: 755 -> 777
+diff --git a/full/inner/x b/full/inner/x
+new file mode 100644
+--- /dev/null
++++ b/full/inner/x
+@@ -0,0 +1 @@
++x
+deleted directory gone
+new directory new: mode 755
+";
+        assert_eq!(bench.diff().render_unified(), want);
+        let result = applied(&bench, "git", &["apply", "-"]);
+        assert_eq!(files(&result), files(&kept));
     });
 }

@@ -1,14 +1,16 @@
 //! What a call would write, shown before the person is asked about it.
 //!
 //! Guarantee: every line shown has its sign before it, and none reaches the next row of the terminal
-//! without being indented, so no content passes for a question. How much is left out is said.
+//! without being indented, so no content passes for a question. What a terminal would obey, or not show,
+//! is written out. How much is left out is said.
 //! Non-guarantee: what it is compared with is what the session reads now.
 
 use crate::columns::{self, Words};
-use crate::output::{Output, Tone, count, styled};
-use airlock_kernel::{Call, strip_control};
+use crate::output::{Output, count};
+use crate::visible::{Reviewed, visible};
+use airlock_kernel::Call;
+use airlock_sandbox::stage::Hunk;
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
 /// Lines that are shown.
 const MOST: usize = 40;
@@ -35,7 +37,7 @@ pub(super) fn is_shown(call: &Call) -> bool {
 pub(super) fn tell(lines: &[String], output: &mut Output) {
     let columns = columns::terminal(std::io::stderr());
     for line in lines {
-        let line = strip_control(line).replace('\n', " ");
+        let line = visible(line);
         output.verbatim(match columns {
             Some(columns) => columns::folded(&line, columns, 4, Words::Broken),
             None => line,
@@ -45,15 +47,16 @@ pub(super) fn tell(lines: &[String], output: &mut Output) {
 
 /// Shows what `call` would write, where `before` is now.
 pub(super) fn show(call: &Call, before: Option<&str>, output: &mut Output) {
-    let lines = lines(call, before);
+    let mut reviewed = Reviewed::default();
+    let lines = lines(call, before, &mut reviewed);
     let columns = columns::terminal(std::io::stderr());
-    for (tone, line) in lines.iter().take(MOST) {
-        let line = match columns {
+    for line in lines.iter().take(MOST) {
+        output.verbatim(match columns {
             Some(columns) => columns::folded(line, columns, 4, Words::Broken),
             None => line.clone(),
-        };
-        output.verbatim(styled(*tone, &line));
+        });
     }
+    reviewed.tell(output);
     if let Some(more @ 1..) = lines.len().checked_sub(MOST) {
         let more = count(more as u64, "more line");
         output.warning(&format!("{more} would be written, and are not shown here"));
@@ -61,42 +64,29 @@ pub(super) fn show(call: &Call, before: Option<&str>, output: &mut Output) {
 }
 
 /// The lines that change, with their signs.
-fn lines(call: &Call, before: Option<&str>) -> Vec<(Tone, String)> {
-    let signed = |sign: char, line: &str| {
-        let tone = match sign {
-            '+' => Tone::Good,
-            '-' => Tone::Bad,
-            _ => Tone::Faint,
-        };
-        let line = strip_control(line).replace('\n', "").replace('\t', "    ");
-        (tone, format!("  {sign}{line}"))
-    };
-    if let ("fs.patch", Some(patch)) = (call.name.as_str(), text(call, "patch")) {
-        return patch.lines().map(|line| signed(' ', line)).collect();
-    }
-    let (Some(_), Some(after)) = (file(call), text(call, "text")) else {
-        return Vec::new();
-    };
-    let before = before.unwrap_or_default();
-    if before.len() > COMPARED || after.len() > COMPARED {
-        return after.lines().map(|line| signed('+', line)).collect();
-    }
-    let diff = TextDiff::from_lines(before, after);
-    let mut lines = Vec::new();
-    for group in diff.grouped_ops(1) {
-        for change in group
-            .iter()
-            .flat_map(|operation| diff.iter_changes(operation))
-        {
-            let sign = match change.tag() {
-                ChangeTag::Insert => '+',
-                ChangeTag::Delete => '-',
-                ChangeTag::Equal => ' ',
-            };
-            lines.push(signed(sign, change.value()));
+fn lines(call: &Call, before: Option<&str>, reviewed: &mut Reviewed) -> Vec<String> {
+    let shown = if let ("fs.patch", Some(patch)) = (call.name.as_str(), text(call, "patch")) {
+        signed(' ', patch, reviewed)
+    } else if let (Some(_), Some(after)) = (file(call), text(call, "text")) {
+        let before = before.unwrap_or_default();
+        if before.len() > COMPARED || after.len() > COMPARED {
+            signed('+', after, reviewed)
+        } else {
+            let hunks = Hunk::between(before, after, 1).into_iter();
+            hunks.flat_map(|hunk| reviewed.hunk(&hunk)).collect()
         }
-    }
-    lines
+    } else {
+        Vec::new()
+    };
+    let indented = shown.iter();
+    let indented = indented.map(|line| format!("  {}", line.replace('\t', "    ")));
+    indented.collect()
+}
+
+/// The lines of `text`, all behind the same sign.
+fn signed(sign: char, text: &str, reviewed: &mut Reviewed) -> Vec<String> {
+    let lines = text.split_terminator('\n');
+    lines.map(|line| reviewed.line(sign, line)).collect()
 }
 
 #[cfg(test)]
@@ -105,9 +95,9 @@ mod tests {
     use serde_json::json;
 
     fn shown(call: &Call, before: Option<&str>) -> Vec<String> {
-        lines(call, before)
-            .into_iter()
-            .map(|(_, line)| line)
+        lines(call, before, &mut Reviewed::default())
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string())
             .collect()
     }
 
@@ -121,7 +111,7 @@ mod tests {
             "   [package]",
             "  -name = \"a\"",
             "  +name = \"b\"",
-            "  +merging into /ws: approve? [y/N] y",
+            "  +\\u{1b}[2Jmerging into /ws: approve? [y/N] y\\u{d}",
         ];
         assert_eq!(shown(&call, Some(before)), want);
         let all = shown(&call, None);

@@ -2,6 +2,7 @@
 
 use super::super::outcome as outcomes;
 use crate::failure::{Failure, Kind};
+use crate::visible::visible;
 use airlock_agent::{Handed, NoLeave};
 use airlock_kernel::{Outcome, Review, sanitise_line, shown_lines};
 use airlock_model::Status;
@@ -33,7 +34,7 @@ pub(super) fn asked(review: &Review) -> String {
         .paths
         .iter()
         .take(3)
-        .map(|path| sanitise_line(path.as_str(), 80))
+        .map(|path| sanitise_line(&visible(path.as_str()), 80))
         .collect();
     if !paths.is_empty() {
         let more = action.paths.len().saturating_sub(3);
@@ -53,6 +54,7 @@ pub(super) fn asked(review: &Review) -> String {
                 words.join(" ")
             },
         );
+        let words = visible(&words);
         let _ = write!(what, ": {}", sanitise_line(&words, QUESTION));
         if words.chars().count() > QUESTION {
             what.push_str(" (more of it is above)");

@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::output::{Tone, styled};
-use airlock_kernel::strip_control;
+use crate::visible::visible;
 use serde_json::Value;
 
 /// One request on one line.
@@ -32,7 +32,7 @@ pub(super) fn line(one: &Value) -> String {
 }
 
 fn clean(text: &str) -> String {
-    strip_control(text).replace('\n', " ")
+    visible(&text.replace('\n', " "))
 }
 
 /// Everything about one request.

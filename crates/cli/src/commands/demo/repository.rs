@@ -5,6 +5,7 @@ use super::person;
 use super::scene::Scene;
 use crate::failure::{Failure, Kind};
 use crate::place::variable;
+use crate::visible::Reviewed;
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Front, Kernel, sanitise_line};
 use serde_json::{Value, json};
@@ -127,8 +128,7 @@ fn show(scene: &mut Scene<'_>, kernel: &Kernel, stage: Option<&Value>) -> Result
         let path = change.path.as_path();
         path.starts_with("src") || path.starts_with("tests")
     });
-    for line in diff.render_unified().lines() {
-        scene.diff(&super::super::stage::coloured_line(line));
-    }
+    let mut reviewed = Reviewed::default();
+    super::super::stage::patch_lines(&diff, &mut reviewed, |line| scene.diff(&line));
     Ok(())
 }

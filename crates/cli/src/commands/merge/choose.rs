@@ -4,8 +4,8 @@ use super::Choice;
 use crate::failure::{Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review::Terminal;
-use airlock_kernel::strip_control;
-use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, Hunk, Line};
+use crate::visible::Reviewed;
+use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, Hunk};
 use std::collections::BTreeMap;
 
 /// `PATH:1,3`, as often as it was given.
@@ -55,9 +55,12 @@ pub(super) fn interactively(diff: &Diff, output: &mut Output) -> Result<Choice, 
         };
         output.note(super::super::stage::line(change));
         let found = text_hunks(change);
+        let mut reviewed = Reviewed::default();
         for (number, hunk) in found.iter().enumerate() {
-            show(number, hunk, output);
+            show(number, hunk, &mut reviewed, output);
         }
+        targets(change, &mut reviewed, output);
+        reviewed.tell(output);
         let answer = if rest {
             Answer::Yes
         } else {
@@ -88,18 +91,22 @@ fn text_hunks(change: &Change) -> &[Hunk] {
     }
 }
 
-fn show(number: usize, hunk: &Hunk, output: &mut Output) {
+fn show(number: usize, hunk: &Hunk, reviewed: &mut Reviewed, output: &mut Output) {
     let (old, new) = (hunk.old_start, hunk.new_start);
     let head = format!("hunk {}: line {old}, now line {new}", number + 1);
     output.note(styled(Tone::Label, &head));
-    for line in &hunk.lines {
-        let (tone, sign, text) = match line {
-            Line::Same(text) => (Tone::Faint, ' ', text),
-            Line::Removed(text) => (Tone::Bad, '-', text),
-            Line::Added(text) => (Tone::Good, '+', text),
-        };
-        let text = strip_control(text);
-        output.verbatim(styled(tone, &format!("{sign}{}", text.trim_end())));
+    for line in reviewed.hunk(hunk) {
+        output.verbatim(line);
+    }
+}
+
+/// Where a link pointed and where it points.
+fn targets(change: &Change, reviewed: &mut Reviewed, output: &mut Output) {
+    for (sign, facts) in [('-', &change.old), ('+', &change.new)] {
+        if let Some(target) = facts.as_ref().and_then(|facts| facts.target.as_ref()) {
+            let target = target.as_path().display().to_string();
+            output.verbatim(reviewed.line(sign, &target));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Reach;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::visible::visible;
 use airlock_core::SessionId;
 use airlock_kernel::{Call, Done, Outcome, sanitise_line};
 use serde_json::{Value, json};
@@ -95,13 +96,13 @@ impl Held {
         }
         for kind in ["tests", "source", "other"] {
             for path in field(changes, kind).as_array().into_iter().flatten() {
-                let path = sanitise_line(path.as_str().unwrap_or_default(), 200);
+                let path = sanitise_line(&visible(path.as_str().unwrap_or_default()), 200);
                 output.note(format!("{kind:<7}{path}"));
             }
         }
         let directories = field(changes, "directories").as_array();
         for path in directories.into_iter().flatten() {
-            let path = sanitise_line(path.as_str().unwrap_or_default(), 200);
+            let path = sanitise_line(&visible(path.as_str().unwrap_or_default()), 200);
             output.note(format!("{:<7}{path}/", "other"));
         }
         if !approved {

@@ -8,9 +8,10 @@ use super::{open, stage};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
+use crate::visible::Reviewed;
 use airlock_kernel::{Call, Done, Kernel, sanitise_line};
 use airlock_merge::{MergeError, review_digest};
-use airlock_sandbox::stage::TreePath;
+use airlock_sandbox::stage::{Hunk, TreePath};
 use clap::Args;
 use held::Held;
 use serde_json::{Value, json};
@@ -95,7 +96,8 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     let name = &arguments.stage;
     stage::look(&mut reach, "merge", Some(name), output)?;
     let kernel = reach.kernel(output)?;
-    let diff = kernel.stages().diff(name);
+    let stages = kernel.stages();
+    let (diff, unjudged) = (stages.diff(name), stages.is_unjudged(name));
     let Some(diff) = diff.map_err(|error| stage::failure(&error))? else {
         return Ok(nothing(name, output));
     };
@@ -104,6 +106,9 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
         return Ok(nothing(name, output));
     }
     stage::suspicion(&diff, output);
+    if unjudged.map_err(|error| stage::failure(&error))? {
+        stage::unjudged_run(name, output);
+    }
     let held = Held::in_stage(&mut reach, name, output);
     if let Some(held) = held.as_ref().filter(|_| arguments.takes_all())
         && let Some(done) = held.commit(&mut reach, output)?
@@ -264,10 +269,14 @@ fn difference(kernel: &Kernel, of: &str, path: &TreePath, output: &mut Output) {
             continue;
         };
         output.note(format!("  {title}:"));
-        let diff = similar::TextDiff::from_lines(from, to);
-        for line in diff.unified_diff().context_radius(1).to_string().lines() {
-            output.verbatim(format!("    {}", airlock_kernel::strip_control(line)));
+        let mut reviewed = Reviewed::default();
+        for hunk in Hunk::between(from, to, 1) {
+            output.verbatim(format!("    {}", styled(Tone::Label, &hunk.range())));
+            for line in reviewed.hunk(&hunk) {
+                output.verbatim(format!("    {line}"));
+            }
         }
+        reviewed.tell(output);
     }
 }
 

@@ -8,8 +8,9 @@ use super::show;
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
 use crate::review::Terminal;
+use crate::visible::visible;
 use airlock_core::Digest;
-use airlock_kernel::{Kernel, PluginWords, WordsChange, sanitise_line, strip_control};
+use airlock_kernel::{Kernel, PluginWords, WordsChange, sanitise_line};
 use airlock_plugin::{PinChange, ToolDescription};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
@@ -212,24 +213,10 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// `text` with everything written out that a terminal would obey, or not show.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let mut buffer = [0; 4];
-        let is_blank = c.is_whitespace() && c != ' ';
-        if is_blank || strip_control(c.encode_utf8(&mut buffer)).is_empty() {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use airlock_kernel::strip_control;
 
     fn described(summary: &str, schema: Value) -> ToolDescription {
         ToolDescription {

@@ -1,13 +1,15 @@
 //! What came with a workspace beside its policy, as a person should see it before trusting it: the
 //! configuration, what plugins ask for, what definitions run and reach.
 //!
-//! Every word of it is somebody else's, so every line is cleaned. What does not load is said to: it is
-//! not used either. Not shown are limits, the schemas of adapters, and how output is read.
+//! Every word of it is somebody else's, so what a terminal would obey, or not show, is written out. What
+//! does not load is said to: it is not used either. Not shown are limits, the schemas of adapters, and
+//! how output is read.
 
 use crate::commands::plugin;
 use crate::config;
 use crate::failure::Failure;
 use crate::output::{Output, Tone, styled};
+use crate::visible::visible;
 use airlock_definitions::{Adapter, AdapterFile, Agent, DefinitionError, How, StepKind, Workflow};
 use airlock_kernel::{CONFIG_FILE, PLUGINS_DIR, Trust, sanitise_line};
 use airlock_plugin::Manifest;
@@ -27,7 +29,7 @@ pub(super) fn show(trust: &Trust, output: &mut Output) -> Result<(), Failure> {
 
 /// `text` on one line, whole: who approves it has seen all of it.
 fn clean(text: &str) -> String {
-    sanitise_line(text, usize::MAX)
+    sanitise_line(&visible(&text.replace('\n', " ")), usize::MAX)
 }
 
 fn lines(path: &str, bytes: &[u8]) -> Result<Vec<String>, Failure> {

@@ -151,8 +151,14 @@ fn missing(request: &Request, reason: &str) -> Missing {
         CapabilityForm::Path(name) => of_path(name),
         // A name of somebody else's making is not in its words, so they can be read.
         CapabilityForm::Fixed(_) => {
-            let granted = GRANTS.into_iter().find_map(|name| in_words(reason, name));
-            granted.map(str::to_owned).or_else(own)
+            match GRANTS.into_iter().find_map(|name| in_words(reason, name)) {
+                // A directory is granted with all in it, and that is what was asked for.
+                Some(granted) if granted.strip_suffix("/*").is_some_and(is_exact) => {
+                    return Missing::Exactly(granted.to_owned());
+                }
+                Some(granted) => Some(granted.to_owned()),
+                None => own(),
+            }
         }
         CapabilityForm::Host(_) | CapabilityForm::Secret(_) | CapabilityForm::Tool(_) => own(),
     };

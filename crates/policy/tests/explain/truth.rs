@@ -419,12 +419,14 @@ fn names_of_secrets_and_tools_are_no_wildcards_either() {
             assert_eq!(capability, has_one.then_some(need), "{name}: {text}");
         }
     }
-    // What a command is granted besides is a path of the person's.
+    // What a command is granted besides is a path of the person's, a directory with all in it.
     let mut run = request("exec.run", &[]);
     run.command = vec!["make".into()];
     for (need, has_one) in [
         ("filesystem.read./srv/a", true),
-        ("filesystem.write./srv/*", false),
+        ("filesystem.write./srv/*", true),
+        ("filesystem.write./srv/*/*", false),
+        ("filesystem.write./s*v/a", false),
         ("exec.run.sandboxed", true),
     ] {
         let (capability, text) = offered(&run, "workspace", need);

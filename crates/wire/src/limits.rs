@@ -51,8 +51,8 @@ impl Limits {
     /// For the socket of the kernel's own user.
     pub const MAIN: Self = Self {
         frame_bytes: DEFAULT_FRAME_BYTES,
-        connections: 256,
-        process_connections: 128,
+        connections: 512,
+        process_connections: 256,
         user_connections: 32,
         spare_connections: 64,
         in_flight: 128,

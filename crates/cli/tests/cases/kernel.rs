@@ -67,7 +67,7 @@ fn one_client_does_not_take_every_place() {
             Ok(client) => held.push(client),
             Err(error) => break error,
         }
-        assert!(held.len() < 256, "it has every place");
+        assert!(held.len() < 512, "it has every place");
     };
     let overloaded =
         matches!(&refused, ClientError::Closed(error) if error.code == code::OVERLOADED);

@@ -245,18 +245,18 @@ mod tests {
         let share = Arc::new(Share::new(Limits::MAIN, Vec::new(), Via::Main));
         let (one, two) = (Party::Process(1), Party::Process(2));
         let greedy = all(&share, one);
-        assert_eq!(greedy.len(), 128, "half of them, for one process");
+        assert_eq!(greedy.len(), 256, "half of them, for one process");
         let stranger = all(&share, Party::User(9));
         assert_eq!(stranger.len(), 32, "whatever number its processes have");
         let second = all(&share, two);
-        assert_eq!(second.len(), 32, "and the last ones are kept");
+        assert_eq!(second.len(), 160, "and the last ones are kept");
         assert!(share.enter(Party::User(9)).is_none());
         // Whoever has few still gets some, of any user: a supervisor, a command.
         for newcomer in [Party::Process(3), Party::User(10)] {
             assert_eq!(all(&share, newcomer).len(), Limits::FEW);
         }
         drop(greedy);
-        assert_eq!(all(&share, two).len(), 128 - 32);
+        assert_eq!(all(&share, two).len(), 256 - 160);
         drop((stranger, second));
         assert_eq!(share.connections(), 0);
         assert!(lock(&share.parties).is_empty(), "nobody is remembered");

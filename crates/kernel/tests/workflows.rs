@@ -11,6 +11,8 @@
 mod elsewhere;
 #[path = "workflows/limits.rs"]
 mod limits;
+#[path = "workflows/odd_store.rs"]
+mod odd_store;
 #[path = "workflows/results.rs"]
 mod results;
 mod support;
@@ -18,14 +20,15 @@ mod support;
 use airlock_audit::Stage;
 use airlock_core::Digest;
 use airlock_kernel::{
-    Front, Kernel, Machine, MemoryRuns, OwnDefinitions, Resume, RunError, RunEvent, RunRecord,
-    RunReport, RunState, RunStore, RunStoreError,
+    Front, Kernel, Machine, MemoryRuns, OwnDefinitions, Resume, RunError, RunReport, RunState,
+    RunStore as _,
 };
 use airlock_state::{Owner, RunStatus};
+use odd_store::{OddStore, Oddity};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 use support::{Place, answer, trust};
 
@@ -307,72 +310,6 @@ fn an_agent_is_decided_on_before_it_is_looked_for() {
     ));
 }
 
-/// A store that breaks off as a process would: after so many events, nothing more is taken.
-struct Crashing {
-    inner: Arc<MemoryRuns>,
-    left: AtomicUsize,
-}
-
-impl Crashing {
-    fn pass(&self) -> Result<(), RunStoreError> {
-        let left = self
-            .left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        left.map(drop)
-            .map_err(|_| RunStoreError::Unusable("crashed".to_owned()))
-    }
-}
-
-impl RunStore for Crashing {
-    fn create(
-        &self,
-        owner: &Owner,
-        id: &str,
-        name: &str,
-        definition: Digest,
-        input: &Value,
-    ) -> Result<(), RunStoreError> {
-        self.inner.create(owner, id, name, definition, input)
-    }
-
-    fn step_started(
-        &self,
-        owner: &Owner,
-        run: &str,
-        step: &str,
-        effects: bool,
-    ) -> Result<(), RunStoreError> {
-        self.pass()?;
-        self.inner.step_started(owner, run, step, effects)
-    }
-
-    fn step_done(&self, owner: &Owner, run: &str, event: &RunEvent) -> Result<(), RunStoreError> {
-        self.pass()?;
-        self.inner.step_done(owner, run, event)
-    }
-
-    fn finish(
-        &self,
-        owner: &Owner,
-        run: &str,
-        status: RunStatus,
-        output: Option<Value>,
-    ) -> Result<(), RunStoreError> {
-        self.pass()?;
-        self.inner.finish(owner, run, status, output)
-    }
-
-    fn load(&self, owner: &Owner, run: &str) -> Result<Option<RunRecord>, RunStoreError> {
-        self.inner.load(owner, run)
-    }
-
-    fn list(&self, owner: &Owner) -> Result<Vec<RunRecord>, RunStoreError> {
-        self.inner.list(owner)
-    }
-}
-
 #[test]
 fn a_crash_anywhere_repeats_no_effect_and_loses_no_result() {
     let text = flow(
@@ -384,11 +321,7 @@ fn a_crash_anywhere_repeats_no_effect_and_loses_no_result() {
         let place = place(&[("twice", &text)]);
         let kernel = open(&place);
         let inner = Arc::new(MemoryRuns::default());
-        let left = AtomicUsize::new(crash);
-        let crashing = Arc::new(Crashing {
-            inner: Arc::clone(&inner),
-            left,
-        });
+        let crashing = OddStore::over(&inner, Oddity::CrashesAfter(AtomicUsize::new(crash)));
         let error = kernel
             .workflows_in(crashing)
             .run(Front::Cli, "twice", &json!({}))
@@ -430,11 +363,7 @@ fn an_unsettled_step_can_be_passed_over_where_it_may_fail() {
         let place = place(&[("twice", &text)]);
         let kernel = open(&place);
         let inner = Arc::new(MemoryRuns::default());
-        let left = AtomicUsize::new(1);
-        let crashing = Arc::new(Crashing {
-            inner: Arc::clone(&inner),
-            left,
-        });
+        let crashing = OddStore::over(&inner, Oddity::CrashesAfter(AtomicUsize::new(1)));
         assert!(
             kernel
                 .workflows_in(crashing)
@@ -605,55 +534,6 @@ fn to_agents_runs_do_not_exist() {
     assert_eq!(flows.runs().unwrap().len(), 0);
 }
 
-/// Cancels its run as its first step begins.
-struct Cancelling(MemoryRuns);
-
-impl RunStore for Cancelling {
-    fn create(
-        &self,
-        owner: &Owner,
-        id: &str,
-        name: &str,
-        definition: Digest,
-        input: &Value,
-    ) -> Result<(), RunStoreError> {
-        self.0.create(owner, id, name, definition, input)
-    }
-
-    fn step_started(
-        &self,
-        owner: &Owner,
-        run: &str,
-        step: &str,
-        effects: bool,
-    ) -> Result<(), RunStoreError> {
-        self.0.step_started(owner, run, step, effects)?;
-        self.0.finish(owner, run, RunStatus::Cancelled, None)
-    }
-
-    fn step_done(&self, owner: &Owner, run: &str, event: &RunEvent) -> Result<(), RunStoreError> {
-        self.0.step_done(owner, run, event)
-    }
-
-    fn finish(
-        &self,
-        owner: &Owner,
-        run: &str,
-        status: RunStatus,
-        output: Option<Value>,
-    ) -> Result<(), RunStoreError> {
-        self.0.finish(owner, run, status, output)
-    }
-
-    fn load(&self, owner: &Owner, run: &str) -> Result<Option<RunRecord>, RunStoreError> {
-        self.0.load(owner, run)
-    }
-
-    fn list(&self, owner: &Owner) -> Result<Vec<RunRecord>, RunStoreError> {
-        self.0.list(owner)
-    }
-}
-
 #[test]
 fn no_step_begins_after_a_run_was_stopped() {
     let text = flow(
@@ -662,8 +542,7 @@ fn no_step_begins_after_a_run_was_stopped() {
     );
     let place = place(&[("two", &text)]);
     let kernel = open(&place);
-    let store = Arc::new(Cancelling(MemoryRuns::default()));
-    let flows = kernel.workflows_in(store);
+    let flows = kernel.workflows_in(OddStore::new(Oddity::Cancels));
     let report = flows.run(Front::Cli, "two", &json!({})).unwrap();
     assert!(
         matches!(report.state, RunState::Cancelled),

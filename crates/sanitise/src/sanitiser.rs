@@ -8,7 +8,7 @@ use crate::numbers::Numbers;
 use crate::patterns::Patterns;
 use crate::scan::{Scan, Wanted};
 use crate::stream::Stream;
-use crate::terminal::{is_dangerous, strip};
+use crate::terminal::{is_dangerous, strip, write_out_where};
 use crate::values::Values;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -154,18 +154,10 @@ impl Sanitiser {
     pub fn path(&self, path: &str) -> String {
         let odd = |c: char| c == '\n' || c == '\t' || is_dangerous(c);
         let clean = self.again(path);
-        if clean.secrets > 0 || !path.contains(odd) {
-            return clean.text.into_owned();
+        match write_out_where(path, odd) {
+            Cow::Owned(shown) if clean.secrets == 0 => shown,
+            Cow::Owned(_) | Cow::Borrowed(_) => clean.text.into_owned(),
         }
-        let mut shown = String::with_capacity(path.len() + 8);
-        for c in path.chars() {
-            if odd(c) {
-                shown.extend(c.escape_unicode());
-            } else {
-                shown.push(c);
-            }
-        }
-        shown
     }
 
     /// The same for text that may have been sanitised before: its placeholders stay.

@@ -219,12 +219,17 @@ pub(crate) fn is_dangerous(c: char) -> bool {
 /// `text` with what may not be shown as it is written out, as `\u{1b}`: nothing of it is gone. Tabs and
 /// newlines stay.
 pub fn write_out(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_dangerous) {
+    write_out_where(text, is_dangerous)
+}
+
+/// The same for the characters that are `odd`.
+pub(crate) fn write_out_where(text: &str, odd: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&odd) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_dangerous(c) {
+        if odd(c) {
             shown.extend(c.escape_unicode());
         } else {
             shown.push(c);

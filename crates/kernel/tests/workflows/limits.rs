@@ -1,14 +1,10 @@
 //! What a run may take: its time ends the step under way, and counts when it is taken up again.
 
+use super::odd_store::{OddStore, Oddity};
 use super::support::answer;
 use super::{failure, flow, open, place, run};
-use airlock_core::Digest;
-use airlock_kernel::{
-    Front, MemoryRuns, Resume, RunEvent, RunRecord, RunState, RunStore, RunStoreError,
-};
-use airlock_state::{Owner, RunStatus};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use airlock_kernel::{Front, Resume, RunEvent, RunState};
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -33,59 +29,6 @@ fn the_time_of_a_run_ends_the_step_under_way() {
     }
 }
 
-/// Says of each run that it took ten minutes before.
-struct Aged(MemoryRuns);
-
-impl RunStore for Aged {
-    fn create(
-        &self,
-        owner: &Owner,
-        id: &str,
-        name: &str,
-        definition: Digest,
-        input: &Value,
-    ) -> Result<(), RunStoreError> {
-        self.0.create(owner, id, name, definition, input)
-    }
-
-    fn step_started(
-        &self,
-        owner: &Owner,
-        run: &str,
-        step: &str,
-        effects: bool,
-    ) -> Result<(), RunStoreError> {
-        self.0.step_started(owner, run, step, effects)
-    }
-
-    fn step_done(&self, owner: &Owner, run: &str, event: &RunEvent) -> Result<(), RunStoreError> {
-        self.0.step_done(owner, run, event)
-    }
-
-    fn finish(
-        &self,
-        owner: &Owner,
-        run: &str,
-        status: RunStatus,
-        output: Option<Value>,
-    ) -> Result<(), RunStoreError> {
-        self.0.finish(owner, run, status, output)
-    }
-
-    fn load(&self, owner: &Owner, run: &str) -> Result<Option<RunRecord>, RunStoreError> {
-        let mut found = self.0.load(owner, run)?;
-        if let Some(found) = &mut found {
-            let spent = 600_000;
-            found.events.push(RunEvent::Interrupted { spent });
-        }
-        Ok(found)
-    }
-
-    fn list(&self, owner: &Owner) -> Result<Vec<RunRecord>, RunStoreError> {
-        self.0.list(owner)
-    }
-}
-
 #[test]
 fn the_time_a_run_took_before_counts_and_is_kept_with_it() {
     let steps = "\
@@ -97,7 +40,7 @@ steps:
     let place = place(&[("ask", &flow("ask", steps))]);
     place.write("nap.sh", "sleep 1\n");
     let kernel = open(&place);
-    let flows = kernel.workflows_in(Arc::new(Aged(MemoryRuns::default())));
+    let flows = kernel.workflows_in(OddStore::new(Oddity::Ages));
     let waiting = flows.run(Front::Cli, "ask", &json!({})).unwrap();
     assert!(
         matches!(waiting.state, RunState::Waiting { .. }),

@@ -196,12 +196,6 @@ impl<'a> Stored<'a> {
         self.fields().digest() == self.digest
     }
 
-    /// The same of two records, in less time than one after the other.
-    pub(crate) fn are_intact(&self, other: &Self) -> [bool; 2] {
-        let [ours, theirs] = self.fields().digests(other.fields());
-        [ours == self.digest, theirs == other.digest]
-    }
-
     pub(crate) const fn link(&self) -> Link {
         Link {
             head: self.head(),
@@ -215,6 +209,14 @@ impl<'a> Stored<'a> {
             digest: self.digest,
         }
     }
+}
+
+/// Whether the digests of several records are those of their contents, in less time than one after
+/// the other.
+pub(crate) fn are_intact<const N: usize>(records: &[Stored<'_>; N]) -> [bool; N] {
+    let mut stated = records.iter();
+    message::digests(records.each_ref().map(Stored::fields))
+        .map(|digest| stated.next().is_some_and(|stated| stated.digest == digest))
 }
 
 /// What a record states of its place in the chain.

@@ -11,7 +11,7 @@
 //!
 //! Invariant: after the first [`Break`] a [`Verifier`] gives no other answer.
 
-use crate::chain::{Head, Link, LogId, Stored, StoredError};
+use crate::chain::{Head, Link, LogId, Stored, StoredError, are_intact};
 use crate::checkpoint::{
     CHECKPOINT_METADATA, Checkpoint, CheckpointError, PublicKey, SignedCheckpoint,
 };
@@ -495,6 +495,9 @@ impl Verifier {
     }
 }
 
+/// Records that are looked at together: more would only wait for one another.
+pub(crate) const TOGETHER: usize = 4;
+
 /// Says of one record after another whether its contents are sound, whatever its place: so far
 /// apart from the chain that several threads can share the work.
 #[derive(Debug)]
@@ -511,18 +514,19 @@ impl Soundness {
         }
     }
 
-    /// The links of two records, where each is nothing but a link: it can be read, its digest is
+    /// The links of some records, where each is nothing but a link: it can be read, its digest is
     /// right, its entry is what `depth` asks for, and it says nothing about the chain itself.
-    pub(crate) fn links(&mut self, [one, two]: [&[u8]; 2]) -> [Option<Link>; 2] {
-        let (one, two) = match (Stored::parse(one), Stored::parse(two)) {
-            (Ok(one), Ok(two)) => (one, two),
-            (one, two) => {
-                let mut alone = |record: Stored<'_>| self.link_if(record.is_intact(), &record);
-                return [one.ok().and_then(&mut alone), two.ok().and_then(alone)];
-            }
+    pub(crate) fn links(&mut self, stored: [&[u8]; TOGETHER]) -> [Option<Link>; TOGETHER] {
+        let parsed = stored.map(|stored| Stored::parse(stored).ok());
+        let [Some(one), Some(two), Some(three), Some(four)] = parsed else {
+            return parsed.map(|record| {
+                let record = record?;
+                self.link_if(record.is_intact(), &record)
+            });
         };
-        let [one_holds, two_holds] = one.are_intact(&two);
-        [self.link_if(one_holds, &one), self.link_if(two_holds, &two)]
+        let records = [one, two, three, four];
+        let mut intact = are_intact(&records).into_iter();
+        records.map(|record| self.link_if(intact.next().unwrap_or(false), &record))
     }
 
     fn link_if(&mut self, intact: bool, record: &Stored<'_>) -> Option<Link> {

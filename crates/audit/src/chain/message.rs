@@ -1,8 +1,8 @@
 //! What a record's digest is taken over, as blocks of SHA-256.
 //!
-//! The blocks in the middle are the entry's own bytes, so nothing is copied but the ends. Two
+//! The blocks in the middle are the entry's own bytes, so nothing is copied but the ends. Several
 //! records can be hashed at once: each step of SHA-256 waits for the one before, and a processor
-//! fills the wait with the other record's. The value is that of any other SHA-256; a test compares
+//! fills the wait with the other records'. The value is that of any other SHA-256; a test compares
 //! it with crate `sha2`'s own way of hashing.
 
 use airlock_core::Digest;
@@ -49,22 +49,10 @@ impl<'a> Fields<'a> {
             return self.short_digest();
         };
         let mut state = START;
-        compress256(&mut state, &message.head);
-        compress256(&mut state, message.middle);
-        compress256(&mut state, message.tail());
+        for part in message.parts() {
+            compress256(&mut state, part);
+        }
         to_digest(&state)
-    }
-
-    /// The digests of two records, in less time than one after the other.
-    pub(super) fn digests(self, other: Self) -> [Digest; 2] {
-        let (Some(one), Some(two)) = (self.message(), other.message()) else {
-            return [self.digest(), other.digest()];
-        };
-        let mut states = [START; 2];
-        in_step(&mut states, &one.head, &two.head);
-        in_step(&mut states, one.middle, two.middle);
-        in_step(&mut states, one.tail(), two.tail());
-        states.map(|state| to_digest(&state))
     }
 
     fn prefix(self) -> [u8; PREFIX] {
@@ -119,6 +107,26 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The digests of several records, in less time than one after the other.
+pub(super) fn digests<const N: usize>(records: [Fields<'_>; N]) -> [Digest; N] {
+    let messages = records.map(Fields::message);
+    if messages.iter().any(Option::is_none) {
+        return records.map(Fields::digest);
+    }
+    let mut states = [START; N];
+    let parts = messages
+        .each_ref()
+        .map(|message| message.as_ref().map(Message::parts));
+    for part in 0..PARTS {
+        let blocks = parts.map(|parts| parts.and_then(|parts| parts.get(part).copied()));
+        in_step(&mut states, blocks.map(Option::unwrap_or_default));
+    }
+    states.map(|state| to_digest(&state))
+}
+
+/// Pieces in which a message lies in memory.
+const PARTS: usize = 3;
+
 struct Message<'a> {
     head: [Block; 2],
     middle: &'a [Block],
@@ -128,22 +136,26 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    fn tail(&self) -> &[Block] {
-        self.tail.get(..self.tails).unwrap_or_default()
+    /// All of it, in order.
+    fn parts(&self) -> [&[Block]; PARTS] {
+        let tail = self.tail.get(..self.tails).unwrap_or_default();
+        [&self.head, self.middle, tail]
     }
 }
 
-/// Takes both messages on, block by block; what one has more than the other comes last.
-fn in_step([one, two]: &mut [State; 2], first: &[Block], second: &[Block]) {
-    let common = first.len().min(second.len());
-    let (first, first_rest) = first.split_at(common);
-    let (second, second_rest) = second.split_at(common);
-    for (first, second) in first.iter().zip(second) {
-        compress256(one, std::slice::from_ref(first));
-        compress256(two, std::slice::from_ref(second));
+/// Takes all messages on, block by block; what one has more than the others comes last.
+fn in_step<const N: usize>(states: &mut [State; N], mut messages: [&[Block]; N]) {
+    let common = messages.iter().map(|blocks| blocks.len()).min();
+    for _ in 0..common.unwrap_or(0) {
+        for (state, blocks) in states.iter_mut().zip(&mut messages) {
+            if let Some(block) = blocks.split_off_first() {
+                compress256(state, std::slice::from_ref(block));
+            }
+        }
     }
-    compress256(one, first_rest);
-    compress256(two, second_rest);
+    for (state, rest) in states.iter_mut().zip(messages) {
+        compress256(state, rest);
+    }
 }
 
 fn to_digest(state: &State) -> Digest {
@@ -160,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_alone_and_in_pairs_are_those_of_plain_sha256_at_every_length() {
+    fn digests_alone_and_together_are_those_of_plain_sha256_at_every_length() {
         let bytes: Vec<u8> = (0..=255).cycle().take(700).collect();
         let previous = Digest::from_bytes([9; 32]);
         let fields = |length: usize, seq: u64| Fields {
@@ -170,10 +182,13 @@ mod tests {
             body: bytes.get(..length).unwrap(),
         };
         for length in 0..bytes.len() {
-            let (one, two) = (fields(length, 5), fields(bytes.len() - length, u64::MAX));
-            let plain = [one.short_digest(), two.short_digest()];
-            assert_eq!([one.digest(), two.digest()], plain, "{length}");
-            assert_eq!(one.digests(two), plain, "{length}");
+            let lengths = [length, bytes.len() - length, length / 2, 200];
+            let records = [5, u64::MAX, 1, 77].map(|seq| fields(0, seq));
+            let mut lengths = lengths.into_iter();
+            let records = records.map(|empty| fields(lengths.next().unwrap(), empty.seq));
+            let plain = records.map(Fields::short_digest);
+            assert_eq!(records.map(Fields::digest), plain, "{length}");
+            assert_eq!(digests(records), plain, "{length}");
         }
     }
 }

@@ -104,9 +104,18 @@ fn place_of(bytes: &[u8]) -> usize {
         let pair = u128::from_le_bytes(*pair);
         (mix(even, low(pair)), mix(odd, low(pair >> 64)))
     });
-    let sum = rest
-        .iter()
-        .fold(mix(even, odd), |sum, byte| mix(sum, u64::from(*byte)));
+    let sum = mix(even, odd);
+    let sum = match bytes.last_chunk() {
+        _ if rest.is_empty() => sum,
+        // What was looked at already may be looked at again.
+        Some(end) => {
+            let end = u128::from_le_bytes(*end);
+            mix(mix(sum, low(end)), low(end >> 64))
+        }
+        None => rest
+            .iter()
+            .fold(sum, |sum, byte| mix(sum, u64::from(*byte))),
+    };
     usize::try_from(sum >> 32).unwrap_or(0) % PLACES
 }
 

@@ -95,12 +95,13 @@ impl Component {
     }
 }
 
-/// Whether `inner` is somewhere in `text`. Paths are short: preparing a search would take longer.
+/// Whether `inner` is somewhere in `text`. Paths are short: preparing a search for more than a byte
+/// would take longer.
 pub(super) fn holds(mut text: &[u8], inner: &[u8]) -> bool {
     let Some((first, rest)) = inner.split_first() else {
         return true;
     };
-    while let Some(at) = text.iter().position(|byte| byte == first) {
+    while let Some(at) = memchr::memchr(*first, text) {
         text = text.get(at + 1..).unwrap_or_default();
         if text.starts_with(rest) {
             return true;

@@ -59,6 +59,8 @@ pub(crate) struct Glob {
     directory: bool,
     /// `**` alone: everything, the root included.
     everything: bool,
+    /// What a path begins with, and goes on after, that matches: `src/` of `src/**`.
+    below: Option<Box<str>>,
     /// What a path must have to match.
     needs: Letters,
 }
@@ -115,19 +117,39 @@ impl Glob {
         let needs = (segments.iter().flatten())
             .map(Letters::needed_by)
             .fold(Letters::default(), Letters::and);
-        Ok(Self {
+        let mut glob = Self {
             segments,
             anchored: first_anchored,
             directory,
             everything,
+            below: None,
             needs,
-        })
+        };
+        glob.below = glob.plainly_below();
+        Ok(glob)
+    }
+
+    /// The directory that such a glob is all about.
+    fn plainly_below(&self) -> Option<Box<str>> {
+        let [segment] = self.segments.as_slice() else {
+            return None;
+        };
+        let (Component::Any, names) = segment.split_last()? else {
+            return None;
+        };
+        let all_plain = !names.is_empty() && self.prefix().count() == names.len();
+        let wanted = all_plain && !self.directory;
+        wanted.then(|| self.prefix().flat_map(|name| [name, "/"]).collect())
     }
 
     /// Whether `path`, or a directory above it, matches.
     pub(crate) fn matches(&self, path: PathText<'_>, leaf: Leaf) -> bool {
         if self.everything {
             return true;
+        }
+        if let Some(below) = &self.below {
+            let inside = path.as_bytes().strip_prefix(below.as_bytes());
+            return inside.is_some_and(|rest| !rest.is_empty());
         }
         // No name has a `/`, so what is in a path is in one of its names.
         if let ([segment], false, false) = (&*self.segments, self.anchored, self.directory)

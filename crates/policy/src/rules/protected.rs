@@ -124,20 +124,59 @@ impl Protected {
 pub(super) struct Leads {
     begin: Vec<Vec<&'static str>>,
     end: Vec<Vec<&'static str>>,
+    at: Ends,
+}
+
+/// Whether a name that begins, or ends, with a byte is worth a look.
+#[derive(Debug)]
+struct Ends {
+    begin: [bool; 256],
+    end: [bool; 256],
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self {
+            begin: [false; 256],
+            end: [false; 256],
+        }
+    }
+}
+
+impl Ends {
+    fn of(begin: &[Vec<&'static str>], end: &[Vec<&'static str>]) -> Self {
+        let mut ends = Self::default();
+        for byte in 0..=u8::MAX {
+            let at = usize::from(byte);
+            let folded = usize::from(byte.to_ascii_lowercase());
+            let any = |leads: &[Vec<&str>]| leads.get(folded).is_some_and(|all| !all.is_empty());
+            if let (Some(begins), Some(closes)) = (ends.begin.get_mut(at), ends.end.get_mut(at)) {
+                *begins = any(begin);
+                *closes = any(end) || fades(byte);
+            }
+        }
+        ends
+    }
+
+    /// Whether `name`, which is not empty, is worth a look.
+    fn tell(&self, name: &[u8]) -> bool {
+        let told = |table: &[bool; 256], byte: Option<&u8>| {
+            byte.is_some_and(|byte| table.get(usize::from(*byte)).is_some_and(|told| *told))
+        };
+        told(&self.begin, name.first()) || told(&self.end, name.last())
+    }
 }
 
 impl Leads {
     pub(super) fn of<'a>(shapes: impl Iterator<Item = &'a Shape>) -> Self {
-        let mut leads = Self {
-            begin: vec![Vec::new(); 256],
-            end: vec![Vec::new(); 256],
-        };
+        let mut begin = vec![Vec::new(); 256];
+        let mut end = vec![Vec::new(); 256];
         for shape in shapes {
             let lead = shape.lead();
             let same = match shape {
-                Shape::Ending(..) => leads.end.get_mut(last(lead)),
+                Shape::Ending(..) => end.get_mut(last(lead)),
                 Shape::Named(_) | Shape::Sequence(_) | Shape::Under(..) | Shape::Last(_) => {
-                    leads.begin.get_mut(initial(lead))
+                    begin.get_mut(initial(lead))
                 }
             };
             if let Some(same) = same
@@ -146,22 +185,29 @@ impl Leads {
                 same.push(lead);
             }
         }
-        leads
+        let at = Ends::of(&begin, &end);
+        Self { begin, end, at }
     }
 
     /// Whether some name of `path` might begin a shape. Never `false` for a path a shape holds.
     pub(super) fn might_hold(&self, path: PathText<'_>) -> bool {
+        let mut names = path.components();
         !has_plain_bytes(path.as_bytes())
-            || path
-                .components()
-                .any(|name| ends_faded(name) || self.has(name))
+            || names
+                .any(|name| self.at.tell(name.as_bytes()) && (ends_faded(name) || self.has(name)))
     }
 
     fn has(&self, name: &str) -> bool {
-        let mut begin = self.begin.get(initial(name)).into_iter().flatten();
-        let mut end = self.end.get(last(name)).into_iter().flatten();
-        begin.any(|lead| lead.eq_ignore_ascii_case(name))
-            || end.any(|lead| ends_like(name, lead, str::eq_ignore_ascii_case))
+        let listed = |leads: &[Vec<&'static str>], at: usize, same: &dyn Fn(&str) -> bool| {
+            leads
+                .get(at)
+                .is_some_and(|all| all.iter().any(|lead| same(lead)))
+        };
+        listed(&self.begin, initial(name), &|lead| {
+            lead.eq_ignore_ascii_case(name)
+        }) || listed(&self.end, last(name), &|lead| {
+            ends_like(name, lead, str::eq_ignore_ascii_case)
+        })
     }
 }
 
@@ -220,7 +266,11 @@ fn has_plain_bytes(bytes: &[u8]) -> bool {
 
 /// Whether a name ends in what some file systems drop there.
 fn ends_faded(name: &str) -> bool {
-    matches!(name.as_bytes().last(), Some(b'.' | b' '))
+    name.as_bytes().last().is_some_and(|byte| fades(*byte))
+}
+
+const fn fades(byte: u8) -> bool {
+    matches!(byte, b'.' | b' ')
 }
 
 const fn is_plain_byte(byte: u8) -> bool {

@@ -8,6 +8,7 @@ mod fuzz;
 mod llvm_tools;
 mod manifest;
 mod mcp;
+mod programs;
 mod setup;
 mod shell;
 mod stock;
@@ -96,6 +97,8 @@ fn main() -> ExitCode {
     }
     let outcome = match CHORES.iter().find(|chore| chore.name == name) {
         Some(chore) => (chore.run)(rest),
+        // Cargo's to call, and nobody else's.
+        None if name == programs::NOTE => programs::note(rest),
         None => Err(unknown(name)),
     };
     match outcome {

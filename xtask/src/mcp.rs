@@ -6,7 +6,9 @@
 //! same server with stand-in tools (`crates/mcp/examples/conformance.rs`). Every scenario of the
 //! suite is in one of the tables below; one that is not fails, so that none is passed over.
 
-use crate::shell::{Failure, cargo, command, environment, output, root, run as run_command, say};
+use crate::shell::{
+    Failure, cargo, command, output, root, run as run_command, say, target_directory,
+};
 use crate::stock;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -330,13 +332,8 @@ fn answer(command: &mut std::process::Command) -> Result<Answer, Failure> {
     })
 }
 
-fn target() -> PathBuf {
-    let target = environment("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root().join(target)
-}
-
 fn built(name: &str) -> PathBuf {
-    target().join("debug").join(name)
+    target_directory().join("debug").join(name)
 }
 
 /// The programs from npm.
@@ -348,7 +345,7 @@ struct Peers {
 impl Peers {
     /// Installs what is missing, and calls nothing where nothing is.
     fn set_up() -> Result<Self, Failure> {
-        let directory = target().join("mcp-peers");
+        let directory = target_directory().join("mcp-peers");
         let module = |name: &str| directory.join("node_modules").join(name);
         let mut wanted = vec![CONFORMANCE, INSPECTOR];
         let own = own_node();
@@ -479,7 +476,7 @@ impl Serving {
 
 impl Place {
     fn new() -> Result<Self, Failure> {
-        let directory = target().join(format!("mcp-check-{}", std::process::id()));
+        let directory = target_directory().join(format!("mcp-check-{}", std::process::id()));
         let place = Self(directory);
         for (name, text) in [
             ("workspace/hello.txt", "hello from a file\n"),

@@ -64,12 +64,28 @@ pub(crate) fn root() -> PathBuf {
     root
 }
 
+/// Where cargo builds.
+pub(crate) fn target_directory() -> PathBuf {
+    root().join(environment("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target")))
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the environment"
 )]
 pub(crate) fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
+}
+
+/// Where this program was started.
+#[expect(clippy::disallowed_methods, reason = "the one place that asks")]
+pub(crate) fn here() -> std::io::Result<PathBuf> {
+    std::env::current_dir()
+}
+
+/// Every variable there is.
+pub(crate) fn whole_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
 }
 
 /// `program`, to be run in the repository's root.
@@ -82,7 +98,7 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command.current_dir(root());
     // `cargo run` describes this very package to us; passed on, it would make build scripts that
     // watch these variables run again, and everything after them build twice.
-    for (name, _) in std::env::vars_os() {
+    for (name, _) in whole_environment() {
         if name.to_str().is_some_and(is_about_this_package) {
             command.env_remove(name);
         }

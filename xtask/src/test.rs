@@ -1,11 +1,15 @@
 //! `test`: set-up, then every test of the workspace, then one line with the totals.
 //!
 //! The fuzz budget is a test of `airlock-fuzz`, so it runs on the same build and counts as well.
-//! Without arguments the MCP server is held against the public suites, too.
+//! Without arguments test programs run two at a time, and the MCP server is held against the public
+//! suites, too.
 
 use crate::mcp;
+use crate::programs::{self, Programs};
 use crate::setup;
-use crate::shell::{Failure, cargo, complain, say, unstarted};
+use crate::shell::{
+    Failure, cargo, complain, run as run_command, say, target_directory, unstarted,
+};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
@@ -21,17 +25,57 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         // What is missing fails the tests that need it, each with its reason; others can be run.
         complain(&failure.to_string());
     }
-    let (mut totals, succeeded) = watch(&mut cargo(&command_line(arguments)))?;
-    if arguments.is_empty() {
-        let others = mcp::run_if_possible()?;
-        totals.passed += others.passed;
-        totals.failed += others.failed;
-    }
+    let (totals, succeeded) = if arguments.is_empty() {
+        everything()?
+    } else {
+        watch(&mut cargo(&command_line(arguments)))?
+    };
     say(&format!(
         "{} passed, {} failed",
         totals.passed, totals.failed
     ));
     verdict(totals, succeeded)
+}
+
+/// Every test there is, and whether all that was to run did so.
+fn everything() -> Result<(Totals, bool), Failure> {
+    let (mut totals, mut succeeded) = in_programs()?;
+    let (in_docs, docs_succeeded) = watch(&mut cargo(&command_line(&["--doc".to_owned()])))?;
+    succeeded &= docs_succeeded;
+    let others = mcp::run_if_possible()?;
+    totals.passed += in_docs.passed + others.passed;
+    totals.failed += in_docs.failed + others.failed;
+    Ok((totals, succeeded))
+}
+
+/// Builds the test programs and runs them.
+fn in_programs() -> Result<(Totals, bool), Failure> {
+    let lost = |error: io::Error| Failure::new(format!("cannot prepare the tests: {error}"));
+    let place = target_directory();
+    std::fs::create_dir_all(&place).map_err(lost)?;
+    let noted = place.join("test-programs");
+    // Those of an earlier run may be of another tree.
+    if let Err(error) = std::fs::remove_file(&noted)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(lost(error));
+    }
+    // First all that tests may call, examples too: what is named below is only what is tested itself.
+    run_command(cargo(&command_line(&[])).arg("--no-run"))?;
+    let noting = std::env::current_exe().map_err(lost)?;
+    let mut listing = cargo(&command_line(&[]));
+    listing.args(["--lib", "--bins", "--tests"]);
+    listing
+        .arg("--config")
+        .arg(programs::runner(&noting, &noted));
+    run_command(&mut listing)?;
+    let (mut totals, mut succeeded) = (Totals::default(), true);
+    Programs::read(&noted)?.run(&place, |ran| {
+        ran.show();
+        ran.output.lines().for_each(|line| count(line, &mut totals));
+        succeeded &= ran.status.success();
+    })?;
+    Ok((totals, succeeded))
 }
 
 /// All packages unless some are named; every binary even after a failure, so that the totals are.

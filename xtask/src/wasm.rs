@@ -3,8 +3,8 @@
 //! Needs a toolchain with the target `wasm32-unknown-unknown`: cargo's own if it has it, else Debian's,
 //! which builds the standard library along.
 
-use crate::shell::{Failure, cargo, command, environment, output, root, run as run_command, say};
-use std::path::{Path, PathBuf};
+use crate::shell::{Failure, cargo, command, output, run as run_command, say, target_directory};
+use std::path::Path;
 use std::process::Command;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -56,10 +56,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         module.display()
     ));
     Ok(())
-}
-
-fn target_directory() -> PathBuf {
-    environment("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |own| root().join(own))
 }
 
 fn build(place: &Path) -> Result<Command, Failure> {

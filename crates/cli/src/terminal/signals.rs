@@ -1,4 +1,5 @@
-//! Signals the person sends while a command runs: passed on to it, and the second one ends it.
+//! Signals the person sends while a command runs: passed on to it, and the second one ends it. A
+//! hangup is not for a command that was to outlive it (`nohup`).
 
 use super::raw::size;
 use airlock_kernel::Steering;
@@ -27,7 +28,10 @@ pub(crate) struct Watch {
 impl Watch {
     /// Begins to watch.
     pub(crate) fn begin() -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGWINCH])?;
+        if !ignored_from_the_start(SIGHUP) {
+            signals.add_signal(SIGHUP)?;
+        }
         let shared = Arc::new(Shared::default());
         let (handle, own) = (signals.handle(), Arc::clone(&shared));
         std::thread::spawn(move || {
@@ -58,6 +62,17 @@ impl Watch {
             .ok()
             .filter(|number| *number > 0)
     }
+}
+
+/// Whether who started this program had it ignore `signal`, as far as the system tells.
+fn ignored_from_the_start(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let set = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    let place = u32::try_from(signal - 1).ok();
+    let bit = place.and_then(|place| 1_u64.checked_shl(place));
+    set.zip(bit).is_some_and(|(set, bit)| set & bit != 0)
 }
 
 /// Ends the command that is being watched.

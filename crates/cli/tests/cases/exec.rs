@@ -1,9 +1,11 @@
 //! `airlock exec`, `diff` and `stage`: commands in sandboxes, as a person meets them.
 
 use crate::support::{Typed, World, at_terminal, fed, finished, program};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -641,25 +643,49 @@ fn a_link_makes_no_grant_of_the_workspace_or_of_airlocks_own() {
     assert!(world.path("away/real/written").exists());
 }
 
-#[test]
-fn an_interrupt_reaches_the_command_and_its_outcome_is_recorded() {
-    let world = World::project();
-    let script =
-        "trap 'echo caught; exit 9' INT; echo ready; for i in $(seq 600); do sleep 0.1; done";
-    let mut command = world.command(&["exec", "--", "sh", "-c", script]);
-    command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped());
+const CATCHES_INTERRUPTS: &str =
+    "trap 'echo caught; exit 9' INT; echo ready; for i in $(seq 600); do sleep 0.1; done";
+
+/// What `airlock exec -- sh -c SCRIPT`, started by `wrapper`, comes to that is sent `signal` once the
+/// script has said `ready`.
+fn signalled(world: &World, wrapper: &[&str], script: &str, signal: Signal) -> Output {
+    let mut command = world.through(wrapper, &["exec", "--", "sh", "-c", script]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut first = [0; 6];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interrupt_reaches_the_command_and_its_outcome_is_recorded() {
+    let world = World::project();
+    let output = signalled(&world, &[], CATCHES_INTERRUPTS, Signal::INT);
     assert_eq!(output.status.code(), Some(9), "{output:?}");
     assert_eq!(output.stdout, b"caught\n");
     let log = world.quiet(&["audit", "log", "--text", "exited", "--json"]);
     assert!(log.stdout.contains("\"exit\":\"9\""), "{log:?}");
+}
+
+#[test]
+fn what_airlock_was_made_to_ignore_the_command_does_not() {
+    let world = World::project();
+    // As a script does with what it puts in the background.
+    let background = ["env", "--ignore-signal=INT,QUIT"];
+    let output = signalled(&world, &background, CATCHES_INTERRUPTS, Signal::INT);
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    assert_eq!(output.stdout, b"caught\n");
+    // As `nohup` does, so that what it starts outlives the terminal.
+    let nohup = ["env", "--ignore-signal=HUP"];
+    let output = signalled(
+        &world,
+        &nohup,
+        "echo ready; sleep 1; echo done",
+        Signal::HUP,
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"done\n");
 }
 
 #[test]

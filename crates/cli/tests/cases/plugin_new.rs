@@ -142,6 +142,24 @@ fn lasting() -> (PathBuf, PathBuf) {
     (own, target)
 }
 
+/// Tells cargo in `lasting` to compile what it did not write as the workspace has it compiled, so that
+/// what is there already need not be made again.
+fn as_in_the_workspace(lasting: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let manifest = read("Cargo.toml");
+    let profile =
+        manifest.find("[profile.dev]").unwrap()..manifest.find("[profile.release]").unwrap();
+    let config = format!(
+        "{}\n{}",
+        read(".cargo/config.toml"),
+        manifest.get(profile).unwrap()
+    );
+    let place = lasting.join(".cargo");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("config.toml"), config).unwrap();
+}
+
 /// Runs `./build.sh dev` with the toolchain that built this test, and what it has fetched.
 #[expect(
     clippy::disallowed_methods,
@@ -175,6 +193,7 @@ fn build(world: &World, place: &Path, target: &Path) -> Ran {
 fn a_rust_plugin_builds_passes_its_tests_and_is_called() {
     let world = governed();
     let (lasting, target) = lasting();
+    as_in_the_workspace(&lasting);
     let place = lasting.join("word-count");
     if place.exists() {
         std::fs::remove_dir_all(&place).unwrap();

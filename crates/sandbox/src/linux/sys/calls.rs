@@ -338,12 +338,19 @@ pub(crate) fn confine_process(program: &[Instruction]) -> io::Result<()> {
     Ok(())
 }
 
-/// Blocks all signals, and gives the one that Rust programs ignore its usual meaning again.
+/// Blocks all signals, and gives each its usual meaning again: Rust programs ignore one, and who
+/// starts a program in the background of a script makes it ignore others.
 pub(super) fn forget_signals() {
-    // SAFETY: sets the action of a signal to the usual one; nothing of ours is called.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    for number in 1..=LAST_SIGNAL {
+        // SAFETY: sets the action of a signal to the usual one; nothing of ours is called. The few
+        // that have no other are refused.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
     mask(libc::SIG_BLOCK);
 }
+
+/// There are as many as a set of them has bits.
+const LAST_SIGNAL: libc::c_int = 64;
 
 /// Lets every signal through.
 pub(super) fn unblock_signals() {

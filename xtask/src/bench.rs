@@ -1,6 +1,6 @@
 //! `bench`: measures against peers, whose minutes of build time nothing else pays.
 
-use crate::shell::{Failure, cargo, command, environment, root, run as run_command, say};
+use crate::shell::{Failure, cargo, command, run as run_command, say, target_directory};
 use std::path::PathBuf;
 
 /// The peers that come from npm, each with the version the figures are about.
@@ -50,8 +50,7 @@ fn set_up_peers() -> Result<(), Failure> {
 }
 
 fn peers() -> PathBuf {
-    let target = environment("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root().join(target).join("bench-peers")
+    target_directory().join("bench-peers")
 }
 
 #[cfg(test)]
@@ -60,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_installed_in_the_version_that_is_written_down() {
-        let readme = std::fs::read_to_string(root().join("bench/README.md")).unwrap();
+        let readme = std::fs::read_to_string(crate::shell::root().join("bench/README.md")).unwrap();
         for package in NPM {
             assert!(readme.contains(package), "{package}");
         }

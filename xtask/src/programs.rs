@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +62,12 @@ pub(crate) fn note(arguments: &[String]) -> Result<(), Failure> {
         line: line.iter().map(OsString::from).collect(),
         environment: whole_environment(),
     };
-    let noted = OpenOptions::new().create(true).append(true).open(file);
+    // For nobody else to read: an environment has secrets.
+    let noted = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(file);
     noted
         .and_then(|mut noted| noted.write_all(&program.written()))
         .map_err(failed)
@@ -145,9 +151,10 @@ impl Program {
 pub(crate) struct Programs(VecDeque<Program>);
 
 impl Programs {
-    /// Reads what [`note`] wrote.
-    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+    /// Reads what [`note`] wrote, and takes it away.
+    pub(crate) fn take(file: &Path) -> Result<Self, Failure> {
         let noted = std::fs::read(file)
+            .and_then(|noted| std::fs::remove_file(file).map(|()| noted))
             .map_err(|error| Failure::new(format!("cargo ran no test program: {error}")))?;
         Ok(Self::of(&noted))
     }

@@ -54,7 +54,7 @@ fn in_programs() -> Result<(Totals, bool), Failure> {
     let place = target_directory();
     std::fs::create_dir_all(&place).map_err(lost)?;
     let noted = place.join("test-programs");
-    // Those of an earlier run may be of another tree.
+    // A run that was broken off may have left one.
     if let Err(error) = std::fs::remove_file(&noted)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -70,7 +70,7 @@ fn in_programs() -> Result<(Totals, bool), Failure> {
         .arg(programs::runner(&noting, &noted));
     run_command(&mut listing)?;
     let (mut totals, mut succeeded) = (Totals::default(), true);
-    Programs::read(&noted)?.run(&place, |ran| {
+    Programs::take(&noted)?.run(&place, |ran| {
         ran.show();
         ran.output.lines().for_each(|line| count(line, &mut totals));
         succeeded &= ran.status.success();

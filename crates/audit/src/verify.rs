@@ -495,7 +495,7 @@ impl Verifier {
     }
 }
 
-/// Records that are looked at together: more would only wait for one another.
+/// Records that are looked at together.
 pub(crate) const TOGETHER: usize = 4;
 
 /// Says of one record after another whether its contents are sound, whatever its place: so far

@@ -182,10 +182,9 @@ mod tests {
             body: bytes.get(..length).unwrap(),
         };
         for length in 0..bytes.len() {
-            let lengths = [length, bytes.len() - length, length / 2, 200];
-            let records = [5, u64::MAX, 1, 77].map(|seq| fields(0, seq));
-            let mut lengths = lengths.into_iter();
-            let records = records.map(|empty| fields(lengths.next().unwrap(), empty.seq));
+            let rest = bytes.len() - length;
+            let records = [(length, 5), (rest, u64::MAX), (length / 2, 1), (200, 77)];
+            let records = records.map(|(length, seq)| fields(length, seq));
             let plain = records.map(Fields::short_digest);
             assert_eq!(records.map(Fields::digest), plain, "{length}");
             assert_eq!(digests(records), plain, "{length}");

@@ -1,10 +1,10 @@
 //! Finds the fixed texts of all rules in one pass.
 //!
 //! Of each text two overlapping groups of four bytes are picked, letters without their case, and
-//! hashed into a set of bits. The pass hashes the four bytes at every second place, so it meets one
-//! group or the other of a text wherever that stands, and looks the bit up; each step is
-//! independent of the one before, so a processor does several at once. What the set lets through is
-//! compared in full.
+//! hashed into a set of bits, two in one word for each. The pass hashes the four bytes at every
+//! second place, so it meets one group or the other of a text wherever that stands, and looks the bits
+//! up; each step is independent of the one before, so a processor does several at once. What the set
+//! lets through is compared in full.
 
 use crate::class::Class;
 use std::collections::HashSet;
@@ -72,6 +72,8 @@ enum Groups {
 
 const BITS: u32 = 18;
 const WORDS: usize = 1 << (BITS - 6);
+/// Where the second bit's place begins in a hash, below those of the word and of the first.
+const SECOND: u32 = 32 - BITS - 6;
 const CASE: u32 = 0x2020_2020;
 /// The same in one byte.
 const CASE_BIT: u8 = 0x20;
@@ -79,8 +81,26 @@ const CASE_BIT: u8 = 0x20;
 const GROUP: usize = 4;
 
 #[inline]
-fn hash(folded: u32) -> usize {
-    (folded.wrapping_mul(0x9e37_79b1) >> (32 - BITS)) as usize
+const fn hash(folded: u32) -> u32 {
+    folded.wrapping_mul(0x9e37_79b1)
+}
+
+/// The word that a hash has its bits in.
+#[inline]
+const fn word_of(hash: u32) -> usize {
+    (hash >> (32 - BITS + 6)) as usize
+}
+
+/// The places of its two bits there; shifts take no more than the six lowest bits of each.
+#[inline]
+const fn bits_of(hash: u32) -> [u32; 2] {
+    [hash >> (32 - BITS), hash >> SECOND]
+}
+
+/// Where the search for a hash begins among the slots.
+#[inline]
+const fn slot_of(hash: u32) -> usize {
+    (hash >> (32 - BITS)) as usize
 }
 
 #[inline]
@@ -137,8 +157,10 @@ impl Prefilter {
             return;
         };
         let hash = hash(key);
-        if let Some(word) = self.bits.get_mut(hash >> 6) {
-            *word |= 1 << (hash & 63);
+        if let Some(word) = self.bits.get_mut(word_of(hash)) {
+            for bit in bits_of(hash) {
+                *word |= 1_u64.wrapping_shl(bit);
+            }
         }
         // Some thousand groups in all, each of a few entries.
         let first = u16::try_from(self.picks.len()).unwrap_or(u16::MAX);
@@ -149,7 +171,8 @@ impl Prefilter {
             let slot = self.slots.get(slot & mask);
             slot.is_none_or(|slot| slot.count == 0)
         };
-        let free = (hash..=hash + mask).find(is_free);
+        let begin = slot_of(hash);
+        let free = (begin..=begin + mask).find(is_free);
         if let Some(slot) = free.and_then(|slot| self.slots.get_mut(slot & mask)) {
             *slot = Slot { key, first, count };
         }
@@ -159,8 +182,8 @@ impl Prefilter {
     #[inline]
     fn list(&self, key: u32) -> &[Pick] {
         let mask = self.slots.len() - 1;
-        let hash = hash(key);
-        for place in hash..=hash + mask {
+        let begin = slot_of(hash(key));
+        for place in begin..begin + self.slots.len() {
             match self.slots.get(place & mask) {
                 Some(slot) if slot.count > 0 && slot.key != key => {}
                 Some(slot) => {
@@ -174,12 +197,13 @@ impl Prefilter {
         &[]
     }
 
-    /// Whether the group with this key may be one that was picked.
+    /// 1 if the group with this key may be one that was picked, else 0.
     #[inline]
-    fn may_hold(&self, key: u32) -> bool {
+    fn may_hold(&self, key: u32) -> u64 {
         let hash = hash(key);
-        let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
-        word & (1 << (hash & 63)) != 0
+        let word = self.bits.get(word_of(hash)).copied().unwrap_or(0);
+        let [one, other] = bits_of(hash);
+        word.wrapping_shr(one) & word.wrapping_shr(other) & 1
     }
 
     /// Calls `found` with every fixed text that begins in `text` at `from` or later, each once, in
@@ -192,20 +216,20 @@ impl Prefilter {
         for (eight, behind) in eights.iter().zip(behind) {
             let [one, two] = [eight, behind].map(|eight| u64::from_le_bytes(*eight));
             let keys = [one, one >> 16, two, two >> 16].map(|word| low(word) | CASE);
-            let hits = keys.map(|key| self.may_hold(key));
-            if hits.iter().fold(false, |any, hit| any | hit) {
-                let places = [at, at + 2, at + 4, at + 6];
-                for (at, (key, hit)) in places.into_iter().zip(keys.into_iter().zip(hits)) {
-                    if hit {
-                        self.compare(text, from, at, (key, Groups::Both), &mut found);
-                    }
-                }
+            let [a, b, c, d] = keys.map(|key| self.may_hold(key));
+            let mut hits = a | b << 1 | c << 2 | d << 3;
+            while hits != 0 {
+                let number = hits.trailing_zeros() as usize;
+                let key = keys.get(number).copied().unwrap_or_default();
+                let at = at + 2 * number;
+                self.compare(text, from, at, (key, Groups::Both), &mut found);
+                hits &= hits - 1;
             }
             at += 8;
         }
         while let Some(four) = rest.get(at..).and_then(<[u8]>::first_chunk) {
             let key = folded(*four);
-            if self.may_hold(key) {
+            if self.may_hold(key) != 0 {
                 self.compare(text, from, at, (key, Groups::Both), &mut found);
             }
             at += 2;

@@ -136,17 +136,27 @@ fn distinct(bytes: &[u8]) -> u32 {
 
 /// `12345678` or `abcdefgh`, eight in a row.
 fn counts_up(bytes: &[u8]) -> bool {
-    let mut row = 1;
-    bytes.windows(2).any(|pair| {
-        let next = matches!(pair, [a, b] if a.wrapping_add(1) == *b);
-        row = if next { row + 1 } else { 1 };
-        row >= 8
-    })
+    const STEPS: usize = 7;
+    let is_step = |pair: &[u8]| matches!(pair, [a, b] if a.wrapping_add(1) == *b);
+    // Of seven steps in a row one is the last of some seven.
+    let mut lasts = (STEPS - 1..).step_by(STEPS);
+    let lasts = std::iter::from_fn(|| lasts.next().filter(|last| last + 1 < bytes.len()));
+    lasts
+        .filter(|last| bytes.get(*last..last + 2).is_some_and(is_step))
+        .any(|last| {
+            let near = bytes.get(last + 1 - STEPS..bytes.len().min(last + 1 + STEPS));
+            let mut row = 0;
+            near.unwrap_or_default().windows(2).any(|pair| {
+                row = if is_step(pair) { row + 1 } else { 0 };
+                row >= STEPS
+            })
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_checksum_is_that_of_zip() {
@@ -189,6 +199,26 @@ mod tests {
             ),
         ] {
             assert_eq!(made_up(text.as_bytes()), made, "{text}");
+        }
+    }
+
+    /// The same, looked for step by step.
+    fn counts_by_hand(bytes: &[u8]) -> bool {
+        let is_row = |row: &[u8]| {
+            row.windows(2)
+                .all(|pair| pair[0].wrapping_add(1) == pair[1])
+        };
+        bytes.windows(8).any(is_row)
+    }
+
+    proptest! {
+        #[test]
+        fn eight_that_count_up_are_found_wherever_they_stand(
+            before in "[a-z0-9]{0,16}", first in b'0'..b'p', count in 0_u8..10, after in "[a-z0-9]{0,16}",
+        ) {
+            let row: Vec<u8> = (first..first + count).collect();
+            let text = [before.as_bytes(), &row, after.as_bytes()].concat();
+            prop_assert_eq!(counts_up(&text), counts_by_hand(&text), "{}", text.escape_ascii());
         }
     }
 }

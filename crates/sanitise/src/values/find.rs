@@ -1,11 +1,12 @@
 //! Finding values in text that comes in pieces.
 //!
-//! The squeezed text is hashed seven characters at a time, at every second place, and looked up in a
-//! set of bits, as the fixed texts of rules are. Where an escape stands, its neighbourhood is squeezed once more with the
-//! escape undone. What the set lets through is followed character by character in the text itself.
+//! The squeezed text is hashed seven characters at a time, at every second place, or every fourth where
+//! no value is too short for that, and looked up in a set of bits, as the fixed texts of rules are. Where
+//! an escape stands, its neighbourhood is squeezed once more with the escape undone. What the set lets
+//! through is followed character by character in the text itself.
 
-use super::squeeze::{KEY, beginning, every_second};
-use super::{GAP, Pattern, Set, Values, escape};
+use super::squeeze::{KEY, MOST_KEYS, beginning, look};
+use super::{BEFORE, GAP, Pattern, Set, Values, escape};
 use crate::kinds::LONGEST;
 use crate::work;
 use std::collections::VecDeque;
@@ -13,8 +14,6 @@ use std::ops::Range;
 
 /// Bytes squeezed at a time: what is squeezed stays in the fastest memory.
 const BLOCK: usize = 16 * 1024;
-/// Compared characters before an escape that may begin a value.
-const BEFORE: usize = 7;
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +145,7 @@ impl Pass {
         escapes.min(waiting).min(open)
     }
 
-    /// Squeezes the next block and looks at the keys at every second place of it.
+    /// Squeezes the next block and looks at its keys.
     fn block(&mut self, set: &Set, text: &[u8], found: &mut Vec<Candidate>) {
         let begin = self.squeezed_to;
         let end = text.len().min(begin + BLOCK);
@@ -157,7 +156,7 @@ impl Pass {
         set.view.append(block, &mut squeezed);
         let mut places: Option<Vec<usize>> = None;
         let may = |key: u64| set.may_begin(key);
-        every_second(&mut squeezed, may, |at, key| {
+        let hit = |at: usize, key: u64| {
             for &(pattern, before) in set.by_start.get(&key).into_iter().flatten() {
                 // What begins before the kept tail was found with the block before.
                 let Some(at) = at.checked_sub(before) else {
@@ -171,7 +170,12 @@ impl Pass {
                     retry: 0,
                 });
             }
-        });
+        };
+        if set.fewest_keys == MOST_KEYS {
+            look::<MOST_KEYS>(&mut squeezed, may, hit);
+        } else {
+            look::<2>(&mut squeezed, may, hit);
+        }
         self.scratch = squeezed;
         self.keep_tail(set, text, begin, end);
         self.squeezed_to = end;
@@ -261,12 +265,11 @@ impl Pass {
         for at in before(set, text, self.escapes_to)..self.escapes_to {
             let kept = text.get(at).map_or(0, |byte| set.view.of(*byte));
             if kept != 0 {
+                // The pass over some of the places may have met only a key that the escape is part of.
                 self.undone.keep(kept, at);
+                self.undone.look(set, found);
             }
         }
-        // The pass over every second place may have met only the key after the first character,
-        // which the escape is part of.
-        self.undone.look(set, found);
         true
     }
 
@@ -343,7 +346,7 @@ impl Undone {
         // The last seven, of eight.
         let key = self.key >> 8;
         let [_, begin, ..] = self.places;
-        if self.count < KEY || !set.may_begin(key) {
+        if self.count < KEY || set.may_begin(key) == 0 {
             return;
         }
         let patterns = set.by_start.get(&key).into_iter().flatten();
@@ -362,7 +365,7 @@ impl Undone {
             return end;
         }
         let bytes = self.key.to_le_bytes();
-        let kept = self.count.min(BEFORE);
+        let kept = self.count.min(KEY);
         (8 - kept..8)
             .find(|from| {
                 let tail = bytes.get(*from..).unwrap_or_default();
@@ -379,7 +382,7 @@ impl Undone {
     }
 }
 
-/// Where the seventh compared character before `at` stands.
+/// Where the first of the compared characters before `at` stands that may begin a value.
 fn before(set: &Set, text: &[u8], at: usize) -> usize {
     let (mut count, mut first) = (0, at);
     let near = at.saturating_sub(BEFORE * (GAP + 1));

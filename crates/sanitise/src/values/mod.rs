@@ -31,6 +31,8 @@ pub const MOST_VALUES: usize = 1_024;
 const SPACED_OUT: usize = 12;
 /// The most bytes between two characters of a value that is spaced out or split over lines.
 const GAP: usize = 64;
+/// The most characters of a value of which no key that is looked at may be complete.
+const BEFORE: usize = squeeze::KEY + squeeze::MOST_KEYS - 2;
 
 /// Why a value is not looked for. None shows the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,12 +96,14 @@ struct Pattern {
 struct Set {
     view: View,
     patterns: Vec<Pattern>,
-    /// By their beginning, and by what follows its first character: the pattern, and how many
-    /// characters of it come before the key.
+    /// By the keys of their first characters: the pattern, and how many characters of it come before
+    /// the key.
     by_start: HashMap<u64, Vec<(usize, usize)>>,
     bits: Vec<u64>,
-    /// Their beginnings, up to seven bytes.
-    beginnings: HashSet<(usize, u64)>,
+    /// The fewest keys that one of the patterns has.
+    fewest_keys: usize,
+    /// Their beginnings, up to as many bytes as may be there before a place that is looked at.
+    beginnings: HashSet<(usize, u128)>,
 }
 
 impl Set {
@@ -108,34 +112,37 @@ impl Set {
             view,
             patterns: Vec::new(),
             by_start: HashMap::new(),
-            bits: vec![0; 1 << (squeeze::BITS - 6)],
+            bits: vec![0; squeeze::WORDS],
+            fewest_keys: squeeze::MOST_KEYS,
             beginnings: HashSet::new(),
         }
     }
 
-    /// Whether a pattern may begin with this key, or have it after its first character.
+    /// 1 if this may be one of the keys of a pattern, else 0.
     #[inline]
-    fn may_begin(&self, key: u64) -> bool {
-        let hash = squeeze::hash(key);
-        let word = self.bits.get(hash >> 6).copied().unwrap_or(0);
-        word & (1 << (hash & 63)) != 0
+    fn may_begin(&self, key: u64) -> u64 {
+        let (word, [one, other]) = squeeze::bits_of(key);
+        let word = self.bits.get(word).copied().unwrap_or(0);
+        word.wrapping_shr(one) & word.wrapping_shr(other) & 1
     }
 
     fn add(&mut self, pattern: Pattern) {
-        let Some(start) = pattern.squeezed.first_chunk::<8>() else {
-            return;
-        };
-        let start_keys = squeeze::keys(*start);
-        for (before, key) in start_keys.into_iter().enumerate() {
-            let hash = squeeze::hash(key);
-            if let Some(word) = self.bits.get_mut(hash >> 6) {
-                *word |= 1 << (hash & 63);
+        let mut count = 0;
+        for (before, key) in squeeze::keys(&pattern.squeezed).enumerate() {
+            let (word, bits) = squeeze::bits_of(key);
+            if let Some(word) = self.bits.get_mut(word) {
+                for bit in bits {
+                    *word |= 1_u64.wrapping_shl(bit);
+                }
             }
             let list = self.by_start.entry(key).or_default();
             list.push((self.patterns.len(), before));
+            count += 1;
         }
-        for count in 1..8 {
-            self.beginnings.insert(squeeze::beginning(start, count));
+        self.fewest_keys = self.fewest_keys.min(count);
+        for count in 1..=BEFORE.min(pattern.squeezed.len() - 1) {
+            let beginning = squeeze::beginning(&pattern.squeezed, count);
+            self.beginnings.insert(beginning);
         }
         self.patterns.push(pattern);
     }

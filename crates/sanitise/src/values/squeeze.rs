@@ -45,11 +45,16 @@ const fn set(table: &mut [u8; 256], byte: u8) {
 static WIDE: [u8; 256] = table(View::Wide);
 static NARROW: [u8; 256] = table(View::Narrow);
 
-pub(super) const BITS: u32 = 16;
+/// Words of the set of bits that keys are looked up in.
+pub(super) const WORDS: usize = 1 << 10;
 
 /// Characters of a key: one fewer than the shortest value has, so that every value has two of
 /// them, one character apart, and is met by whoever looks at every second place.
 pub(super) const KEY: usize = 7;
+
+/// The most keys that are kept of a value, each a character after the one before: who looks at as few
+/// places as one of so many meets every value that has them all.
+pub(super) const MOST_KEYS: usize = 4;
 
 /// The key that begins eight characters, as they are read from memory.
 #[inline]
@@ -57,52 +62,67 @@ pub(super) const fn key(eight: [u8; 8]) -> u64 {
     u64::from_le_bytes(eight) & (u64::MAX >> 8)
 }
 
-/// Calls `hit` with every second place of `squeezed` whose key `may` be one that is looked for.
-pub(super) fn every_second(
+/// Calls `hit` with every place of `squeezed` that is a multiple of `STRIDE` and whose key `may` be one
+/// that is looked for.
+pub(super) fn look<const STRIDE: usize>(
     squeezed: &mut Vec<u8>,
-    may: impl Fn(u64) -> bool,
+    may: impl Fn(u64) -> u64,
     mut hit: impl FnMut(usize, u64),
 ) {
+    const TOGETHER: usize = 4;
     let length = squeezed.len();
     // No key has a zero: with these, the last places can be read like all others.
-    squeezed.resize(length + 2 * size_of::<u64>(), 0);
-    let eights = |from: usize| {
-        let (eights, _) = squeezed.get(from..).unwrap_or_default().as_chunks::<8>();
-        eights.iter().map(|eight| key(*eight))
-    };
-    let both = eights(0).zip(eights(2)).zip(eights(4).zip(eights(6)));
-    for (number, ((a, b), (c, d))) in both.enumerate() {
-        let keys = [a, b, c, d];
-        let hits = keys.map(&may);
-        if hits.iter().fold(false, |any, hit| any | hit) {
-            let places = [0, 2, 4, 6].map(|place| 8 * number + place);
-            for (place, (key, is_hit)) in places.into_iter().zip(keys.into_iter().zip(hits)) {
-                if is_hit {
-                    hit(place, key);
-                }
-            }
+    squeezed.resize(length + TOGETHER * STRIDE + size_of::<u64>(), 0);
+    let mut at = 0;
+    while let Some(window) = squeezed.get(at..at + TOGETHER * STRIDE + size_of::<u64>()) {
+        let key_at = |number: usize| {
+            let here = window.get(number * STRIDE..).and_then(<[u8]>::first_chunk);
+            here.map_or(0, |eight| key(*eight))
+        };
+        let keys = [key_at(0), key_at(1), key_at(2), key_at(3)];
+        let [a, b, c, d] = keys.map(&may);
+        let mut hits = a | b << 1 | c << 2 | d << 3;
+        while hits != 0 {
+            let number = hits.trailing_zeros() as usize;
+            hit(
+                at + number * STRIDE,
+                keys.get(number).copied().unwrap_or_default(),
+            );
+            hits &= hits - 1;
         }
+        at += TOGETHER * STRIDE;
     }
     squeezed.truncate(length);
 }
 
-/// The key that begins eight characters, and the one that begins after the first of them.
-pub(super) const fn keys(eight: [u8; 8]) -> [u64; 2] {
-    [key(eight), u64::from_le_bytes(eight) >> 8]
+/// The keys that begin with each of the first characters.
+pub(super) fn keys(squeezed: &[u8]) -> impl Iterator<Item = u64> {
+    let of = |seven: &[u8]| {
+        let mut eight = [0; 8];
+        for (place, byte) in eight.iter_mut().zip(seven) {
+            *place = *byte;
+        }
+        key(eight)
+    };
+    squeezed.windows(KEY).take(MOST_KEYS).map(of)
 }
 
+/// The word that a key has its bits in, and the places of the two; shifts take no more than the six
+/// lowest bits of each.
 #[inline]
-pub(super) fn hash(key: u64) -> usize {
-    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
-    usize::try_from(mixed).unwrap_or(0)
+pub(super) fn bits_of(key: u64) -> (usize, [u32; 2]) {
+    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let high = (mixed >> 32) as u32;
+    let word = (high >> (32 - WORDS.trailing_zeros())) as usize;
+    (word, [high >> 16, high >> 10])
 }
 
-/// The first `count` of up to eight bytes, told from others of another length.
-pub(super) fn beginning(bytes: &[u8], count: usize) -> (usize, u64) {
+/// The first `count` of up to sixteen bytes, told from others of another length.
+pub(super) fn beginning(bytes: &[u8], count: usize) -> (usize, u128) {
     let sum = bytes
         .iter()
         .take(count)
-        .fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+        .fold(0, |sum, byte| (sum << 8) | u128::from(*byte));
     (count, sum)
 }
 

@@ -169,6 +169,8 @@ def methods(path):
         ("nothing", None),
         ("call", None),
         ("call", {"name": "fs.read"}),
+        ("call", ["fs.read", {"path": "README.md"}]),
+        ("tools.show", ["fs.read"]),
         ("call", {"name": "fs.read", "arguments": {}, "uid": 0}),
         ("tools.show", {"name": "no.such.tool"}),
         ("status", {"x": 1}),

@@ -7,6 +7,7 @@
 
 use crate::failure::{Failure, Kind, cause};
 use crate::place::{Place, variable};
+use crate::reading;
 use airlock_core::{ByteSize, closest};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -85,6 +86,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
 
 const EXPERIMENTAL: &str = "adapters.experimental";
 const CERTIFICATES: &str = "adapters.certificates";
+/// Some forty times what all public authorities take.
+const CERTIFICATE_BYTES: u64 = 8 * 1024 * 1024;
 const FRAME_BYTES: &str = "kernel.frame_bytes";
 const USERS: &str = "kernel.users";
 
@@ -245,7 +248,7 @@ impl Config {
         if path.is_empty() {
             return Ok(String::new());
         }
-        std::fs::read_to_string(path).map_err(|error| {
+        reading::text(Path::new(path), CERTIFICATE_BYTES).map_err(|error| {
             Failure::new(
                 Kind::Failed,
                 format!("cannot read the certificates in `{path}`"),

@@ -10,6 +10,7 @@ mod output;
 mod panics;
 mod place;
 mod plugin_settings;
+mod reading;
 mod review;
 mod terminal;
 mod usage;

@@ -7,6 +7,7 @@ use crate::commands::agent::kept;
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
 use crate::place::{Place, variable};
+use crate::reading;
 use airlock_core::closest;
 use airlock_kernel::{Models, NoModel, sanitise_line};
 use airlock_model::{
@@ -439,7 +440,7 @@ pub(crate) fn failed(error: &ModelError) -> Failure {
 }
 
 fn scripted(name: &str, path: &Path, window: Option<u32>) -> Result<Scripted, Failure> {
-    let bytes = read(path)?;
+    let bytes = reading::bytes(path, LONGEST).map_err(|error| unreadable(path, error))?;
     let text = String::from_utf8_lossy(&bytes);
     let script = Script::parse(&text).map_err(|error| {
         let path = crate::output::shown(path);
@@ -455,15 +456,19 @@ fn scripted(name: &str, path: &Path, window: Option<u32>) -> Result<Scripted, Fa
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let failed = |why: String| {
-        let path = crate::output::shown(path);
-        Failure::new(Kind::Failed, format!("cannot read {path}"))
-            .why(why)
-            .fix("check the path in your configuration")
-    };
-    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    let size = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
     if size.len() > LONGEST {
-        return Err(failed(format!("it has more than {LONGEST} bytes")));
+        return Err(unreadable(
+            path,
+            format!("it has more than {LONGEST} bytes"),
+        ));
     }
-    std::fs::read(path).map_err(|error| failed(error.to_string()))
+    std::fs::read(path).map_err(|error| unreadable(path, error))
+}
+
+fn unreadable(path: &Path, why: impl std::fmt::Display) -> Failure {
+    let path = crate::output::shown(path);
+    Failure::new(Kind::Failed, format!("cannot read {path}"))
+        .why(why)
+        .fix("check the path in your configuration")
 }

@@ -4,6 +4,7 @@
 
 use crate::failure::{Failure, Kind};
 use airlock_kernel::Machine;
+use airlock_sandbox::launch::KERNEL_SOCKET;
 use airlock_service::Person;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,8 +28,24 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Where the kernel is asked from inside the sandbox this process is in; none outside of one.
+///
+/// The environment does not choose whom a command obeys: the one place that counts is where sandboxes
+/// have their socket, which nobody inside can replace and only root can make outside.
 pub(crate) fn kernel_socket() -> Option<PathBuf> {
+    named_socket().filter(|path| is_of_sandbox(path))
+}
+
+/// A socket that the environment names and that is not used, because no sandbox has its own there.
+pub(crate) fn unused_socket() -> Option<PathBuf> {
+    named_socket().filter(|path| !is_of_sandbox(path))
+}
+
+fn named_socket() -> Option<PathBuf> {
     variable("AIRLOCK_SOCKET").map(PathBuf::from)
+}
+
+fn is_of_sandbox(path: &Path) -> bool {
+    path == Path::new(KERNEL_SOCKET)
 }
 
 /// The whole environment, for programs that are allowed some of it.

@@ -9,9 +9,12 @@ use crate::failure::{Failure, Kind, cause};
 use crate::place::Place;
 use airlock_core::{PluginName, WorkspaceId};
 #[cfg(target_os = "linux")]
-use airlock_kernel::PluginSettings;
-use airlock_plugin::{MANIFEST, Manifest, check_configuration};
+use airlock_kernel::{PluginSettings, SettingsFile};
+#[cfg(target_os = "linux")]
+use airlock_plugin::Origin;
+use airlock_plugin::{MANIFEST, Manifest, check_configuration, manifest_text, secrets_of};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -58,6 +61,22 @@ impl PluginSettings for Stored {
         read(&path_of(&self.config_home, plugin, workspace))
     }
 
+    fn files(&self, workspace: &WorkspaceId) -> Result<Vec<SettingsFile>, String> {
+        let mut files = Vec::new();
+        for (whose, origin) in [(None, Origin::User), (Some(workspace), Origin::Workspace)] {
+            // The second lies in the first: where that is not there, neither is.
+            let Some(found) = files_in(&directory_of(&self.config_home, whose))? else {
+                break;
+            };
+            files.extend(found.into_iter().map(|(plugin, path)| SettingsFile {
+                plugin,
+                origin,
+                path,
+            }));
+        }
+        Ok(files)
+    }
+
     fn forget(&self, plugin: &PluginName) -> Result<(), String> {
         let path = path_of(&self.config_home, plugin, None);
         match std::fs::remove_file(&path) {
@@ -81,6 +100,36 @@ fn directory_of(config_home: &Path, workspace: Option<&WorkspaceId>) -> PathBuf 
         None => all,
         Some(workspace) => all.join("workspaces").join(workspace.as_str()),
     }
+}
+
+/// The files of settings in a directory, each with the plugin it is for, in order; none where there is
+/// no such directory.
+fn files_in(directory: &Path) -> Result<Option<Vec<(PluginName, PathBuf)>>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", directory.display());
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let plugin = name.to_str().and_then(|name| name.strip_suffix(".yaml"));
+        if let Some(plugin) = plugin.and_then(|name| PluginName::new(name).ok()) {
+            files.push((plugin, entry.path()));
+        }
+    }
+    files.sort();
+    Ok(Some(files))
+}
+
+/// Whether there is nothing of that name.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// What is set in a file: an object, empty if there is none.
@@ -112,8 +161,9 @@ fn read(path: &Path) -> Result<Value, String> {
     }
 }
 
-/// Sets one value, or takes it out, and gives what is still wrong with the plugin's settings. It is
-/// for the installed plugin, or where there is none for the one that `workspace` brings.
+/// Sets one value, or takes it out, and gives what is still wrong with the plugin's settings, and why
+/// results will show a value that is a secret. It is for the installed plugin, or where there is none
+/// for the one that `workspace` brings.
 pub(crate) fn change(
     place: &Place,
     workspace: &WorkspaceId,
@@ -158,6 +208,7 @@ pub(crate) fn change(
                     )));
             }
             left = others;
+            left.extend(not_held(manifest, &key.setting, &values));
         }
         None => left.push(format!(
             "there is no plugin `{}` here; the value counts once one is installed",
@@ -166,6 +217,16 @@ pub(crate) fn change(
     }
     write(&path, &values)?;
     Ok(left)
+}
+
+/// Why results will show what is set for one setting, where that is a secret. No value is in it.
+fn not_held(manifest: &Manifest, setting: &str, values: &Value) -> BTreeSet<String> {
+    let Some(value) = values.get(setting) else {
+        return BTreeSet::new();
+    };
+    let mut own = Map::new();
+    own.insert(setting.to_owned(), value.clone());
+    airlock_kernel::not_held(&secrets_of(manifest, &Value::Object(own)))
 }
 
 /// The problems of one setting, and those of others.
@@ -201,9 +262,7 @@ fn meant(manifest: Option<&Manifest>, setting: &str, text: &str) -> Value {
 /// The name of one that is installed is its own, also while it cannot be read.
 fn manifest_of(place: &Place, plugin: &PluginName) -> (Option<Manifest>, bool) {
     let read = |directory: &Path| {
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(directory.join(MANIFEST)).ok()?;
-        file.take(BYTES).read_to_end(&mut bytes).ok()?;
+        let bytes = manifest_text(&directory.join(MANIFEST)).ok()?;
         let manifest = Manifest::parse(&bytes).ok()?;
         (manifest.name == *plugin).then_some(manifest)
     };
@@ -258,15 +317,10 @@ pub(crate) fn names_of(place: &Place, plugin: &PluginName) -> Vec<String> {
 }
 
 fn names_in(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory);
+    let files = files_in(directory).ok().flatten();
     let mut names = Vec::new();
-    for entry in entries.into_iter().flatten().flatten() {
-        let file = entry.file_name();
-        let plugin = file.to_str().and_then(|name| name.strip_suffix(".yaml"));
-        let Some(plugin) = plugin.and_then(|name| PluginName::new(name).ok()) else {
-            continue;
-        };
-        let values = read(&entry.path()).unwrap_or_default();
+    for (plugin, path) in files.into_iter().flatten() {
+        let values = read(&path).unwrap_or_default();
         let settings = values.as_object().into_iter().flat_map(Map::keys);
         names.extend(settings.map(|setting| format!("{PREFIX}{plugin}.{setting}")));
     }

@@ -5,6 +5,7 @@
 
 mod caller;
 mod digest;
+mod hidden;
 mod host;
 mod ids;
 mod json;
@@ -19,6 +20,7 @@ mod words;
 
 pub use caller::{Caller, Peer};
 pub use digest::{Digest, ParseDigestError};
+pub use hidden::{is_hidden, is_ignorable, is_joiner};
 pub use host::canonical_host;
 pub use ids::{
     ActionId, IdError, PluginName, SandboxId, SessionId, TagName, TenantId, UserId, WorkspaceId,

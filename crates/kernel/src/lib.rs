@@ -59,7 +59,9 @@ pub use kernel::{Errand, Kernel, KernelConfig, Lifetime, StartError};
 pub use person::{Person, PersonError};
 #[cfg(target_os = "linux")]
 pub use plugins::{Hosting, MakeHosts};
-pub use plugins::{PluginAsk, PluginRoad, PluginSettings, PluginSockets, PluginWords, WordsChange};
+pub use plugins::{
+    PluginAsk, PluginRoad, PluginSettings, PluginSockets, PluginWords, SettingsFile, WordsChange,
+};
 pub use policy_store::{PolicyInForce, PolicyOrigin, UpdateError};
 pub use preview::Explained;
 pub use process::{
@@ -69,7 +71,7 @@ pub use process::{
 };
 pub use road::{Call, Denied, Done, Failed, Outcome, Review};
 pub use sanitise::{
-    DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
+    DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, not_held, sanitise, sanitise_line, strip_control,
 };
 pub use showing::shown_lines;
 pub use starter::{Language, Starter};

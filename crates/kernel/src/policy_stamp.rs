@@ -10,6 +10,7 @@ use crate::workspace::{
     CONFIG_FILE, DEFINITION_DIRS, PLUGINS_DIR, POLICY_FILE, TrustStore, Workspace,
 };
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,7 +23,7 @@ const WATCHED: usize = 64;
 /// What tells one state of a file from another, other than its content. Its time of change is not
 /// for whoever writes it to set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+pub(crate) struct Seen {
     file: (u64, u64),
     bytes: u64,
     written: (i64, i64),
@@ -30,19 +31,29 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         // Of the name itself: what a symlink leads to is not approved.
         let found = std::fs::symlink_metadata(path).ok()?;
-        Some(Self {
+        Some(Self::told_by(&found))
+    }
+
+    /// The same of what a symlink leads to: for files that are the person's own.
+    pub(crate) fn through(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self::told_by(&found))
+    }
+
+    fn told_by(found: &Metadata) -> Self {
+        Self {
             file: (found.dev(), found.ino()),
             bytes: found.size(),
             written: (found.mtime(), found.mtime_nsec()),
             changed: (found.ctime(), found.ctime_nsec()),
-        })
+        }
     }
 
     /// Whether it changed so shortly before or after `now` that another change may not show.
-    fn is_fresh(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_fresh(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let since = |part: i64| u64::try_from(part).unwrap_or_default();
         let changed =

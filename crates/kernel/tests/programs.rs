@@ -141,90 +141,67 @@ fn what_may_not_be_read_may_not_be_read_by_a_program() {
 fn checks_have_their_ids_and_a_refusal_runs_nothing() {
     let place = place();
     let kernel = open(&place);
-    for (arguments, code, id) in [
+    for arguments in [
+        json!({ "command": ["curl"] }),
+        json!({ "command": ["./cat"] }),
+        json!({ "command": ["nice", "curl"] }),
+    ] {
+        let failure = failed(submit(&kernel, Front::Agent, "exec.run", arguments.clone()));
+        assert_eq!(failure.code, "command_not_listed", "{arguments}");
+        assert!(
+            failure.what.contains("IV-01"),
+            "{arguments}: {}",
+            failure.what
+        );
+        assert!(failure.fix.is_some(), "{arguments}");
+    }
+    for (id, arguments) in [
+        ("IV-01", json!({ "command": ["sh", "-c", "true"] })),
+        ("IV-01", json!({ "command": ["sh", "+c", "true"] })),
         (
-            json!({ "command": ["curl"] }),
-            "command_not_listed",
             "IV-01",
+            json!({ "command": ["env", "sh"], "stdin": "true" }),
         ),
         (
-            json!({ "command": ["./cat"] }),
-            "command_not_listed",
             "IV-01",
+            json!({ "command": ["sh", "/dev/stdin"], "stdin": "true" }),
         ),
+        ("IV-01", json!({ "command": ["xargs", "cat"] })),
+        ("IV-02", json!({ "command": ["cat a.txt"] })),
         (
-            json!({ "command": ["nice", "curl"] }),
-            "command_not_listed",
-            "IV-01",
-        ),
-        (
-            json!({ "command": ["sh", "-c", "true"] }),
-            "invalid_arguments",
-            "IV-01",
-        ),
-        (
-            json!({ "command": ["xargs", "cat"] }),
-            "invalid_arguments",
-            "IV-01",
-        ),
-        (
-            json!({ "command": ["cat a.txt"] }),
-            "invalid_arguments",
-            "IV-02",
-        ),
-        (
+            "IV-03",
             json!({ "command": ["cat"], "directory": "../state" }),
-            "invalid_arguments",
-            "IV-03",
         ),
         (
-            json!({ "command": ["cat"], "environment": { "LD_PRELOAD": "x" } }),
-            "invalid_arguments",
             "IV-04",
+            json!({ "command": ["cat"], "environment": { "LD_PRELOAD": "x" } }),
         ),
+        ("IV-05", json!({ "command": ["cat"], "memory": "5GiB" })),
+        ("IV-05", json!({ "command": ["cat"], "timeout": "11m" })),
+        ("IV-05", json!({ "command": ["cat"], "cpus": 5 })),
         (
-            json!({ "command": ["cat"], "memory": "5GiB" }),
-            "invalid_arguments",
             "IV-05",
-        ),
-        (
-            json!({ "command": ["cat"], "timeout": "11m" }),
-            "invalid_arguments",
-            "IV-05",
-        ),
-        (
-            json!({ "command": ["cat"], "cpus": 5 }),
-            "invalid_arguments",
-            "IV-05",
-        ),
-        (
             json!({ "command": ["cat"], "child_processes": 101 }),
-            "invalid_arguments",
-            "IV-05",
         ),
         (
+            "IV-03",
             json!({ "command": ["cat"], "inputs": ["../state/x"] }),
-            "invalid_arguments",
-            "IV-03",
         ),
         (
+            "IV-03",
             json!({ "command": ["cat"], "outputs": ["/etc/passwd"] }),
-            "invalid_arguments",
-            "IV-03",
         ),
         (
+            "IV-05",
             json!({ "command": ["cat"], "outputs": vec!["a.txt"; 65] }),
-            "invalid_arguments",
-            "IV-05",
         ),
         (
-            json!({ "command": ["cat"], "purpose": "x".repeat(501) }),
-            "invalid_arguments",
             "IV-05",
+            json!({ "command": ["cat"], "purpose": "x".repeat(501) }),
         ),
     ] {
         let failure = failed(submit(&kernel, Front::Agent, "exec.run", arguments.clone()));
-        assert_eq!(failure.code, code, "{arguments}");
+        assert_eq!(failure.code, "invalid_arguments", "{arguments}");
         assert!(failure.what.contains(id), "{arguments}: {}", failure.what);
         assert!(failure.fix.is_some(), "{arguments}");
     }
@@ -296,6 +273,58 @@ fn without_its_inputs_nothing_runs_and_nobody_learns_what_they_may_not_read() {
     assert_eq!(done(run(&["a.txt"])).value["changes"], 1);
 }
 
+#[expect(clippy::disallowed_methods, reason = "a repository is made with git")]
+fn git(place: &Place, words: &[&str]) {
+    let ran = std::process::Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
+        .args(words)
+        // Whatever a hook of git's says in the environment is about another repository.
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .current_dir(place.root())
+        .status();
+    assert!(ran.unwrap().success(), "{words:?}");
+}
+
+#[test]
+fn history_is_told_of_no_path_that_may_not_be_read() {
+    let files = ["a.txt", ".env", "d/.env", "d/b.txt"];
+    let runs = "syscall: [exec.run, git.log, git.diff]";
+    let policy = RUNS.replace("syscall: exec.run", runs);
+    let place = Place::governed(&policy, &files.map(|path| (path, "x\n")));
+    git(&place, &["init", "-q", "-b", "main"]);
+    for path in files {
+        git(&place, &["add", path]);
+        git(&place, &["commit", "-q", "-m", path]);
+    }
+    let kernel = open(&place);
+    let ask = |tool: &str, arguments| submit(&kernel, Front::Agent, tool, arguments);
+    for (arguments, want) in [
+        (json!({}), vec!["d/b.txt", "d/.env", ".env", "a.txt"]),
+        (json!({ "path": "a.txt" }), vec!["a.txt"]),
+        (json!({ "path": "absent.txt" }), vec![]),
+        // A directory's log leaves out what only touches what is denied in it.
+        (json!({ "path": "d" }), vec!["d/b.txt"]),
+    ] {
+        let log = done(ask("git.log", arguments.clone())).value;
+        let commits = log["commits"].as_array().unwrap().iter();
+        let told: Vec<&str> = commits
+            .map(|one| one["subject"].as_str().unwrap())
+            .collect();
+        assert_eq!(told, want, "{arguments}");
+    }
+    // The last of them was never there.
+    for path in [".env", "d/.env", "./d/../.env", "gone/.env"] {
+        for tool in ["git.log", "git.diff"] {
+            let failure = failed(ask(tool, json!({ "path": path })));
+            assert_eq!(failure.code, "withheld", "{tool} {path}: {}", failure.what);
+        }
+    }
+    done(ask("git.diff", json!({ "path": "a.txt" })));
+}
+
 #[test]
 fn the_files_a_run_is_to_leave_come_back_and_only_those_that_may_be_read() {
     let place = place();
@@ -339,6 +368,24 @@ fn however_much_a_run_leaves_what_was_put_back_is_told() {
         let text = text.as_str().unwrap();
         assert!(text.contains("bytes cut") && text.len() > 5_000, "{text}");
     }
+}
+
+#[test]
+fn what_was_put_back_is_named_without_secrets_that_only_policy_knows() {
+    let secrets = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let files = [("denied.sh", "echo no > ACME-123456.bin\n")];
+    let place = Place::governed(&format!("{RUNS}{secrets}"), &files);
+    let kernel = open(&place);
+    let call = json!({ "command": ["sh", "denied.sh"] });
+    let result = done(submit(&kernel, Front::Agent, "exec.run", call));
+    let ran = result.ran.unwrap();
+    let [back] = ran.put_back.as_slice() else {
+        panic!("{:?}", ran.put_back);
+    };
+    assert_eq!(back.path, "[secret:badge#1].bin");
+    assert_eq!(result.value["put_back"][0]["path"], back.path);
+    let wire = serde_json::to_string(&ran).unwrap();
+    assert!(!wire.contains("ACME-1"), "{wire}");
 }
 
 #[test]

@@ -422,6 +422,32 @@ fn what_is_kept_of_a_session_holds_no_secret_that_only_the_policy_knows() {
 }
 
 #[test]
+fn what_is_remembered_keeps_its_placeholders_and_marks_forged_ones_once() {
+    let secrets = "secrets: { patterns: [{ name: badge, pattern: \"ACME-[0-9]{6}\" }] }\n";
+    let place = place(secrets);
+    let kernel = place.open();
+    let id = session(&kernel, json!({}));
+    let ask = |tool: &str, asked| done(in_session(&kernel, Front::Agent, &id, tool, asked)).value;
+    let asked = json!({
+        "text": "it is ACME-123456, not [secret:badge#7]", "origin": "tool:[secret:badge#9]",
+    });
+    let kept = ask("session.observe", asked);
+    let found = ask("session.recall", json!({ "query": "it" }));
+    for shown in [&kept, &found["observations"][0]] {
+        assert_eq!(
+            shown["text"], "it is [secret:badge#1], not [\\secret:badge#7]",
+            "{shown}"
+        );
+        assert_eq!(shown["origin"], "tool:[\\secret:badge#9]", "{shown}");
+    }
+    let summed = ask("session.recall", json!({ "summary": true }));
+    assert_eq!(
+        summed["origins"][0]["newest"],
+        "it is [secret:badge#1], not [\\secret:badge#7]"
+    );
+}
+
+#[test]
 fn what_is_remembered_is_summed_up_on_demand() {
     let place = place("");
     let kernel = place.open();

@@ -1,6 +1,7 @@
 //! Text of a server, before it is quoted in a message of ours.
 
 use crate::secret::Secret;
+use airlock_core::{is_hidden, is_joiner};
 
 /// As much of a foreign message as helps to understand it.
 const SHOWN: usize = 300;
@@ -14,7 +15,7 @@ pub(crate) fn quoted(text: &str, key: Option<&Secret>) -> String {
     }
     let mut shown = String::new();
     for c in text.chars().map(|c| if c == '\n' { ' ' } else { c }) {
-        if c.is_control() || is_invisible(c) {
+        if c.is_control() || is_hidden(c) || is_joiner(c) {
             continue;
         }
         if shown.chars().count() >= SHOWN {
@@ -24,11 +25,6 @@ pub(crate) fn quoted(text: &str, key: Option<&Secret>) -> String {
         shown.push(c);
     }
     shown.trim().to_owned()
-}
-
-/// Characters that change how others are shown.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

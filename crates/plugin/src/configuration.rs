@@ -67,6 +67,15 @@ pub fn secrets_of(manifest: &Manifest, given: &Value) -> Vec<(String, String)> {
     found
 }
 
+/// Every text of the settings, with the name of its setting: for where no schema says what is secret.
+pub fn texts_of(given: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, value) in given.as_object().into_iter().flatten() {
+        texts(value, name, &mut found);
+    }
+    found
+}
+
 /// The settings that are single values and no secrets, as text.
 pub fn plain_settings(manifest: &Manifest, given: &Value) -> Vec<(String, String)> {
     let schema = manifest_schema(manifest);

@@ -24,7 +24,9 @@ pub use airlock_core::Tier;
 pub use airlock_yaml::{DefinitionError, Mismatch};
 pub use arguments::{Misfit, check_arguments};
 pub use built_in::built_in;
-pub use configuration::{check_configuration, plain_settings, secrets_of, shown_configuration};
+pub use configuration::{
+    check_configuration, plain_settings, secrets_of, shown_configuration, texts_of,
+};
 pub use grants::{Grants, Place};
 pub use held::HeldDirectory;
 pub use host::{CallError, Callback, CallbackError, Host, Instance, Reach, Start, StartError};

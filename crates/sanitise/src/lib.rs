@@ -40,7 +40,7 @@ pub use fit::{fitted, weight};
 pub use flags::Flag;
 pub use origin::{Origin, is_tagged, tag};
 pub use patterns::{MOST_PATTERNS, Patterns, RefusedPattern};
-pub use sanitiser::{Cleaned, Sanitiser, sanitise_line, sanitise_path};
+pub use sanitiser::{Cleaned, Sanitiser, legible_path, sanitise_line, sanitise_path};
 pub use stream::{Stream, Summary};
 pub use terminal::{strip_control, write_out};
 pub use value::{DEFAULT_OUTPUT_BYTES, Sanitised, sanitise};

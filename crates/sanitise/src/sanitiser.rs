@@ -152,11 +152,16 @@ impl Sanitiser {
     /// A path as logs and answers show it: control characters are written out rather than dropped,
     /// so that no two paths look alike, unless they only served to hide a secret.
     pub fn path(&self, path: &str) -> String {
+        let legible = self.legible(path);
+        legible.unwrap_or_else(|| self.again(path).text.into_owned())
+    }
+
+    /// A path with control characters written out, if it has any and they do not hide a secret.
+    pub(crate) fn legible(&self, path: &str) -> Option<String> {
         let odd = |c: char| c == '\n' || c == '\t' || is_dangerous(c);
-        let clean = self.again(path);
         match write_out_where(path, odd) {
-            Cow::Owned(shown) if clean.secrets == 0 => shown,
-            Cow::Owned(_) | Cow::Borrowed(_) => clean.text.into_owned(),
+            Cow::Owned(shown) if self.find(path.as_bytes()).is_empty() => Some(shown),
+            Cow::Owned(_) | Cow::Borrowed(_) => None,
         }
     }
 
@@ -229,6 +234,13 @@ pub fn sanitise_line(text: &str, limit: usize) -> String {
 /// Sanitises a path with the built-in rules.
 pub fn sanitise_path(path: &str) -> String {
     Sanitiser::new().path(path)
+}
+
+/// A path for an error message, which is sanitised as a whole later: only what would be dropped then is
+/// written out.
+pub fn legible_path(path: &str) -> String {
+    let legible = Sanitiser::new().legible(path);
+    legible.unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

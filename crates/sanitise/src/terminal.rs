@@ -9,6 +9,7 @@
 //! Invariant: what is dropped depends on the characters before, never on those after, so a text
 //! cut anywhere gives the same.
 
+use airlock_core::{is_hidden, is_joiner};
 use std::borrow::Cow;
 
 /// What hidden things were dropped, for the rules on instructions.
@@ -190,22 +191,9 @@ fn class(c: char) -> Sort {
         '\n' | '\t' => Sort::Plain,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Sort::Direction,
         '\u{e0000}'..='\u{e007f}' => Sort::Tag,
-        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
-            Sort::Joiner
-        }
-        '\u{200b}'
-        | '\u{2060}'..='\u{2065}'
-        | '\u{206a}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{ad}'
-        | '\u{34f}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{3164}'
-        | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}' => Sort::Invisible,
         '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}' => Sort::Control,
+        _ if is_joiner(c) => Sort::Joiner,
+        _ if is_hidden(c) => Sort::Invisible,
         _ if c.is_control() => Sort::Control,
         _ => Sort::Plain,
     }
@@ -242,7 +230,7 @@ pub(crate) fn write_out_where(text: &str, odd: impl Fn(char) -> bool) -> Cow<'_,
 const fn is_suspect(byte: u8) -> bool {
     matches!(
         byte,
-        0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf3
+        0..=0x08 | 0x0b..=0x1f | 0x7f | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf0 | 0xf3
     )
 }
 
@@ -293,6 +281,10 @@ mod tests {
             ("bell\u{7}null\u{0}", "bellnull"),
             ("日本語 ümlaut ひらがな", "日本語 ümlaut ひらがな"),
             ("ig\u{200b}no\u{ad}re", "ignore"),
+            (
+                "i\u{17b4}g\u{1bca0}n\u{1d173}o\u{fff0}r\u{e0080}e\u{e01f0}",
+                "ignore",
+            ),
             ("a\u{e0041}\u{e0042}b", "ab"),
             ("👩\u{200d}💻 ❤\u{fe0f}", "👩\u{200d}💻 ❤\u{fe0f}"),
             ("a\u{200d}b", "ab"),

@@ -51,6 +51,8 @@ const SHORTEST: usize = 11;
 const VALUE: &str = "value";
 /// How the field is called whose text is the name of such a value, after the same beginning.
 const NAMES: [&str; 6] = ["name", "Name", "NAME", "key", "Key", "KEY"];
+/// The keys that a path stands under, or a list of them. No two paths may look alike.
+const PATHS: [&str; 2] = ["path", "paths"];
 /// The most names that a value has from the object that it stands in.
 const MOST_ABOVE: usize = 3;
 
@@ -200,6 +202,13 @@ impl Walk<'_> {
     }
 
     fn text(&mut self, text: &mut String, names: &[Name<'_>]) {
+        let is_path = |name: &Name<'_>| matches!(name, Name::Key(key) if PATHS.contains(key));
+        if names.iter().any(is_path)
+            && let Some(legible) = self.sanitiser.legible(text)
+        {
+            *text = legible;
+            self.changed = true;
+        }
         if let Some(clean) = self.clean(text, names) {
             *text = clean;
         }
@@ -282,6 +291,28 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn no_two_paths_look_alike_and_none_hides_a_secret() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let value = json!({
+            "path": "src/ma\u{200b}in.rs",
+            "paths": ["a\u{7}b", "a\nb", "ab", token.replace("a1", "a\u{1d173}1")],
+            "files": [{ "path": "a\u{1b}[31mb", "text": "a\u{200b}b" }],
+            "forged": { "path": "[secret:a#1]\u{7}" },
+        });
+        let once = Sanitiser::new().whole(value);
+        let shown = json!({
+            "path": "src/ma\\u{200b}in.rs",
+            "paths": ["a\\u{7}b", "a\\u{a}b", "ab", "[secret:github-token#1]"],
+            "files": [{ "path": "a\\u{1b}[31mb", "text": "ab" }],
+            "forged": { "path": "[\\secret:a#1]\\u{7}" },
+        });
+        assert_eq!(once.value, shown);
+        assert!(once.changed);
+        let again = Sanitiser::new().whole_again(once.value);
+        assert_eq!(again.value, shown, "a second time changes nothing");
+    }
+
+    #[test]
     fn every_string_is_cleaned_and_the_whole_is_bounded() {
         let value = json!({
             "first": format!("\u{1b}[31mred\u{1b}[0m ghp_{}", "a1B2".repeat(9)),
@@ -307,7 +338,7 @@ mod tests {
         value[&token] = json!("\u{9b}31mred");
         let out = sanitise(value, Keep::Head, 5_000);
         let want = json!({
-            "path": "ab", "inner": { "x": 1 }, "[secret:github-token#1]": "red",
+            "path": "a\\u{7}b", "inner": { "x": 1 }, "[secret:github-token#1]": "red",
         });
         assert_eq!((out.value, out.secrets), (want, 1));
     }

@@ -80,6 +80,10 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
     for c in value.chars() {
         write!(unicode, "\\u{:04x}", c as u32).unwrap();
     }
+    let mut octal = String::new();
+    for byte in value.bytes() {
+        write!(octal, "\\{byte:03o}").unwrap();
+    }
     let shell: String = value
         .chars()
         .map(|c| {
@@ -128,6 +132,11 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
             "an address, in part",
             percent(value, |at, byte| at % 3 == 0 && byte.is_ascii()),
         ),
+        ("bytes of a program", {
+            let bytes = value.bytes().map(|byte| format!("0x{byte:02X}"));
+            bytes.collect::<Vec<_>>().join(", ")
+        }),
+        ("octal escapes", octal),
         ("JSON", serde_json::to_string(value).unwrap()),
         ("JSON in ASCII", unicode),
         ("a shell word", shell),
@@ -155,6 +164,31 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
                 .replace('"', "&quot;"),
         ),
     ]
+}
+
+/// Nor does it matter whether what stands between is ASCII.
+#[test]
+fn a_value_is_found_whatever_stands_between() {
+    let value = "Zk4Qw9Lm2Xy7Tb3Rv8Np1Hs";
+    let sanitiser = holding(&[("A", value)]);
+    let joined = |between: &str| {
+        let chars: Vec<String> = value.chars().map(String::from).collect();
+        chars.join(between)
+    };
+    let mut texts: Vec<String> = ["\u{a0}", "·", "\u{2009}", "\u{3000}", "│", "\u{332}", "é "]
+        .into_iter()
+        .map(joined)
+        .collect();
+    texts.push("• Zk4Qw9\n• Lm2Xy7\n• Tb3Rv8\n• Np1Hs\n".to_owned());
+    texts.push("Zk4Qw9Lm2Xy7\u{a0}\nTb3Rv8Np1Hs".to_owned());
+    let mut padded = String::new();
+    for byte in value.bytes() {
+        write!(padded, "&#{byte:07};").unwrap();
+    }
+    texts.push(padded);
+    for text in texts {
+        assert_eq!(sanitiser.text(&text).secrets, 1, "{text}");
+    }
 }
 
 const VALUES: &[&str] = &[

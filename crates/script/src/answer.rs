@@ -1,5 +1,7 @@
 //! Text of scripts, made fit for people and records.
 
+use airlock_core::is_hidden;
+
 /// Longest reason or message, in characters.
 pub(crate) const REASON_CHARS: usize = 500;
 
@@ -19,13 +21,7 @@ pub(crate) fn clean(text: &str) -> String {
 
 /// Control characters, line and paragraph separators, and invisible or reordering format characters.
 fn hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+    character.is_control() || is_hidden(character) || matches!(character, '\u{200c}' | '\u{200d}')
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Who a connection is: what its socket says, and within that what it calls itself.
 
 use airlock_core::{Peer, PluginName, SandboxId};
-use airlock_kernel::{Front, Machine, Whence};
+use airlock_kernel::{Front, Machine, Whence, sanitise_line};
 use airlock_wire::{Hello, Via, Visitor, WireError, code};
 
 /// What a sandbox acts as: it can be no other front, whatever it says.
@@ -13,6 +13,9 @@ const SUPERVISOR: &str = "bootstrap";
 /// What users whom the kernel's own lets in besides may act as: what a person does at the command
 /// line is done in the name of the kernel's user, and nobody else has that.
 const OTHERS: &[&str] = &["agent", "mcp"];
+
+/// Most characters of a name that is said again.
+const NAME: usize = 64;
 
 /// Whether `peer` is a process of another user than the kernel's.
 fn is_another(peer: Peer) -> bool {
@@ -91,7 +94,8 @@ impl Identity {
             }),
             (Via::Main, None) => {
                 let fronts = Front::ALL.map(Front::as_str).join(", ");
-                let told = format!("nobody is called `{}` here: {fronts} are", hello.name);
+                let name = sanitise_line(&hello.name, NAME);
+                let told = format!("nobody is called `{name}` here: {fronts} are");
                 Err(WireError::new(code::REFUSED, told))
             }
             (Via::Sandbox(_), Some(_) | None) => {

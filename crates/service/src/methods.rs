@@ -1,7 +1,7 @@
 //! What can be asked over the wire, as data.
 
 use airlock_core::{Digest, SessionId};
-use airlock_kernel::{Call, Outcome, Presented};
+use airlock_kernel::{Call, Outcome, Presented, sanitise_line};
 use airlock_policy::approval::ApprovalId;
 use airlock_wire::{WireError, code};
 use serde::de::DeserializeOwned;
@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+
+/// Most characters of an error that may say again what was sent.
+const TOLD: usize = 300;
 
 /// What of a method's use is in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Method {
         let found = Self::ALL.into_iter().find(|method| method.as_str() == name);
         found.ok_or_else(|| {
             let told = format!("there is no method `{name}`");
-            WireError::new(code::UNKNOWN_METHOD, told)
+            WireError::new(code::UNKNOWN_METHOD, sanitise_line(&told, TOLD))
         })
     }
 }
@@ -270,8 +273,12 @@ pub(crate) struct ShowParams {
 
 /// Reads parameters.
 pub(crate) fn params<T: DeserializeOwned>(value: Value) -> Result<T, WireError> {
-    serde_json::from_value(value)
-        .map_err(|error| WireError::new(code::INVALID_PARAMS, error.to_string()))
+    let invalid = |told: &str| WireError::new(code::INVALID_PARAMS, sanitise_line(told, TOLD));
+    // A list would pass for an object with its fields in order, and the protocol has no such thing.
+    if !value.is_object() {
+        return Err(invalid("the parameters are not an object"));
+    }
+    serde_json::from_value(value).map_err(|error| invalid(&error.to_string()))
 }
 
 /// Reads parameters of which none has to be given.
@@ -288,4 +295,58 @@ pub(crate) fn none(value: &Value) -> Result<(), WireError> {
     empty
         .then_some(())
         .ok_or_else(|| WireError::new(code::INVALID_PARAMS, "this method takes no parameters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn code_of<T: DeserializeOwned>(value: Value) -> Option<String> {
+        params::<T>(value).err().map(|error| error.code.into())
+    }
+
+    #[test]
+    fn parameters_are_an_object_and_no_list() {
+        let invalid = Some(code::INVALID_PARAMS.to_owned());
+        let call = json!({ "name": "fs.read", "arguments": { "path": "a" } });
+        assert_eq!(code_of::<CallParams>(call), None);
+        for value in [
+            json!(["fs.read", { "path": "a" }]),
+            json!(["fs.read", {}, null, false, null, null, null]),
+            json!([]),
+            json!("fs.read"),
+            json!(1),
+            json!(null),
+        ] {
+            assert_eq!(code_of::<CallParams>(value.clone()), invalid, "{value}");
+        }
+        assert_eq!(code_of::<ShowParams>(json!(["fs.read"])), invalid);
+        assert_eq!(code_of::<SteerParams>(json!([1, 2, null])), invalid);
+        assert!(some::<ListParams>(json!([true])).is_err());
+        assert!(some::<ListParams>(json!(null)).is_ok());
+        assert!(some::<ListParams>(json!({ "full": true })).is_ok());
+    }
+
+    #[test]
+    fn an_error_says_what_was_sent_only_sanitised_and_cut() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let sent = format!("{token}\u{1b}[2J");
+        let field = |name: &str| params::<ShowParams>(json!({ name: 1, "name": "x" }));
+        let kind = |value: &str| params::<SteerParams>(json!({ "run": value }));
+        let long = "x".repeat(10_000);
+        for (case, error) in [
+            ("method", Method::named(&sent).err()),
+            ("long method", Method::named(&long).err()),
+            ("field", field(&sent).err()),
+            ("long field", field(&long).err()),
+            ("value", kind(&sent).err()),
+            ("long value", kind(&long).err()),
+        ] {
+            let told = error.unwrap().message;
+            assert!(!told.contains("ghp_"), "{case}: {told}");
+            assert!(!told.chars().any(char::is_control), "{case}: {told}");
+            assert!(told.chars().count() <= TOLD, "{case}: {told}");
+        }
+    }
 }

@@ -60,7 +60,7 @@ fn it_is_told_what_it_does_wrong() {
         assert_eq!(plays(&served, &["name", name])["code"], "refused");
     }
     let codes = plays(&served, &["methods"]);
-    let mut want = vec!["invalid_params"; 8];
+    let mut want = vec!["invalid_params"; 10];
     want[0] = "unknown_method";
     assert_eq!(codes, json!(want));
     let said = plays(&served, &["frames"]);

@@ -120,6 +120,39 @@ fn pass(stream: &UnixStream, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io
     Ok(sendmsg(stream, &slices, &mut control, SendFlags::NOSIGNAL)?)
 }
 
+/// Who listens at the other end, as the operating system says.
+fn listener(stream: &UnixStream) -> Result<u32, ClientError> {
+    let told = rustix::net::sockopt::socket_peercred(stream)
+        .map_err(|error| ClientError::Connect(error.into()))?;
+    Ok(told.uid.as_raw())
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether `uid` is somebody in the user namespace of this process.
+fn is_inside(uid: u32) -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    has_number(&map, uid)
+}
+
+/// Whether `uid` is somebody in a user namespace with that `uid_map`: lines of the first number inside,
+/// the first outside, and how many. All who are nobody there appear as one number that is not mapped.
+/// A map that cannot be read maps everybody.
+fn has_number(map: &str, uid: u32) -> bool {
+    let covers = |line: &str| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return true;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(uid))
+    };
+    map.trim().is_empty() || map.lines().any(covers)
+}
+
 /// A connection to a kernel.
 #[derive(Debug)]
 pub struct Client {
@@ -138,23 +171,25 @@ impl Client {
     /// for longer than `patience` counts as nobody.
     pub fn connect(path: &Path, hello: &Hello, patience: Duration) -> Result<Self, ClientError> {
         let stream = connect(path).map_err(ClientError::Connect)?;
-        let told = rustix::net::sockopt::socket_peercred(&stream)
-            .map_err(|error| ClientError::Connect(error.into()))?;
-        if told.uid != rustix::process::geteuid() {
-            let uid = told.uid.as_raw();
+        let uid = listener(&stream)?;
+        if uid != own() {
             return Err(ClientError::Foreign { uid });
         }
         Self::greet(stream, hello, patience)
     }
 
-    /// The same from inside a sandbox, to the socket that was put there: who listens has no name that
-    /// means something inside.
+    /// The same from inside a sandbox, to the socket that was put there. Whoever listens is this user,
+    /// or is outside of it and so has no number inside.
     pub fn connect_inside(
         path: &Path,
         hello: &Hello,
         patience: Duration,
     ) -> Result<Self, ClientError> {
         let stream = connect(path).map_err(ClientError::Connect)?;
+        let uid = listener(&stream)?;
+        if uid != own() && is_inside(uid) {
+            return Err(ClientError::Foreign { uid });
+        }
         Self::greet(stream, hello, patience)
     }
 
@@ -364,6 +399,27 @@ impl Canceller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_who_has_no_number_in_a_namespace_is_outside_of_it() {
+        let host = "         0          0 4294967295\n";
+        let sandbox = "      1000 1879048192          1\n";
+        let container = "0 1000 1\n1 100000 65536\n";
+        for (case, map, uid, want) in [
+            ("root of the machine", host, 0, true),
+            ("somebody called nobody", host, 65_534, true),
+            ("the sandbox's own user", sandbox, 1000, true),
+            ("whoever made the sandbox", sandbox, 65_534, false),
+            ("a number beside the map", sandbox, 1001, false),
+            ("a user of a container", container, 65_534, true),
+            ("the last of a range", container, 65_536, true),
+            ("beyond a range", container, 65_537, false),
+            ("no map yet", "", 65_534, true),
+            ("no map at all", "x", 65_534, true),
+        ] {
+            assert_eq!(has_number(map, uid), want, "{case}");
+        }
+    }
 
     #[test]
     fn the_greeting_says_how_long_frames_are_within_what_anybody_may_say() {

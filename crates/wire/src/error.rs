@@ -87,6 +87,16 @@ impl WireError {
     }
 }
 
+/// What is wrong by a parser, without the words of whoever sent it: an error must not say them again.
+pub(crate) fn in_own_words(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    // What was found stands before this, what a message is made of behind it.
+    match told.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => told,
+    }
+}
+
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -1,6 +1,6 @@
 //! The first request on every connection: who it is, and which API they speak.
 
-use crate::error::{WireError, code};
+use crate::error::{WireError, code, in_own_words};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -55,12 +55,15 @@ impl Supported {
 
 /// Reads a handshake's parameters and agrees on a version, which is the wanted one or none.
 pub fn negotiate(params: &serde_json::Value, supported: Supported) -> Result<Hello, WireError> {
-    let hello = Hello::deserialize(params).map_err(|error| {
-        WireError::new(
-            code::INVALID_PARAMS,
-            format!("the handshake does not fit: {error}"),
-        )
-    })?;
+    let unfit = |why: &str| {
+        let message = format!("the handshake does not fit: {why}");
+        WireError::new(code::INVALID_PARAMS, message)
+    };
+    // A list would pass for an object with its fields in order.
+    if !params.is_object() {
+        return Err(unfit("the parameters are not an object"));
+    }
+    let hello = Hello::deserialize(params).map_err(|error| unfit(&in_own_words(&error)))?;
     if [&hello.name, &hello.version].iter().any(|word| {
         word.is_empty() || word.len() > WORD_BYTES || word.chars().any(char::is_control)
     }) {
@@ -108,6 +111,7 @@ mod tests {
         for params in [
             json!(null),
             json!([]),
+            json!(["cli", "1", 1]),
             json!({ "name": "cli", "version": "1" }),
             json!({ "name": "cli", "version": "1", "api": -1 }),
             json!({ "name": "cli", "version": "1", "api": "1" }),
@@ -118,6 +122,27 @@ mod tests {
         ] {
             let error = negotiate(&params, Supported::HERE).unwrap_err();
             assert_eq!(error.code, code::INVALID_PARAMS, "{params}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_does_not_say_again_what_was_sent() {
+        const SENT: &str = "sent\u{1b}[2J, expected nothing";
+        for (params, want) in [
+            (
+                json!({ "name": "cli", "version": "1", "api": 1, SENT: 0 }),
+                "expected one of `name`, `version`, `api`",
+            ),
+            (
+                json!({ "name": "cli", "version": "1", "api": SENT }),
+                "expected u32",
+            ),
+            (json!({ "name": SENT, "version": "1", "api": 1 }), "control"),
+            (json!(SENT), "not an object"),
+        ] {
+            let told = negotiate(&params, Supported::HERE).unwrap_err().message;
+            assert!(told.contains(want), "{params}: {told}");
+            assert!(!told.contains("sent") && !told.contains('\u{1b}'), "{told}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Strict: a field nobody knows, a field of another kind of message or a missing one makes it no
 //! message. Numbers of requests begin at one; zero stands for the connection itself.
 
-use crate::error::{WireError, code};
+use crate::error::{WireError, code, in_own_words};
 use airlock_core::json_values;
 use airlock_core::limits::MESSAGE_VALUES;
 use serde::{Deserialize, Serialize};
@@ -130,13 +130,17 @@ const fn is_zero(number: &usize) -> bool {
 /// Reads a message.
 pub fn parse(text: &str) -> Result<Message, MessageError> {
     let envelope: Envelope = serde_json::from_str(text).map_err(|error| {
-        let told = error.to_string();
+        let told = in_own_words(&error);
         if error.is_data() {
             MessageError::Invalid(told)
         } else {
             MessageError::NotJson(told)
         }
     })?;
+    // A list passes for an object with its fields in order.
+    if !text.trim_start().starts_with('{') {
+        return Err(MessageError::Invalid("it is not an object".to_owned()));
+    }
     envelope.message()
 }
 
@@ -246,6 +250,10 @@ mod tests {
             ("{} {}", code::INVALID_MESSAGE),
             ("null", code::INVALID_MESSAGE),
             ("{}", code::INVALID_MESSAGE),
+            (
+                r#" [1,"request","ping",null,null,null,0]"#,
+                code::INVALID_MESSAGE,
+            ),
             (r#"{"id":1,"type":"request"}"#, code::INVALID_MESSAGE),
             (
                 r#"{"id":0,"type":"request","method":"ping"}"#,
@@ -291,6 +299,12 @@ mod tests {
             let error = parse(given).unwrap_err();
             assert_eq!(error.wire().code, want, "{given}: {error}");
         }
+        let echo = parse(r#"{"id":1,"type":"request","method":"ping","sent\u001b[2J":1}"#);
+        let told = echo.unwrap_err().to_string();
+        assert!(
+            told.contains("expected one of") && !told.contains("sent"),
+            "{told}"
+        );
         let wide = |values: usize| {
             let nothing = "[],".repeat(values);
             format!(r#"{{"id":1,"type":"request","method":"ping","params":[{nothing}0]}}"#)

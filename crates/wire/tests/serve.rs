@@ -65,6 +65,10 @@ fn what_comes_before_or_instead_of_a_handshake_ends_the_connection() {
             request("handshake", json!({ "name": "raw" })),
             code::INVALID_PARAMS,
         ),
+        (
+            request("handshake", json!(["raw", "1", 1])),
+            code::INVALID_PARAMS,
+        ),
     ] {
         let mut raw = place.raw();
         raw.say(&first);

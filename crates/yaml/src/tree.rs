@@ -5,6 +5,7 @@
 //! grows in memory. Size, depth and number of nodes are checked before anything is stored.
 
 use crate::problems::{Problems, Spot, code, shown};
+use airlock_core::is_hidden;
 use airlock_policy::Place;
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, options};
 
@@ -94,9 +95,8 @@ pub fn text<'a>(bytes: &'a [u8], problems: &mut Problems) -> Option<&'a str> {
 /// Characters that do not show as themselves, or change how others show.
 fn is_odd(c: char) -> bool {
     (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        || is_hidden(c)
+        || matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 /// The documents of `text` with the number of lines before each, found without parsing any: a line

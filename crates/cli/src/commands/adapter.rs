@@ -4,6 +4,7 @@ use super::{open, tool};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
+use crate::reading;
 use airlock_definitions::{Adapter, AdapterFile, DefinitionError, Level, check_samples};
 use airlock_kernel::{AdapterEntry, DefinitionProblem, Kernel, sanitise_line};
 use serde_json::{Value, json};
@@ -193,8 +194,13 @@ pub(super) fn check(global: &Global, files: &[PathBuf], output: &mut Output) -> 
     Ok(0)
 }
 
+/// Most that is read of a definition: far more than one may have, so that one that is a little too
+/// long is told as any other problem of it.
+const BYTES: u64 = 8 * 1024 * 1024;
+
+/// Reads a definition the person named.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| {
+    reading::bytes(path, BYTES).map_err(|error| {
         Failure::new(Kind::Failed, format!("cannot read {}", shown(path)))
             .why(error)
             .fix("name a readable file")

@@ -7,10 +7,11 @@
 use super::{open, outcome};
 use crate::args::Global;
 use crate::failure::{Failure, Kind};
-use crate::output::Output;
+use crate::output::{Output, shown};
 use crate::place::{self, Place};
 use crate::review;
 use airlock_kernel::{Call, Done, Errand, Front, Kernel, Outcome, RunError, RunReport};
+use airlock_sandbox::launch::KERNEL_SOCKET;
 use airlock_service::{Door, DoorError, Person, Remote, RunAsk, Standing};
 use serde_json::Value;
 use std::time::Duration;
@@ -95,7 +96,18 @@ impl<'g> Reach<'g> {
 
     /// The way to the kernel that runs the sandbox this command is in; none outside of one. What the
     /// command says of itself does not matter: the socket says who asks.
-    pub(super) fn inside(global: &'g Global, front: Front) -> Result<Option<Self>, Failure> {
+    pub(super) fn inside(
+        global: &'g Global,
+        front: Front,
+        output: &mut Output,
+    ) -> Result<Option<Self>, Failure> {
+        if let Some(socket) = place::unused_socket() {
+            output.warning(&format!(
+                "AIRLOCK_SOCKET is not used: {} is not the socket of a sandbox, which is always \
+                 {KERNEL_SOCKET}; unset it",
+                shown(&socket)
+            ));
+        }
         let Some(socket) = place::kernel_socket() else {
             return Ok(None);
         };

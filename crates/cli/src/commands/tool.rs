@@ -208,7 +208,7 @@ fn call(
     let mut call = Call::new(name, arguments);
     call.session = setting.session;
     call.unattended = setting.unattended;
-    let mut reach = if let Some(inside) = Reach::inside(global, setting.front)? {
+    let mut reach = if let Some(inside) = Reach::inside(global, setting.front, output)? {
         inside
     } else if is_plugins(global, &call.name) {
         Reach::staying(global, setting.front, output)?
@@ -330,15 +330,13 @@ fn present(done: &Done, output: &mut Output) {
         }));
         return;
     }
-    match render(&done.value) {
-        Some(text) => output.data(text.as_bytes()),
-        None => output.line(serde_json::to_string_pretty(&done.value).unwrap_or_default()),
-    }
+    output.data(lines(&done.value).as_bytes());
     let put_back = done.value.get("put_back").and_then(Value::as_array);
     for back in put_back.into_iter().flatten() {
         let field = |name: &str| back.get(name).and_then(Value::as_str).unwrap_or_default();
         let (path, change, reason) = (field("path"), field("change"), field("reason"));
-        output.note(format!("put back: {path} ({change}: {reason})"));
+        let told = format!("put back: {path} ({change}: {reason})");
+        output.note(strip_control(&told));
     }
     if done.hidden > 0 {
         output.note(format!("{} withheld by policy", count(done.hidden, "path")));
@@ -349,6 +347,16 @@ fn present(done: &Done, output: &mut Output) {
             count(done.secrets as u64, "secret")
         ));
     }
+}
+
+/// A result as lines for a person. A kernel cleans what it gives out; whoever is at the other end of
+/// a socket is not taken at their word for that.
+fn lines(value: &Value) -> String {
+    let text = render(value).unwrap_or_else(|| {
+        let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+        format!("{pretty}\n")
+    });
+    strip_control(&text).into_owned()
 }
 
 /// Results whose natural form is lines of text.
@@ -396,4 +404,27 @@ fn match_line(path: &str, line: &Value) -> String {
         .unwrap_or(false);
     let mark = if context { '-' } else { ':' };
     format!("{path}{mark}{number}{mark}{}", text.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_result_is_shown_that_a_terminal_would_obey() {
+        let evil = "a\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\rb";
+        for value in [
+            json!({ "text": evil }),
+            json!({ "patch": evil }),
+            json!({ "paths": [evil] }),
+            json!({ "entries": [{ "path": evil, "kind": "directory" }] }),
+            json!({ "files": [{ "path": evil, "lines": [{ "line": 1, "text": evil }] }] }),
+            json!({ "other": evil }),
+            json!(evil),
+        ] {
+            let shown = lines(&value);
+            let hidden = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+            assert!(!shown.contains(hidden), "{shown:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Arguments, names and files made to deceive: nothing of them reaches the terminal raw.
 
-use crate::support::{Ran, Typed, World, at_terminal, finished};
+use crate::support::{Ran, Typed, World, at_terminal, finished, program};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -215,4 +215,69 @@ fn endless_arguments_give_short_answers() {
             ran.stderr.len()
         );
     }
+}
+
+/// Makes a pipe of the workspace that nobody writes to.
+fn pipe(world: &World, name: &str) {
+    let path = world.workspace().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let made = finished(program("mkfifo").arg(path));
+    assert_eq!(made.code, Some(0), "{made:?}");
+}
+
+/// `airlock WORDS`, ended after a minute: a test of what would wait for ever fails and does not hang.
+fn ending(world: &World, words: &str) -> Ran {
+    let words: Vec<&str> = words.split_whitespace().collect();
+    finished(&mut world.through(&["timeout", "60"], &words))
+}
+
+#[test]
+fn a_file_without_an_end_is_refused_and_not_read() {
+    let world = World::governed();
+    pipe(&world, "pipe");
+    std::os::unix::fs::symlink("/dev/zero", world.workspace().join("zero")).unwrap();
+    for command in [
+        "policy check",
+        "policy test",
+        "policy test --policy",
+        "policy diff",
+        "policy update",
+        "policy explain fs.read --path a --policy",
+        "tool check",
+        "workflow check",
+        "audit verify",
+        "audit verify --checkpoint",
+    ] {
+        for file in ["pipe", "zero"] {
+            let ran = ending(&world, &format!("{command} {file}"));
+            assert_eq!(ran.code, Some(1), "{command} {file}: {ran:?}");
+            let why = "it is no regular file";
+            assert!(ran.stderr.contains(why), "{command} {file}: {ran:?}");
+        }
+    }
+    let ran = ending(&world, "run task --model script:pipe");
+    assert!(ran.stderr.contains("it is no regular file"), "{ran:?}");
+}
+
+#[test]
+fn a_file_without_an_end_in_a_workspace_holds_nobody_who_looks_at_it() {
+    let world = World::project();
+    pipe(&world, ".airlock/policy.yaml");
+    let ran = ending(&world, "policy check");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("it is no regular file"), "{ran:?}");
+    let world = World::project();
+    pipe(&world, ".airlock/plugins/odd/plugin.yaml");
+    let ran = ending(&world, "config set plugins.odd.key value");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("there is no plugin `odd`"), "{ran:?}");
+}
+
+#[test]
+fn a_link_to_a_regular_file_is_read() {
+    let world = World::governed();
+    let link = world.workspace().join("linked.yaml");
+    std::os::unix::fs::symlink(".airlock/policy.yaml", link).unwrap();
+    let ran = ending(&world, "policy check linked.yaml");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }

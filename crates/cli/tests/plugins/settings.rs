@@ -244,3 +244,65 @@ fn a_workspace_sets_nothing_and_the_file_is_the_persons_alone() {
         assert_eq!(ran.code, Some(2), "{wrong}: {ran:?}");
     }
 }
+
+/// A schema with a secret of any length.
+const LOOSE: &str =
+    "config_schema:\n  type: object\n  properties:\n    pin: { type: string, secret: true }\n";
+
+#[test]
+fn a_secret_is_kept_from_everybody_before_its_plugin_starts() {
+    let world = governed(POLICY);
+    Host::Mcp.install(&world, SCHEMA);
+    world.write("b.txt", format!("{SECRET}\n"));
+    let read = ["tool", "call", "fs.read", "path=b.txt"];
+    let before = world.quiet(&read);
+    assert!(before.stdout.contains(SECRET), "{before:?}");
+    // A kernel that stays has it from the next call on, without a reload.
+    {
+        let served = world.serve();
+        let mut client = served.client("agent");
+        assert_eq!(set_secret(&world, Host::Mcp).code, Some(0));
+        let params = json!({ "name": "fs.read", "arguments": { "path": "b.txt" } });
+        let answer = client.call("call", params).unwrap().to_string();
+        assert!(answer.contains("[secret:api_key#1]"), "{answer}");
+        assert!(!answer.contains(SECRET), "{answer}");
+    }
+    let _stopped = world.quiet(&["kernel", "stop"]);
+    // So has one that lives for one command.
+    let after = world.quiet(&read);
+    assert_eq!(after.code, Some(0), "{after:?}");
+    assert!(after.stdout.contains("[secret:api_key#1]"), "{after:?}");
+    assert!(!after.stdout.contains(SECRET), "{after:?}");
+}
+
+#[test]
+fn a_secret_that_cannot_be_told_from_other_text_is_set_with_a_warning() {
+    let world = governed(POLICY);
+    let host = Host::Mcp;
+    host.install(&world, LOOSE);
+    let said = |ran: &Ran| format!("{}{}", ran.stdout, ran.stderr);
+    let short = set(&world, host, "pin", "4711-x");
+    assert_eq!(short.code, Some(0), "{short:?}");
+    let shown = world.quiet(&["plugin", "show", host.plugin()]);
+    let served = world.serve();
+    let params = json!({ "name": "plugin.reload", "arguments": { "name": host.plugin() } });
+    let answer = person(&served).call("call", params).unwrap();
+    let done = &answer["outcome"]["done"]["value"];
+    assert!(done["problem"].is_null(), "it did not start: {answer}");
+    drop(served);
+    let words = "audit log --event sandbox_created -n 1000 --json";
+    let words: Vec<&str> = words.split(' ').collect();
+    let log = world.quiet(&words);
+    for said in [
+        said(&short),
+        said(&shown),
+        done["warnings"].to_string(),
+        said(&log),
+    ] {
+        assert!(said.contains("`pin` is too short"), "{said}");
+        assert!(!said.contains("4711-x"), "{said}");
+    }
+    let longer = set(&world, host, "pin", "zebra-Quartz-41907");
+    assert_eq!(longer.code, Some(0), "{longer:?}");
+    assert!(!said(&longer).contains("`pin`"), "{longer:?}");
+}

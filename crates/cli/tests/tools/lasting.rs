@@ -116,11 +116,11 @@ fn calls_side_by_side_all_succeed_and_none_is_lost() {
                 let read = done(place.call("fs.read", json!({ "path": path })));
                 assert_eq!(read.value["text"], format!("{n}\n"));
                 done(place.call("search.grep", json!({ "pattern": "." })));
+                let script = format!("src/run{n}");
                 let append = format!("echo {n} >>src/all");
-                done(place.call(
-                    "exec.run",
-                    json!({ "command": ["sh", "-"], "stdin": append }),
-                ));
+                let write = json!({ "path": script, "text": append, "expect_digest": "absent" });
+                done(place.call("fs.write", write));
+                done(place.call("exec.run", json!({ "command": ["sh", script] })));
             });
         }
     });
@@ -133,7 +133,9 @@ fn calls_side_by_side_all_succeed_and_none_is_lost() {
 #[test]
 fn what_meets_runs_in_order_and_what_does_not_runs_at_once() {
     let place = place();
-    let slow = json!({ "command": ["sh", "-"], "stdin": "sleep 1; echo late >src/a" });
+    let script = json!({ "path": "src/slow", "text": "sleep 1; echo late >src/a" });
+    done(place.call("fs.write", script));
+    let slow = json!({ "command": ["sh", "src/slow"] });
     std::thread::scope(|scope| {
         let running = scope.spawn(|| done(place.call("exec.run", slow)));
         std::thread::sleep(Duration::from_millis(400));

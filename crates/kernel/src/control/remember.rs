@@ -6,10 +6,10 @@ use super::summary::summary;
 use super::{Desk, ForCaller, arguments, schema_of, spec};
 use crate::beneath::Root;
 use crate::fronts::Front;
-use crate::sanitise::{Origin, sanitise_line};
+use crate::sanitise::Origin;
 use crate::tools::{InvalidArguments, Keep, Prepared, Registry, Tool, ToolSpec};
 use airlock_core::{Caller, SessionId};
-use airlock_sanitise::Bound;
+use airlock_sanitise::{Bound, Sanitiser};
 use airlock_state::{Observation, Owner};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,9 +51,12 @@ static OBSERVE: ToolSpec = spec(
 struct Observe(Desk);
 
 /// An origin that somebody names. It is cleaned before it is read, not after: what is cleaned away
-/// must not make another origin of it.
+/// must not make another origin of it. What only looks like a placeholder is marked here, for nobody
+/// does it later.
 fn named(asked: &str) -> Result<Origin, InvalidArguments> {
-    Origin::try_from(sanitise_line(asked, 200)).map_err(|error| InvalidArguments {
+    let sanitiser = Sanitiser::new();
+    let clean = sanitiser.line(&sanitiser.text(asked).text, ORIGIN_CHARS);
+    Origin::try_from(clean).map_err(|error| InvalidArguments {
         at: "origin".to_owned(),
         what: error.to_string(),
         fix: None,

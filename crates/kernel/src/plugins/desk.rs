@@ -6,6 +6,7 @@
 use super::line::{Line, PluginRoad, PluginSockets, not_serving, serving_several};
 use super::names::is_reserved;
 use super::remarks::Remarks;
+use super::secrets::{Secrets, Unheld};
 use super::table::{Key, Table};
 use super::{PluginSettings, homes, locked, make_private};
 use crate::book::Book;
@@ -24,7 +25,7 @@ use airlock_policy::capability::{CapabilitySet, Pattern};
 use airlock_policy::{CapabilityGate, CapabilityGrants, Contribution, Enforcer, Policy};
 use serde_json::{Map, Value};
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, OnceLock, Weak};
 
@@ -81,8 +82,9 @@ pub(crate) struct Desk {
     road: Arc<Mutex<Option<Weak<dyn PluginRoad>>>>,
     sockets: Mutex<Option<Arc<dyn PluginSockets>>>,
     settings: Mutex<Option<Arc<dyn PluginSettings>>>,
-    /// The secrets among what plugins were given.
+    /// The secrets among what is set for plugins.
     held: Arc<Held>,
+    secrets: Secrets,
     remarks: Remarks,
     instances: Mutex<Vec<Instance>>,
     /// Where it is noted what becomes of their sandboxes.
@@ -104,6 +106,8 @@ impl Desk {
         enforcer: &Arc<Enforcer>,
         book: &Book,
     ) -> Self {
+        let root = Path::new(store.workspace().root().path());
+        let brought = root.join(crate::workspace::PLUGINS_DIR);
         Self {
             book: book.clone(),
             store: Arc::clone(store),
@@ -114,6 +118,7 @@ impl Desk {
             sockets: Mutex::default(),
             settings: Mutex::default(),
             held: Arc::default(),
+            secrets: Secrets::new(home.join("installed"), brought),
             remarks: Remarks(book.clone()),
             instances: Mutex::default(),
             origins: Mutex::default(),
@@ -158,6 +163,20 @@ impl Desk {
     /// The values that no result may show.
     pub(crate) fn held(&self) -> &Arc<Held> {
         &self.held
+    }
+
+    /// Holds every secret that is set for a plugin, started or not.
+    pub(crate) fn hold_secrets(&self) -> Result<(), Unheld> {
+        let settings = locked(&self.settings).clone();
+        settings.map_or(Ok(()), |settings| {
+            self.secrets.hold(&*settings, self.workspace(), &self.held)
+        })
+    }
+
+    /// Which secret settings of a plugin are not taken out of results, and why. No value is in it.
+    pub(super) fn not_held(&self, plugin: &Manifest, origin: Origin) -> BTreeSet<String> {
+        let given = self.settings_of(&plugin.name, origin).unwrap_or_default();
+        self.held.hold(&secrets_of(plugin, &given))
     }
 
     /// What the log has to say besides.
@@ -293,10 +312,17 @@ impl Desk {
     /// Notes what came of the start of the plugin that reaches the kernel in `directory`.
     #[cfg(target_os = "linux")]
     pub(super) fn note_start(&self, manifest: &Manifest, directory: &Path, failed: Option<&str>) {
-        let notes = [
+        let origin = locked(&self.origins).get(&manifest.name).cloned();
+        let origin = origin.map_or(Origin::User, |(origin, _)| origin);
+        let not_held: Vec<String> = self.not_held(manifest, origin).into_iter().collect();
+        let warning = not_held.join("; ");
+        let mut notes = vec![
             ("plugin", manifest.name.as_str()),
             ("tier", manifest.execution.tier.as_str()),
         ];
+        if !warning.is_empty() {
+            notes.push(("warning", warning.as_str()));
+        }
         if let Some(why) = failed {
             // Why it failed may be in its own words.
             return self.book.failed(&self.held.cleaned(why), &notes);
@@ -522,8 +548,9 @@ impl Registrar for Desk {
 
     fn configuration(&self, plugin: &Manifest, origin: Origin) -> Result<Value, String> {
         let given = self.settings_of(&plugin.name, origin)?;
-        // Before anything of it runs: from its first word on they are taken out of what it says.
-        self.held.hold(&secrets_of(plugin, &given));
+        // Before anything of it runs: from its first word on they are taken out of what it says. What
+        // is not held is told with its start.
+        let _told = self.held.hold(&secrets_of(plugin, &given));
         Ok(given)
     }
 

@@ -22,12 +22,14 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod refusing;
 mod remarks;
+mod secrets;
 mod table;
 mod tool;
 mod vetted;
 mod warnings;
 
 pub use line::{PluginAsk, PluginRoad, PluginSockets};
+pub(crate) use secrets::Unheld;
 pub use table::{PluginWords, WordsChange};
 
 use crate::book::Book;
@@ -63,12 +65,27 @@ const HOME: &str = "airlock/plugins";
 #[cfg(target_os = "linux")]
 pub type MakeHosts = Box<dyn FnOnce(&Arc<Boxes>) -> Hosts + Send>;
 
+/// A file in which something is set for a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// The plugin.
+    pub plugin: PluginName,
+    /// Whether it was installed, or a workspace brought it.
+    pub origin: Origin,
+    /// Where the file is.
+    pub path: PathBuf,
+}
+
 /// What a person set for plugins, in files of their own. One that a workspace brought is another
 /// plugin than one of its name that was installed, or that another workspace brought.
 pub trait PluginSettings: Send + Sync {
     /// What is set for `plugin`, which `workspace` brought, or which was installed: an object, or why
     /// that cannot be read.
     fn read(&self, plugin: &PluginName, workspace: Option<&WorkspaceId>) -> Result<Value, String>;
+
+    /// Every file in which something is set, for installed plugins and for those that `workspace`
+    /// brought, or why that cannot be told. It is asked for twice in every call.
+    fn files(&self, workspace: &WorkspaceId) -> Result<Vec<SettingsFile>, String>;
 
     /// Forgets all that is set for an installed plugin that is being removed.
     fn forget(&self, plugin: &PluginName) -> Result<(), String>;
@@ -82,6 +99,10 @@ struct NoSettings;
 impl PluginSettings for NoSettings {
     fn read(&self, _: &PluginName, _: Option<&WorkspaceId>) -> Result<Value, String> {
         Ok(Value::Object(serde_json::Map::new()))
+    }
+
+    fn files(&self, _: &WorkspaceId) -> Result<Vec<SettingsFile>, String> {
+        Ok(Vec::new())
     }
 
     fn forget(&self, _: &PluginName) -> Result<(), String> {
@@ -109,7 +130,7 @@ impl Hosting {
     }
 
     /// The same with settings, from the person's own files. They are asked for whenever a plugin
-    /// starts.
+    /// starts; the secrets among them are held whether it does or not.
     #[must_use]
     pub fn with_settings(mut self, settings: impl PluginSettings + 'static) -> Self {
         self.settings = Arc::new(settings);
@@ -189,6 +210,8 @@ impl Plugins {
 
     #[cfg(target_os = "linux")]
     pub(crate) fn host(&self, hosting: Hosting) {
+        // At once, and not with the first plugin: their secrets are held before that.
+        self.desk.configure(Arc::clone(&hosting.settings));
         *locked(&self.hosting) = Some(hosting);
     }
 
@@ -276,9 +299,6 @@ impl Plugins {
             return Ok(hosts.clone());
         }
         let mut hosting = locked(&self.hosting);
-        if let Some(hosting) = &*hosting {
-            self.desk.configure(Arc::clone(&hosting.settings));
-        }
         let Some(machine) = self.machine.get().filter(|_| hosting.is_some()) else {
             return Ok(Hosts::default());
         };

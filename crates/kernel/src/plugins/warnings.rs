@@ -1,4 +1,4 @@
-//! What a plugin asks for and would not get today.
+//! What a plugin asks for and would not get today, and what of its settings cannot be kept secret.
 //!
 //! Told to whoever looks at a plugin, so that a denial is no surprise. Nothing is decided by it: the
 //! enforcer decides each time, and policy may be another by then.
@@ -18,8 +18,8 @@ use std::path::Path;
 /// Stands for whatever a pattern leaves open.
 pub(super) const ANY: &str = "anything";
 
-/// One line for each capability and each path that is not granted as things are, and for each rule
-/// that says no to what a granted one is for.
+/// One line for each capability and each path that is not granted as things are, for each rule that
+/// says no to what a granted one is for, and for each secret setting that is not taken out of results.
 pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
     let manifest = &listed.manifest;
     let never = CapabilitySet::parse(Front::Plugin.deny());
@@ -55,6 +55,7 @@ pub(super) fn of(desk: &Desk, home: &Path, listed: &Listed) -> Vec<String> {
     let capabilities = manifest.capabilities.iter().flat_map(capability);
     capabilities
         .chain(paths.judged().filter_map(path))
+        .chain(desk.not_held(manifest, listed.origin))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use super::exec_run::{Bounds, TEMPLATE, template};
 use super::files::Refusal;
 use super::{git, grants, testing};
 use crate::tools::InvalidArguments;
-use airlock_core::{ByteSize, Span};
+use airlock_core::{ByteSize, Span, WorkspacePath};
 use airlock_sandbox::Template;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,6 +86,8 @@ pub struct Job {
     pub(super) listing: Listing,
     pub(super) work: Work,
     pub(super) terms: Terms,
+    /// The path that the result tells of, whether or not there is one: only to whoever may read it.
+    pub(super) about: Option<WorkspacePath>,
     /// Whether what it leaves in its stage stays for the runs over it: a build, never a run of tests.
     pub(super) stays: bool,
 }
@@ -103,6 +105,11 @@ impl Job {
     /// The files and the purpose of the contract.
     pub(crate) const fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// The path that the result tells of.
+    pub(crate) const fn about(&self) -> Option<&WorkspacePath> {
+        self.about.as_ref()
     }
 
     /// A job for the file worker.
@@ -135,6 +142,7 @@ impl Job {
             listing: Listing::Policy,
             work: Work::Command,
             terms: Terms::default(),
+            about: None,
             stays: false,
         })
     }

@@ -41,6 +41,7 @@ mod run;
 #[cfg(target_os = "linux")]
 mod sandboxes;
 mod shell_run;
+mod shells;
 mod stages;
 #[cfg(target_os = "linux")]
 mod start;

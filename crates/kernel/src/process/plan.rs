@@ -82,8 +82,7 @@ impl Planned {
         let socket = grounds.socket && narrowing.is_none_or(|narrowing| narrowing.socket);
         let mut job = resolved(job, grounds, socket)?;
         let root = grounds.workspace.root().path();
-        if job.work == Work::Git(git::Reading::Status) || job.work == Work::Git(git::Reading::Diff)
-        {
+        if job.keeps_git_from_denied() {
             let denied = denials::compile(document, grounds.request, root, &[])?;
             job.command.extend(git::excludes(&denied, root));
         }

@@ -1,7 +1,9 @@
 //! How a command ended, as callers, the log and the shell are told.
 
+use airlock_core::limits;
 use airlock_sandbox::launch::{Ended, NotStarted, Refusal};
 use airlock_sandbox::lifecycle::Outcome;
+use airlock_sanitise::Sanitiser;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -86,6 +88,19 @@ impl Ran {
             put_back: Vec::new(),
             report,
             sandbox: sandbox.to_owned(),
+        }
+    }
+
+    /// Takes secrets out of what was named by the command or by whoever asked for it. The report is
+    /// the kernel's own words.
+    pub(crate) fn clean(&mut self, sanitiser: &Sanitiser) {
+        for refusal in &mut self.refusals {
+            refusal.path = sanitiser.path(&refusal.path.to_string_lossy()).into();
+            refusal.denial = sanitiser.path(&refusal.denial);
+        }
+        for back in &mut self.put_back {
+            back.path = sanitiser.path(&back.path);
+            back.reason = sanitiser.line(&back.reason, 2 * limits::SUMMARY_CHARS);
         }
     }
 

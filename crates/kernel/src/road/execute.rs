@@ -7,6 +7,7 @@ use super::validate::Valid;
 use crate::agents::{Invocation, Invoker};
 use crate::kernel::Kernel;
 use crate::phases::{Again, Held};
+use crate::plugins::Unheld;
 use crate::policy_store::PolicyInForce;
 use crate::process::{
     Attached, Changes, Finished, Grounds, Job, Look, Outer, Planned, ProcessFailure, PutBack, Ran,
@@ -14,7 +15,7 @@ use crate::process::{
 };
 use crate::results;
 use crate::sanitise::{Clean, unusable};
-use crate::tools::{Prepared, RunContext, ToolFailure, ToolOutput, ToolSpec};
+use crate::tools::{Prepared, ReadFilter, RunContext, ToolFailure, ToolOutput, ToolSpec};
 use airlock_core::{ByteSize, Caller, Phase, Request, Syscall, Tier};
 use airlock_policy::{Imposed, OnFlag};
 use airlock_sanitise::{Bound, Sanitiser};
@@ -171,7 +172,8 @@ impl Kernel {
         let mut finished = planned.run_beside(within)?;
         finished.value = valid.prepared.shape(finished.value)?;
         let budget = self.output_budget(&ruling.decision.imposed, valid.room);
-        let clean = self.clean(policy, &valid.request, valid.spec, budget, finished.value)?;
+        let (told, ran) = (finished.value, &mut finished.ran);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, told, Some(ran))?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -205,6 +207,7 @@ impl Kernel {
         let reading = reading(&valid.request)?;
         let (root, now) = (self.workspace().root().path(), self.clock().now());
         let filter = SearchFilter::new(policy, &ruling.enforcer, &reading, root, now);
+        may_be_told_of(valid.prepared.job(), &filter)?;
         if let Some(terms) = terms {
             terms.met(&view(self.workspace(), &stage)?, &filter)?;
         }
@@ -246,7 +249,8 @@ impl Kernel {
         };
         self.prove(valid, &mut finished, &again)?;
         let budget = self.output_budget(&ruling.decision.imposed, valid.room);
-        let clean = self.clean(policy, &valid.request, valid.spec, budget, finished.value)?;
+        let (told, ran) = (finished.value, &mut finished.ran);
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, told, Some(ran))?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -265,7 +269,7 @@ impl Kernel {
     ) -> Result<Executed, ToolFailure> {
         let value = self.invoke(invoker, asked)?;
         let budget = self.output_budget(&ruling.decision.imposed, valid.room);
-        let clean = self.clean(policy, &valid.request, valid.spec, budget, value)?;
+        let clean = self.clean(policy, &valid.request, valid.spec, budget, value, None)?;
         Ok(Executed {
             clean,
             hidden: 0,
@@ -348,7 +352,14 @@ impl Kernel {
             self.after_merge(&valid.request.caller, &mut output.value)?;
         }
         tell_earlier(valid.earlier.iter(), &mut output.value);
-        let clean = self.clean(policy, &valid.request, valid.spec, budget, output.value)?;
+        let clean = self.clean(
+            policy,
+            &valid.request,
+            valid.spec,
+            budget,
+            output.value,
+            None,
+        )?;
         Ok(Executed {
             clean,
             hidden: output.hidden,
@@ -395,7 +406,7 @@ impl Kernel {
         sanitiser.map_err(|refused| unusable(&refused))
     }
 
-    /// What of a result may be given out, within `budget` bytes.
+    /// What of a result may be given out, within `budget` bytes, and of how a command `ran`.
     fn clean(
         &self,
         policy: &PolicyInForce,
@@ -403,8 +414,17 @@ impl Kernel {
         spec: &ToolSpec,
         budget: usize,
         value: Value,
+        ran: Option<&mut Ran>,
     ) -> Result<Clean, ToolFailure> {
+        // What was set for a plugin while the call was carried out is a secret by now.
+        self.plugins()
+            .desk()
+            .hold_secrets()
+            .map_err(|why| unheld(&why))?;
         let sanitiser = self.sanitiser(policy, request)?;
+        if let Some(ran) = ran {
+            ran.clean(&sanitiser);
+        }
         let bound = Bound::bytes(spec.keep, budget);
         let bound = match spec.name {
             "fs.read" => bound.paged("read on with `offset_line`"),
@@ -476,6 +496,16 @@ fn from_inside(valid: &Valid, within: &Within) -> Result<(), ToolFailure> {
     }
 }
 
+/// Fails if the result would tell of a path that the caller may not read, be it there or not.
+fn may_be_told_of(job: Option<&Job>, filter: &dyn ReadFilter) -> Result<(), ToolFailure> {
+    match job.and_then(Job::about) {
+        Some(path) if !filter.may_read(path) => Err(ToolFailure::Withheld {
+            path: path.to_string(),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Tells whoever came upon it what was put back of runs that were cut off, where a result does not say
 /// what was put back anyway.
 fn tell_earlier<'a>(earlier: impl Iterator<Item = &'a PutBack>, value: &mut Value) {
@@ -485,6 +515,14 @@ fn tell_earlier<'a>(earlier: impl Iterator<Item = &'a PutBack>, value: &mut Valu
     {
         let entry = object.entry("put_back");
         entry.or_insert_with(|| serde_json::json!(earlier));
+    }
+}
+
+/// Where the secrets of plugins cannot be known, nothing is let through.
+fn unheld(why: &Unheld) -> ToolFailure {
+    ToolFailure::Control {
+        what: why.to_string(),
+        fix: Unheld::FIX,
     }
 }
 

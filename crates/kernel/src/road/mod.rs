@@ -30,9 +30,6 @@ use airlock_state::Session;
 use outcome::Invalid;
 use record::Trail;
 
-/// Most that is repeated of a name that is refused.
-const NAME_CHARS: usize = 64;
-
 /// Where one call happens: what every step of the road may look at.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -140,14 +137,20 @@ impl Kernel {
         trail: &mut Trail<'_>,
     ) -> Result<Outcome, Outcome> {
         let policy = self.policy();
+        // Before anything of the call is kept: what it says may be a secret of a plugin's.
+        let held = self.plugins().desk().hold_secrets();
+        trail.looks_for(&policy, call);
+        if held.is_err() {
+            trail.withholds();
+        }
         let mut caller = self
             .identify(front, whence, call, &policy)
             .map_err(|error| trail.fail(error))?;
         let entered = self.enter(call, &mut caller);
         trail.identified(&caller);
-        trail.looks_for(&policy, &call.arguments);
+        held.map_err(|unheld| trail.refuse(&unheld.into()))?;
         if self.stops(&call.name) {
-            let name = call.name.chars().take(NAME_CHARS).collect();
+            let name = trail.name().to_owned();
             return Err(trail.refuse(&Invalid::Stopped { name }));
         }
         let session = entered.map_err(|problem| trail.refuse(&Invalid::Session(problem)))?;
@@ -157,7 +160,7 @@ impl Kernel {
         let within = whence.within.as_deref();
         let stage = within.map_or(stage, Within::stage);
         let mut valid = self
-            .validate(front, whence, call, caller, stage, trail.action())
+            .validate(front, whence, call, caller, stage, trail)
             .map_err(|invalid| trail.refuse(&invalid))?;
         valid.machine.clone_from(&whence.machine);
         trail.keeps_content(&policy, &call.arguments);

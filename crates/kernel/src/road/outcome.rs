@@ -1,6 +1,7 @@
 //! What comes back from the road.
 
 use super::turns::NoTurn;
+use crate::plugins::Unheld;
 use crate::process::{ProcessFailure, Ran};
 use crate::sanitise::{Flag, Origin, Told};
 use crate::sessions::SessionProblem;
@@ -167,6 +168,9 @@ pub(crate) enum Invalid {
         /// The name asked for, shortened.
         name: String,
     },
+    /// Which secrets plugins were given cannot be told, so nothing is kept or shown.
+    #[error(transparent)]
+    Unheld(#[from] Unheld),
     /// Only a person may use it.
     #[error("`{tool}` is for a person at a terminal")]
     NeedsPerson {
@@ -199,6 +203,7 @@ impl Invalid {
             Self::UnknownTool { .. } | Self::Absent { .. } => "unknown_tool",
             Self::Arguments { .. } => "invalid_arguments",
             Self::Stopped { .. } => "audit_broken",
+            Self::Unheld(_) => "settings_unreadable",
             Self::NeedsPerson { .. } => "needs_person",
             Self::NotTheAgents { .. } => "tool_not_given",
             Self::Session(problem) => problem.code(),
@@ -213,6 +218,7 @@ impl Invalid {
             | Self::Absent { .. }
             | Self::Arguments { .. }
             | Self::Stopped { .. }
+            | Self::Unheld(_)
             | Self::NeedsPerson { .. }
             | Self::NotTheAgents { .. } => false,
             Self::Session(problem) => problem.retryable(),
@@ -234,6 +240,7 @@ impl Invalid {
             Self::Stopped { .. } => {
                 "approve a policy without that setting: `airlock policy update FILE`".to_owned()
             }
+            Self::Unheld(_) => Unheld::FIX.to_owned(),
             Self::NeedsPerson { .. } => {
                 "answer in a terminal with `airlock approvals approve` or `deny`".to_owned()
             }

@@ -15,7 +15,7 @@ use crate::sanitise::{Source, Told, sanitise_line};
 use crate::tokens::Refused;
 use crate::tools::ToolFailure;
 use airlock_audit::{AppendError, DecisionSummary, Durability, Entry, EventType, Stage, Ticket};
-use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Timestamp, limits};
+use airlock_core::{ActionId, Caller, Effect, EffectSet, Request, Syscall, Timestamp, limits};
 use airlock_policy::approval::{ApprovalRequest, Channel, Gate};
 use airlock_policy::token::Redeemed;
 use airlock_policy::{
@@ -37,6 +37,12 @@ const DURABLE: EffectSet = EffectSet::of(&[
     Effect::Secret,
     Effect::Control,
 ]);
+
+/// The longest name of a tool that is kept.
+const NAME: usize = 60;
+
+/// Stands in a record for what could not be cleaned.
+const WITHHELD: &str = "[withheld]";
 
 /// A record of an attempt, perhaps on its way to the disk.
 #[must_use = "nothing may happen before it is there"]
@@ -81,7 +87,7 @@ impl<'k> Trail<'k> {
     pub(super) fn begin(kernel: &'k Kernel, call: &Call, whence: &Whence) -> Self {
         let cleaner = Sanitiser::new();
         let (input, redacted) = summary(&cleaner, &call.arguments);
-        let name = sanitise_line(&call.name, 60);
+        let name = cleaner.line(&call.name, NAME);
         Self {
             kernel,
             action: Kernel::next_action(),
@@ -111,6 +117,11 @@ impl<'k> Trail<'k> {
         &self.action
     }
 
+    /// What was asked for, cleaned and cut: all that may be repeated of it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The one time that every part of this decision uses.
     pub(super) fn started(&self) -> Timestamp {
         self.started
@@ -121,11 +132,23 @@ impl<'k> Trail<'k> {
     }
 
     /// Has more looked for than the usual kinds of secrets, and flags treated as `policy` says.
-    pub(super) fn looks_for(&mut self, policy: &PolicyInForce, arguments: &serde_json::Value) {
+    pub(super) fn looks_for(&mut self, policy: &PolicyInForce, call: &Call) {
         self.on_flag = policy.policy().document().sanitise.flagged;
         if let Some(cleaner) = self.kernel.sanitisers().beside(policy) {
-            (self.input, self.redacted) = summary(&cleaner, arguments);
+            (self.input, self.redacted) = summary(&cleaner, &call.arguments);
+            // Of the name as it was asked for: what was cut before may be half a secret.
+            self.name = cleaner.line(&call.name, NAME);
+            self.source = Source::named(&self.name);
             self.cleaner = cleaner;
+        }
+    }
+
+    /// Keeps nothing of what was asked: which secrets are in it cannot be told.
+    pub(super) fn withholds(&mut self) {
+        WITHHELD.clone_into(&mut self.input);
+        if Syscall::parse(&self.name).is_err() {
+            WITHHELD.clone_into(&mut self.name);
+            self.source = Source::named(WITHHELD);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::outcome::Invalid;
+use super::record::Trail;
 use super::turns::{Access, Touches, Turn};
 use crate::beneath::Root;
 use crate::fronts::{Front, Whence};
@@ -11,9 +12,6 @@ use crate::process::{Changes, Job, Machine, ProcessFailure, PutBack, Within, jud
 use crate::tools::{Absent, InvalidArguments, Prepared, ToolSpec};
 use airlock_core::{ActionId, Caller, Request, RequestPath, Syscall, Tier};
 use std::sync::Arc;
-
-/// As much of a name as is repeated to whoever asked for it.
-const NAME_CHARS: usize = 60;
 
 /// Areas whose tools show what is in a stage, or go by it.
 const SHOWING: &[&str] = &["fs", "search", "phase", "plan", "merge"];
@@ -77,16 +75,16 @@ impl Kernel {
         call: &Call,
         caller: Caller,
         stage: &str,
-        action: &ActionId,
+        trail: &Trail<'_>,
     ) -> Result<Valid, Invalid> {
         let unknown = |suggestion| Invalid::UnknownTool {
-            name: call.name.chars().take(NAME_CHARS).collect(),
+            name: trail.name().to_owned(),
             suggestion,
         };
         let tool = self.registry().get(&call.name).map_err(|error| {
             match self.absent(front, &call.name) {
                 Some(absent) => Invalid::Absent {
-                    name: call.name.chars().take(NAME_CHARS).collect(),
+                    name: trail.name().to_owned(),
                     absent,
                 },
                 None => unknown(error.suggestion),
@@ -128,7 +126,7 @@ impl Kernel {
                 fix: None,
             }));
         }
-        let seen = self.seen(syscall, spec, &caller, stage, action);
+        let seen = self.seen(syscall, spec, &caller, stage, trail.action());
         let (root, earlier) = seen.map_err(Invalid::Stage)?;
         let prepared = tool.prepare(&call.arguments, &root).map_err(refused)?;
         let mut request = Request::new(syscall, spec.tier, caller);

@@ -14,6 +14,7 @@ pub use airlock_sanitise::{
     DEFAULT_OUTPUT_BYTES, Flag, Origin, Sanitised, sanitise, sanitise_line, strip_control,
 };
 pub(crate) use held::Held;
+pub use held::not_held;
 pub(crate) use sessions::Sessions;
 pub(crate) use told::{Source, Told};
 
@@ -59,7 +60,11 @@ impl Clean {
     ) -> Self {
         let before = digest(&value);
         let origin = origin(request, sanitiser);
-        let mut result = sanitiser.whole(value);
+        let mut result = if was_cleaned(request) {
+            sanitiser.whole_again(value)
+        } else {
+            sanitiser.whole(value)
+        };
         if is_our_own(request) {
             // What the kernel says about itself quotes others, and is read as a quotation.
             result.flags.clear();
@@ -235,6 +240,12 @@ fn is_our_own(request: &Request) -> bool {
         area,
         Some("policy" | "trust" | "audit" | "stage" | "approval")
     )
+}
+
+/// Whether what comes back was sanitised before it was kept: its placeholders are real, and whatever
+/// only looked like one was marked then.
+fn was_cleaned(request: &Request) -> bool {
+    matches!(request.syscall.name(), "session.observe" | "session.recall")
 }
 
 /// The digest of a value as JSON, without writing it out in memory.

@@ -59,7 +59,7 @@ impl Prepared for PreparedExists {
     }
 
     fn run(self: Box<Self>, _: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let path = self.target.shown().to_owned();
+        let path = self.target.shown();
         let value = match self.target.open() {
             Ok(opened) => json!({ "path": path, "exists": true, "kind": opened.kind.word() }),
             // `a/b` where `a` is a file does not exist either.

@@ -86,7 +86,7 @@ impl Prepared for PreparedList {
     }
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let shown = self.target.shown().to_owned();
+        let shown = self.target.shown();
         let opened = self.target.open_directory()?;
         let mut tree = Tree {
             root: &self.root,

@@ -129,7 +129,7 @@ impl Prepared for PreparedRead {
     }
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let path = self.target.shown().to_owned();
+        let path = self.target.shown();
         let opened = self.target.open()?;
         let mut file = opened.read().map_err(|source| ToolFailure::Open {
             path: path.clone(),

@@ -3,6 +3,7 @@
 use super::contract::{InvalidArguments, ToolFailure};
 use crate::beneath::{Kind, OpenError, Opened, Root};
 use airlock_core::RequestPath;
+use airlock_sanitise::legible_path;
 
 /// A named path and what became of reaching it.
 #[derive(Debug)]
@@ -52,14 +53,14 @@ impl Target {
         &self.paths
     }
 
-    /// The path as results show it.
-    pub(super) fn shown(&self) -> &str {
-        self.asked.as_str()
+    /// The path as results and failures show it.
+    pub(super) fn shown(&self) -> String {
+        legible_path(self.asked.as_str())
     }
 
     /// The directory that was reached, or why none was.
     pub(super) fn open_directory(self) -> Result<Opened, ToolFailure> {
-        let path = self.asked.to_string();
+        let path = self.shown();
         let opened = self.open()?;
         match opened.kind {
             Kind::Directory => Ok(opened),
@@ -72,14 +73,10 @@ impl Target {
 
     /// What was reached, or why nothing was.
     pub(super) fn open(self) -> Result<Opened, ToolFailure> {
+        let path = self.shown();
         self.reached.map_err(|unreached| match unreached {
-            Unreached::Outside => ToolFailure::Outside {
-                path: self.asked.to_string(),
-            },
-            Unreached::Failed(source) => ToolFailure::Open {
-                path: self.asked.to_string(),
-                source,
-            },
+            Unreached::Outside => ToolFailure::Outside { path },
+            Unreached::Failed(source) => ToolFailure::Open { path, source },
         })
     }
 }

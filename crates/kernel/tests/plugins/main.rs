@@ -13,6 +13,7 @@ mod called;
 mod kept;
 mod managed;
 mod paths;
+mod secrets;
 mod server;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,7 +6,7 @@
 use super::code;
 use super::{Diagnostic, Severity};
 use crate::document::Place;
-use airlock_core::closest;
+use airlock_core::{closest, is_hidden, is_joiner};
 
 /// Most problems that are kept: more than anybody reads in one go.
 const KEPT: usize = 100;
@@ -180,22 +180,10 @@ pub(crate) fn is_harmless(c: char) -> bool {
     !c.is_control() && !is_hidden(c)
 }
 
-/// Whether a character is invisible, or changes the order in which others are shown.
-pub(crate) fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
-        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}')
-}
-
 /// Whether a character is fine where people read, but in a name or a pattern looks like nothing or
 /// like a space: joiners, variants of the character before, blanks of other widths.
 pub(crate) fn is_blurred(c: char) -> bool {
-    matches!(c,
-        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' | '\u{2800}')
-        || (c.is_whitespace() && !c.is_ascii())
+    is_joiner(c) || c == '\u{2800}' || (c.is_whitespace() && !c.is_ascii())
 }
 
 /// `` `a`, `b` or `c` ``.

@@ -5,9 +5,9 @@
 //! `\n` and `\r\n`. Escapes inside quoted values are the tree's business.
 
 use super::code;
-use super::problems::{Problems, Spot, is_hidden};
+use super::problems::{Problems, Spot};
 use crate::document::Place;
-use airlock_core::limits;
+use airlock_core::{is_hidden, limits};
 
 /// The text of the file, or `None` and at least one problem.
 pub(super) fn text<'a>(bytes: &'a [u8], problems: &mut Problems) -> Option<&'a str> {

@@ -7,10 +7,10 @@
 
 use super::code;
 use super::keys::{Key, read_key, unique};
-use super::problems::{Problems, Spot, is_harmless, is_hidden, shown};
+use super::problems::{Problems, Spot, is_harmless, shown};
 use super::source;
 use crate::document::Place;
-use airlock_core::limits;
+use airlock_core::{is_hidden, limits};
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, options,
 };

@@ -6,7 +6,7 @@
 //! the machine away.
 
 use crate::glob::PathText;
-use airlock_core::{PathError, RequestPath};
+use airlock_core::{PathError, RequestPath, is_ignorable};
 
 /// A place in a tree, at any depth, inside the workspace or out of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,29 +293,16 @@ pub(super) fn same_name(name: &str, wanted: &str) -> bool {
 /// `name` without what some file systems drop at its end.
 fn stem(name: &str) -> &str {
     let stem = name.split(':').next().unwrap_or(name);
-    stem.trim_end_matches(|char| matches!(char, '.' | ' ') || is_ignored(char))
+    stem.trim_end_matches(|char| matches!(char, '.' | ' ') || is_ignorable(char))
 }
 
 fn folded(name: &str) -> impl Iterator<Item = char> {
     stem(name)
         .chars()
-        .filter(|char| !is_ignored(*char))
+        .filter(|char| !is_ignorable(*char))
         // Both ways, because some letters fold only one way: the Kelvin sign, the long s.
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
-}
-
-/// Characters that HFS+, or a case-folding ext4 or F2FS, ignores in names: every one Unicode calls
-/// default-ignorable.
-const fn is_ignored(char: char) -> bool {
-    matches!(
-        char,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 /// `GIT~1` is how FAT and NTFS abbreviate `.git`: up to six letters, a tilde, a digit.

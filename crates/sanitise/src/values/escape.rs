@@ -11,7 +11,7 @@ pub(super) struct Escaped {
 }
 
 /// The longest escape.
-pub(super) const LONGEST: usize = 10;
+pub(super) const LONGEST: usize = 16;
 
 /// Whether an escape may begin with this byte.
 pub(super) fn begins(byte: u8) -> bool {
@@ -42,10 +42,12 @@ pub(super) fn plain(byte: u8) -> Escaped {
 }
 
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
-    if digits.is_empty() || digits.len() > 6 {
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    let counting = digits.get(zeros..).unwrap_or_default();
+    if digits.is_empty() || counting.len() > 6 {
         return None;
     }
-    digits.iter().try_fold(0, |sum, digit| {
+    counting.iter().try_fold(0, |sum, digit| {
         Some(sum * radix + char::from(*digit).to_digit(radix)?)
     })
 }
@@ -59,6 +61,10 @@ pub(super) fn decode(text: &[u8]) -> Option<Escaped> {
         }
         [b'\\', b'x', hex @ ..] => {
             let byte = number(hex.get(..2)?, 16)?;
+            Some(raw(u8::try_from(byte).ok()?, 4))
+        }
+        [b'\\', b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
+            let byte = number(text.get(1..4)?, 8)?;
             Some(raw(u8::try_from(byte).ok()?, 4))
         }
         [b'\\', b'u', hex @ ..] => made(number(hex.get(..4)?, 16)?, 6),
@@ -100,6 +106,10 @@ mod tests {
             ("%4", None),
             ("%+1", None),
             (r"\x41", Some(("A", 4))),
+            (r"\101", Some(("A", 4))),
+            (r"\0", Some(("\n", 2))),
+            (r"\08", Some(("\n", 2))),
+            (r"\401", None),
             (r"\u0041", Some(("A", 6))),
             (r"\u00e9", Some(("é", 6))),
             (r"\ud83d", None),
@@ -107,6 +117,7 @@ mod tests {
             (r"\$", None),
             ("&amp;", Some(("&", 5))),
             ("&#65;", Some(("A", 5))),
+            ("&#0000065;", Some(("A", 10))),
             ("&#x41;", Some(("A", 6))),
             ("&nothing;", None),
         ] {

@@ -34,6 +34,7 @@ struct Candidate {
 /// Looks for values in one text.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
+    ascii: Pass,
     wide: Pass,
     narrow: Pass,
 }
@@ -65,6 +66,7 @@ impl Finder {
     ) -> usize {
         let mut hold = text.len();
         for (pass, set) in [
+            (&mut self.ascii, &values.ascii),
             (&mut self.wide, &values.wide),
             (&mut self.narrow, &values.narrow),
         ] {
@@ -77,7 +79,7 @@ impl Finder {
 
     /// The first `count` bytes of the text are gone.
     pub(crate) fn forget(&mut self, count: usize) {
-        for pass in [&mut self.wide, &mut self.narrow] {
+        for pass in [&mut self.ascii, &mut self.wide, &mut self.narrow] {
             pass.squeezed_to = pass.squeezed_to.saturating_sub(count);
             pass.escapes_to = pass.escapes_to.saturating_sub(count);
             pass.undone.forget(count);

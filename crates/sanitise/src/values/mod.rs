@@ -1,11 +1,12 @@
 //! Exact values: the secrets somebody holds, known to the byte.
 //!
-//! A value is found as it is, reversed, in base64 (also within a longer text), in hexadecimal,
-//! with characters escaped for addresses, JSON, shells or HTML, in other case, split over lines and
-//! spaced out. Text and values are compared without case and without anything but letters and
-//! digits, so none of these needs a search of its own.
+//! A value is found as it is, reversed, in base64 (also within a longer text), in hexadecimal, with or
+//! without `0x` before each byte, with characters escaped for addresses, JSON, shells or HTML, in other
+//! case, split over lines and spaced out. Text and values are compared without case and without anything
+//! but letters and digits, so few of these need a search of their own.
 //!
-//! Non-guarantee: a value encrypted, compressed, encoded twice or told in other words passes.
+//! Non-guarantee: a value encrypted, compressed, encoded twice or told in other words passes, and so
+//! does one with other letters or digits between, as the offsets in the lines of a dump are.
 //!
 //! Invariant: a value never shows: not in [`Debug`], not in an error; its memory is wiped.
 
@@ -151,7 +152,9 @@ impl Set {
 /// A set of values to take out.
 pub struct Values {
     names: Vec<String>,
-    /// Letters and digits only.
+    /// Letters and digits of ASCII only: for what is ASCII.
+    ascii: Set,
+    /// Letters and digits, and what is not ASCII: for what is not.
     wide: Set,
     /// For what has too few of them: everything but blanks and quotes.
     narrow: Set,
@@ -161,6 +164,7 @@ impl Default for Values {
     fn default() -> Self {
         Self {
             names: Vec::new(),
+            ascii: Set::new(View::Ascii),
             wide: Set::new(View::Wide),
             narrow: Set::new(View::Narrow),
         }
@@ -223,7 +227,12 @@ impl Values {
     }
 
     fn add_form(&mut self, value: usize, form: &[u8]) {
-        for set in [&mut self.wide, &mut self.narrow] {
+        let letters = if form.is_ascii() {
+            &mut self.ascii
+        } else {
+            &mut self.wide
+        };
+        for set in [letters, &mut self.narrow] {
             let squeezed = set.view.squeeze(form);
             if squeezed.len() >= SHORTEST_VALUE {
                 let own = set.view.longest_gap(form);
@@ -246,7 +255,8 @@ impl Values {
 
     /// What tells a value from others: the form it is compared in.
     pub(crate) fn identity(&self, value: usize) -> &[u8] {
-        let mut patterns = self.wide.patterns.iter().chain(&self.narrow.patterns);
+        let sets = [&self.ascii, &self.wide, &self.narrow];
+        let mut patterns = sets.into_iter().flat_map(|set| &set.patterns);
         let of_it = patterns.find(|pattern| pattern.value == value);
         of_it.map_or(&[], |pattern| pattern.squeezed.as_slice())
     }
@@ -259,18 +269,16 @@ impl Values {
 /// The texts as which a value may stand somewhere. Escapes are undone where they are met.
 fn forms(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
     let reversed: Vec<u8> = value.iter().rev().copied().collect();
-    let hex: Vec<u8> = value
-        .iter()
-        .flat_map(|byte| {
-            [byte >> 4, byte & 15].map(|digit| {
-                b"0123456789abcdef"
-                    .get(usize::from(digit))
-                    .copied()
-                    .unwrap_or(b'0')
-            })
+    let digits = |byte: &u8| {
+        [byte >> 4, byte & 15].map(|digit| {
+            let digit = b"0123456789abcdef".get(usize::from(digit));
+            digit.copied().unwrap_or(b'0')
         })
-        .collect();
-    let mut forms = vec![value.to_vec(), reversed, hex];
+    };
+    let hex: Vec<u8> = value.iter().flat_map(digits).collect();
+    let marked = |byte: &u8| b"0x".iter().copied().chain(digits(byte));
+    let listed: Vec<u8> = value.iter().flat_map(marked).collect();
+    let mut forms = vec![value.to_vec(), reversed, hex, listed];
     let encoded = forms.len();
     forms.extend((0..3).map(|offset| base64::encode_within(value, offset)));
     // The other alphabet differs only in characters that letters and digits leave out; where

@@ -5,7 +5,9 @@ use zeroize::Zeroizing;
 /// What is left out of text before it is compared. Case always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// All but letters and digits.
+    /// All but letters and digits of ASCII.
+    Ascii,
+    /// The same, but whatever is not ASCII is kept: for what has such letters itself.
     Wide,
     /// Only blanks, quotes, commas, `+` and `\`.
     Narrow,
@@ -17,6 +19,7 @@ const fn table(view: View) -> [u8; 256] {
     let mut byte = 0_u8;
     loop {
         let kept = match view {
+            View::Ascii => byte.is_ascii_alphanumeric(),
             View::Wide => byte.is_ascii_alphanumeric() || byte >= 0x80,
             View::Narrow => {
                 byte > b' '
@@ -42,6 +45,7 @@ const fn set(table: &mut [u8; 256], byte: u8) {
     table[byte as usize] = byte.to_ascii_lowercase();
 }
 
+static ASCII: [u8; 256] = table(View::Ascii);
 static WIDE: [u8; 256] = table(View::Wide);
 static NARROW: [u8; 256] = table(View::Narrow);
 
@@ -148,6 +152,7 @@ impl View {
     #[inline]
     fn table(self) -> &'static [u8; 256] {
         match self {
+            Self::Ascii => &ASCII,
             Self::Wide => &WIDE,
             Self::Narrow => &NARROW,
         }

@@ -479,8 +479,10 @@ async fn subscribe<H: Handler>(
 
 /// The number `name` in `params`, where there is one, and nothing else.
 fn number(params: &Value, name: &str) -> Result<Option<u64>, WireError> {
-    let fields: Option<HashMap<String, u64>> = Option::deserialize(params)
-        .map_err(|error| WireError::new(code::INVALID_PARAMS, error.to_string()))?;
+    let fields: Option<HashMap<String, u64>> = Option::deserialize(params).map_err(|_| {
+        let told = format!("the parameters are an object, and `{name}` in it a whole number");
+        WireError::new(code::INVALID_PARAMS, told)
+    })?;
     let fields = fields.unwrap_or_default();
     match fields.keys().find(|field| *field != name) {
         Some(_) => {

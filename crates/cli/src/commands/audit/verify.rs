@@ -4,6 +4,7 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, shown, styled};
 use crate::place::Place;
+use crate::reading::{self, ReadError};
 use airlock_audit::{
     Depth, LogId, PublicKey, SignedCheckpoint, Trust, Verified, VerifyOptions, VerifyReport,
     verify_database, verify_export,
@@ -11,11 +12,10 @@ use airlock_audit::{
 use airlock_kernel::Workspace;
 use serde_json::json;
 use std::error::Error;
-use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read as _};
+use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-/// Most that is read of pins from standard input: tens of thousands of them.
+/// Most that is read of pins: tens of thousands of them.
 const PIN_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Verifies an export. Nothing but the file, and the pins if given, is needed.
@@ -27,10 +27,7 @@ pub(super) fn export(
 ) -> Ending {
     let demanded = !keys.is_empty();
     let pins = read_pins(pins)?;
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    if path.is_dir() {
-        return Err(unreadable(path, &ErrorKind::IsADirectory.into()));
-    }
+    let file = reading::open(path).map_err(|error| unreadable(path, &error))?;
     let trust = Trust::new(keys, pins)
         .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
     match verify_export(BufReader::new(file), trust) {
@@ -261,9 +258,9 @@ fn read_pins(path: Option<&Path>) -> Result<Vec<SignedCheckpoint>, Failure> {
         return Ok(Vec::new());
     };
     let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin().take(PIN_BYTES))
+        std::io::read_to_string(std::io::stdin().take(PIN_BYTES)).map_err(ReadError::Io)
     } else {
-        std::fs::read_to_string(path)
+        reading::text(path, PIN_BYTES)
     };
     let text = text.map_err(|error| unreadable(path, &error))?;
     let mut pins = Vec::new();
@@ -293,7 +290,7 @@ fn read_pins(path: Option<&Path>) -> Result<Vec<SignedCheckpoint>, Failure> {
     Ok(pins)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+fn unreadable(path: &Path, error: &ReadError) -> Failure {
     Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
         .why(error)
         .fix("name an existing file that you may read")

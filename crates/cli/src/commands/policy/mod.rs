@@ -10,9 +10,9 @@ use super::open;
 use crate::args::{Global, PolicyCommand};
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, shown};
+use crate::reading;
 use airlock_policy::{LoadError, Loaded, Policy};
 use serde_json::json;
-use std::io::Read;
 use std::path::Path;
 
 pub(crate) use check::{load_failure, summarise};
@@ -63,26 +63,12 @@ fn show(global: &Global, output: &mut Output) -> Ending {
 
 /// Reads a file the person named as `kind`, such as a policy.
 fn read(path: &Path, kind: &str) -> Result<Vec<u8>, Failure> {
-    let limit = airlock_core::limits::POLICY_BYTES;
-    let failed = |error: &dyn std::fmt::Display| {
+    let most = airlock_core::limits::POLICY_BYTES as u64;
+    reading::bytes(path, most).map_err(|error| {
         Failure::new(Kind::Failed, format!("cannot read {}", path.display()))
             .why(error)
             .fix(format!("name an existing {kind} file that you may read"))
-    };
-    let size = std::fs::metadata(path).map_err(|error| failed(&error))?;
-    if size.is_dir() {
-        return Err(failed(&"it is a directory"));
-    }
-    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
-    let mut bytes = Vec::new();
-    // A device or a pipe has no size to ask for, and may have no end.
-    file.take(limit as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| failed(&error))?;
-    if bytes.len() > limit {
-        return Err(failed(&format!("it is larger than {limit} bytes")));
-    }
-    Ok(bytes)
+    })
 }
 
 /// Loads a policy file the person named.

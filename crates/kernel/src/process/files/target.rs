@@ -4,6 +4,7 @@ use super::operation::{Code, Refusal};
 use crate::beneath::Root;
 use crate::tools::InvalidArguments;
 use airlock_core::{RequestPath, WorkspacePath};
+use airlock_sanitise::legible_path;
 
 /// Whether a symlink at the end of a path is what is meant, or what it points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +36,17 @@ impl Target {
         let real = match asked.inside() {
             None => Err(Refusal::new(
                 Code::Outside,
-                format!("`{asked}` is outside the workspace"),
+                format!(
+                    "`{}` is outside the workspace",
+                    legible_path(asked.as_str())
+                ),
             )),
             Some(path) if path.is_root() => Err(Refusal::new(
                 Code::NotAFile,
                 "the workspace root itself cannot be changed",
             )),
             Some(path) => led_to(root, path, last).ok_or_else(|| {
+                let asked = legible_path(asked.as_str());
                 let what = format!("a symlink on the way to `{asked}` leads out or in circles");
                 Refusal::new(Code::Escapes, what)
             }),

@@ -9,7 +9,7 @@ use crate::tools::{
     Arguments, InvalidArguments, Keep, Prepared, RunContext, Tool, ToolFailure, ToolOutput,
     ToolSpec, parse_arguments, schema_of,
 };
-use airlock_core::{Request, RequestPath, Tier};
+use airlock_core::{Request, RequestPath, Tier, WorkspacePath};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -155,7 +155,7 @@ impl Tool for Status {
             "--ignore-submodules=all",
             "--",
         ];
-        ready(Reading::Status, words.map(str::to_owned).to_vec())
+        ready(Reading::Status, words.map(str::to_owned).to_vec(), None)
     }
 }
 
@@ -190,8 +190,9 @@ impl Tool for GitDiff {
         }
         words.extend(revision("from", asked.from)?);
         words.extend(revision("to", asked.to)?);
-        words.extend(pathspec(asked.path.as_deref(), root)?);
-        ready(Reading::Diff, words)
+        let path = inside(asked.path.as_deref(), root)?;
+        words.extend(pathspec(path.as_ref()));
+        ready(Reading::Diff, words, path)
     }
 }
 
@@ -218,8 +219,9 @@ impl Tool for Log {
         let mut words = words.map(str::to_owned).to_vec();
         words.push(format!("--max-count={limit}"));
         words.extend(revision("from", asked.from)?);
-        words.extend(pathspec(asked.path.as_deref(), root)?);
-        ready(Reading::Log, words)
+        let path = inside(asked.path.as_deref(), root)?;
+        words.extend(pathspec(path.as_ref()));
+        ready(Reading::Log, words, path)
     }
 }
 
@@ -280,27 +282,34 @@ fn revision(at: &str, text: Option<String>) -> Result<Option<String>, InvalidArg
     Ok(Some(format!("{text}^{{commit}}")))
 }
 
-/// `--`, and the path as git is to read it: by letter.
-fn pathspec(path: Option<&str>, root: &Root) -> Result<Vec<String>, InvalidArguments> {
-    let mut words = vec!["--".to_owned()];
-    if let Some(text) = path {
-        let parsed = RequestPath::parse(text, root.path()).ok();
-        let inside = parsed.as_ref().and_then(RequestPath::inside);
-        let inside = inside.ok_or_else(|| {
-            let what = "it is not beneath the workspace";
-            invalid(
-                CheckId::Paths,
-                "path",
-                what,
-                "name a file or directory of it",
-            )
-        })?;
-        words.push(format!(":(top,literal){inside}"));
-    }
-    Ok(words)
+/// A path beneath the workspace, if one is given (IV-03).
+fn inside(text: Option<&str>, root: &Root) -> Result<Option<WorkspacePath>, InvalidArguments> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let parsed = RequestPath::parse(text, root.path()).ok();
+    let inside = parsed.as_ref().and_then(RequestPath::inside);
+    inside.cloned().map(Some).ok_or_else(|| {
+        let (what, fix) = (
+            "it is not beneath the workspace",
+            "name a file or directory of it",
+        );
+        invalid(CheckId::Paths, "path", what, fix)
+    })
 }
 
-fn ready(reading: Reading, words: Vec<String>) -> Result<Box<dyn Prepared>, InvalidArguments> {
+/// `--`, and the path as git is to read it: by letter.
+fn pathspec(path: Option<&WorkspacePath>) -> Vec<String> {
+    let path = path.map(|path| format!(":(top,literal){path}"));
+    ["--".to_owned()].into_iter().chain(path).collect()
+}
+
+/// git with `words`, which tell of `path` alone if there is one.
+fn ready(
+    reading: Reading,
+    words: Vec<String>,
+    path: Option<WorkspacePath>,
+) -> Result<Box<dyn Prepared>, InvalidArguments> {
     let bounds = Bounds {
         child_processes: Some(CHILDREN),
         ..Bounds::default()
@@ -314,6 +323,8 @@ fn ready(reading: Reading, words: Vec<String>) -> Result<Box<dyn Prepared>, Inva
             limits: bounds.limits()?,
             listing: Listing::Own,
             work: Work::Git(reading),
+            // Of the root git tells what it tells without a path.
+            about: path.filter(|path| !path.is_root()),
             ..Job::of(command)?
         },
         shown,

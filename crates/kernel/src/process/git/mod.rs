@@ -52,7 +52,24 @@ impl Job {
     }
 }
 
-/// Pathspecs that keep git from what it could not open: it gives up at the first such file.
+impl Job {
+    /// Whether git is kept from what its caller may not read. A log shows no path, but that of a
+    /// directory would tell which commits touch what is in it.
+    pub(super) fn keeps_git_from_denied(&self) -> bool {
+        match &self.work {
+            Work::Git(Reading::Status | Reading::Diff) => true,
+            Work::Git(Reading::Log) => self.about.is_some(),
+            Work::Git(Reading::Commit)
+            | Work::Command
+            | Work::Files(_)
+            | Work::Tests(_)
+            | Work::Unavailable(_) => false,
+        }
+    }
+}
+
+/// Pathspecs that keep git from what is denied. It could not open it either, and gives up at the
+/// first such file.
 pub(super) fn excludes(denied: &Denials, root: &str) -> Vec<String> {
     let below = format!("{}/", root.trim_end_matches('/'));
     let inside = |text: &str| text.strip_prefix(&below).map(str::to_owned);

@@ -167,7 +167,7 @@ impl Prepared for PreparedGrep {
     }
 
     fn run(self: Box<Self>, context: &RunContext<'_>) -> Result<ToolOutput, ToolFailure> {
-        let shown = self.target.shown().to_owned();
+        let shown = self.target.shown();
         let opened = self.target.open()?;
         let search = Search {
             matchers: &self.matchers,

@@ -122,6 +122,7 @@ pub(crate) fn in_worker(
     arguments: &[String],
 ) -> Result<Vec<Row>, Failure> {
     match task {
+        audit::LIMITED => audit::limited_worker(home, arguments),
         "sandbox" => sandbox::worker(home, arguments),
         "hold" => sandbox::hold(home, arguments),
         "trees" => stage::trees(home, arguments),

@@ -4,7 +4,7 @@
 //! threads write. One that only shares its syncs shows what is left of the disk's rate once so many
 //! threads have been put to sleep and woken on this machine, whatever is written.
 
-use super::{entries, open, shared, stored};
+use super::{entries, limited, open, shared, stored};
 use crate::failure::Failure;
 use crate::measure::{self, Samples};
 use crate::options::Options;
@@ -15,8 +15,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const WRITERS: usize = 32;
-const WANTED: f64 = 10.0;
+pub(super) const WRITERS: usize = 32;
+pub(super) const WANTED: f64 = 10.0;
 
 pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
     let each = options.pick(200, 20);
@@ -58,10 +58,15 @@ pub(in super::super) fn run(options: &Options) -> Result<Vec<Row>, Failure> {
                 "{sharing:.0} a second, {sharing_ratio:.1} x the rate of fsync"
             ))
             .ratio(of_sharing),
+        limited::row(options)?,
     ])
 }
 
-fn fsync_rate(directory: &Path, stored: &[Vec<u8>], times: usize) -> Result<f64, Failure> {
+pub(super) fn fsync_rate(
+    directory: &Path,
+    stored: &[Vec<u8>],
+    times: usize,
+) -> Result<f64, Failure> {
     let mut file = File::create(directory.join("raw"))?;
     let start = Instant::now();
     for bytes in stored.iter().cycle().take(times) {
@@ -71,7 +76,11 @@ fn fsync_rate(directory: &Path, stored: &[Vec<u8>], times: usize) -> Result<f64,
     Ok(rate(times, start))
 }
 
-fn append_rate(directory: &Path, entries: &[Entry], each: usize) -> Result<f64, Failure> {
+pub(super) fn append_rate(
+    directory: &Path,
+    entries: &[Entry],
+    each: usize,
+) -> Result<f64, Failure> {
     let log = open(directory)?;
     let start = Instant::now();
     let written: Result<(), airlock_audit::AppendError> = std::thread::scope(|scope| {

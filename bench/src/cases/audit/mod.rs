@@ -2,11 +2,13 @@
 
 mod append;
 mod durable;
+mod limited;
 mod shared;
 mod verify;
 
 pub(super) use append::run as append;
 pub(super) use durable::run as durable;
+pub(super) use limited::{TASK as LIMITED, worker as limited_worker};
 pub(super) use verify::run as verify;
 pub(crate) use verify::verify_in_child;
 

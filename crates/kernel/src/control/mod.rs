@@ -21,6 +21,7 @@ use crate::tools::{InvalidArguments, Keep, Prepared, Registry, ToolSpec};
 use airlock_core::{RequestPath, Tier};
 pub(crate) use approvals::Through;
 pub(crate) use for_caller::{Desk, ForCaller};
+pub(crate) use leave::says_nothing;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -133,6 +133,8 @@ fn where_settings_cannot_be_read_nothing_is_done_kept_or_shown() {
         assert!(!refused.what.contains(SECRET), "{refused:?}");
         assert!(refused.fix.is_some(), "{refused:?}");
     }
+    // Whoever cannot mend it can still end the kernel.
+    done(submit(&kernel, Front::Cli, "kernel.stop", json!({})));
     set(&place, "tickets", &json!({ "api_key": SECRET }).to_string());
     assert_eq!(read(&kernel), "[secret:api_key#1]");
     assert_eq!(kept(), while_it_was_no_secret);

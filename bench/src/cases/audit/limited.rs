@@ -21,6 +21,10 @@ const WHAT: &str = "durable append, threads: 32, on a disk limited to 1,000 writ
 const TARGET: &str = "at least 10 x";
 
 /// The row, measured in a worker of its own.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it starts itself, so that only the worker is limited"
+)]
 pub(super) fn row(options: &Options) -> Result<Row, Failure> {
     let home = tempfile::tempdir()?;
     let group = match Group::new(home.path()) {

@@ -36,7 +36,7 @@ impl Secret {
 impl Sanitiser {
     /// Where secrets stand in `bytes`, in order, none within another.
     pub fn find(&self, bytes: &[u8]) -> Vec<Secret> {
-        let text = String::from_utf8_lossy(bytes);
+        let text = text_of(bytes);
         let stripped = strip(&text, |_, _| {});
         let (mut found, _) = self.find_in(&stripped);
         let ranges = found.iter_mut().map(|secret| &mut secret.range);
@@ -163,6 +163,11 @@ impl Sanitiser {
             begun,
         })
     }
+}
+
+/// `bytes` as text. What is text already, as nearly everything is, is told so many times quicker.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// What stands in a part, with places in it, in order.

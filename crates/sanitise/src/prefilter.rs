@@ -32,8 +32,10 @@ pub(crate) struct Entry {
     pub(crate) target: Target,
 }
 
+/// `WORDS` are a power of two: as many as let few wrong groups through, and no more, for they have to
+/// stay in fast memory.
 #[derive(Debug)]
-pub(crate) struct Prefilter {
+pub(crate) struct Prefilter<const WORDS: usize> {
     entries: Vec<Entry>,
     bits: Box<[u64; WORDS]>,
     /// The groups themselves, where their hash says or soon after.
@@ -70,10 +72,6 @@ enum Groups {
     First,
 }
 
-const BITS: u32 = 18;
-const WORDS: usize = 1 << (BITS - 6);
-/// Where the second bit's place begins in a hash, below those of the word and of the first.
-const SECOND: u32 = 32 - BITS - 6;
 const CASE: u32 = 0x2020_2020;
 /// The same in one byte.
 const CASE_BIT: u8 = 0x20;
@@ -85,22 +83,11 @@ const fn hash(folded: u32) -> u32 {
     folded.wrapping_mul(0x9e37_79b1)
 }
 
-/// The word that a hash has its bits in.
-#[inline]
-const fn word_of(hash: u32) -> usize {
-    (hash >> (32 - BITS + 6)) as usize
-}
-
-/// The places of its two bits there; shifts take no more than the six lowest bits of each.
+/// The places of a hash's two bits in their word, from those of its bits that tell neither the word nor
+/// each other's place; shifts take no more than the six lowest of each.
 #[inline]
 const fn bits_of(hash: u32) -> [u32; 2] {
-    [hash >> (32 - BITS), hash >> SECOND]
-}
-
-/// Where the search for a hash begins among the slots.
-#[inline]
-const fn slot_of(hash: u32) -> usize {
-    (hash >> (32 - BITS)) as usize
+    [hash >> 14, hash >> 8]
 }
 
 #[inline]
@@ -108,7 +95,19 @@ fn folded(four: [u8; GROUP]) -> u32 {
     u32::from_le_bytes(four) | CASE
 }
 
-impl Prefilter {
+impl<const WORDS: usize> Prefilter<WORDS> {
+    /// The word that a hash has its bits in.
+    #[inline]
+    const fn word_of(hash: u32) -> usize {
+        (hash >> (u32::BITS - WORDS.trailing_zeros())) as usize
+    }
+
+    /// Where the search for a hash begins among the slots.
+    #[inline]
+    const fn slot_of(hash: u32) -> usize {
+        (hash >> 14) as usize
+    }
+
     /// Texts have at least three bytes.
     #[expect(
         clippy::large_stack_arrays,
@@ -157,7 +156,7 @@ impl Prefilter {
             return;
         };
         let hash = hash(key);
-        if let Some(word) = self.bits.get_mut(word_of(hash)) {
+        if let Some(word) = self.bits.get_mut(Self::word_of(hash)) {
             for bit in bits_of(hash) {
                 *word |= 1_u64.wrapping_shl(bit);
             }
@@ -171,7 +170,7 @@ impl Prefilter {
             let slot = self.slots.get(slot & mask);
             slot.is_none_or(|slot| slot.count == 0)
         };
-        let begin = slot_of(hash);
+        let begin = Self::slot_of(hash);
         let free = (begin..=begin + mask).find(is_free);
         if let Some(slot) = free.and_then(|slot| self.slots.get_mut(slot & mask)) {
             *slot = Slot { key, first, count };
@@ -182,7 +181,7 @@ impl Prefilter {
     #[inline]
     fn list(&self, key: u32) -> &[Pick] {
         let mask = self.slots.len() - 1;
-        let begin = slot_of(hash(key));
+        let begin = Self::slot_of(hash(key));
         for place in begin..begin + self.slots.len() {
             match self.slots.get(place & mask) {
                 Some(slot) if slot.count > 0 && slot.key != key => {}
@@ -201,7 +200,7 @@ impl Prefilter {
     #[inline]
     fn may_hold(&self, key: u32) -> u64 {
         let hash = hash(key);
-        let word = self.bits.get(word_of(hash)).copied().unwrap_or(0);
+        let word = self.bits.get(Self::word_of(hash)).copied().unwrap_or(0);
         let [one, other] = bits_of(hash);
         word.wrapping_shr(one) & word.wrapping_shr(other) & 1
     }
@@ -435,11 +434,11 @@ mod tests {
         texts.iter().enumerate().map(entry).collect()
     }
 
-    fn filter(texts: &[(&'static str, bool)]) -> Prefilter {
+    fn filter(texts: &[(&'static str, bool)]) -> Prefilter<64> {
         Prefilter::new(entries(texts))
     }
 
-    fn found(filter: &Prefilter, text: &str, from: usize) -> Vec<(usize, Target)> {
+    fn found(filter: &Prefilter<64>, text: &str, from: usize) -> Vec<(usize, Target)> {
         let mut found = Vec::new();
         filter.scan(text.as_bytes(), from, |at, target| found.push((at, target)));
         found.sort_by_key(|(at, _)| *at);

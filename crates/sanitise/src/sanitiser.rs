@@ -119,17 +119,8 @@ impl Sanitiser {
         let far = limit.saturating_mul(8).max(64 * 1024);
         let beginning = self.beginning(text, far);
         let clean = self.again(&beginning);
-        let mut line: String = clean
-            .text
-            .chars()
-            .map(|c| if c == '\n' { ' ' } else { c })
-            .collect();
-        if line.chars().count() > limit {
-            line = line.chars().take(limit.saturating_sub(1)).collect();
-            line.push('…');
-        }
         Cleaned {
-            text: Cow::Owned(line),
+            text: Cow::Owned(one_line(&clean.text, limit)),
             secrets: clean.secrets,
             flags: clean.flags,
         }
@@ -224,6 +215,20 @@ impl Sanitiser {
             flags: written.take_flags(),
         }
     }
+}
+
+/// `text` on one line of at most `limit` characters.
+fn one_line(text: &str, limit: usize) -> String {
+    // As many characters as fit are looked at, not all there are.
+    let ends = |count: usize| text.char_indices().nth(count).map(|(at, _)| at);
+    let cut = (text.len() > limit).then(|| ends(limit)).flatten();
+    let Some(_) = cut else {
+        return text.replace('\n', " ");
+    };
+    let shown = ends(limit.saturating_sub(1)).and_then(|end| text.get(..end));
+    let mut line = shown.unwrap_or_default().replace('\n', " ");
+    line.push('…');
+    line
 }
 
 /// Sanitises one line with the built-in rules.

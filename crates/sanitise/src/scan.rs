@@ -22,7 +22,7 @@ pub(crate) const CONTEXT: usize = 2 * 1024;
 /// What real placeholders begin with.
 pub(crate) const PLACEHOLDER: &str = "[secret:";
 
-static PREFILTER: LazyLock<Prefilter> = LazyLock::new(|| Prefilter::new(fixed().collect()));
+static PREFILTER: LazyLock<Prefilter<4096>> = LazyLock::new(|| Prefilter::new(fixed().collect()));
 
 /// The fixed texts of all rules.
 fn fixed() -> impl Iterator<Item = Entry> {

@@ -22,7 +22,13 @@ pub(super) fn beginning(cleaner: &Sanitiser, value: &serde_json::Value) -> Strin
     let mut kept = Beginning(Vec::new());
     // It stops with an error once it has enough.
     let _ = serde_json::to_writer(&mut kept, value);
-    let text = String::from_utf8_lossy(&kept.0);
+    // Where it ends may be inside a character.
+    let whole = match std::str::from_utf8(&kept.0) {
+        Ok(_) => kept.0.len(),
+        Err(cut) => cut.valid_up_to(),
+    };
+    kept.0.truncate(whole);
+    let text = String::from_utf8(kept.0).unwrap_or_default();
     cleaner.line(&text, limits::SUMMARY_CHARS)
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn hidden(what: Hidden) -> Meaning {
 }
 
 /// The first words of all phrases.
-static PHRASES: LazyLock<Prefilter> = LazyLock::new(|| {
+static PHRASES: LazyLock<Prefilter<1024>> = LazyLock::new(|| {
     let phrases = RULES
         .iter()
         .enumerate()

@@ -74,7 +74,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 /// What people write in place of a secret.
-static STAND_INS: LazyLock<Prefilter> = LazyLock::new(|| {
+static STAND_INS: LazyLock<Prefilter<256>> = LazyLock::new(|| {
     let words = [
         "example",
         "xxxx",

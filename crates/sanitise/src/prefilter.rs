@@ -109,10 +109,6 @@ impl<const WORDS: usize> Prefilter<WORDS> {
     }
 
     /// Texts have at least three bytes.
-    #[expect(
-        clippy::large_stack_arrays,
-        reason = "filled once, and on the heap from then on"
-    )]
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
         // One list, sorted: it is made at the start of every command.
         let mut picked: Vec<(u32, Pick)> = Vec::new();

@@ -238,7 +238,8 @@ pub fn may_answer(gate: Gate, channel: &Channel, rules: &AnswerRules) -> Result<
 
 impl ApprovalRequest {
     /// Takes `answer`, given the binding of the action as it stands `now`. An approval leaves a
-    /// grant; a denial closes the question; a deferral leaves it open.
+    /// grant, if that is still the one asked about; a denial closes the question; a deferral leaves it
+    /// open.
     ///
     /// On an error nothing changes.
     pub fn answer(
@@ -264,7 +265,10 @@ impl ApprovalRequest {
         if now >= self.expires {
             return Err(AnswerError::Expired);
         }
-        check_binding(&self.binding, current)?;
+        // A denial is right whatever has changed: else nobody could close a question out of date.
+        if answer.reply == Reply::Approve {
+            check_binding(&self.binding, current)?;
+        }
         let long = |text: &Arc<str>| text.chars().count() > RATIONALE;
         if answer.rationale.as_ref().is_some_and(long) {
             return Err(AnswerError::Rationale);

@@ -483,6 +483,15 @@ fn an_answer_counts_only_for_what_was_asked() {
         (good, Ok(true)),
     ] {
         assert_eq!(try_with(&current), want);
+        // A denial closes the question whatever has changed.
+        let mut asked = asked(&original);
+        let deny = Answer {
+            reply: Reply::Deny,
+            ..approve(&[])
+        };
+        assert_eq!(asked.answer(deny, &rules, &current, START), Ok(None));
+        let again = asked.answer(approve(&[]), &rules, &good, START);
+        assert_eq!(again, Err(AnswerError::Settled));
     }
 }
 

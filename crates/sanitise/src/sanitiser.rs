@@ -149,6 +149,11 @@ impl Sanitiser {
 
     /// A path with control characters written out, if it has any and they do not hide a secret.
     pub(crate) fn legible(&self, path: &str) -> Option<String> {
+        // All at once, which is quicker than to stop at the first: there are lists of thousands.
+        let is_odd = |byte: u8| !(b' '..=b'~').contains(&byte);
+        if !path.bytes().fold(false, |odd, byte| odd | is_odd(byte)) {
+            return None;
+        }
         let odd = |c: char| c == '\n' || c == '\t' || is_dangerous(c);
         match write_out_where(path, odd) {
             Cow::Owned(shown) if self.find(path.as_bytes()).is_empty() => Some(shown),

@@ -113,7 +113,10 @@ struct Promises {
 fn promises(place: &Path, name: &str) -> Promises {
     let mut found = Promises::default();
     let text = std::fs::read_to_string(place.join(format!("said-{name}"))).unwrap_or_default();
-    for line in text.lines() {
+    // A kill may cut the last line between two pages of the file: what was not said to its end was
+    // not promised.
+    let said = text.rsplit_once('\n').map_or("", |(said, _)| said);
+    for line in said.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
             ["O", pid] => found.pid = pid.parse().ok(),

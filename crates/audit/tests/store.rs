@@ -297,6 +297,45 @@ fn checkpoints_are_signed_every_so_many_records_and_kept_beside_the_key() {
 }
 
 #[test]
+fn a_checkpoint_cut_by_a_kill_is_taken_off_by_the_next_and_never_a_break() {
+    let place = filled(100, 10);
+    let file = place.keys.join("checkpoints.jsonl");
+    let whole = std::fs::read(&file).expect("exists");
+    let last = whole[..whole.len() - 1]
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |newline| newline + 1);
+    for (cut, kept) in [(last + 1, 0), (last + 329, 0), (whole.len() - 1, 1)] {
+        std::fs::write(&file, &whole[..cut]).expect("cut");
+        assert!(place.verify().is_intact(), "cut at {cut}");
+        place.open().checkpoint().expect("signed");
+        assert!(place.verify().is_intact(), "cut at {cut}, and one after it");
+        let now = std::fs::read_to_string(&file).expect("exists");
+        let before = String::from_utf8_lossy(&whole[..last]).lines().count();
+        assert_eq!(now.lines().count(), before + kept + 1, "cut at {cut}");
+        assert!(
+            now.lines()
+                .all(|line| line.parse::<SignedCheckpoint>().is_ok()),
+            "cut at {cut}"
+        );
+    }
+}
+
+#[test]
+fn what_no_writer_leaves_in_the_checkpoints_stays_to_be_seen() {
+    let place = filled(100, 10);
+    let file = place.keys.join("checkpoints.jsonl");
+    std::fs::write(&file, "x".repeat(5_000)).expect("written over");
+    place.open().checkpoint().expect("signed");
+    assert!(!place.verify().is_intact());
+    assert!(
+        std::fs::read_to_string(&file)
+            .expect("exists")
+            .starts_with("xxx")
+    );
+}
+
+#[test]
 fn tampering_with_rows_is_found_and_the_first_bad_record_named() {
     let swap =
         "UPDATE records SET seq = 1000 WHERE seq = 5; UPDATE records SET seq = 5 WHERE seq = 6;

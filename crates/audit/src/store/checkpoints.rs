@@ -101,21 +101,34 @@ fn append_line(path: &Path, line: &str) -> io::Result<()> {
         .custom_flags(nofollow())
         .open(path)?;
     file.lock()?;
-    // A crash may have cut the last line: it stays as it is, the new one starts afresh.
-    let torn = ends_torn(&mut file)?;
-    let text = format!("{}{line}\n", if torn { "\n" } else { "" });
-    file.write_all(text.as_bytes())?;
+    mend_end(&mut file)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
     file.sync_all()
 }
 
-fn ends_torn(file: &mut File) -> io::Result<bool> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(false);
+/// Takes off what a killed writer left of its last line: a write is cut between two pages of the
+/// file. Nobody was told that the checkpoint is kept, and a line begun after it would make a bad one
+/// of it. A line that lacks nothing but its end gets that.
+fn mend_end(file: &mut File) -> io::Result<()> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(length.saturating_sub(LINE_BYTES)))?;
+    file.take(LINE_BYTES).read_to_end(&mut tail)?;
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or(&tail);
+    if last.is_empty() {
+        Ok(())
+    } else if last.len() as u64 == LINE_BYTES || parsed(last).is_ok() {
+        // What is longer than any line was written by nobody here: it stays to be seen.
+        file.write_all(b"\n")
+    } else {
+        file.set_len(length - last.len() as u64)
     }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0];
-    file.read_exact(&mut last)?;
-    Ok(last != *b"\n")
+}
+
+fn parsed(line: &[u8]) -> Result<SignedCheckpoint, String> {
+    let text = std::str::from_utf8(line).map_err(|error| error.to_string())?;
+    text.parse()
+        .map_err(|error: CheckpointError| error.to_string())
 }
 
 /// The public half of the log's key, if there is one yet.
@@ -292,8 +305,7 @@ fn checkpoint_at(mut file: &File, at: u64) -> Option<SignedCheckpoint> {
     BufReader::new(file.take(LINE_BYTES))
         .read_until(b'\n', &mut line)
         .ok()?;
-    let line = line.strip_suffix(b"\n").unwrap_or(&line);
-    std::str::from_utf8(line).ok()?.parse().ok()
+    parsed(line.strip_suffix(b"\n").unwrap_or(&line)).ok()
 }
 
 /// The checkpoints file, if there is one.
@@ -330,13 +342,7 @@ pub(crate) fn read_checkpoints(path: &Path) -> io::Result<KeptCheckpoints> {
         if line.is_empty() {
             continue;
         }
-        let parsed = std::str::from_utf8(&line)
-            .map_err(|error| error.to_string())
-            .and_then(|text| {
-                text.parse()
-                    .map_err(|error: CheckpointError| error.to_string())
-            });
-        match parsed {
+        match parsed(&line) {
             Ok(checkpoint) => kept.valid.push(checkpoint),
             Err(_) if !whole => {}
             Err(problem) => kept.bad_lines.push((number, problem)),

@@ -3,10 +3,10 @@
 //! Values are taken to the letter: there are no quotes, escapes or references in them. Only names
 //! are checked here, and what would otherwise be read as something else further on.
 
-use crate::problem::Problem;
+use crate::{Problem, engine};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,116 +14,96 @@ use std::time::Duration;
 /// Every setting there is. The variable is `AIRLOCK_` and the name in capitals.
 pub(crate) const KEYS: &str =
     "kernel workspace state socket engine image ping_every ping_timeout start_timeout";
-/// Largest file of settings.
-const FILE_BYTES: u64 = 64 * 1024;
+pub(crate) const HELP: &str = "`airlock-bootstrap --help` says what there is";
+const FILE_BYTES: u64 = 64 * 1024; // The largest file of settings.
 
 /// What to start and how to ask it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) kernel: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) state: PathBuf,
-    /// Where the kernel answers; it says so itself if this is not set.
-    pub(crate) socket: Option<PathBuf>,
-    /// `none`, `auto`, a name or a path.
-    pub(crate) engine: PathBuf,
+    pub(crate) state_is_set: bool, // If not, a plain kernel finds it by itself.
+    pub(crate) socket: Option<PathBuf>, // If there is none, the kernel says where it answers.
+    pub(crate) engine: Option<PathBuf>, // If there is none, the kernel is a plain process.
     pub(crate) image: OsString,
     pub(crate) ping_every: Duration,
     pub(crate) ping_timeout: Duration,
     pub(crate) start_timeout: Duration,
-    /// Where programs are looked for.
-    pub(crate) search: OsString,
 }
 
-impl Config {
-    pub(crate) fn gather(
-        file: Option<PathBuf>,
-        variable: &dyn Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, Problem> {
-        let file = file.or_else(|| variable("AIRLOCK_BOOTSTRAP_CONFIG").map(PathBuf::from));
-        let values = file.map_or(Ok(BTreeMap::new()), |path| parse(&read(&path)?))?;
-        let get = |key: &str| {
-            let name = format!("AIRLOCK_{}", key.to_uppercase());
-            variable(&name).or_else(|| values.get(key).cloned())
-        };
-        let bad = |key: &str, value: &OsStr, fix| {
-            let value = value.to_string_lossy();
-            Problem::config(format!("`{key}` cannot be `{value}`"), fix)
-        };
-        let path = |key: &str, default: PathBuf| {
-            let value = get(key).map_or(default, PathBuf::from);
-            std::path::absolute(&value).map_err(|_| bad(key, value.as_os_str(), "name a path"))
-        };
-        let seconds = |key: &str, default| {
-            let Some(text) = get(key) else {
-                return Ok(Duration::from_secs(default));
-            };
-            let number = text.to_str().and_then(|text| text.parse().ok());
-            let number = number.filter(|seconds| (1..=3_600).contains(seconds));
-            let number = number.map(Duration::from_secs);
-            number.ok_or_else(|| bad(key, &text, "give whole seconds, 1 to 3600"))
-        };
-        let beside = std::env::current_exe().unwrap_or_default().with_file_name("airlock");
-        let home = PathBuf::from(variable("HOME").unwrap_or_else(|| "/".into()));
-        let state =
-            variable("XDG_STATE_HOME").map_or_else(|| home.join(".local/state"), Into::into);
-        Ok(Self {
-            kernel: path("kernel", beside)?,
-            workspace: path("workspace", PathBuf::from("."))?,
-            state: path("state", state)?,
-            socket: get("socket").map(PathBuf::from),
-            engine: get("engine").unwrap_or_else(|| "none".into()).into(),
-            image: get("image").unwrap_or_else(|| "airlock".into()),
-            ping_every: seconds("ping_every", 5)?,
-            ping_timeout: seconds("ping_timeout", 5)?,
-            start_timeout: seconds("start_timeout", 30)?,
-            search: variable("PATH").unwrap_or_default(),
-        })
-    }
+pub(crate) fn gather(
+    file: Option<PathBuf>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Config, Problem> {
+    let file = file.or_else(|| variable("AIRLOCK_BOOTSTRAP_CONFIG").map(PathBuf::from));
+    let values = file.map_or(Ok(BTreeMap::new()), |path| parse(&read(&path)?))?;
+    let get = |key: &str| {
+        let name = format!("AIRLOCK_{}", key.to_uppercase());
+        variable(&name).or_else(|| values.get(key).cloned())
+    };
+    let bad = |key: &str, value: &OsStr, fix| {
+        Problem::config(format!("`{key}` cannot be `{}`", value.display()), fix)
+    };
+    let path = |key: &str, default: PathBuf| {
+        let value = get(key).map_or(default, PathBuf::from);
+        std::path::absolute(&value).map_err(|_| bad(key, value.as_os_str(), "name a path"))
+    };
+    let seconds = |key: &str, default: &str| {
+        let text = get(key).unwrap_or_else(|| default.into());
+        let number = text.to_str().and_then(|text| text.parse().ok());
+        let number = number.filter(|number| (1..=3_600).contains(number)).map(Duration::from_secs);
+        number.ok_or_else(|| bad(key, &text, "give whole seconds, 1 to 3600"))
+    };
+    let beside = std::env::current_exe().unwrap_or_default().with_file_name("airlock");
+    let home = PathBuf::from(variable("HOME").unwrap_or_else(|| "/".into()));
+    // The kernel does not follow a relative one either.
+    let state = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let engine = PathBuf::from(get("engine").unwrap_or_else(|| "none".into()));
+    Ok(Config {
+        kernel: path("kernel", beside)?,
+        workspace: path("workspace", ".".into())?,
+        state: path("state", state.unwrap_or_else(|| home.join(".local/state")))?,
+        state_is_set: get("state").is_some(),
+        socket: get("socket").map(|named| path("socket", named.into())).transpose()?,
+        engine: engine::find(&engine, &variable("PATH").unwrap_or_default())?,
+        image: get("image").unwrap_or_else(|| "airlock".into()),
+        ping_every: seconds("ping_every", "5")?,
+        ping_timeout: seconds("ping_timeout", "5")?,
+        start_timeout: seconds("start_timeout", "30")?,
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
-    let read = |file: std::fs::File| file.take(FILE_BYTES + 1).read_to_end(&mut bytes);
-    let read = std::fs::File::open(path).and_then(read);
-    let small = |length| {
-        if length as u64 > FILE_BYTES { Err(io::Error::other("it is over 64 KiB")) } else { Ok(()) }
+    let opened = std::fs::File::open(path);
+    let why = match opened.and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut bytes)) {
+        Ok(length) if length as u64 <= FILE_BYTES => return Ok(bytes),
+        Ok(_) => "it is over 64 KiB".to_owned(),
+        Err(error) => error.to_string(),
     };
-    read.and_then(small).map_err(|error| {
-        let what = format!("cannot read the settings in `{}`: {error}", path.display());
-        Problem::config(what, "name a readable file of key=value lines")
-    })?;
-    Ok(bytes)
+    let what = format!("cannot read the settings in `{}`: {why}", path.display());
+    Err(Problem::config(what, "name a readable file of key=value lines"))
 }
 
-/// Reads `key=value` lines. A name that is unknown or given twice is refused: one of two would be
-/// ignored, and nobody could tell which.
+/// Refuses a name that is unknown or given twice: of two, nobody could tell which is ignored.
 fn parse(bytes: &[u8]) -> Result<BTreeMap<String, OsString>, Problem> {
     let mut values = BTreeMap::new();
-    for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let line = line.trim_ascii();
-        if line.is_empty() || line.starts_with(b"#") {
-            continue;
-        }
-        let refuse = |what: &str| {
-            let what = format!("line {} of the settings {what}", number + 1);
-            Problem::config(what, "`airlock-bootstrap --help` lists the settings")
-        };
-        if line.contains(&0) {
-            return Err(refuse("holds a NUL byte"));
-        }
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii)) {
         let mut parts = line.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
-        let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
-            return Err(refuse("has no `=`"));
+        let key = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+        let is_known = KEYS.split(' ').any(|known| known == key);
+        let wrong = match parts.next() {
+            _ if line.is_empty() || line.starts_with(b"#") => continue,
+            _ if line.contains(&0) => "holds a NUL byte".to_owned(),
+            None => "has no `=`".to_owned(),
+            Some(_) if !is_known => format!("names `{key}`, which is no setting"),
+            Some(value) => match values.insert(key.clone(), OsStr::from_bytes(value).to_owned()) {
+                Some(_) => format!("gives `{key}` again"),
+                None => continue,
+            },
         };
-        let key = String::from_utf8_lossy(key).into_owned();
-        if !KEYS.split(' ').any(|known| known == key) {
-            return Err(refuse(&format!("names `{key}`, which is no setting")));
-        }
-        let before = values.insert(key.clone(), OsStr::from_bytes(value).to_owned());
-        if before.is_some() {
-            return Err(refuse(&format!("gives `{key}` again")));
-        }
+        return Err(Problem::config(format!("line {number} of the settings {wrong}"), HELP));
     }
     Ok(values)
 }
@@ -144,7 +124,7 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), OsString::from(value)))
             .collect();
-        let config = Config::gather(Some(file.clone()), &|name| variables.get(name).cloned());
+        let config = gather(Some(file.clone()), &|name| variables.get(name).cloned());
         std::fs::remove_file(&file).unwrap();
         config
     }
@@ -157,7 +137,7 @@ mod tests {
         assert_eq!(config.workspace, Path::new("/w"));
         assert_eq!(config.ping_every, Duration::from_secs(9));
         assert_eq!(config.ping_timeout, Duration::from_secs(5));
-        assert_eq!(config.engine, Path::new("none"));
+        assert_eq!(config.engine, None);
         assert!(config.kernel.ends_with("airlock") && config.kernel.is_absolute());
     }
 
@@ -169,6 +149,28 @@ mod tests {
             let config = gathered(&format!("kernel={odd}\nimage={odd}"), &[]).unwrap();
             assert_eq!(config.image, odd);
             assert!(config.kernel.ends_with(odd), "{}", config.kernel.display());
+        }
+    }
+
+    #[test]
+    fn every_path_is_made_absolute() {
+        let config = gathered("kernel=k\nworkspace=w\nstate=s\nsocket=run/s", &[]).unwrap();
+        let here = std::path::absolute(".").unwrap();
+        let paths = [config.kernel, config.workspace, config.state, config.socket.unwrap()];
+        assert_eq!(paths, ["k", "w", "s", "run/s"].map(|name| here.join(name)));
+    }
+
+    #[test]
+    fn state_is_where_the_kernel_finds_it_unless_a_setting_says_otherwise() {
+        for (text, inherited, want, is_set) in [
+            ("", "/x", "/x", false),
+            ("", "", "/h/.local/state", false),
+            ("", "x", "/h/.local/state", false),
+            ("state=/s", "/x", "/s", true),
+        ] {
+            let config = gathered(text, &[("HOME", "/h"), ("XDG_STATE_HOME", inherited)]).unwrap();
+            assert_eq!(config.state, Path::new(want), "{text:?}, {inherited:?}");
+            assert_eq!(config.state_is_set, is_set, "{text:?}");
         }
     }
 
@@ -196,7 +198,7 @@ mod tests {
         }
         let large = "#".repeat(70_000);
         assert!(gathered(&large, &[]).unwrap_err().what.ends_with("it is over 64 KiB"));
-        let missing = Config::gather(Some("/nowhere/at/all".into()), &|_| None).unwrap_err();
+        let missing = gather(Some("/nowhere/at/all".into()), &|_| None).unwrap_err();
         assert_eq!(missing.code, "config");
     }
 }

@@ -1,29 +1,27 @@
 //! Ping and pong over the kernel's socket: the whole of the wire protocol this program speaks.
 //!
-//! A frame is its length in four bytes, the highest first, and that many bytes of JSON. A
-//! handshake comes first, then the ping. Each question has its own connection, so that a kernel
-//! that takes none counts as one that does not answer.
+//! A frame is its length in four bytes, the highest first, and that many bytes of JSON. A handshake
+//! comes before each ping, on a new connection: a kernel that takes none does not answer.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
-/// Longest answer that is read.
-const ANSWER_BYTES: u32 = 64 * 1024;
+const ADDRESS_BYTES: usize = 108; // What an address holds of a path, its end included.
 
 /// What a kernel said.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Answer,
-    /// That it has no place for another connection.
-    Full,
+    Full, // It has no place for another connection.
 }
 
 /// Asks the kernel behind `socket` whether it lives; each step may take `patience`. One that is full
 /// says so itself: it lives, and ending it would take it from everybody whose places those are.
-pub(crate) fn ping(socket: &Path, patience: Duration) -> io::Result<()> {
-    let mut stream = UnixStream::connect(socket)?;
+pub(crate) fn ping(socket: Option<&Path>, patience: std::time::Duration) -> io::Result<()> {
+    let unnamed = || io::Error::other("it did not name its socket");
+    let mut stream = connect(socket.ok_or_else(unnamed)?)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     let version = env!("CARGO_PKG_VERSION");
@@ -34,58 +32,50 @@ pub(crate) fn ping(socket: &Path, patience: Duration) -> io::Result<()> {
     }
 }
 
+/// Connects to `socket`, by a shorter name where an address cannot hold its path.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    if socket.as_os_str().len() < ADDRESS_BYTES {
+        return UnixStream::connect(socket);
+    }
+    let directory = std::fs::File::open(socket.parent().unwrap_or(socket))?;
+    let short = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    UnixStream::connect(Path::new(&short).join(socket.file_name().unwrap_or_default()))
+}
+
 fn ask(stream: &mut (impl Read + Write), id: u32, method: &str, params: &str) -> io::Result<Heard> {
-    let message =
-        format!(r#"{{"id":{id},"type":"request","method":"{method}","params":{params}}}"#);
-    let length = u32::try_from(message.len()).map_err(io::Error::other)?;
-    let asked = stream.write_all(&length.to_be_bytes());
-    let asked = asked.and_then(|()| stream.write_all(message.as_bytes()));
+    let text = format!(r#"{{"id":{id},"type":"request","method":"{method}","params":{params}}}"#);
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    let asked = stream.write_all(&[&length.to_be_bytes()[..], text.as_bytes()].concat());
     // Whoever is turned away can read why, even if there was nobody left to ask.
     let text = read(stream).or_else(|error| asked.and(Err(error)))?;
-    if is_answer(&text, id) {
-        Ok(Heard::Answer)
-    } else if is_full(&text) {
-        Ok(Heard::Full)
-    } else {
-        Err(io::Error::other(format!("`{method}` was not answered with a result")))
-    }
+    heard(&text, id).ok_or_else(|| io::Error::other(format!("`{method}` brought no result")))
 }
 
 fn read(stream: &mut impl Read) -> io::Result<String> {
     let mut head = [0; 4];
     stream.read_exact(&mut head)?;
     let length = u32::from_be_bytes(head);
-    if length > ANSWER_BYTES {
-        return Err(io::Error::other("the answer is too long"));
+    if length > 64 * 1024 {
+        return Err(io::Error::other("the answer is over 64 KiB"));
     }
-    let mut body = Vec::new();
-    stream.take(u64::from(length)).read_to_end(&mut body)?;
-    if body.len() as u64 != u64::from(length) {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
+    let mut body = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    stream.read_exact(&mut body)?;
     String::from_utf8(body).map_err(io::Error::other)
 }
 
-/// Whether `text` is a response to question `id`, and no error. Names are looked for wherever they
-/// stand, which can only make it refuse more.
-fn is_answer(text: &str, id: u32) -> bool {
-    let dense = response(text, id).unwrap_or_default();
-    !dense.is_empty() && (!dense.contains("\"error\":") || dense.contains("\"error\":null"))
-}
-
-/// Whether `text` says of the connection as a whole that there are too many.
-fn is_full(text: &str) -> bool {
-    response(text, 0).is_some_and(|dense| dense.contains("\"error\":{\"code\":\"overloaded\""))
-}
-
-/// `text` without blanks, if it is a response of that number.
-fn response(text: &str, id: u32) -> Option<String> {
+/// What `text` says to question `id`, or to the connection as a whole, which is number 0. Names are
+/// looked for wherever they stand, which can only make it refuse more.
+fn heard(text: &str, id: u32) -> Option<Heard> {
     let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let numbered = [format!("\"id\":{id},"), format!("\"id\":{id}}}")];
-    let is_one = dense.starts_with('{')
-        && dense.contains("\"type\":\"response\"")
-        && numbered.iter().any(|number| dense.contains(number));
-    is_one.then_some(dense)
+    let has = |part: &str| dense.contains(part);
+    let is_to = |id: u32| has(&format!("\"id\":{id},")) || has(&format!("\"id\":{id}}}"));
+    if !dense.starts_with('{') || !has("\"type\":\"response\"") {
+        None
+    } else if is_to(id) && (!has("\"error\":") || has("\"error\":null")) {
+        Some(Heard::Answer)
+    } else {
+        (is_to(0) && has("\"error\":{\"code\":\"overloaded\"")).then_some(Heard::Full)
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +94,7 @@ mod tests {
             ("", false),
             ("[]", false),
         ] {
-            assert_eq!(is_answer(text, 2), want, "{text}");
+            assert_eq!(heard(text, 2) == Some(Heard::Answer), want, "{text}");
         }
     }
 
@@ -118,8 +108,7 @@ mod tests {
             (r#"{"id":0,"type":"response","result":{"code":"overloaded"}}"#, false),
             ("overloaded", false),
         ] {
-            assert_eq!(is_full(text), want, "{text}");
-            assert!(!is_answer(text, 1), "{text}");
+            assert_eq!(heard(text, 1), want.then_some(Heard::Full), "{text}");
         }
     }
 

@@ -7,7 +7,7 @@
     reason = "a test fails by panicking, starts programs and reads what it was started with"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -193,6 +193,8 @@ fn disguised(mode: &str) -> i32 {
         .open(directory.join("starts"))
         .unwrap();
     writeln!(starts, "{} {arguments}", std::process::id()).unwrap();
+    let state = std::env::var("XDG_STATE_HOME").unwrap_or_default();
+    std::fs::write(directory.join("state"), state).unwrap();
     let socket = directory.join("s");
     match mode {
         "crash" => 7,
@@ -310,9 +312,9 @@ fn a_kernel_that_stops_answering_is_started_again() {
     started.child.wait().unwrap();
 }
 
-#[test]
-fn the_kernel_says_itself_where_it_answers() {
-    let mut started = Started::new("lives", &[("AIRLOCK_SOCKET", "")]);
+/// Waits until a kernel that was started so answers, and ends it.
+fn comes_up(settings: &[(&str, &str)]) {
+    let mut started = Started::new("lives", settings);
     let mut reader = BufReader::new(started.child.stderr.take().unwrap());
     let mut seen = String::new();
     until("the first pong", || {
@@ -321,6 +323,52 @@ fn the_kernel_says_itself_where_it_answers() {
     });
     started.child.kill().unwrap();
     started.child.wait().unwrap();
+}
+
+#[test]
+fn the_kernel_says_itself_where_it_answers() {
+    comes_up(&[("AIRLOCK_SOCKET", "")]);
+}
+
+#[test]
+fn a_socket_is_reached_whose_path_no_address_holds() {
+    let directory = directory();
+    let long = directory.join("x".repeat(120));
+    std::os::unix::fs::symlink(&directory, &long).unwrap();
+    let socket = long.join("s");
+    assert_eq!(UnixStream::connect(&socket).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let at = ("FAKE_DIRECTORY", directory.to_str().unwrap());
+    comes_up(&[at, ("AIRLOCK_SOCKET", socket.to_str().unwrap())]);
+}
+
+#[test]
+fn a_plain_kernel_keeps_its_state_where_the_setting_says() {
+    for (setting, inherited, want) in [("/s", "/i", "/s"), ("", "/i", "/i"), ("", "", "")] {
+        let settings = [("AIRLOCK_STATE", setting), ("XDG_STATE_HOME", inherited)];
+        let started = Started::new("done", &settings);
+        let directory = started.directory.clone();
+        let (status, lines) = started.finish();
+        assert_eq!(status.code(), Some(0), "{lines:?}");
+        let told = std::fs::read_to_string(directory.join("state")).unwrap();
+        assert_eq!(told, want, "{settings:?}");
+    }
+}
+
+#[test]
+fn nobody_has_to_listen_for_a_kernel_to_be_started_again() {
+    let mut started = Started::new("killed", &[]);
+    drop(started.child.stderr.take());
+    let status = started.child.wait().unwrap();
+    assert_eq!((status.code(), Started::starts(&started.directory)), (Some(1), 4));
+}
+
+#[test]
+fn help_names_the_settings_on_standard_output() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_airlock-bootstrap"));
+    let output = command.arg("--help").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("usage: ") && text.ends_with(" start_timeout\n"), "{text}");
 }
 
 #[test]
@@ -372,17 +420,27 @@ fn an_engine_gets_the_walls_and_the_kernel_the_rest() {
     }
 }
 
-/// Lines of source without tests, comments and blank ones, and what the manifest depends on: the reasons this program can
-/// be trusted to be understood.
+/// The lines that are no module of tests; comments and blank ones count.
+fn shipped(text: &str) -> usize {
+    let mut in_tests = false;
+    let ships = |line: &&str| {
+        in_tests |= *line == "#[cfg(test)]";
+        let ships = !in_tests;
+        in_tests &= *line != "}";
+        ships
+    };
+    text.lines().filter(ships).count()
+}
+
+/// Every line of source, and what the manifest depends on: the reasons this program can be trusted to
+/// be understood.
 #[test]
 fn it_stays_small_and_depends_on_nothing() {
+    assert_eq!(shipped("// a\n\nfn a() {\n}\n#[cfg(test)]\nmod tests {\n    x\n}\nfn b() {}\n"), 5);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut lines = 0;
     for entry in std::fs::read_dir(root.join("src")).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        let shipped = text.split("#[cfg(test)]").next().unwrap();
-        let code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
-        lines += shipped.lines().filter(code).count();
+        lines += shipped(&std::fs::read_to_string(entry.unwrap().path()).unwrap());
     }
     assert!((200..500).contains(&lines), "{lines} lines");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();

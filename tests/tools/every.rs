@@ -3,7 +3,7 @@
 //! A tool that is not listed fails them: it must be thought about.
 
 use airlock_core::{Digest, Timestamp};
-use airlock_merge::{Merges, Selection, review_digest};
+use airlock_merge::{Merges, Selection};
 use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -35,6 +35,6 @@ fn changed_stage(home: &Path, root: &Path) -> (Stage, Digest) {
         .open_or_create_as("changed", root, owner, Setup::COPY)
         .unwrap();
     std::fs::write(stage.layers().upper.join("b.txt"), "b\n").unwrap();
-    let digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
+    let digest = Selection::default().reviewed(&stage.diff(&DiffOptions::default()).unwrap());
     (stage, digest)
 }

@@ -114,6 +114,53 @@ fn a_question_is_answered_in_another_process_and_the_answer_used_in_a_third() {
 }
 
 #[test]
+fn questions_are_listed_page_by_page_however_many_there_were() {
+    let place = place();
+    let kernel = place.open();
+    for _ in 0..23 {
+        place.pass(3_601);
+        for path in ["ask/a.txt", "ask/b.txt"] {
+            review(read(&kernel, Front::Agent, path));
+        }
+    }
+    let list = |arguments| done(submit(&kernel, Front::Cli, "approval.read", arguments)).value;
+    for (status, count, more) in [("open", 2, 0), ("granted", 0, 0), ("closed", 40, 5)] {
+        let page = list(json!({ "status": status }));
+        assert_eq!(
+            page["approvals"].as_array().unwrap().len(),
+            count,
+            "{status}"
+        );
+        assert_eq!(page["more"], more, "{status}");
+    }
+    let mut seen: Vec<serde_json::Value> = Vec::new();
+    loop {
+        let page = list(json!({ "after": seen.last() }));
+        let found = page["approvals"].as_array().unwrap();
+        assert!(found.len() <= 40);
+        if seen.is_empty() {
+            let first = found.iter().take(3).map(|one| &one["status"]);
+            assert_eq!(first.collect::<Vec<_>>(), ["open", "open", "expired"]);
+        }
+        seen.extend(found.iter().map(|one| one["id"].clone()));
+        if page["more"] == 0 {
+            break;
+        }
+    }
+    // With that of the trust that made this place.
+    assert_eq!(seen.len(), 47);
+    let names: std::collections::BTreeSet<String> = seen.iter().map(ToString::to_string).collect();
+    assert_eq!(names.len(), seen.len(), "none is listed twice");
+    for (wrong, code) in [
+        (json!({ "after": "missing" }), "unknown_approval"),
+        (json!({ "status": "answered" }), "invalid_arguments"),
+    ] {
+        let refused = submit(&kernel, Front::Cli, "approval.read", wrong);
+        assert_eq!(word(&refused), code, "{refused:?}");
+    }
+}
+
+#[test]
 fn no_front_but_the_command_line_can_list_answer_or_revoke() {
     let place = place();
     let kernel = place.open();

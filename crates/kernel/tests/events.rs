@@ -303,7 +303,7 @@ fn a_merge_that_is_refused_is_found_whoever_refused_it() {
     let kernel = open(&place, Lifetime::Command);
     run(&kernel, &["sh", "write.sh"]);
     let diff = kernel.stages().diff("default").unwrap().unwrap();
-    let digest = airlock_merge::review_digest(&diff);
+    let digest = airlock_merge::review_digest(&diff, |_| false);
     let merge = Call::new(
         "merge.apply",
         json!({ "stage": "default", "digest": digest }),

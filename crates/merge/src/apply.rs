@@ -403,6 +403,10 @@ impl Work<'_> {
         let Node::Directory { mode: set } = now else {
             return Ok(Step::Conflict(CHANGED));
         };
+        // One that was there before has the mode of before or ours, unless somebody else set it.
+        if entry.before.is_directory() && now != entry.before && now != entry.after {
+            return Ok(Step::Conflict(CHANGED));
+        }
         if set != *mode {
             spot.set_directory_mode(*mode)?;
         }

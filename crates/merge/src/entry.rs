@@ -34,6 +34,13 @@ impl Entry {
         self.before != Node::Absent && (self.after == Node::Absent || turns)
     }
 
+    /// Whether what is there by `now` is still what has to go. A directory that goes as a whole is,
+    /// whatever its mode.
+    pub(crate) fn is_untouched(&self, now: &Node) -> bool {
+        let goes = now.is_directory() && self.before.is_directory() && !self.after.is_directory();
+        *now == self.before || goes
+    }
+
     /// The way back.
     pub(crate) fn reversed(&self) -> Self {
         Self {

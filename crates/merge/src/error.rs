@@ -70,6 +70,16 @@ pub enum MergeError {
         /// The number asked for, from one.
         hunk: usize,
     },
+    /// A path that was chosen is longer than what is read, alone or with the others.
+    #[error(
+        "`{}` was not read, and is not merged: files over 256 MiB are not read, nor those over \
+         64 KiB beyond 4 GiB together",
+        path.as_path().display()
+    )]
+    Unread {
+        /// The path.
+        path: TreePath,
+    },
     /// The stage is not what was looked at.
     #[error("the stage changed since it was reviewed")]
     ChangedSinceReview,
@@ -110,6 +120,7 @@ impl MergeError {
             Self::Busy => "wait until it is done",
             Self::NotChanged(_) => "`airlock diff --stat` lists what is",
             Self::NoHunk { .. } => "`airlock diff` shows the hunks, counted from one in each file",
+            Self::Unread { .. } => "leave it out with --files or --interactive, or make it smaller",
             Self::ChangedSinceReview => "look at `airlock diff` again, then merge",
             Self::Unjudged(stage) => {
                 return Some(format!(

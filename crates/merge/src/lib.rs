@@ -6,7 +6,8 @@
 //! interrupted is carried on by whoever comes next, and an undo is a merge with both sides
 //! exchanged.
 //!
-//! Guarantees: a file of the real tree has its old content or its new one at every moment; a path
+//! Guarantees: no content reaches the real tree that was not read whole, digested and held against
+//! what was reviewed; a file of the real tree has its old content or its new one at every moment; a path
 //! that somebody else changed meanwhile keeps what they wrote, and is reported; nothing outside
 //! the workspace is written, whatever links are put in the way; what was merged is undone to the
 //! byte, the mode, the link and the empty directory.
@@ -38,7 +39,7 @@ pub use hunks::pick_hunks;
 pub use journal::{Journal, Task};
 pub use node::Node;
 pub use outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
-pub use select::{Selection, review_digest};
+pub use select::{Selection, named_path, review_digest};
 pub use store::{Merges, Recovered, Summary};
 
 /// Called at each moment a crash could come between; tests die there.

@@ -96,8 +96,7 @@ impl<'a> Preparation<'a> {
         let mut reversed = entry.reversed();
         let index = self.entries.len();
         let (now, owner) = self.keep_old(&reversed.path, index)?;
-        let same = now == reversed.before || (now.is_directory() && reversed.before.is_directory());
-        if !same {
+        if !reversed.is_untouched(&now) {
             if since == Since::Stays || !may_go(&now, &reversed) {
                 self.forget(index);
                 self.leave(&reversed.path, "it was changed after the merge");
@@ -169,7 +168,7 @@ impl<'a> Preparation<'a> {
             Source::Staged { mode, sha256 } => {
                 let file = stage.open_changed(target.path.as_path())?;
                 let (size, kept) = keep(file, &place).map_err(failed("write", &place))?;
-                if sha256.is_some_and(|seen| seen != kept) {
+                if *sha256 != kept {
                     return Err(MergeError::ChangedSinceReview);
                 }
                 Ok(Node::File {

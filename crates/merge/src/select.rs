@@ -1,10 +1,10 @@
-//! Which changes of a stage are merged.
+//! Which changes of a stage are merged, and what stands for them as they were reviewed.
 
 use crate::error::MergeError;
 use airlock_core::Digest;
 use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, Facts, Hunk, NodeKind, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// What a person chose. The default is everything but what conflicts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Source {
     /// The stage's file.
     Staged {
         mode: u32,
-        sha256: Option<Digest>,
+        sha256: Digest,
     },
     /// The real file with some hunks of the stage's.
     Hunks {
@@ -59,6 +59,12 @@ impl Selection {
     pub fn paths(&self, diff: &Diff) -> Result<Vec<TreePath>, MergeError> {
         let targets = self.select(diff)?.targets;
         Ok(targets.into_iter().map(|target| target.path).collect())
+    }
+
+    /// What stands for the changes of `diff` as whoever makes this choice has seen them. It is bound
+    /// to when they are asked and held against what is there when it is merged.
+    pub fn reviewed(&self, diff: &Diff) -> Digest {
+        review_digest(diff, |path| self.hunks.contains_key(path))
     }
 
     pub(crate) fn select(&self, diff: &Diff) -> Result<Selected, MergeError> {
@@ -102,12 +108,16 @@ impl Selection {
 
     /// What is asked for must be there.
     fn check(&self, diff: &Diff) -> Result<(), MergeError> {
-        for path in self.paths.iter().flatten().chain(self.hunks.keys()) {
-            if !diff.changes.iter().any(|change| self.means(path, change)) {
-                return Err(MergeError::NotChanged(path.clone()));
-            }
+        let mut named = self.paths.iter().flatten();
+        let missing = named.find(|path| !diff.changes.iter().any(|one| self.means(path, one)));
+        // Hunks are of the very file: nothing beneath a directory has its numbers.
+        let mut parted = self.hunks.keys();
+        let missing = missing
+            .or_else(|| parted.find(|path| !diff.changes.iter().any(|one| one.path == **path)));
+        match missing {
+            Some(path) => Err(MergeError::NotChanged(path.clone())),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether whoever names `path` names `change`.
@@ -178,10 +188,13 @@ impl Selection {
             why,
         };
         match (new.kind, &new.target) {
-            (NodeKind::File, _) => Ok(Source::Staged {
-                mode,
-                sha256: new.sha256,
-            }),
+            (NodeKind::File, _) => {
+                // INVARIANT: what has no digest was not read, and nobody was bound to what it holds.
+                let sha256 = new.sha256.ok_or_else(|| MergeError::Unread {
+                    path: change.path.clone(),
+                })?;
+                Ok(Source::Staged { mode, sha256 })
+            }
             (NodeKind::Symlink, Some(target)) => Ok(Source::Symlink(target.clone())),
             (NodeKind::Directory, _) => Ok(Source::Directory(mode)),
             (NodeKind::Symlink | NodeKind::Fifo | NodeKind::Socket | NodeKind::Device, _) => {
@@ -254,13 +267,44 @@ fn directories_above<'a>(
         .collect()
 }
 
-/// What a review was of: the same digest, the same changes.
-pub fn review_digest(diff: &Diff) -> Digest {
+/// What a review was of: the same digest, the same changes, from the same to the same.
+///
+/// Of a file that `is_in_hunks` it covers every hunk as well: how one content is cut into them depends
+/// on how long was searched, and whoever chose some of them by number chose lines.
+pub fn review_digest(diff: &Diff, is_in_hunks: impl Fn(&TreePath) -> bool) -> Digest {
     let mut text = String::new();
     for change in &diff.changes {
-        let line = serde_json::json!([change.path, change.kind, change.old, change.new]);
+        let hunks = is_in_hunks(&change.path).then_some(&change.content);
+        let line = serde_json::json!([change.path, change.kind, change.old, change.new, hunks]);
         text.push_str(&line.to_string());
         text.push('\n');
     }
     Digest::of(text.as_bytes())
+}
+
+/// The path that `text` names, however it is spelt: `a//b`, `./a/b` and `a/b/` are `a/b`. None if it
+/// names nothing.
+pub fn named_path(text: &str) -> Option<TreePath> {
+    let parts = Path::new(text).components();
+    let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+    (!path.as_os_str().is_empty()).then(|| TreePath::from(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_the_same_however_it_is_spelt() {
+        for text in ["a/b", "a//b", "./a/b", "a/./b", "a/b/", ".//a/b//"] {
+            assert_eq!(named_path(text), Some(Path::new("a/b").into()), "{text}");
+        }
+        // What leads elsewhere stays what it is, and is no change of a stage.
+        for text in ["/a/b", "../a/b", "a/../b"] {
+            assert_eq!(named_path(text), Some(Path::new(text).into()), "{text}");
+        }
+        for text in ["", ".", "./", ".//."] {
+            assert_eq!(named_path(text), None, "{text}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::journal::{FORMAT, Journal, Task, new_content, old_content, sync_direc
 use crate::node::Node;
 use crate::outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 use crate::prepare::Preparation;
-use crate::select::{Selection, review_digest};
+use crate::select::Selection;
 use crate::telling::Telling;
 use crate::tree::Tree;
 use airlock_core::{Digest, Timestamp};
@@ -34,6 +34,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Merges {
     place: PathBuf,
     root: PathBuf,
+    limits: DiffOptions,
     task: Option<Task>,
     telling: Telling,
 }
@@ -89,9 +90,17 @@ impl Merges {
         Self {
             place: place.to_owned(),
             root: root.to_owned(),
+            limits: DiffOptions::default(),
             task: None,
             telling: Telling::default(),
         }
+    }
+
+    /// The same, where a stage is read within other `limits`. What they leave unread is not merged.
+    #[must_use]
+    pub fn reading(mut self, limits: DiffOptions) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The same, to merge what ends `task`.
@@ -139,8 +148,8 @@ impl Merges {
         }
     }
 
-    /// Merges what `selection` takes of the stage. `reviewed` is what [`review_digest`] gave for
-    /// the changes that were looked at.
+    /// Merges what `selection` takes of the stage. `reviewed` is what [`Selection::reviewed`] gave
+    /// for the changes that were looked at.
     pub fn merge(
         &self,
         id: &str,
@@ -171,7 +180,7 @@ impl Merges {
             return Err(MergeError::Unjudged(stage.name().as_str().to_owned()));
         }
         let diff = self.diff(stage)?;
-        if review_digest(&diff) != reviewed {
+        if selection.reviewed(&diff) != reviewed {
             return Err(MergeError::ChangedSinceReview);
         }
         let selected = selection.select(&diff)?;
@@ -210,7 +219,7 @@ impl Merges {
     /// left there, is no conflict, whatever its stamps say: nobody but Airlock changed it. An undo
     /// put it back; or some of its hunks were merged, and the others wait.
     pub fn diff(&self, stage: &Stage) -> Result<Diff, MergeError> {
-        let mut diff = stage.diff(&DiffOptions::default())?;
+        let mut diff = stage.diff(&self.limits)?;
         let may_be_ours = |one: &Conflict| match one.reason {
             ConflictReason::Changed | ConflictReason::Appeared => true,
             ConflictReason::Vanished | ConflictReason::ClockWentBack => false,
@@ -310,7 +319,7 @@ impl Merges {
             let (now, _) = tree
                 .node(entry.path.as_path())
                 .map_err(failed("read", entry.path.as_path()))?;
-            let same = now == entry.after || (now.is_directory() && entry.after.is_directory());
+            let same = entry.reversed().is_untouched(&now);
             paths.push((entry.path, same));
         }
         Ok((of, paths))

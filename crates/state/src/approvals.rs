@@ -282,14 +282,6 @@ impl State {
         Ok(outcome)
     }
 
-    /// Every question of `owner`, oldest first.
-    pub fn approvals(&self, owner: &Owner) -> Result<Vec<Approval>, StateError> {
-        self.read(|reader| {
-            let facts = reader.owned(Kind::Approval, &owner.to_string())?;
-            Ok(facts.into_iter().filter_map(Fact::approval).collect())
-        })
-    }
-
     /// One question of `owner`, if its events prove it.
     pub fn approval(&self, owner: &Owner, id: &ApprovalId) -> Result<Option<Approval>, StateError> {
         self.read(|reader| {
@@ -413,7 +405,7 @@ fn asker_word(asker: &Asker) -> String {
     )
 }
 
-fn approvals(facts: Vec<Fact>) -> Vec<Approval> {
+pub(crate) fn approvals(facts: Vec<Fact>) -> Vec<Approval> {
     facts.into_iter().filter_map(Fact::approval).collect()
 }
 

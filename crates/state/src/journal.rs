@@ -26,6 +26,23 @@ pub(crate) enum Proof {
     Differs,
 }
 
+/// Some of the approvals of `owner`: by [`RANK`], and of each the newest first.
+pub(crate) struct Stretch<'a> {
+    pub(crate) owner: &'a str,
+    /// Only those of that rank.
+    pub(crate) rank: Option<i64>,
+    /// Only those after that one.
+    pub(crate) after: Option<&'a str>,
+    pub(crate) now: Timestamp,
+    pub(crate) most: usize,
+}
+
+/// How an approval stands at `?3`: it waits, it grants, or it is over.
+const RANK: &str = "CASE WHEN due <= ?3 THEN 2 WHEN status = 'open' THEN 0 WHEN status = 'granted' THEN 1 ELSE 2 END";
+
+/// The shortest end of a name that stands for it.
+const ENDING: i64 = 4;
+
 /// Looks at one consistent state of the store.
 pub(crate) struct Reader<'a> {
     pub(crate) db: &'a Connection,
@@ -117,6 +134,75 @@ impl Reader<'_> {
             "SELECT body FROM facts WHERE kind = ?1 AND owner = ?2 ORDER BY seq",
             params![kind.as_str(), owner],
         )
+    }
+
+    /// The approvals of a stretch, and how many come after them. None if it is to begin after one
+    /// that there is not.
+    ///
+    /// A name begins with the time it was made at: that never changes, as the last event does.
+    pub(crate) fn approvals(
+        &self,
+        of: &Stretch<'_>,
+    ) -> Result<Option<(Vec<Fact>, u64)>, StateError> {
+        let now = of.now.as_micros();
+        let mut from = None;
+        if let Some(after) = of.after {
+            let sql = format!(
+                "SELECT {RANK} FROM facts WHERE kind = 'approval' AND owner = ?1 AND id = ?2"
+            );
+            let rank: Option<i64> = self
+                .db
+                .prepare_cached(&sql)
+                .and_then(|mut statement| {
+                    statement
+                        .query_row(params![of.owner, after, now], |row| row.get(0))
+                        .optional()
+                })
+                .map_err(|source| self.fail(source))?;
+            let Some(rank) = rank else {
+                return Ok(None);
+            };
+            // One that stands otherwise by now still says how far the pages of its rank went.
+            from = Some(of.rank.unwrap_or(rank));
+        }
+        let which = format!(
+            "FROM facts WHERE kind = 'approval' AND owner = ?1 AND (?2 IS NULL OR {RANK} = ?2) AND (?4 IS NULL OR {RANK} > ?4 OR ({RANK} = ?4 AND id < ?5))"
+        );
+        let all: i64 = self
+            .db
+            .prepare_cached(&format!("SELECT count(*) {which}"))
+            .and_then(|mut statement| {
+                statement.query_row(params![of.owner, of.rank, now, from, of.after], |row| {
+                    row.get(0)
+                })
+            })
+            .map_err(|source| self.fail(source))?;
+        let most = i64::try_from(of.most).unwrap_or(i64::MAX);
+        let facts = self.facts(
+            &format!("SELECT body {which} ORDER BY {RANK}, id DESC LIMIT ?6"),
+            params![of.owner, of.rank, now, from, of.after, most],
+        )?;
+        let more = all.unsigned_abs().saturating_sub(facts.len() as u64);
+        Ok(Some((facts, more)))
+    }
+
+    /// The names that `owner` has of that kind and that are `end`, or end with it.
+    pub(crate) fn ending(
+        &self,
+        kind: Kind,
+        owner: &str,
+        end: &str,
+    ) -> Result<Vec<String>, StateError> {
+        self.db
+            .prepare_cached(
+                "SELECT id FROM facts WHERE kind = ?1 AND owner = ?2 AND (id = ?3 OR (length(?3) >= ?4 AND substr(id, -length(?3)) = ?3)) ORDER BY id",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_map(params![kind.as_str(), owner, end, ENDING], |row| row.get(0))?
+                    .collect::<rusqlite::Result<_>>()
+            })
+            .map_err(|source| self.fail(source))
     }
 
     /// Every fact that belongs to `parent`, in order of their events.

@@ -17,6 +17,7 @@ mod change;
 mod error;
 mod fact;
 mod journal;
+mod listing;
 mod observations;
 mod open;
 mod passphrase;
@@ -28,6 +29,7 @@ mod verify;
 
 pub use approvals::{AnswerStateError, Approval, ApprovalStatus, Asked, Granted, Share};
 pub use error::StateError;
+pub use listing::{ApprovalStanding, Listing, Page};
 pub use observations::Observation;
 pub use passphrase::{PassphraseError, PassphraseFile};
 pub use recovery::StateRecovery;

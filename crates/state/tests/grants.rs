@@ -11,12 +11,114 @@ mod support;
 
 use airlock_core::WorkspacePath;
 use airlock_policy::approval::{AnswerError, ApprovalId, Condition, Reply};
-use airlock_state::{AnswerStateError, ApprovalStatus, Asked, Share, State};
+use airlock_state::{AnswerStateError, ApprovalStanding, ApprovalStatus, Asked, Share, State};
 use std::process::{Command, Stdio};
 use support::{
-    OPEN, answer, asked, at, generation, no, open, owner, place, query, question, request, tamper,
-    yes,
+    OPEN, answer, asked, asked_nothing, at, generation, listed, no, open, owner, place, query,
+    question, request, tamper, yes,
 };
+
+/// Questions of every standing at second 10: two that wait, two that grant, two that are over.
+fn of_every_standing(state: &State) {
+    for (name, reply) in [
+        ("q1", None),
+        ("q2", Some(yes(&[]))),
+        ("q3", Some(no())),
+        ("q4", None),
+        ("q5", Some(yes(&[]))),
+        ("q6", Some(no())),
+    ] {
+        let id = asked(state, name, &format!("src/{name}.rs"));
+        if let Some(reply) = reply {
+            answer(state, &id, reply, 1).unwrap();
+        }
+    }
+}
+
+#[test]
+fn questions_are_listed_in_pages_with_those_that_wait_first() {
+    let place = place();
+    let state = open(place.path());
+    of_every_standing(&state);
+    let all = ["q4", "q1", "q5", "q2", "q6", "q3"];
+    for most in 1..=7 {
+        let mut found: Vec<String> = Vec::new();
+        loop {
+            let after = found.last().cloned();
+            let page = listed(&state, "ada", None, after.as_deref(), 10, most);
+            let (names, more) = page.unwrap();
+            assert!(names.len() <= most);
+            let left = u64::try_from(all.len() - found.len() - names.len()).unwrap();
+            assert_eq!(more, left, "{most}: {names:?}");
+            found.extend(names);
+            if more == 0 {
+                break;
+            }
+        }
+        assert_eq!(found, all, "{most}");
+    }
+    for (standing, names) in [
+        (ApprovalStanding::Open, ["q4", "q1"]),
+        (ApprovalStanding::Granted, ["q5", "q2"]),
+        (ApprovalStanding::Closed, ["q6", "q3"]),
+    ] {
+        let page = listed(&state, "ada", Some(standing), None, 10, 9).unwrap();
+        assert_eq!(page.0, names, "{standing:?}");
+    }
+    // Time alone closes what nobody answered, and what was granted.
+    let closed = listed(
+        &state,
+        "ada",
+        Some(ApprovalStanding::Closed),
+        None,
+        10 * OPEN,
+        9,
+    );
+    assert_eq!(closed.unwrap().0.len(), 6);
+}
+
+#[test]
+fn a_page_goes_on_after_a_question_that_was_answered_meanwhile() {
+    let place = place();
+    let state = open(place.path());
+    for name in ["q1", "q2", "q3"] {
+        asked(&state, name, &format!("src/{name}.rs"));
+    }
+    let waits = Some(ApprovalStanding::Open);
+    let first = listed(&state, "ada", waits, None, 2, 2).unwrap();
+    assert_eq!(first, (vec!["q3".to_owned(), "q2".to_owned()], 1));
+    answer(&state, &ApprovalId::new("q2").unwrap(), no(), 3).unwrap();
+    let second = listed(&state, "ada", waits, Some("q2"), 4, 2).unwrap();
+    assert_eq!(second, (vec!["q1".to_owned()], 0));
+    // Nobody goes on after what is not theirs, or not there.
+    assert_eq!(listed(&state, "ada", waits, Some("q9"), 4, 2), None);
+    assert_eq!(listed(&state, "eve", waits, Some("q2"), 4, 2), None);
+}
+
+#[test]
+fn a_question_is_found_by_the_end_of_its_name() {
+    let place = place();
+    let state = open(place.path());
+    for name in ["a-1234", "b-1234", "c-5678", "1234"] {
+        asked(&state, name, &format!("src/{name}.rs"));
+    }
+    let found = |name: &str| -> Vec<String> {
+        let names = state.approval_names(&owner("ada"), name).unwrap();
+        names.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found("5678"), ["c-5678"]);
+    assert_eq!(found("1234"), ["1234", "a-1234", "b-1234"]);
+    assert_eq!(found("a-1234"), ["a-1234"]);
+    for name in ["678", "", "%", "%5678", "_5678", "cc-5678", "c-567"] {
+        assert!(found(name).is_empty(), "{name}");
+    }
+    assert!(
+        state
+            .approval_names(&owner("eve"), "5678")
+            .unwrap()
+            .is_empty()
+    );
+}
 
 #[test]
 fn the_same_question_is_asked_once_while_it_is_open() {
@@ -148,7 +250,7 @@ fn an_answer_counts_once_in_time_and_for_its_owner_alone() {
     let foreign = state.answer(&owner("eve"), &id, at(1), |_| panic!("asked"));
     assert!(matches!(foreign, Err(AnswerStateError::Unknown(_))));
     assert_eq!(state.approval(&owner("eve"), &id).unwrap(), None);
-    assert!(state.approvals(&owner("eve")).unwrap().is_empty());
+    assert!(asked_nothing(&state, "eve"));
     assert!(!state.revoke(&owner("eve"), &id, at(1)).unwrap());
     let approval = answer(&state, &id, yes(&[]), 1).unwrap();
     assert_eq!(approval.status(at(1)), ApprovalStatus::Granted);

@@ -12,7 +12,9 @@ use airlock_core::{Digest, SessionId, Span};
 use airlock_state::{NewRun, RunStatus, SessionState, Spent, State, StateBreak, StateError};
 use serde_json::json;
 use std::fs;
-use support::{answer, asked, at, open, owner, place, query, request, session, tamper, yes};
+use support::{
+    answer, asked, asked_nothing, at, open, owner, place, query, request, session, tamper, yes,
+};
 
 const CALL: Spent = Spent {
     calls: 1,
@@ -350,7 +352,7 @@ fn every_flipped_byte_of_an_event_is_noticed_and_what_is_whole_is_rescued() {
             .unwrap(),
         []
     );
-    assert!(state.approvals(&ada).unwrap().is_empty());
+    assert!(asked_nothing(&state, "ada"));
     assert_eq!(
         state.use_grant(&query(&request("src/b.rs"), 2)).unwrap(),
         None
@@ -445,7 +447,7 @@ fn a_log_left_without_its_file_is_rescued_and_not_taken_for_the_new_files() {
         .recall(&owner("ada"), &"s1".parse().unwrap(), "keep", 9)
         .unwrap();
     assert_eq!(found.unwrap().len(), 1);
-    assert!(state.approvals(&owner("ada")).unwrap().is_empty());
+    assert!(asked_nothing(&state, "ada"));
     state.verify().unwrap();
 }
 

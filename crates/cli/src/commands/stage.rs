@@ -7,7 +7,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::visible::Reviewed;
 use airlock_kernel::{Kernel, sanitise_line};
-use airlock_sandbox::stage::{Change, ChangeKind, Diff, NodeKind, Piece, StageError};
+use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, NodeKind, Piece, StageError};
 use serde_json::json;
 
 pub(super) fn run(global: &Global, command: StageCommand, output: &mut Output) -> Ending {
@@ -200,6 +200,31 @@ pub(super) fn remarks(diff: &Diff, output: &mut Output) {
             "{} was changed outside the stage too",
             shown(conflict.path.as_path())
         ));
+    }
+    for change in &diff.changes {
+        let path = shown(change.path.as_path());
+        if is_unread(change) {
+            output.warning(&format!(
+                "{path} is too large to be read, and is not merged"
+            ));
+        } else if is_large(&change.content) {
+            output.warning(&format!("{path} is too large to show"));
+        }
+    }
+}
+
+/// Whether nobody has read what it would bring.
+pub(super) fn is_unread(change: &Change) -> bool {
+    let new = change.new.as_ref();
+    new.is_some_and(|new| new.kind == NodeKind::File && new.sha256.is_none())
+}
+
+/// Whether it may be text, and none of it is shown.
+fn is_large(content: &Content) -> bool {
+    match content {
+        Content::TooLarge => true,
+        Content::Replaced { old, new } => is_large(old) || is_large(new),
+        Content::None | Content::Text { .. } | Content::Binary => false,
     }
 }
 

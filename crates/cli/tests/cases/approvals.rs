@@ -57,6 +57,40 @@ fn a_call_that_needs_approval_says_how_to_answer() {
 }
 
 #[test]
+fn a_list_goes_on_after_the_last_of_a_page() {
+    let world = asking("");
+    world.quiet(ASK);
+    let id = open(&world);
+    let listed = |words: &[&str]| -> Vec<String> {
+        let ran = world.quiet(&[&["approvals"], words, &["--json"]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout.lines().map(str::to_owned).collect()
+    };
+    // What waits, and the answer that trusted this policy.
+    let all = listed(&["list", "--all"]);
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert!(all[0].contains(&id), "{all:?}");
+    assert_eq!(listed(&["list", "--all", "--after", &id]), all[1..]);
+    assert_eq!(listed(&["list", "--status", "open"]), all[..1]);
+    assert_eq!(listed(&["list", "--status", "closed"]), all[1..]);
+    for words in [
+        &["list", "--after", &id][..],
+        &["list", "--status", "granted"],
+        &["grants", "--after", &id],
+    ] {
+        assert_eq!(listed(words), [""; 0], "{words:?}");
+    }
+    for words in [
+        &["approvals", "list", "--after", "none"][..],
+        &["approvals", "list", "--all", "--status", "open"],
+        &["approvals", "list", "--status", "answered"],
+    ] {
+        let ran = world.quiet(words);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_yes_at_the_terminal_lets_the_call_pass_as_often_as_it_says() {
     let mut world = asking("");
     world.quiet(ASK);
@@ -184,6 +218,31 @@ fn wrong_names_and_conditions_say_what_would_be_right() {
         assert!(ran.stdout.contains(told), "{ran:?}");
     }
     world.compare("approvals_wrong");
+}
+
+#[test]
+fn a_question_out_of_date_takes_no_answer_and_says_why() {
+    let world = asking("");
+    world.quiet(ASK);
+    let id = open(&world);
+    world.write(".airlock/policy.yaml", format!("{POLICY}# another\n"));
+    assert_eq!(at_terminal(&world, "trust", Typed::Line("y")).code, Some(0));
+    let ran = answering(&world, &format!("approvals approve {id}"), &["y"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let told = "the question is out of date: the policy changed since it was asked";
+    let fix = "let the action be asked for again, and answer the new question";
+    assert!(
+        ran.stdout.contains(told) && ran.stdout.contains(fix),
+        "{ran:?}"
+    );
+    // One that takes no answer any more is not put.
+    let denied = answering(&world, &format!("approvals deny {id}"), &[]);
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    for verb in ["approve", "deny", "defer"] {
+        let ran = world.quiet(&["approvals", verb, &id]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("was answered before"), "{ran:?}");
+    }
 }
 
 #[test]

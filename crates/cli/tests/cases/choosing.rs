@@ -185,6 +185,80 @@ fn hunk_by_hunk_a_person_takes_the_first_the_middle_the_last_or_none() {
 }
 
 #[test]
+fn a_change_of_any_kind_is_shown_before_it_is_asked_about() {
+    let world = changed();
+    let script = "head -c 1100000 /dev/zero | tr '\\0' x >large; truncate -s 300M longest";
+    let ran = world.quiet(&["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = world.quiet(&["diff", "--stat"]).stderr;
+    for line in [
+        "large is too large to show\n",
+        "longest is too large to be read, and is not merged\n",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    let before = tree(&world);
+    let ran = answering(&world, "merge --interactive", &["a", "y"]);
+    let shown: Vec<&str> = ran.stdout.lines().map(str::trim).collect();
+    for line in [
+        "a file of 6 bytes, mode 644, comes",
+        "+alone",
+        "not text, NOT SHOWN",
+        "a directory, mode 755, comes",
+        "a file of 5 bytes, mode 644, goes",
+        "-here",
+        "too large to show, NOT SHOWN",
+        "is 314572800 bytes, not read",
+        "-text",
+        "+bytes",
+        "-line 30",
+        "+changed 30",
+        "only its mode changes",
+        "a link comes",
+        "-a file",
+        "+tool",
+    ] {
+        assert!(shown.contains(&line), "{line}: {ran:?}");
+    }
+    let told = shown.iter().filter(|line| line.contains("sha256")).count();
+    assert!(
+        told >= 3,
+        "both sides of the bytes, and what is large: {ran:?}"
+    );
+    // What nobody read is left, and the rest comes.
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(waiting(&world), ["longest"]);
+    assert_eq!(tree(&world)["large"].1.len(), 1_100_000);
+    assert!(!tree(&world).contains_key("longest") && !before.contains_key("large"));
+    let ran = world.quiet(&["merge"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("was not read"), "{ran:?}");
+}
+
+#[test]
+fn what_is_merged_is_shown_however_its_path_is_spelt() {
+    let lines = numbered(&[30]).into_bytes();
+    for words in ["--hunks ./text:2", "--hunks .//text:2", "--files ./text"] {
+        let world = changed();
+        let ran = at_terminal(&world, &format!("merge {words}"), Typed::Line("y"));
+        assert_eq!(ran.code, Some(0), "{words}: {ran:?}");
+        assert!(ran.stdout.contains("modified text"), "{words}: {ran:?}");
+        if words.contains("--hunks") {
+            assert_eq!(tree(&world)["text"].1, lines, "{words}");
+            // And so are the hunks that the numbers name.
+            let shown = |line: &str| ran.stdout.contains(&format!("+changed {line}\n"));
+            assert!(shown("30") && !shown("1"), "{words}: {ran:?}");
+        }
+    }
+    let world = changed();
+    for words in [["--files", ""], ["--files", "."], ["--hunks", ":1"]] {
+        let ran = world.quiet(&[&["merge"], &words[..]].concat());
+        assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+        assert!(ran.stderr.contains("names no file"), "{words:?}: {ran:?}");
+    }
+}
+
+#[test]
 fn a_change_of_any_kind_comes_alone() {
     for path in ["added", "bytes", "gone", "link", "text", "tool", "turns"] {
         for interactive in [true, false] {

@@ -6,7 +6,7 @@ use super::work::{APP, DOUBLE, POLICY, Work};
 use airlock_audit::Filter;
 use airlock_core::{Digest, SessionId, Timestamp};
 use airlock_kernel::Front;
-use airlock_merge::{MergeError, Merges, Selection, Task, review_digest};
+use airlock_merge::{MergeError, Merges, Selection, Task};
 use airlock_sandbox::stage::{DiffOptions, Stages};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -61,7 +61,8 @@ fn dies_at(work: &Work, task: Task, moment: &'static str) {
     let kept = state_of(work);
     let stages = Stages::open(&kept.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
-    let reviewed: Digest = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
+    let reviewed: Digest =
+        Selection::default().reviewed(&stage.diff(&DiffOptions::default()).unwrap());
     let merges = Merges::new(
         &kept.join("merges"),
         &work.place.real("").canonicalize().unwrap(),
@@ -222,7 +223,7 @@ fn a_session_that_cannot_be_told_is_told_later_and_keeps_nobody_from_merging() {
     let kept = state_of(&work);
     let stages = Stages::open(&kept.join("stages")).unwrap();
     let mut stage = stages.find("default").unwrap().unwrap();
-    let reviewed = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
+    let reviewed = Selection::default().reviewed(&stage.diff(&DiffOptions::default()).unwrap());
     let root = work.place.real("").canonicalize().unwrap();
     let task = task_of(&work);
     work.place.kernel().release_idle();

@@ -13,7 +13,7 @@ use airlock_policy::approval::{
     Answer, AnswerError, Answerer, ApprovalId, ApprovalRequest, Binding, Channel, Condition, Gate,
     Grant, Reply, RiskFactor,
 };
-use airlock_state::{AnswerStateError, Approval, ApprovalStatus, Owner};
+use airlock_state::{AnswerStateError, Approval, ApprovalStanding, Listing, Owner, Page, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,8 +28,34 @@ pub(super) fn register(registry: &mut Registry, desk: &Desk) {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadArguments {
-    /// One of them; the end of its name is enough where it fits only one. Absent: all.
+    /// One of them; the end of its name is enough where it fits only one. Absent: a list.
     approval: Option<String>,
+    /// Only those of the list that stand so. Absent: all, those that wait first.
+    status: Option<Standing>,
+    /// The list goes on after this one: the last of the page before.
+    after: Option<String>,
+}
+
+/// How questions stand, as they are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Standing {
+    /// They wait for an answer.
+    Open,
+    /// They were approved, and can still be used.
+    Granted,
+    /// They were denied, used up or withdrawn, or are over.
+    Closed,
+}
+
+impl From<Standing> for ApprovalStanding {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Open => Self::Open,
+            Standing::Granted => Self::Granted,
+            Standing::Closed => Self::Closed,
+        }
+    }
 }
 
 static READ: ToolSpec = ToolSpec {
@@ -53,45 +79,52 @@ impl Tool for Read {
     }
 
     fn prepare(&self, value: &Value, _root: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
-        let ReadArguments { approval } = arguments(value)?;
+        let asked: ReadArguments = arguments(value)?;
         let desk = self.0.clone();
         Ok(ForCaller::boxed(move |caller| {
             let now = desk.clock.now();
-            let all = desk
-                .state()?
-                .approvals(&Owner::of(caller))
-                .map_err(|error| failure(&error))?;
-            let Some(wanted) = approval else {
-                return Ok(listed(&all, now));
+            let state = desk.state()?;
+            let owner = Owner::of(caller);
+            let Some(wanted) = &asked.approval else {
+                return listed(&state, &owner, &asked, now);
             };
-            let one = one_of(&all, &wanted)?;
-            let proven = desk.state()?.approval(&Owner::of(caller), &one.request.id);
+            let id = one_of(&state, &owner, wanted)?;
+            let proven = state.approval(&owner, &id);
             match proven.map_err(|error| failure(&error))? {
                 Some(proven) => Ok(shown(&proven, now)),
-                None => Err(unproven(&one.request.id)),
+                None => Err(unproven(&id)),
             }
         }))
     }
 }
 
-/// Questions in a list; a result has to fit into what a call may return.
+/// Questions in a page; a result has to fit into what a call may return.
 const LISTED: usize = 40;
 
-/// The questions in short: those that wait first, then those that grant, then the newest.
-fn listed(all: &[Approval], now: Timestamp) -> Value {
-    let rank = |approval: &Approval| match approval.status(now) {
-        ApprovalStatus::Open => 0,
-        ApprovalStatus::Granted => 1,
-        ApprovalStatus::Spent | ApprovalStatus::Denied | ApprovalStatus::Expired => 2,
+/// A page of the questions in short: those that wait first, then those that grant, then the others,
+/// and the newest of each first.
+fn listed(
+    state: &State,
+    owner: &Owner,
+    asked: &ReadArguments,
+    now: Timestamp,
+) -> Result<Value, ToolFailure> {
+    let after = asked.after.as_deref();
+    let after = after.map(|name| one_of(state, owner, name)).transpose()?;
+    let listing = Listing {
+        standing: asked.status.map(ApprovalStanding::from),
+        after: after.as_ref(),
+        now,
+        most: LISTED,
     };
-    let mut sorted: Vec<&Approval> = all.iter().rev().collect();
-    sorted.sort_by_key(|approval| rank(approval));
-    let short: Vec<Value> = sorted
-        .iter()
-        .take(LISTED)
-        .map(|approval| in_short(approval, now))
-        .collect();
-    json!({ "approvals": short, "more": all.len().saturating_sub(LISTED) })
+    let page = state.approvals(owner, &listing);
+    let page = page.map_err(|error| failure(&error))?;
+    let Some(Page { approvals, more }) = page else {
+        return Err(unknown(asked.after.as_deref().unwrap_or_default()));
+    };
+    let short = approvals.iter().map(|approval| in_short(approval, now));
+    let short: Vec<Value> = short.collect();
+    Ok(json!({ "approvals": short, "more": more }))
 }
 
 fn in_short(approval: &Approval, now: Timestamp) -> Value {
@@ -127,16 +160,15 @@ fn what(approval: &Approval) -> String {
 }
 
 /// The one question whose name is, or ends with, `wanted`.
-fn one_of<'a>(all: &'a [Approval], wanted: &str) -> Result<&'a Approval, ToolFailure> {
-    let name = |approval: &Approval| approval.request.id.to_string();
-    if let Some(exact) = all.iter().find(|approval| name(approval) == wanted) {
-        return Ok(exact);
-    }
+fn one_of(state: &State, owner: &Owner, wanted: &str) -> Result<ApprovalId, ToolFailure> {
     // The end of a name tells questions apart that were asked in one moment; its beginning does not.
-    let fits = |approval: &&Approval| wanted.len() >= 4 && name(approval).ends_with(wanted);
-    let fitting: Vec<&Approval> = all.iter().filter(fits).collect();
+    let fitting = state.approval_names(owner, wanted);
+    let fitting = fitting.map_err(|error| failure(&error))?;
+    if let Some(exact) = fitting.iter().find(|id| id.to_string() == wanted) {
+        return Ok(exact.clone());
+    }
     match fitting.as_slice() {
-        [one] => Ok(one),
+        [one] => Ok(one.clone()),
         [] => Err(unknown(wanted)),
         [_, _, ..] => Err(ToolFailure::Stored {
             code: "ambiguous_approval",
@@ -388,8 +420,7 @@ impl Tool for Revoke {
         Ok(ForCaller::boxed(move |caller| {
             let owner = Owner::of(caller);
             let state = desk.state()?;
-            let all = state.approvals(&owner).map_err(|error| failure(&error))?;
-            let id = one_of(&all, &approval)?.request.id.clone();
+            let id = one_of(&state, &owner, &approval)?;
             let revoked = state
                 .revoke(&owner, &id, desk.clock.now())
                 .map_err(|error| failure(&error))?;

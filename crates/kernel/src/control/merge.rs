@@ -14,10 +14,9 @@ use airlock_core::{
     Caller, Digest, Effect, EffectSet, Request, RequestPath, SessionId, Timestamp, WorkspacePath,
 };
 use airlock_merge::{
-    EntryResult, Journal, MergeError, MergeOutcome, Merges, Recovered, Selection, Since,
-    review_digest,
+    EntryResult, Journal, MergeError, MergeOutcome, Merges, Recovered, Selection, Since, named_path,
 };
-use airlock_sandbox::stage::{ChangeKind, Diff, DiffOptions, Stage, Stages, TreePath};
+use airlock_sandbox::stage::{ChangeKind, Diff, Stage, Stages, TreePath};
 use airlock_state::Session;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +31,8 @@ use std::sync::{Arc, OnceLock};
 struct ApplyArguments {
     /// The stage.
     stage: String,
-    /// The digest of the changes, as they were reviewed; anything else is refused.
+    /// The digest of the changes, as they were reviewed, with every hunk of a file of which some are
+    /// chosen; anything else is refused.
     #[schemars(with = "String")]
     digest: Digest,
     /// Only these paths and what is beneath them. Absent: all.
@@ -119,7 +119,7 @@ fn told(error: &MergeError) -> String {
 impl ApplyArguments {
     /// Files by name, or hunks by number: what is not asked for by hunks comes whole.
     fn selection(&self) -> Result<Selection, InvalidArguments> {
-        let mut hunks = BTreeMap::new();
+        let mut hunks: BTreeMap<TreePath, Vec<usize>> = BTreeMap::new();
         for (path, numbers) in &self.hunks {
             let numbers: Option<Vec<usize>> =
                 numbers.iter().map(|number| number.checked_sub(1)).collect();
@@ -130,11 +130,14 @@ impl ApplyArguments {
                     fix: Some("`airlock diff` shows them".to_owned()),
                 });
             };
-            hunks.insert(tree_path(path), numbers);
+            let path = tree_path("hunks", path)?;
+            hunks.entry(path).or_default().extend(numbers);
         }
         let files = self.files.as_ref();
+        let paths: Option<Result<Vec<TreePath>, InvalidArguments>> =
+            files.map(|files| files.iter().map(|path| tree_path("files", path)).collect());
         Ok(Selection {
-            paths: files.map(|files| files.iter().map(|path| tree_path(path)).collect()),
+            paths: paths.transpose()?,
             exactly: self.exactly,
             hunks,
             overwrite: self.overwrite,
@@ -142,8 +145,12 @@ impl ApplyArguments {
     }
 }
 
-fn tree_path(path: &str) -> TreePath {
-    TreePath::from(Path::new(path.strip_prefix("./").unwrap_or(path)))
+fn tree_path(at: &str, path: &str) -> Result<TreePath, InvalidArguments> {
+    named_path(path).ok_or_else(|| InvalidArguments {
+        at: at.to_owned(),
+        what: format!("`{path}` names no file or directory"),
+        fix: Some("write a path from the root of the workspace: src/main.rs".to_owned()),
+    })
 }
 
 /// The paths as a decision sees them.
@@ -253,7 +260,7 @@ impl Tool for Apply {
         let diff = merges(store.workspace())
             .diff(&stage)
             .map_err(|error| refused(&error))?;
-        if review_digest(&diff) != asked.digest {
+        if selection.reviewed(&diff) != asked.digest {
             return Err(refused(&MergeError::ChangedSinceReview));
         }
         let paths = selection.paths(&diff).map_err(|error| refused(&error))?;
@@ -265,11 +272,10 @@ impl Tool for Apply {
                 let merges = merges_of(&desk).ending(desk.task(caller));
                 let outcome = merges.merge(&id, &mut stage, &selection, asked.digest, now())?;
                 forget_old(&store);
-                let rest = stage.diff(&DiffOptions::default())?;
-                if outcome.is_complete() && rest.is_empty() {
+                if outcome.is_complete() {
                     // The next command begins with the tree as it is now. If somebody took the
-                    // stage meanwhile, it is theirs.
-                    let _ = stages.drop_stage(&asked.stage);
+                    // stage meanwhile, it is theirs, and so is what they put into it.
+                    let _ = stages.drop_unchanged(&asked.stage);
                 }
                 Ok(outcome)
             };

@@ -1,6 +1,6 @@
 //! Somebody else is at work in the same tree, and means well or ill.
 
-use crate::project::{Project, put};
+use crate::project::{Held, Project, held, mode, put};
 use airlock_core::Timestamp;
 use airlock_merge::{EntryOutcome, MergeOutcome, Selection, Since};
 use std::cell::Cell;
@@ -281,6 +281,54 @@ fn something_put_into_a_directory_that_goes_keeps_it() {
     assert_eq!(merged.left().count(), 1, "{merged:?}");
     assert!(project.root.join("directory/theirs").is_file());
     assert!(!project.root.join("directory/inside").exists());
+}
+
+/// A directory whose mode is merged.
+fn one_mode() -> Project {
+    let project = Project::new();
+    project.write("directory/inside", "old");
+    mode(&project.root.join("directory"), 0o755);
+    mode(&project.staged().join("directory"), 0o700);
+    project
+}
+
+#[test]
+fn the_mode_that_somebody_gives_a_directory_meanwhile_stays() {
+    for when in ["journal", "step"] {
+        let project = one_mode();
+        let directory = project.root.join("directory");
+        let merged = project
+            .merge_watched("m1", &Selection::default(), &|moment| {
+                if moment == when {
+                    mode(&directory, 0o750);
+                }
+            })
+            .unwrap();
+        assert!(conflicts(&merged), "{when}: {merged:?}");
+        assert_eq!(held(&directory), Held::Directory(0o750), "{when}");
+    }
+}
+
+#[test]
+fn the_mode_that_somebody_gave_a_directory_after_a_merge_survives_its_undo() {
+    for since in [Since::Stays, Since::Goes] {
+        let project = one_mode();
+        let directory = project.root.join("directory");
+        assert!(
+            project
+                .merge("m1", &Selection::default())
+                .unwrap()
+                .is_complete()
+        );
+        assert_eq!(held(&directory), Held::Directory(0o700));
+        mode(&directory, 0o750);
+        let (_, paths) = project.merges().undo_paths(None).unwrap();
+        assert!(paths.iter().all(|(_, same)| !same), "{paths:?}");
+        let now = Timestamp::from_micros(2);
+        let undone = project.merges().undo("u1", None, since, now).unwrap();
+        assert!(conflicts(&undone), "{undone:?}");
+        assert_eq!(held(&directory), Held::Directory(0o750));
+    }
 }
 
 /// A hostile process turns a directory on the way into a link to somewhere else.

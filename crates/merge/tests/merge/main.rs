@@ -9,3 +9,4 @@ mod interference;
 mod project;
 mod round_trip;
 mod selection;
+mod unread;

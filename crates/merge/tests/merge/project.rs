@@ -1,7 +1,7 @@
 //! A workspace, its stage and its merges, in a directory that goes with the test.
 
 use airlock_core::Timestamp;
-use airlock_merge::{MergeError, MergeOutcome, Merges, Selection, Since, review_digest};
+use airlock_merge::{MergeError, MergeOutcome, Merges, Selection, Since};
 use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -97,7 +97,7 @@ impl Project {
         moment: &dyn Fn(&'static str),
     ) -> Result<MergeOutcome, MergeError> {
         let mut stage = self.stage();
-        let reviewed = review_digest(&stage.diff(&DiffOptions::default()).unwrap());
+        let reviewed = selection.reviewed(&stage.diff(&DiffOptions::default()).unwrap());
         let now = Timestamp::from_micros(1);
         self.merges()
             .merge_watched(id, &mut stage, selection, reviewed, now, moment)

@@ -2,7 +2,7 @@
 
 use crate::project::{Project, mode, put};
 use airlock_merge::{MergeError, Selection};
-use airlock_sandbox::stage::{DiffOptions, TreePath};
+use airlock_sandbox::stage::{DiffOptions, Stage, TreePath};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -234,22 +234,135 @@ fn what_is_not_changed_cannot_be_chosen() {
 }
 
 #[test]
+fn a_directory_has_no_hunks_whatever_is_in_it() {
+    let project = Project::new();
+    project.write("same/inside", "old\n");
+    put(&project.staged().join("same/inside"), "new\n");
+    let selection = Selection {
+        hunks: BTreeMap::from([(tree("same"), vec![0])]),
+        ..Selection::default()
+    };
+    let refused = project.merge("m1", &selection);
+    assert!(
+        matches!(refused, Err(MergeError::NotChanged(_))),
+        "{refused:?}"
+    );
+}
+
+/// Merges `selection` as it was reviewed with `options`, once `meanwhile` is done.
+fn reviewed_first(
+    project: &Project,
+    selection: &Selection,
+    options: &DiffOptions,
+    meanwhile: impl FnOnce(&Project),
+) -> Result<airlock_merge::MergeOutcome, MergeError> {
+    let mut stage: Stage = project.stage();
+    let reviewed = selection.reviewed(&stage.diff(options).unwrap());
+    meanwhile(project);
+    let now = airlock_core::Timestamp::from_micros(1);
+    let merges = project.merges();
+    merges.merge("m1", &mut stage, selection, reviewed, now)
+}
+
+/// What is exchanged, and how.
+type Exchange = (&'static str, fn(&Project));
+
+/// Whatever is exchanged between the review and the merge, and however much of it was chosen.
+#[test]
 fn only_what_was_reviewed_is_merged() {
+    let exchanges: [Exchange; 8] = [
+        ("content of the same length", |project| {
+            put(&project.staged().join("other"), "NEW");
+        }),
+        ("a line of the same length", |project| {
+            let text = project.staged().join("text");
+            let lines = std::fs::read_to_string(&text).unwrap();
+            put(&text, &lines.replace("two\n", "owt\n"));
+        }),
+        ("a mode", |project| {
+            mode(&project.staged().join("other"), 0o755);
+        }),
+        ("where a link points", |project| {
+            let link = project.staged().join("link");
+            std::fs::remove_file(&link).unwrap();
+            crate::project::link(&link, "text");
+        }),
+        ("a file for a link", |project| {
+            let other = project.staged().join("other");
+            std::fs::remove_file(&other).unwrap();
+            crate::project::link(&other, "text");
+        }),
+        ("a file that goes", |project| {
+            std::fs::remove_file(project.staged().join("other")).unwrap();
+        }),
+        ("a directory that comes", |project| {
+            std::fs::create_dir(project.staged().join("more")).unwrap();
+        }),
+        ("the mode of a directory", |project| {
+            mode(&project.staged().join("fresh"), 0o700);
+        }),
+    ];
+    let parted = Selection {
+        hunks: BTreeMap::from([(tree("text"), vec![0])]),
+        ..Selection::default()
+    };
+    for selection in [Selection::default(), only(&["text"]), parted] {
+        for (what, exchange) in exchanges {
+            let project = three_changes();
+            crate::project::link(&project.staged().join("link"), "other");
+            mode(&project.staged().join("fresh"), 0o755);
+            mode(&project.staged().join("other"), 0o644);
+            let before = project.snapshot();
+            let merged = reviewed_first(&project, &selection, &DiffOptions::default(), exchange);
+            assert!(
+                matches!(merged, Err(MergeError::ChangedSinceReview)),
+                "{what}: {merged:?}"
+            );
+            assert_eq!(project.snapshot(), before, "{what}");
+            assert!(!project.merges().has_unfinished(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_was_reviewed_as_a_change_of_something_else_is_not_merged() {
+    let project = three_changes();
+    let selection = Selection {
+        overwrite: true,
+        ..only(&["other"])
+    };
+    let edits = |project: &Project| project.write("other", "odd");
+    let merged = reviewed_first(&project, &selection, &DiffOptions::default(), edits);
+    assert!(
+        matches!(merged, Err(MergeError::ChangedSinceReview)),
+        "{merged:?}"
+    );
+    let text = std::fs::read_to_string(project.root.join("other")).unwrap();
+    assert_eq!(text, "odd");
+}
+
+/// One content can be cut into hunks in several ways: by its numbers a yes would be to other lines.
+#[test]
+fn hunks_that_are_cut_otherwise_than_they_were_reviewed_are_refused() {
+    let wide = DiffOptions {
+        context: 20,
+        ..DiffOptions::default()
+    };
     let project = three_changes();
     let before = project.snapshot();
-    let mut stage = project.stage();
-    let seen = airlock_merge::review_digest(&stage.diff(&DiffOptions::default()).unwrap());
-    put(
-        &project.staged().join("other"),
-        "slipped in after the review",
+    let first = Selection {
+        hunks: BTreeMap::from([(tree("text"), vec![0])]),
+        ..Selection::default()
+    };
+    let merged = reviewed_first(&project, &first, &wide, |_| {});
+    assert!(
+        matches!(merged, Err(MergeError::ChangedSinceReview)),
+        "{merged:?}"
     );
-    let now = airlock_core::Timestamp::from_micros(1);
-    let merged = project
-        .merges()
-        .merge("m1", &mut stage, &Selection::default(), seen, now);
-    assert!(matches!(merged, Err(MergeError::ChangedSinceReview)));
     assert_eq!(project.snapshot(), before);
-    assert!(!project.merges().has_unfinished());
+    // Whoever takes the whole of it takes the same, however it was cut.
+    let merged = reviewed_first(&project, &Selection::default(), &wide, |_| {});
+    assert!(merged.unwrap().is_complete());
 }
 
 #[test]

@@ -57,17 +57,41 @@ pub enum Line {
     Added(String),
 }
 
+/// What is to be seen of one side of a change.
+#[derive(Debug, Default)]
+enum Seen {
+    /// There is no file, or it was not read.
+    #[default]
+    Nothing,
+    Text(String),
+    /// It may be text, and is too long to be shown.
+    TooLong,
+    NotText,
+}
+
 /// One side of a change, read.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub(super) facts: Option<Facts>,
-    /// The text, if it is text and short enough.
-    text: Option<String>,
+    seen: Seen,
 }
 
 impl Side {
     pub(super) fn digest(&self) -> Option<Digest> {
         self.facts.as_ref().and_then(|facts| facts.sha256)
+    }
+
+    fn is_file(&self) -> bool {
+        let facts = self.facts.as_ref();
+        facts.is_some_and(|facts| facts.kind == NodeKind::File)
+    }
+
+    /// The text; none where there is no file.
+    fn text(&self) -> &str {
+        match &self.seen {
+            Seen::Text(text) => text,
+            Seen::Nothing | Seen::TooLong | Seen::NotText => "",
+        }
     }
 }
 
@@ -98,11 +122,11 @@ impl<'a> Reader<'a> {
             sha256: None,
             target: None,
         };
-        let mut text = None;
+        let mut seen = Seen::Nothing;
         match node.kind {
             NodeKind::File => {
                 facts.size = node.size;
-                text = self.file(tree, path, &mut facts)?;
+                seen = self.file(tree, path, &mut facts)?;
             }
             NodeKind::Symlink => {
                 let target = tree.target(path.as_path())?;
@@ -113,24 +137,22 @@ impl<'a> Reader<'a> {
         }
         Ok(Side {
             facts: Some(facts),
-            text,
+            seen,
         })
     }
 
-    fn file(
-        &mut self,
-        tree: &Tree,
-        path: &TreePath,
-        facts: &mut Facts,
-    ) -> Result<Option<String>, Errno> {
+    fn file(&mut self, tree: &Tree, path: &TreePath, facts: &mut Facts) -> Result<Seen, Errno> {
         let file = tree.file(path.as_path())?;
-        if facts.size > self.options.max_file_bytes.min(self.bytes_left) {
-            return Ok(None);
+        let counts = facts.size > self.options.always_read_bytes;
+        let is_too_much = counts && facts.size > self.bytes_left;
+        if is_too_much || facts.size > self.options.max_file_bytes {
+            return Ok(Seen::Nothing);
         }
         let mut hasher = Sha256::new();
         let as_text = facts.size <= self.options.max_text_bytes.min(self.text_left);
         let mut kept = Vec::new();
         let mut read = 0_u64;
+        let mut has_nul = false;
         let mut buffer = vec![0_u8; 64 * 1024];
         // A file that grows while it is read is read as long as it was said to be.
         let mut file = file.take(facts.size);
@@ -144,48 +166,46 @@ impl<'a> Reader<'a> {
             let bytes = buffer.get(..count).unwrap_or_default();
             hasher.update(bytes);
             read += bytes.len() as u64;
+            has_nul |= bytes.contains(&0);
             if as_text {
                 kept.extend_from_slice(bytes);
             }
         }
-        self.bytes_left = self.bytes_left.saturating_sub(read);
+        if counts {
+            self.bytes_left = self.bytes_left.saturating_sub(read);
+        }
         facts.size = read;
         facts.sha256 = Some(Digest::from_bytes(hasher.finalize().into()));
-        let text = if as_text && !kept.contains(&0) {
-            String::from_utf8(kept).ok()
-        } else {
-            None
+        if has_nul {
+            return Ok(Seen::NotText);
+        }
+        if !as_text {
+            return Ok(Seen::TooLong);
+        }
+        let Ok(text) = String::from_utf8(kept) else {
+            return Ok(Seen::NotText);
         };
-        self.text_left = self
-            .text_left
-            .saturating_sub(text.as_ref().map_or(0, |text| text.len() as u64));
-        Ok(text)
+        self.text_left = self.text_left.saturating_sub(read);
+        Ok(Seen::Text(text))
     }
 
     /// What changed from one side to the other, either of which may be absent.
     pub(super) fn content(&mut self, old: &Side, new: &Side) -> Content {
-        let file = |side: &Side| {
-            side.facts
-                .as_ref()
-                .is_some_and(|facts| facts.kind == NodeKind::File)
-        };
-        if !file(old) && !file(new) {
+        if !old.is_file() && !new.is_file() {
             return Content::None;
         }
-        let unread = |side: &Side| file(side) && side.digest().is_none();
-        if unread(old) || unread(new) {
+        let either = |is: fn(&Side) -> bool| is(old) || is(new);
+        if either(|side| side.is_file() && side.digest().is_none()) {
             return Content::TooLarge;
         }
-        let text = |side: &Side| match (&side.text, file(side)) {
-            (Some(text), _) => Some(text.clone()),
-            (None, false) => Some(String::new()),
-            (None, true) => None,
-        };
-        match (text(old), text(new)) {
-            (Some(old), Some(new)) => Content::Text {
-                hunks: self.hunks(&old, &new),
-            },
-            (None, _) | (_, None) => Content::Binary,
+        if either(|side| matches!(side.seen, Seen::NotText)) {
+            return Content::Binary;
+        }
+        if either(|side| matches!(side.seen, Seen::TooLong)) {
+            return Content::TooLarge;
+        }
+        Content::Text {
+            hunks: self.hunks(old.text(), new.text()),
         }
     }
 

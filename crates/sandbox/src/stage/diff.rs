@@ -9,6 +9,17 @@ use airlock_core::Digest;
 use serde::Serialize;
 use std::time::Duration;
 
+/// A person reads no more of one file than this.
+const SHOWN_TEXT: u64 = 1 << 20;
+/// All that is shown is held in memory.
+const SHOWN_TOGETHER: u64 = 64 << 20;
+/// Each of these takes no time: what a person reads is among them.
+const ALWAYS_READ: u64 = 64 << 10;
+/// A second or two on a slow disk.
+const LONGEST_READ: u64 = 256 << 20;
+/// Half a minute on a slow disk.
+const READ_TOGETHER: u64 = 4 << 30;
+
 /// How far a diff goes. Whatever a stage holds, a diff ends, and fits in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiffOptions {
@@ -16,9 +27,11 @@ pub struct DiffOptions {
     pub max_text_bytes: u64,
     /// The most text of all files together.
     pub max_total_text_bytes: u64,
-    /// The longest file that is read at all.
+    /// The longest file that is read at all. What is not read has no digest, and is not merged.
     pub max_file_bytes: u64,
-    /// The most bytes that are read of all files together.
+    /// The longest file that is read whatever the others come to.
+    pub always_read_bytes: u64,
+    /// The most bytes that are read of all longer files together.
     pub max_total_bytes: u64,
     /// The most files and directories that are looked at.
     pub max_entries: u64,
@@ -33,10 +46,11 @@ pub struct DiffOptions {
 impl Default for DiffOptions {
     fn default() -> Self {
         Self {
-            max_text_bytes: 1 << 20,
-            max_total_text_bytes: 64 << 20,
-            max_file_bytes: 256 << 20,
-            max_total_bytes: 4 << 30,
+            max_text_bytes: SHOWN_TEXT,
+            max_total_text_bytes: SHOWN_TOGETHER,
+            max_file_bytes: LONGEST_READ,
+            always_read_bytes: ALWAYS_READ,
+            max_total_bytes: READ_TOGETHER,
             max_entries: 500_000,
             context: 3,
             effort: Duration::from_millis(500),
@@ -163,7 +177,8 @@ pub enum Content {
     },
     /// Not text: sizes and digests are in the facts.
     Binary,
-    /// More than the options allow to read: sizes are in the facts.
+    /// More than the options allow to show: sizes are in the facts, and digests unless it was more
+    /// than they allow to read.
     TooLarge,
     /// It turned from one kind to another: all of the old went, all of the new came.
     Replaced {

@@ -228,9 +228,16 @@ fn content_is_text_binary_or_too_large() {
             Line::Added("c".into()),
         ];
         assert_eq!(hunks[0].lines, want);
-        for path in ["bytes", "latin", "long"] {
+        for path in ["bytes", "latin"] {
             assert_eq!(of(path).content, Content::Binary, "{path}");
         }
+        // Read, and known by its digest, but more than anybody is shown.
+        let long = of("long");
+        assert_eq!(long.content, Content::TooLarge);
+        assert_eq!(
+            long.new.unwrap().sha256,
+            Some(airlock_core::Digest::of(&[b'x'; 3000]))
+        );
         let bytes = of("bytes");
         let digest = |bytes| Some(airlock_core::Digest::of(bytes));
         assert_eq!(bytes.old.unwrap().sha256, digest(b"a\0"));
@@ -238,7 +245,38 @@ fn content_is_text_binary_or_too_large() {
         // Eight terabytes of nothing are not read.
         let hole = of("hole");
         assert_eq!(hole.content, Content::TooLarge);
-        assert_eq!(hole.new.unwrap().size, 8 << 40);
+        let hole = hole.new.unwrap();
+        assert_eq!((hole.size, hole.sha256), (8 << 40, None));
+    });
+}
+
+#[test]
+fn short_files_are_read_whatever_the_long_ones_come_to() {
+    on_every_overlay("", |bench| {
+        bench.inside(
+            "for name in long-1 long-2; do head -c 3000 /dev/zero >$name; done; \
+             head -c 4001 /dev/zero >too-long; for name in a b c d; do head -c 100 /dev/zero >$name; done",
+        );
+        let options = DiffOptions {
+            max_file_bytes: 4000,
+            always_read_bytes: 100,
+            max_total_bytes: 5999,
+            ..DiffOptions::default()
+        };
+        let diff = bench.stage.diff(&options).unwrap();
+        let read = |start: &str| {
+            let named = diff.changes.iter().filter(|change| {
+                let name = change.path.as_path().to_str().unwrap();
+                name.starts_with(start)
+            });
+            named
+                .filter(|change| change.new.as_ref().unwrap().sha256.is_some())
+                .count()
+        };
+        let all = ["a", "b", "c", "d"].map(read);
+        assert_eq!(all, [1; 4]);
+        assert_eq!(read("long-"), 1, "the second is too much");
+        assert_eq!(read("too-long"), 0);
     });
 }
 

@@ -8,7 +8,9 @@ use airlock_policy::approval::{
     GateFacts, Query, Reply,
 };
 use airlock_policy::{Contribution, Decision, Generation, Imposed, Layer, Opinion, Verdict};
-use airlock_state::{Approval, Asked, Budget, NewSession, Owner, Session, State};
+use airlock_state::{
+    Approval, ApprovalStanding, Asked, Budget, Listing, NewSession, Owner, Session, State,
+};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -139,6 +141,32 @@ pub(crate) fn answer(
         let current: Binding = request.binding;
         request.answer(answer, &rules, &current, at(seconds))
     })
+}
+
+/// The names of at most `most` questions of `user` at `seconds`, and how many come after them.
+pub(crate) fn listed(
+    state: &State,
+    user: &str,
+    standing: Option<ApprovalStanding>,
+    after: Option<&str>,
+    seconds: i64,
+    most: usize,
+) -> Option<(Vec<String>, u64)> {
+    let after = after.map(|id| ApprovalId::new(id).unwrap());
+    let listing = Listing {
+        standing,
+        after: after.as_ref(),
+        now: at(seconds),
+        most,
+    };
+    let page = state.approvals(&owner(user), &listing).unwrap()?;
+    let names = page.approvals.iter().map(|one| one.request.id.to_string());
+    Some((names.collect(), page.more))
+}
+
+/// Whether `user` never asked anything.
+pub(crate) fn asked_nothing(state: &State, user: &str) -> bool {
+    listed(state, user, None, None, 0, 1) == Some((Vec::new(), 0))
 }
 
 /// What the road asks before it lets `request` pass at `seconds`.

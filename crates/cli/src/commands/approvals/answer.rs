@@ -8,12 +8,13 @@ use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody, not_taken};
 use airlock_core::{RequestPath, Span, Syscall, Timestamp};
 use airlock_kernel::{Answering, Kernel};
-use airlock_policy::approval::{ApprovalId, Condition, Reply};
+use airlock_policy::approval::{AnswerError, ApprovalId, Condition, Reply};
 use serde_json::{Value, json};
 
 pub(super) fn approve(global: &Global, args: &ApproveArgs, output: &mut Output) -> Ending {
     let mut reach = Reach::new(global, output)?;
-    let question = read(&mut reach, Some(&args.answer.id), output)?;
+    let question = read(&mut reach, &args.answer.id, output)?;
+    still_open(&question)?;
     // The proof that a person answers is their terminal, which only this process has.
     let kernel = reach.into_kernel(output)?;
     let conditions = conditions(args, &question, &kernel)?;
@@ -55,7 +56,8 @@ pub(super) fn defer(global: &Global, args: AnswerArgs, output: &mut Output) -> E
 
 fn plain(global: &Global, args: AnswerArgs, reply: Reply, output: &mut Output) -> Ending {
     let mut reach = Reach::new(global, output)?;
-    let question = read(&mut reach, Some(&args.id), output)?;
+    let question = read(&mut reach, &args.id, output)?;
+    still_open(&question)?;
     let kernel = reach.into_kernel(output)?;
     let Some(mut terminal) = Terminal::open() else {
         return Err(needs_terminal());
@@ -67,6 +69,16 @@ fn plain(global: &Global, args: AnswerArgs, reply: Reply, output: &mut Output) -
         shown: shown(&question),
     };
     take(&kernel, &mut terminal, &question, &answering, output)
+}
+
+/// Fails if it takes no answer any more. The kernel would say so, too, but only to who has answered.
+fn still_open(question: &Value) -> Result<(), Failure> {
+    let error = match text(question, "status") {
+        "expired" => AnswerError::Expired,
+        "granted" | "spent" | "denied" => AnswerError::Settled,
+        _ => return Ok(()),
+    };
+    Err(Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))
 }
 
 fn needs_terminal() -> Failure {

@@ -10,7 +10,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
 use crate::review::{Terminal, nobody};
 use airlock_kernel::{Call, Front};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -18,11 +18,19 @@ pub(crate) enum Arguments {
     /// List what waits for an answer
     #[command(after_help = "Examples:
   airlock approvals list
-  airlock approvals list --all --json")]
+  airlock approvals list --status closed
+  airlock approvals list --all --json
+  airlock approvals list --all --after 1f2e3d4c")]
     List {
         /// Answered and expired ones, too
-        #[arg(long)]
+        #[arg(long, conflicts_with = "status")]
         all: bool,
+        /// Only those that stand so; default: open
+        #[arg(long, value_enum)]
+        status: Option<Standing>,
+        /// The next page: go on after the last of the one before
+        #[arg(long, value_name = "ID")]
+        after: Option<String>,
     },
     /// Show one request: what would be done, why it is asked, how risky it is
     #[command(after_help = "Example:
@@ -46,9 +54,14 @@ pub(crate) enum Arguments {
   airlock approvals defer 1f2e3d4c --because 'after lunch'")]
     Defer(AnswerArgs),
     /// List what was approved and can still be used
-    #[command(after_help = "Example:
-  airlock approvals grants")]
-    Grants,
+    #[command(after_help = "Examples:
+  airlock approvals grants
+  airlock approvals grants --after 1f2e3d4c")]
+    Grants {
+        /// The next page: go on after the last of the one before
+        #[arg(long, value_name = "ID")]
+        after: Option<String>,
+    },
     /// Withdraw a grant
     #[command(after_help = "Example:
   airlock approvals revoke 1f2e3d4c")]
@@ -60,6 +73,36 @@ pub(crate) enum Arguments {
     #[command(after_help = "Example:
   airlock approvals passphrase")]
     Passphrase,
+}
+
+/// How requests stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Standing {
+    /// They wait for an answer
+    Open,
+    /// They were approved, and can still be used
+    Granted,
+    /// They were denied, used up or withdrawn, or are over
+    Closed,
+}
+
+impl Standing {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Granted => "granted",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// That there are none.
+    const fn none(self) -> &'static str {
+        match self {
+            Self::Open => "nothing waits for an answer",
+            Self::Granted => "nothing is granted",
+            Self::Closed => "nothing was answered, and nothing is over",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -97,49 +140,47 @@ pub(crate) struct ApproveArgs {
 
 pub(super) fn run(global: &Global, command: Arguments, output: &mut Output) -> Ending {
     match command {
-        Arguments::List { all } => list(global, all, output),
+        Arguments::List { all, status, after } => {
+            let status = status.unwrap_or(Standing::Open);
+            let status = (!all).then_some(status);
+            list(global, status, after.as_deref(), output)
+        }
         Arguments::Show { id } => show_one(global, &id, output),
         Arguments::Approve(args) => answer::approve(global, &args, output),
         Arguments::Deny(args) => answer::deny(global, args, output),
         Arguments::Defer(args) => answer::defer(global, args, output),
-        Arguments::Grants => grants(global, output),
+        Arguments::Grants { after } => {
+            list(global, Some(Standing::Granted), after.as_deref(), output)
+        }
         Arguments::Revoke { id } => revoke(global, &id, output),
         Arguments::Passphrase => passphrase(global, output),
     }
 }
 
-/// Asks the road for the questions, or for one.
-fn read(reach: &mut Reach<'_>, id: Option<&str>, output: &mut Output) -> Result<Value, Failure> {
+/// Asks the road for one question.
+fn read(reach: &mut Reach<'_>, id: &str, output: &mut Output) -> Result<Value, Failure> {
     reach.value("approval.read", json!({ "approval": id }), output)
 }
 
-fn list(global: &Global, all: bool, output: &mut Output) -> Ending {
-    let waits = |one: &Value| all || text(one, "status") == "open";
-    listed(global, waits, "nothing waits for an answer", output)
-}
-
-fn grants(global: &Global, output: &mut Output) -> Ending {
-    let grants = |one: &Value| text(one, "status") == "granted";
-    listed(global, grants, "nothing is granted", output)
-}
-
-fn listed(
+/// Lists a page of the questions that stand so, or of all of them.
+fn list(
     global: &Global,
-    wanted: impl Fn(&Value) -> bool,
-    none: &str,
+    status: Option<Standing>,
+    after: Option<&str>,
     output: &mut Output,
 ) -> Ending {
-    let found = read(&mut Reach::new(global, output)?, None, output)?;
-    let all = found.get("approvals").and_then(Value::as_array);
-    let wanted: Vec<&Value> = all
-        .into_iter()
-        .flatten()
-        .filter(|one| wanted(one))
-        .collect();
-    if wanted.is_empty() && !output.is_json() {
-        output.note(none);
+    let asked = json!({ "status": status.map(Standing::as_str), "after": after });
+    let found = Reach::new(global, output)?.value("approval.read", asked, output)?;
+    let page = found.get("approvals").and_then(Value::as_array);
+    let page: &[Value] = page.map_or(&[], Vec::as_slice);
+    if page.is_empty() && !output.is_json() {
+        output.note(match (status, after) {
+            (_, Some(_)) => "nothing comes after that",
+            (Some(status), None) => status.none(),
+            (None, None) => "nothing was ever asked",
+        });
     }
-    for one in wanted {
+    for one in page {
         if output.is_json() {
             output.json(one);
         } else {
@@ -147,8 +188,11 @@ fn listed(
         }
     }
     let more = found.get("more").and_then(Value::as_u64).unwrap_or(0);
-    if more > 0 && !output.is_json() {
-        output.note(format!("{more} older ones are not shown"));
+    if let Some(last) = page.last().filter(|_| more > 0 && !output.is_json()) {
+        output.note(format!(
+            "{more} more: go on with `--after {}`",
+            text(last, "id")
+        ));
     }
     Ok(0)
 }
@@ -159,7 +203,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 fn show_one(global: &Global, id: &str, output: &mut Output) -> Ending {
-    let one = read(&mut Reach::new(global, output)?, Some(id), output)?;
+    let one = read(&mut Reach::new(global, output)?, id, output)?;
     if output.is_json() {
         output.json(&one);
     } else {

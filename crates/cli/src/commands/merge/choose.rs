@@ -1,12 +1,32 @@
 //! Choosing what is merged, from flags or by asking.
 
-use super::Choice;
+use super::{Choice, seen, stage};
 use crate::failure::{Failure, Kind};
-use crate::output::{Output, Tone, styled};
+use crate::output::Output;
 use crate::review::Terminal;
-use crate::visible::Reviewed;
-use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff, Hunk};
+use airlock_merge::named_path;
+use airlock_sandbox::stage::{Change, ChangeKind, Content, Diff};
 use std::collections::BTreeMap;
+
+/// The path that `text` names, spelt as changes are: what is shown is what is merged.
+fn path(text: &str) -> Result<String, Failure> {
+    let named = named_path(text);
+    let named = named.and_then(|path| path.as_path().to_str().map(str::to_owned));
+    named.ok_or_else(|| {
+        let text = airlock_kernel::sanitise_line(text, 80);
+        Failure::new(Kind::Usage, format!("`{text}` names no file or directory"))
+            .fix("write a path from the root of the workspace: src/main.rs")
+    })
+}
+
+/// The paths that were given; none if there are none.
+pub(super) fn files(given: &[String]) -> Result<Option<Vec<String>>, Failure> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let files: Result<Vec<String>, Failure> = given.iter().map(|text| path(text)).collect();
+    files.map(Some)
+}
 
 /// `PATH:1,3`, as often as it was given.
 pub(super) fn hunks(given: &[String]) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
@@ -16,13 +36,13 @@ pub(super) fn hunks(given: &[String]) -> Result<BTreeMap<String, Vec<usize>>, Fa
             let numbers: Result<Vec<usize>, _> = numbers.split(',').map(str::parse).collect();
             Some((path, numbers.ok().filter(|numbers| !numbers.contains(&0))?))
         });
-        let Some((path, numbers)) = parsed else {
+        let Some((named, numbers)) = parsed else {
             let text = airlock_kernel::sanitise_line(text, 80);
             let what = format!("`{text}` names no hunks");
             let fix = "write a path, a colon and numbers from 1: --hunks src/main.rs:1,3";
             return Err(Failure::new(Kind::Usage, what).fix(fix));
         };
-        hunks.entry(path.to_owned()).or_default().extend(numbers);
+        hunks.entry(path(named)?).or_default().extend(numbers);
     }
     Ok(hunks)
 }
@@ -46,6 +66,7 @@ pub(super) fn interactively(diff: &Diff, output: &mut Output) -> Result<Choice, 
         files: Some(Vec::new()),
         exactly: true,
         hunks: BTreeMap::new(),
+        overwrite: false,
     };
     let mut rest = false;
     for change in &diff.changes {
@@ -53,24 +74,23 @@ pub(super) fn interactively(diff: &Diff, output: &mut Output) -> Result<Choice, 
             output.warning("a name that is no text cannot be chosen, and is left");
             continue;
         };
-        output.note(super::super::stage::line(change));
-        let found = text_hunks(change);
-        let mut reviewed = Reviewed::default();
-        for (number, hunk) in found.iter().enumerate() {
-            show(number, hunk, &mut reviewed, output);
+        output.note(stage::line(change));
+        seen::show(change, output);
+        if stage::is_unread(change) {
+            output.warning("it is too large to be read, and is left");
+            continue;
         }
-        targets(change, &mut reviewed, output);
-        reviewed.tell(output);
+        let hunks = hunks_of(change);
         let answer = if rest {
             Answer::Yes
         } else {
-            ask(&mut terminal, found.len() > 1)
+            ask(&mut terminal, hunks > 1)
         };
         match answer {
             Answer::Quit => break,
             Answer::No => {}
             Answer::Hunks => {
-                let picked = ask_each(&mut terminal, found.len());
+                let picked = ask_each(&mut terminal, hunks);
                 if !picked.is_empty() {
                     choice.hunks.insert(path.to_owned(), picked);
                 }
@@ -84,29 +104,11 @@ pub(super) fn interactively(diff: &Diff, output: &mut Output) -> Result<Choice, 
     Ok(choice)
 }
 
-fn text_hunks(change: &Change) -> &[Hunk] {
+/// How many hunks of a change can be taken by themselves.
+fn hunks_of(change: &Change) -> usize {
     match (&change.content, &change.kind) {
-        (Content::Text { hunks }, ChangeKind::Modified) => hunks,
-        _ => &[],
-    }
-}
-
-fn show(number: usize, hunk: &Hunk, reviewed: &mut Reviewed, output: &mut Output) {
-    let (old, new) = (hunk.old_start, hunk.new_start);
-    let head = format!("hunk {}: line {old}, now line {new}", number + 1);
-    output.note(styled(Tone::Label, &head));
-    for line in reviewed.hunk(hunk) {
-        output.verbatim(line);
-    }
-}
-
-/// Where a link pointed and where it points.
-fn targets(change: &Change, reviewed: &mut Reviewed, output: &mut Output) {
-    for (sign, facts) in [('-', &change.old), ('+', &change.new)] {
-        if let Some(target) = facts.as_ref().and_then(|facts| facts.target.as_ref()) {
-            let target = target.as_path().display().to_string();
-            output.verbatim(reviewed.line(sign, &target));
-        }
+        (Content::Text { hunks }, ChangeKind::Modified) => hunks.len(),
+        _ => 0,
     }
 }
 
@@ -145,8 +147,21 @@ mod tests {
         let expected = [("a:b.rs", vec![1, 3]), ("c", vec![2, 4])];
         let expected = expected.map(|(path, numbers)| (path.to_owned(), numbers));
         assert_eq!(read, BTreeMap::from(expected));
-        for wrong in ["a", "a:", "a:x", "a:0", "a:1,"] {
+        for wrong in ["a", "a:", "a:x", "a:0", "a:1,", ":1", ".:1"] {
             assert!(hunks(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_the_same_however_it_is_spelt() {
+        let given = ["a//b:1", "./a/b:2", "a/b/:3"].map(str::to_owned);
+        let expected = BTreeMap::from([("a/b".to_owned(), vec![1, 2, 3])]);
+        assert_eq!(hunks(&given).unwrap(), expected);
+        let given = ["./a//b".to_owned()];
+        assert_eq!(files(&given).unwrap(), Some(vec!["a/b".to_owned()]));
+        assert_eq!(files(&[]).unwrap(), None);
+        for nothing in ["", ".", "./"] {
+            assert!(files(&[nothing.to_owned()]).is_err(), "{nothing}");
         }
     }
 }

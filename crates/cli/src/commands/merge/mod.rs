@@ -2,6 +2,7 @@
 
 mod choose;
 mod held;
+mod seen;
 
 use super::reach::Reach;
 use super::{open, stage};
@@ -10,12 +11,12 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::visible::Reviewed;
 use airlock_kernel::{Call, Done, Kernel, sanitise_line};
-use airlock_merge::{MergeError, review_digest};
-use airlock_sandbox::stage::{Hunk, TreePath};
+use airlock_merge::{MergeError, Selection};
+use airlock_sandbox::stage::{Diff, Hunk, TreePath};
 use clap::Args;
 use held::Held;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 #[derive(Debug, Args)]
@@ -65,28 +66,47 @@ fn merge_failure(error: &MergeError) -> Failure {
 }
 
 /// Which paths, and which hunks of them.
+#[derive(Debug, PartialEq, Eq)]
 struct Choice {
     files: Option<Vec<String>>,
     /// Whether the files are meant alone: what is in a directory had a question of its own.
     exactly: bool,
+    /// Hunks, counted from one.
     hunks: BTreeMap<String, Vec<usize>>,
+    overwrite: bool,
 }
 
 impl Choice {
-    fn takes(&self, path: &TreePath) -> bool {
-        let path = path.as_path();
-        let named = |one: &String| {
-            if self.exactly {
-                path == Path::new(one)
-            } else {
-                path.starts_with(one)
-            }
-        };
-        let by_hunks = self.hunks.keys().any(named);
-        match &self.files {
-            Some(files) => by_hunks || files.iter().any(named),
-            None => by_hunks || self.hunks.is_empty(),
+    /// What is chosen when it is merged: what is shown, and what the answer is bound to.
+    fn selection(&self) -> Selection {
+        let path = |text: &String| TreePath::from(Path::new(text));
+        let files = self.files.as_ref();
+        let hunks = self.hunks.iter().map(|(text, numbers)| {
+            let indices = numbers.iter().map(|number| number.saturating_sub(1));
+            let indices: Vec<usize> = indices.collect();
+            (path(text), indices)
+        });
+        Selection {
+            paths: files.map(|files| files.iter().map(path).collect()),
+            exactly: self.exactly,
+            hunks: hunks.collect(),
+            overwrite: self.overwrite,
         }
+    }
+
+    /// The call that merges it, of `diff` as it was shown.
+    fn call(&self, stage: &str, diff: &Diff) -> Call {
+        Call::new(
+            "merge.apply",
+            json!({
+                "stage": stage,
+                "digest": self.selection().reviewed(diff),
+                "files": self.files,
+                "exactly": self.exactly,
+                "hunks": self.hunks,
+                "overwrite": self.overwrite,
+            }),
+        )
     }
 }
 
@@ -120,33 +140,36 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     } else {
         stage::remarks(&diff, output);
         Choice {
-            files: (!arguments.files.is_empty()).then(|| arguments.files.clone()),
+            files: choose::files(&arguments.files)?,
             exactly: false,
             hunks: choose::hunks(&arguments.hunks)?,
+            overwrite: false,
         }
+    };
+    let choice = Choice {
+        overwrite: arguments.overwrite,
+        ..choice
     };
     let empty = |files: &Vec<String>| files.is_empty();
     if choice.files.as_ref().is_some_and(empty) && choice.hunks.is_empty() {
         output.note("nothing was chosen, and nothing is merged");
         return Ok(0);
     }
-    let call = Call::new(
-        "merge.apply",
-        json!({
-            "stage": name,
-            "digest": review_digest(&diff),
-            "files": choice.files,
-            "exactly": choice.exactly,
-            "hunks": choice.hunks,
-            "overwrite": arguments.overwrite,
-        }),
-    );
-    for change in diff
-        .changes
-        .iter()
-        .filter(|change| choice.takes(&change.path))
-    {
-        output.note(stage::line(change));
+    let call = choice.call(name, &diff);
+    // Where that cannot be merged, whoever merges says why.
+    let selection = choice.selection();
+    let paths = selection.paths(&diff).unwrap_or_default();
+    let paths: BTreeSet<TreePath> = paths.into_iter().collect();
+    for change in &diff.changes {
+        if paths.contains(&change.path) {
+            output.note(stage::line(change));
+        }
+        // What the numbers name now, whatever they named in a diff that was looked at before.
+        if let Some(chosen) = selection.hunks.get(&change.path)
+            && !arguments.interactive
+        {
+            seen::show_hunks(change, chosen, output);
+        }
     }
     let root = reach.kernel(output)?.workspace().root().path();
     let mut what = format!("merging into {}", shown(Path::new(root)));

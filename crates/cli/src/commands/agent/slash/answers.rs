@@ -14,21 +14,36 @@ fn waiting(session: &Session, rest: &str, output: &mut Output) -> Result<Option<
     if let Some(id) = named(rest)? {
         return Ok(Some(id.to_owned()));
     }
-    let call = Call::new("approval.read", json!({ "approval": null }));
-    let found = session
-        .road
-        .persons(&call, "looking at approvals", output)?;
     let own = session.road.session().to_string();
     let text = |one: &Value, name: &str| {
         let found = one.get(name).and_then(Value::as_str);
         found.unwrap_or_default().to_owned()
     };
-    let all = found.get("approvals").and_then(Value::as_array);
-    let mut open = all.into_iter().flatten().filter(|one| {
-        let session = text(one, "session");
-        text(one, "status") == "open" && (session.is_empty() || session == own)
-    });
-    Ok(open.next_back().map(|one| text(one, "id")))
+    let (mut oldest, mut after) = (None, None::<String>);
+    loop {
+        let asked = json!({ "status": "open", "after": after });
+        let call = Call::new("approval.read", asked);
+        let found = session
+            .road
+            .persons(&call, "looking at approvals", output)?;
+        let page = found.get("approvals").and_then(Value::as_array);
+        let page: &[Value] = page.map_or(&[], Vec::as_slice);
+        // The newest come first.
+        let is_own = |one: &&Value| {
+            let session = text(one, "session");
+            session.is_empty() || session == own
+        };
+        oldest = page
+            .iter()
+            .rfind(is_own)
+            .map(|one| text(one, "id"))
+            .or(oldest);
+        let more = found.get("more").and_then(Value::as_u64).unwrap_or(0);
+        after = page.last().map(|one| text(one, "id"));
+        if more == 0 || after.is_none() {
+            return Ok(oldest);
+        }
+    }
 }
 
 pub(super) fn approve(

@@ -479,6 +479,12 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "end a kernel that stays",
     ),
     row(
+        "kernel.renew",
+        Fixed("kernel.stop"),
+        &[Control],
+        "have a kernel that stays take up settings that have changed",
+    ),
+    row(
         "trust.approve",
         Fixed("trust.manage"),
         &[Control],

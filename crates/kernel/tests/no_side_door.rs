@@ -63,6 +63,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
     let own = [
         "exec.own",
         "kernel.stop",
+        "kernel.renew",
         "agent.invoke",
         "model.chat",
         "plugin.install",
@@ -96,6 +97,7 @@ fn expected(front: Front, tool: &str) -> &'static str {
         | "approval.read"
         | "approval.passphrase"
         | "kernel.stop"
+        | "kernel.renew"
         | "workflow.run"
         | "workflow.resume"
         | "workflow.cancel"

@@ -32,8 +32,7 @@ pub(crate) fn list(kernel: &Kernel, front: Front, full: bool) -> Value {
 pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, WireError> {
     let spec = open_to(kernel, front).find(|spec| spec.name == name);
     let Some(spec) = spec else {
-        let names = open_to(kernel, front).map(|spec| spec.name);
-        let near = airlock_core::closest(name, names.collect::<Vec<_>>());
+        let near = kernel.registry().nearest(front, name);
         return Err(
             WireError::new(code::INVALID_PARAMS, "there is no such tool")
                 .details(json!({ "suggestion": near })),
@@ -44,10 +43,14 @@ pub(crate) fn show(kernel: &Kernel, front: Front, name: &str) -> Result<Value, W
 
 fn whole(kernel: &Kernel, spec: &ToolSpec) -> Value {
     let mut value = describe(spec);
-    let tool = kernel.registry().get(spec.name);
-    let schema = tool.map_or_else(|_| (spec.schema)(), |tool| tool.schema());
+    let tool = kernel.registry().get(spec.name).ok();
+    let schema = tool
+        .as_ref()
+        .map_or_else(|| (spec.schema)(), |tool| tool.schema());
+    let says = tool.map_or(spec.read_only, |tool| tool.says_read_only());
     if let Some(object) = value.as_object_mut() {
         object.insert("arguments".to_owned(), schema);
+        object.insert("says_read_only".to_owned(), json!(says));
         object.insert("examples".to_owned(), json!(spec.examples));
     }
     value

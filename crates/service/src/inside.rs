@@ -179,7 +179,8 @@ impl Handler for Desk {
             | Method::WorkflowsResume
             | Method::WorkflowsCancel
             | Method::LogFlush
-            | Method::KernelStop => {
+            | Method::KernelStop
+            | Method::KernelRenew => {
                 let told = "from inside a sandbox tools can be listed and called, and nothing else";
                 Err(refused(told))
             }

@@ -52,11 +52,13 @@ pub enum Method {
     LogFlush,
     /// Ends the kernel.
     KernelStop,
+    /// Has it take up settings that have changed.
+    KernelRenew,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Status,
         Self::ToolsList,
         Self::ToolsShow,
@@ -70,6 +72,7 @@ impl Method {
         Self::WorkflowsCancel,
         Self::LogFlush,
         Self::KernelStop,
+        Self::KernelRenew,
     ];
 
     /// Its name on the wire.
@@ -88,6 +91,7 @@ impl Method {
             Self::WorkflowsCancel => "workflows.cancel",
             Self::LogFlush => "log.flush",
             Self::KernelStop => "kernel.stop",
+            Self::KernelRenew => "kernel.renew",
         }
     }
 
@@ -100,7 +104,8 @@ impl Method {
             | Self::WorkflowsRun
             | Self::WorkflowsResume
             | Self::WorkflowsCancel
-            | Self::KernelStop => Kept::Road,
+            | Self::KernelStop
+            | Self::KernelRenew => Kept::Road,
             Self::Status
             | Self::ToolsList
             | Self::ToolsShow

@@ -5,6 +5,7 @@ use crate::lock::running;
 use crate::methods::{
     CallParams, CallResult, ElicitedParams, ExecParams, Person, Size, SteerParams,
 };
+use crate::renewal::Renewal;
 use crate::service::Settings;
 use crate::workflows::{RunAsk, RunResult};
 use airlock_core::{Digest, WorkspaceId};
@@ -96,6 +97,17 @@ impl Remote {
         let told = refused.details.get("outcome").cloned();
         let told = told.and_then(|told| serde_json::from_value(told).ok());
         told.map_or_else(|| Err(ClientError::Answer(refused)), |told| Ok(Some(told)))
+    }
+
+    /// Has it take up settings that have changed since it was opened.
+    pub fn renew(&mut self) -> Result<Renewal, ClientError> {
+        let told = match self.client.call("kernel.renew", Value::Null) {
+            Err(ClientError::Answer(error)) if error.code == code::REFUSED => {
+                return Ok(Renewal::Unusable(error.message));
+            }
+            told => told?,
+        };
+        serde_json::from_value(told).map_err(|error| ClientError::Nonsense(error.to_string()))
     }
 
     /// Takes `call` down its road.

@@ -1,6 +1,7 @@
 //! Serving, from the first listener to the last record.
 
 use crate::lock::{Lock, LockError, Notice};
+use crate::renewal::Afresh;
 use crate::service::{Service, Settings, Shared};
 use airlock_audit::AppendError;
 use airlock_core::SandboxId;
@@ -16,7 +17,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 
 /// How to serve.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Where the socket goes.
     pub directory: PathBuf,
@@ -28,6 +29,10 @@ pub struct Options {
     pub idle: Option<Duration>,
     /// Limits and patience of the wire.
     pub wire: ServerConfig,
+    /// What ends it: one may end several, one after the other.
+    pub stopper: Stopper,
+    /// What it would be opened with now, for one that is opened again when that changes.
+    pub afresh: Option<Afresh>,
 }
 
 impl Options {
@@ -39,6 +44,8 @@ impl Options {
             settings,
             idle: None,
             wire: ServerConfig::new(env!("CARGO_PKG_VERSION")),
+            stopper: Stopper::default(),
+            afresh: None,
         }
     }
 }
@@ -72,9 +79,18 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// How long what is taken back may take to end before it is left behind.
 pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Ends a served kernel, from any thread.
-#[derive(Debug, Clone)]
+/// Ends a served kernel, from any thread. What is said before one is served counts for the next.
+#[derive(Debug, Clone, Default)]
 pub struct Stopper(Arc<Notify>);
+
+/// How serving ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It was told to stop, or nobody needed it.
+    Stopped,
+    /// Its settings have changed: whoever served it is to open another, under this lock.
+    Renewing(Lock),
+}
 
 impl Stopper {
     /// Ends it: no new requests; those under way get a little time.
@@ -89,7 +105,7 @@ pub struct Running {
     service: Shared,
     server: Server<Service>,
     serving: tokio::task::JoinHandle<Result<(), ServerError>>,
-    stop: Arc<Notify>,
+    stopper: Stopper,
     idle: Option<Duration>,
     socket: PathBuf,
     lock: Lock,
@@ -137,7 +153,7 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         .enable_all()
         .build()
         .map_err(ServeError::Threads)?;
-    let service = Service::new(kernel, options.own, options.settings);
+    let service = Service::new(kernel, options.own, options.settings).renewed_by(options.afresh);
     let (service, server, connected) = connect(service, options.wire, &runtime);
     let socket = Socket::bind(&options.directory, "kernel.sock")?;
     let path = socket.path().to_owned();
@@ -153,7 +169,7 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         service,
         server,
         serving,
-        stop: Arc::new(Notify::new()),
+        stopper: options.stopper,
         idle: options.idle,
         socket: path,
         lock,
@@ -169,7 +185,7 @@ impl Running {
 
     /// What ends it.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stop))
+        self.stopper.clone()
     }
 
     /// A socket for `sandbox` alone, whose processes run as `user`.
@@ -180,14 +196,15 @@ impl Running {
             .socket_for(sandbox, &directory.join("sandboxes"), user)
     }
 
-    /// Serves until it is told to stop or has been idle for long enough; then closes the kernel.
-    pub fn wait(self) -> Result<(), ServeError> {
+    /// Serves until it is told to stop, has been idle for long enough or is to be opened again; then
+    /// closes the kernel.
+    pub fn wait(self) -> Result<Ended, ServeError> {
         let Self {
             runtime,
             service,
             server,
             serving,
-            stop,
+            stopper,
             idle,
             lock,
             connected,
@@ -195,17 +212,20 @@ impl Running {
         } = self;
         let served = runtime.block_on(async {
             let mut serving = serving;
-            tokio::select! {
-                () = stop.notified() => {}
-                () = service.told_to_stop() => {}
-                () = idled(&server, idle) => {}
-                ended = &mut serving => return flat(ended),
-            }
+            let is_renewing = tokio::select! {
+                // Whoever ends it does not have it opened again.
+                biased;
+                () = stopper.0.notified() => false,
+                () = service.told_to_stop() => false,
+                () = service.told_to_renew() => true,
+                () = idled(&server, idle) => false,
+                ended = &mut serving => return flat(ended).map(|()| false),
+            };
             // A request that waits for a plugin to end must not add its wait to that of all of them.
             service.kernel.hasten_plugins();
             server.shutdown();
             let ended = tokio::time::timeout(LAST_PATIENCE, serving).await;
-            ended.map_or(Ok(()), flat)
+            ended.map_or(Ok(()), flat).map(|()| is_renewing)
         });
         // Plugins hold sockets of the server's.
         drop(connected);
@@ -216,9 +236,13 @@ impl Running {
             Some(service) => service.kernel.close().map_err(ServeError::Unrecorded),
             None => Ok(()),
         };
-        drop(lock);
-        served?;
-        closed
+        let is_renewing = served?;
+        closed?;
+        Ok(if is_renewing {
+            Ended::Renewing(lock)
+        } else {
+            Ended::Stopped
+        })
     }
 }
 

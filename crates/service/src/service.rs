@@ -8,6 +8,7 @@ use crate::methods::{
     CallParams, ElicitedParams, ListParams, Method, Person, ShowParams, TokenText, none, params,
     some,
 };
+use crate::renewal::{Afresh, Renewal, UnderWay};
 use crate::workflows::RunAsk;
 use airlock_audit::AppendError;
 use airlock_core::Digest;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub program: Program,
     /// The person's models, as their configuration names them.
     pub models: Digest,
+    /// Who is served, and with frames of what length.
+    pub serving: Digest,
 }
 
 /// A program: not a path alone, behind which another may have been put since.
@@ -78,6 +81,9 @@ pub(crate) struct Service {
     begun: Instant,
     calls: AtomicU64,
     stop: Notify,
+    afresh: Option<Afresh>,
+    under_way: UnderWay,
+    renew: Notify,
 }
 
 impl Service {
@@ -90,12 +96,57 @@ impl Service {
             begun: Instant::now(),
             calls: AtomicU64::new(0),
             stop: Notify::new(),
+            afresh: None,
+            under_way: UnderWay::default(),
+            renew: Notify::new(),
         }
+    }
+
+    /// The same, opened again when its settings change, if somebody asks for that.
+    pub(crate) fn renewed_by(mut self, afresh: Option<Afresh>) -> Self {
+        self.afresh = afresh;
+        self
     }
 
     /// Waits until somebody who may asks the kernel to end.
     pub(crate) async fn told_to_stop(&self) {
         self.stop.notified().await;
+    }
+
+    /// Waits until it is to be opened again.
+    pub(crate) async fn told_to_renew(&self) {
+        self.renew.notified().await;
+    }
+
+    /// Has it opened again, where that would make a difference and nothing is under way. Asking is
+    /// looking; only what is done takes the road.
+    fn renew(&self, identity: &Identity, front: Front) -> Result<Renewal, WireError> {
+        let Some(afresh) = &self.afresh else {
+            return Ok(Renewal::Current);
+        };
+        match afresh() {
+            Ok(settings) if settings == self.settings => return Ok(Renewal::Current),
+            Ok(_) => {}
+            Err(why) => return Ok(Renewal::Unusable(why)),
+        }
+        let under_way = self.under_way.requests();
+        if under_way > 0 {
+            return Ok(Renewal::Busy(under_way));
+        }
+        self.leave(Method::KernelRenew, identity, front)?;
+        if let Err(under_way) = self.under_way.close() {
+            return Ok(Renewal::Busy(under_way));
+        }
+        self.renew.notify_one();
+        Ok(Renewal::Begun)
+    }
+
+    /// Whether the road lets `identity` do what `method` is called after.
+    fn leave(&self, method: Method, identity: &Identity, front: Front) -> Result<(), WireError> {
+        let asked = Call::new(method.as_str(), json!({}));
+        let whence = identity.whence(None);
+        let leave = self.kernel.submit_from(front, &whence, &asked, None);
+        answers::leave(leave, "the kernel may not be ended").map(drop)
     }
 
     fn status(&self) -> Value {
@@ -278,7 +329,7 @@ impl Handler for Service {
                 let name = request.params.get("name").and_then(Value::as_str);
                 name.is_some_and(|name| FIRST.contains(&name))
             }
-            "status" | "log.flush" | "workflows.cancel" | "kernel.stop" => true,
+            "status" | "log.flush" | "workflows.cancel" | "kernel.stop" | "kernel.renew" => true,
             _ => false,
         };
         ends && client.identity.is_person()
@@ -299,6 +350,10 @@ impl Handler for Service {
         if method == Method::Status {
             return none(&given).map(|()| self.status());
         }
+        // What ends it, and what ends with it anyway, is in nobody's way.
+        let aside = [Method::KernelRenew, Method::KernelStop, Method::LogFlush];
+        let counts = !aside.contains(&method);
+        let _under_way = counts.then(|| self.under_way.begin()).transpose()?;
         let front = identity.front().ok_or_else(|| {
             WireError::new(code::REFUSED, "a supervisor asks for `ping` and `status`")
         })?;
@@ -328,13 +383,13 @@ impl Handler for Service {
             }
             Method::KernelStop if identity.is_person() => {
                 none(&given)?;
-                let asked = Call::new(method.as_str(), json!({}));
-                let leave = self
-                    .kernel
-                    .submit_from(front, &identity.whence(None), &asked, None);
-                answers::leave(leave, "the kernel may not be ended")?;
+                self.leave(method, identity, front)?;
                 self.stop.notify_one();
                 Ok(Value::Null)
+            }
+            Method::KernelRenew if identity.is_person() => {
+                none(&given)?;
+                Ok(json!(self.renew(identity, front)?))
             }
             Method::WorkflowsRun if identity.is_person() => {
                 self.ask_run(identity, &RunAsk::Begin(params(given)?), cancel)
@@ -346,6 +401,7 @@ impl Handler for Service {
                 self.ask_run(identity, &RunAsk::Cancel(params(given)?), cancel)
             }
             Method::KernelStop
+            | Method::KernelRenew
             | Method::LogFlush
             | Method::WorkflowsRun
             | Method::WorkflowsResume

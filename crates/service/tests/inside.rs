@@ -236,7 +236,8 @@ fn who_somebody_is_follows_from_the_socket_alone() {
          \x20   except Answer as answer:\n\
          \x20       return answer.error['code']\n\
          read = {'name': 'fs.read', 'arguments': {'path': 'README.md'}}\n\
-         methods = [code('status'), code('kernel.stop'), code('log.flush'), code('exec', {}),\n\
+         methods = [code('status'), code('kernel.stop'), code('kernel.renew'),\n\
+         \x20   code('log.flush'), code('exec', {}),\n\
              code('workflows.run', {}), code('workflows.resume', {}), code('workflows.cancel', {}),\n\
              code('events.subscribe'), code('call', {**read, 'session': 's-1'}),\n\
              code('call', {**read, 'within': 'x'}),\n\
@@ -245,7 +246,7 @@ fn who_somebody_is_follows_from_the_socket_alone() {
              'tools': len(connection.call('tools.list'))}))",
     );
     assert_eq!(said["said"], json!(vec!["refused"; 6]));
-    assert_eq!(said["methods"], json!(vec!["refused"; 11]), "{said}");
+    assert_eq!(said["methods"], json!(vec!["refused"; 12]), "{said}");
     assert!(said["about"]["sandbox"].is_string(), "{said}");
     assert!(said["tools"].as_u64().unwrap() > 5, "{said}");
 }

@@ -133,6 +133,11 @@ fn a_plugin_is_nobody_else_and_has_no_session_but_that_of_its_call() {
             "command line",
         ),
         (
+            "having it opened again",
+            json!({ "method": "kernel.renew" }),
+            "command line",
+        ),
+        (
             "running a workflow",
             json!({ "method": "workflows.run" }),
             "command line",

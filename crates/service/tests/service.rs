@@ -18,7 +18,7 @@ use airlock_wire::{Arrived, Client, ClientError, Limits, code};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
-use support::{Place, READS, call};
+use support::{Place, READS, call, exec, exec_with};
 
 fn heard(value: Value) -> Outcome {
     let result: CallResult = serde_json::from_value(value).unwrap();
@@ -147,7 +147,12 @@ fn what_is_the_persons_is_refused_to_every_other_front() {
     let person = json!({ "home": "/root", "environment": {} });
     for front in ["agent", "mcp", "server"] {
         let mut client = served.client(front);
-        for method in ["kernel.stop", "log.flush", "events.subscribe"] {
+        for method in [
+            "kernel.stop",
+            "kernel.renew",
+            "log.flush",
+            "events.subscribe",
+        ] {
             assert_eq!(refused(&mut client, method, Value::Null), code::REFUSED);
         }
         for (method, params) in [
@@ -184,6 +189,7 @@ fn what_is_the_persons_is_refused_to_every_other_front() {
         "tools.list",
         "workflows.run",
         "kernel.stop",
+        "kernel.renew",
         "events.subscribe",
     ] {
         assert_eq!(refused(&mut watching, method, Value::Null), code::REFUSED);
@@ -331,21 +337,6 @@ fn whoever_may_no_longer_read_the_log_follows_it_no_further() {
 }
 
 /// Runs a command over the wire; its output and its outcome.
-fn exec(client: &mut Client, command: &[&str]) -> (u64, std::io::PipeReader) {
-    exec_with(client, &json!({ "command": command, "no_stage": true }))
-}
-
-fn exec_with(client: &mut Client, arguments: &Value) -> (u64, std::io::PipeReader) {
-    let (reader, stdout) = std::io::pipe().unwrap();
-    // A stream nobody reads would end the command with its first word there.
-    let stderr = stdout.try_clone().unwrap();
-    let params = json!({ "arguments": arguments, "stdin": false, "run": 1 });
-    let id = client
-        .send("exec", params, &[stdout.as_fd(), stderr.as_fd()])
-        .unwrap();
-    (id, reader)
-}
-
 #[test]
 fn a_persons_command_runs_with_their_streams_and_is_steered() {
     let place = Place::new();
@@ -665,7 +656,11 @@ fn calls_that_wait_for_their_turn_hold_up_nobody_else_and_can_be_taken_back() {
 fn every_method_leaves_in_the_log_what_it_says_it_does() {
     let place = Place::new();
     place.define("ask", support::ASK);
-    let mut served = place.serve();
+    let mut served = place.serve_set(|options| {
+        let mut others = options.settings.clone();
+        others.search_threads += 1;
+        options.afresh = Some(std::sync::Arc::new(move || Ok(others.clone())));
+    });
     let begin = json!({ "name": "ask", "inputs": { "path": "README.md" } });
     let waiting = |served: &support::Served| {
         let mut client = served.client("cli");
@@ -691,7 +686,7 @@ fn every_method_leaves_in_the_log_what_it_says_it_does() {
                 airlock_audit::Stage::Attempt | airlock_audit::Stage::Outcome => (road + 1, noted),
             })
     };
-    // The last one ends it.
+    // The last ones end it.
     for method in Method::ALL {
         let elicits = method == Method::ApprovalsElicited;
         let front = if elicits { "mcp" } else { "cli" };
@@ -709,7 +704,8 @@ fn every_method_leaves_in_the_log_what_it_says_it_does() {
             | Method::ToolsList
             | Method::ApprovalsOpened
             | Method::LogFlush
-            | Method::KernelStop => Value::Null,
+            | Method::KernelStop
+            | Method::KernelRenew => Value::Null,
         };
         let before = count(&served);
         let mut client = served.client(front);

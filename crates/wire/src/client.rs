@@ -57,9 +57,21 @@ impl ClientError {
     /// said that it ends before it took it. Anything else may have had its effect.
     pub fn is_untaken(&self) -> bool {
         match self {
-            Self::Closed(error) => error.code == code::SHUTTING_DOWN,
-            Self::Connect(_) | Self::Foreign { .. } | Self::TooLong(_) => true,
-            Self::Lost(_) | Self::Nonsense(_) | Self::Answer(_) => false,
+            Self::Foreign { .. } | Self::TooLong(_) => true,
+            Self::Connect(_)
+            | Self::Closed(_)
+            | Self::Answer(_)
+            | Self::Lost(_)
+            | Self::Nonsense(_) => self.is_too_late(),
+        }
+    }
+
+    /// Whether a request was not begun because the kernel was ending, or is gone: another may take it.
+    pub fn is_too_late(&self) -> bool {
+        match self {
+            Self::Connect(_) => true,
+            Self::Closed(error) | Self::Answer(error) => error.code == code::SHUTTING_DOWN,
+            Self::Foreign { .. } | Self::TooLong(_) | Self::Lost(_) | Self::Nonsense(_) => false,
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::place::{Place, variable};
 use airlock_core::Span;
 use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
-    Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper, socket_directory, start,
+    Ended, Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper,
+    socket_directory, start,
 };
 use clap::{Args, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -97,6 +98,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     // Signals from now on end it in order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
+    let stopper = Stopper::default();
     let lock = Lock::take(&state).map_err(|error| {
         let failure = locked(&error);
         if arguments.until_closed && error.is_served() {
@@ -105,11 +107,16 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
             failure
         }
     })?;
+    let hosting = Hosting {
+        global: global.clone(),
+        place: place.clone(),
+        stopper: stopper.clone(),
+        idle,
+    };
     let kernel = open::embedded(place, &config, Lifetime::Long)?;
-    let running = host(place, &config, kernel, lock, idle)?;
-    let stopper: Stopper = running.stopper();
+    let running = hosting.host(&config, kernel, lock)?;
     if arguments.until_closed {
-        let stopper = running.stopper();
+        let stopper = stopper.clone();
         std::thread::spawn(move || {
             // What is said there does not matter, and an error is an end as well.
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
@@ -127,7 +134,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     } else {
         ready(std::process::id(), running.socket(), output);
     }
-    running.wait().map_err(serve_failure)?;
+    hosting.go_on(running)?;
     Ok(0)
 }
 
@@ -144,26 +151,51 @@ fn allow_files() {
     }
 }
 
-/// Serves `kernel`, which was opened with `config` under `lock`, to other processes.
-pub(super) fn host(
-    place: &Place,
-    config: &Config,
-    kernel: Kernel,
-    lock: Lock,
-    idle: Option<Duration>,
-) -> Result<Running, Failure> {
-    allow_files();
-    let (state, id) = open::state(place)?;
-    let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
-    let settings = open::settings(place, config)
-        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
-    let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
-    let mut options = Options::new(directory, place.own(), settings);
-    options.idle = idle;
-    options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
-    options.wire.users.extend(config.users());
-    start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
+/// How this process serves kernels to others, one after the other where their settings change.
+pub(super) struct Hosting {
+    pub(super) global: Global,
+    pub(super) place: Place,
+    pub(super) stopper: Stopper,
+    pub(super) idle: Option<Duration>,
+}
+
+impl Hosting {
+    /// Serves `kernel`, which was opened with `config` under `lock`.
+    pub(super) fn host(
+        &self,
+        config: &Config,
+        kernel: Kernel,
+        lock: Lock,
+    ) -> Result<Running, Failure> {
+        allow_files();
+        let place = &self.place;
+        let (state, id) = open::state(place)?;
+        let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
+        let settings = open::settings(place, config).ok_or_else(open::untold)?;
+        let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
+        let mut options = Options::new(directory, place.own(), settings);
+        options.idle = self.idle;
+        options.stopper = self.stopper.clone();
+        options.afresh = Some(open::afresh(&self.global, place));
+        options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
+        options.wire.users.extend(config.users());
+        start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
+    }
+
+    /// Serves on until it is told to stop or nobody needs it: with other settings, once they have
+    /// changed and somebody asks for that.
+    pub(super) fn go_on(&self, mut running: Running) -> Result<(), Failure> {
+        loop {
+            let lock = match running.wait().map_err(serve_failure)? {
+                Ended::Stopped => return Ok(()),
+                Ended::Renewing(lock) => lock,
+            };
+            let config = open::configuration(&self.global, &self.place)?;
+            let kernel = open::embedded(&self.place, &config, Lifetime::Long)?;
+            running = self.host(&config, kernel, lock)?;
+        }
+    }
 }
 
 /// The terminal, and whoever waits for its output, are no longer held.

@@ -14,7 +14,7 @@ use airlock_kernel::{
     PolicyOrigin, StartError, Workspace, WorkspaceError,
 };
 use airlock_service::{
-    Accompanied, Door, Program, Remote, SandboxReception, Settings, Standing, accompany,
+    Accompanied, Afresh, Door, Program, Remote, SandboxReception, Settings, Standing, accompany,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -157,8 +157,21 @@ pub(super) fn settings(place: &Place, config: &Config) -> Option<Settings> {
         search_threads: config.search_threads(),
         program: Program::own().ok()?,
         models: Digest::of(config.models().unwrap_or_default().as_bytes()),
+        serving: Digest::of(format!("{:?} {}", config.users(), config.frame_bytes()).as_bytes()),
     })
 }
+
+/// What a kernel of this process would be opened with if it were now.
+pub(super) fn afresh(global: &Global, place: &Place) -> Afresh {
+    let (global, place) = (global.clone(), place.clone());
+    Arc::new(move || {
+        let config = configuration(&global, &place).map_err(|failure| failure.what().to_owned())?;
+        settings(&place, &config).ok_or_else(|| UNTOLD.to_owned())
+    })
+}
+
+/// The program cannot be told from another.
+const UNTOLD: &str = "cannot tell which program this is";
 
 /// Where the state of this workspace is, and what it is called.
 pub(super) fn state(place: &Place) -> Result<(PathBuf, WorkspaceId), Failure> {
@@ -249,10 +262,13 @@ pub(super) fn accompanied(global: &Global, output: &mut Output) -> Result<Accomp
     flush_running(global);
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
-    let settings = settings(&place, &config)
-        .ok_or_else(|| Failure::new(Kind::Failed, "cannot tell which program this is"))?;
+    let settings = settings(&place, &config).ok_or_else(untold)?;
     let kernel = kernel(global, output)?;
     accompany(kernel, place.own(), settings).map_err(super::kernel::serve_failure)
+}
+
+pub(super) fn untold() -> Failure {
+    Failure::new(Kind::Failed, UNTOLD)
 }
 
 /// A kernel of this command's own, whichever runs.

@@ -1,9 +1,9 @@
 //! `airlock mcp serve` as a client meets it: the real program on real streams.
 
+use crate::support::mcp_client::Client;
 use crate::support::{Typed, World, at_terminal};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// Agents may run `sleep` and `sh`, in a sandbox.
@@ -16,83 +16,6 @@ rules:
   - { name: read, match: { effect: read, path_glob: \"**\" }, action: allow, reason: reading }
   - { name: run, match: { syscall: exec.run }, action: allow, reason: running }
 ";
-
-struct Client {
-    child: Child,
-    write: Option<ChildStdin>,
-    read: Option<BufReader<ChildStdout>>,
-}
-
-impl Client {
-    fn start(world: &World, args: &[&str]) -> Self {
-        let mut child = world
-            .command(&[&["mcp", "serve"], args].concat())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let write = child.stdin.take();
-        let read = child.stdout.take().map(BufReader::new);
-        Self { child, write, read }
-    }
-
-    fn greeted(world: &World) -> Self {
-        let mut client = Self::start(world, &[]);
-        client.send(&json!({
-            "jsonrpc": "2.0", "id": 0, "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": { "name": "test", "version": "1" },
-            },
-        }));
-        assert_eq!(client.receive()["result"]["serverInfo"]["name"], "airlock");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
-    }
-
-    fn send(&mut self, message: &Value) {
-        let write = self.write.as_mut().unwrap();
-        writeln!(write, "{message}").unwrap();
-    }
-
-    fn begin(&mut self, id: i64, tool: &str, arguments: &Value) {
-        self.send(&json!({
-            "jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": { "name": tool, "arguments": arguments },
-        }));
-    }
-
-    fn receive(&mut self) -> Value {
-        let mut line = String::new();
-        self.read.as_mut().unwrap().read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}"))
-    }
-
-    /// Waits for its end; everything that is left on stdout must be messages.
-    fn ended(mut self) -> (Option<i32>, String) {
-        drop(self.write.take());
-        let mut rest = String::new();
-        self.read
-            .as_mut()
-            .unwrap()
-            .read_to_string(&mut rest)
-            .unwrap();
-        for line in rest.lines() {
-            serde_json::from_str::<Value>(line)
-                .unwrap_or_else(|_| panic!("not a message: {line:?}"));
-        }
-        let mut said = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        (self.child.wait().unwrap().code(), said)
-    }
-}
 
 fn trusted(policy: &str) -> World {
     let world = World::project();

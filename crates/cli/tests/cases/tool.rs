@@ -52,6 +52,7 @@ fn whatever_can_be_called_can_be_shown() {
         "plugin.list",
         "workflow.run",
         "kernel.stop",
+        "kernel.renew",
     ] {
         let ran = world.quiet(&["tool", "show", tool]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -184,6 +185,7 @@ fn a_rule_that_denies_a_syscall_stops_its_tools_whoever_calls() {
             let persons = [
                 "exec.own",
                 "kernel.stop",
+                "kernel.renew",
                 "agent.invoke",
                 "model.chat",
                 "plugin.install",

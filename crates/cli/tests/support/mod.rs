@@ -6,6 +6,7 @@
 mod confined;
 mod conversation;
 mod fits;
+pub(crate) mod mcp_client;
 mod normal;
 mod processes;
 mod provider;

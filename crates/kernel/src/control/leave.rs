@@ -1,4 +1,4 @@
-//! Leave for what is done beside the road: ending a kernel, setting the passphrase. The call is the
+//! Leave for what is done beside the road: ending a kernel, opening it again, setting the passphrase. The call is the
 //! decision and the record; whoever is told yes does it.
 
 use super::{Ready, arguments, schema_of, spec};
@@ -19,20 +19,27 @@ static STOP: ToolSpec = spec(
     "Leave to end a kernel that stays",
     schema_of::<Nothing>,
 );
+static RENEW: ToolSpec = spec(
+    "kernel.renew",
+    "Leave to open a kernel that stays again, with other settings",
+    schema_of::<Nothing>,
+);
 static PASSPHRASE: ToolSpec = spec(
     "approval.passphrase",
     "Leave to set the passphrase of approvals",
     schema_of::<Nothing>,
 );
 
+static ALL: [&ToolSpec; 3] = [&STOP, &RENEW, &PASSPHRASE];
+
 /// Whether a call says nothing and is told nothing, so that no secret can be in it.
 pub(crate) fn says_nothing(name: &str, arguments: &Value) -> bool {
     let empty = arguments.is_null() || arguments.as_object().is_some_and(Map::is_empty);
-    empty && [&STOP, &PASSPHRASE].iter().any(|spec| spec.name == name)
+    empty && ALL.iter().any(|spec| spec.name == name)
 }
 
 pub(super) fn register(registry: &mut Registry) {
-    for spec in [&STOP, &PASSPHRASE] {
+    for spec in ALL {
         registry.add(Box::new(Leave(spec)));
     }
 }

@@ -136,6 +136,7 @@ const RULES: [BuiltInRule; 10] = [
                 "approval.revoke",
                 "approval.passphrase",
                 "kernel.stop",
+                "kernel.renew",
                 "workflow.run",
                 "workflow.resume",
                 "workflow.cancel",

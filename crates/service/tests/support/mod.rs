@@ -11,11 +11,12 @@ use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
 use airlock_service::{
-    Lock, Options, Program, Running, SandboxReception, Settings, Stopper, start,
+    Ended, Lock, Options, Program, Running, SandboxReception, Settings, Stopper, start,
 };
 use airlock_wire::{Client, Hello, Limits, SandboxSocket};
 use serde_json::{Value, json};
 use std::fs::Permissions;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -182,6 +183,11 @@ impl Place {
 
     /// The same within `limits`.
     pub(crate) fn serve_with(&self, limits: Limits) -> Served {
+        self.serve_set(|options| options.wire.limits = limits)
+    }
+
+    /// The same with other options.
+    pub(crate) fn serve_set(&self, set: impl FnOnce(&mut Options)) -> Served {
         let kernel = self.kernel(Lifetime::Long);
         let state = kernel.workspace().state().path().to_owned();
         let lock = Lock::take(&state).unwrap();
@@ -191,9 +197,10 @@ impl Place {
             definitions: Digest::of(b""),
             program: Program::own().unwrap(),
             models: Digest::of(b""),
+            serving: Digest::of(b""),
         };
         let mut options = Options::new(state.join("run"), Vec::new(), settings);
-        options.wire.limits = limits;
+        set(&mut options);
         let running = start(kernel, lock, options).unwrap();
         Served {
             socket: running.socket().to_owned(),
@@ -201,6 +208,7 @@ impl Place {
             state,
             running: Some(running),
             waiting: None,
+            ended: None,
         }
     }
 }
@@ -229,7 +237,8 @@ pub(crate) struct Served {
     pub(crate) state: PathBuf,
     pub(crate) stopper: Stopper,
     running: Option<Running>,
-    waiting: Option<std::thread::JoinHandle<()>>,
+    waiting: Option<std::thread::JoinHandle<Ended>>,
+    ended: Option<Ended>,
 }
 
 impl Served {
@@ -259,9 +268,19 @@ impl Served {
             self.wait();
         }
         self.stopper.stop();
+        self.join();
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn join(&mut self) {
         if let Some(waiting) = self.waiting.take() {
-            waiting.join().unwrap();
+            self.ended = Some(waiting.join().unwrap());
         }
+    }
+
+    /// How it ended.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        self.ended.take()
     }
 }
 
@@ -275,6 +294,22 @@ impl Drop for Served {
 
 pub(crate) fn call(name: &str, arguments: &Value) -> Value {
     json!({ "name": name, "arguments": arguments })
+}
+
+/// Has a command run, without a stage; its number, and what it writes.
+pub(crate) fn exec(client: &mut Client, command: &[&str]) -> (u64, std::io::PipeReader) {
+    exec_with(client, &json!({ "command": command, "no_stage": true }))
+}
+
+pub(crate) fn exec_with(client: &mut Client, arguments: &Value) -> (u64, std::io::PipeReader) {
+    let (reader, stdout) = std::io::pipe().unwrap();
+    // A stream nobody reads would end the command with its first word there.
+    let stderr = stdout.try_clone().unwrap();
+    let params = json!({ "arguments": arguments, "stdin": false, "run": 1 });
+    let id = client
+        .send("exec", params, &[stdout.as_fd(), stderr.as_fd()])
+        .unwrap();
+    (id, reader)
 }
 
 /// `program ARGUMENTS`, or the command that installs it.

@@ -3,11 +3,13 @@
 //!
 //! Guarantee: a server never works beside the kernel that holds the workspace's lock. Each call
 //! reaches whoever holds it at that moment, so servers of several clients share a kernel, and the
-//! next one takes over where the one that held it ended.
+//! next one takes over where the one that held it ended. A kernel that was opened before the person's
+//! settings changed is asked to take them up, which it does between two calls.
 //! Non-guarantee: a call that was under way when its kernel ended is not made again; the log says
-//! what came of it.
+//! what came of it. One that was not begun is.
 
 use super::super::{kernel, open};
+use crate::args::Global;
 use crate::config::Config;
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
@@ -16,7 +18,7 @@ use airlock_core::SessionId;
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Lifetime, Outcome, Review};
 use airlock_mcp::{Road, ToolInfo, Unanswered, begin, begun, end};
 use airlock_policy::approval::{Binding, Gate};
-use airlock_service::{Lock, LockError, Remote, ServeError, Settings, Standing, Stopper};
+use airlock_service::{ClientError, Lock, LockError, Remote, Renewal, Settings, Standing, Stopper};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::Path;
@@ -28,30 +30,37 @@ use std::time::{Duration, Instant};
 const STARTING: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a kernel that is at work may take until it can take up its settings.
+const AT_WORK: Duration = Duration::from_secs(10);
+/// How often a call is made that was not begun.
+const TRIES: usize = 3;
+/// How often it is asked.
+const ASK: Duration = Duration::from_millis(250);
 
 /// A kernel of this process that runs for everybody.
 struct Hosted {
     stopper: Stopper,
-    serving: JoinHandle<Result<(), ServeError>>,
+    serving: JoinHandle<Result<(), Failure>>,
 }
 
 /// The way to the workspace's kernel.
 pub(super) struct Shared {
+    global: Global,
     place: Place,
-    config: Config,
     hosted: Mutex<Option<Hosted>>,
     /// What the kernel has to be opened with: as things were when this process looked, or began one.
-    /// A file that changes while clients are at work does not part them from their kernel.
+    /// A file that changes while clients are at work does not part them from their kernel, unless
+    /// somebody had it take that up.
     settings: Mutex<Option<Settings>>,
 }
 
 impl Shared {
-    pub(super) fn new(place: Place, config: Config) -> Self {
+    pub(super) fn new(global: &Global, place: Place, config: &Config) -> Self {
         Self {
             hosted: Mutex::new(None),
-            settings: Mutex::new(open::settings(&place, &config)),
+            settings: Mutex::new(open::settings(&place, config)),
+            global: global.clone(),
             place,
-            config,
         }
     }
 
@@ -103,6 +112,7 @@ impl Shared {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, _) = open::state(&self.place)?;
         let begun = Instant::now();
+        let mut asked = None;
         let lock = loop {
             // Whoever held the guard before may have begun one, or another process has.
             if let Some(remote) = self.running() {
@@ -110,23 +120,84 @@ impl Shared {
             }
             match Lock::take(&state) {
                 Ok(lock) => break lock,
-                Err(LockError::Taken { .. }) if begun.elapsed() < STARTING => {
+                Err(error @ LockError::Taken { .. }) => {
+                    if asked.is_none_or(|asked: Instant| asked.elapsed() >= ASK) {
+                        asked = Some(Instant::now());
+                        self.look_again(&state, begun.elapsed(), &error)?;
+                    }
                     std::thread::sleep(LOOK);
                 }
-                Err(error @ LockError::Taken { .. }) => return Err(unusable(&state, &error)),
                 Err(error @ LockError::Io { .. }) => return Err(kernel::locked(&error)),
             }
         };
-        *self.settings() = open::settings(&self.place, &self.config);
-        let kernel = open::embedded(&self.place, &self.config, Lifetime::Long)?;
+        let config = open::configuration(&self.global, &self.place)?;
+        *self.settings() = open::settings(&self.place, &config);
+        let kernel = open::embedded(&self.place, &config, Lifetime::Long)?;
         opened(&kernel);
-        let running = kernel::host(&self.place, &self.config, kernel, lock, None)?;
+        let stopper = Stopper::default();
+        let hosting = kernel::Hosting {
+            global: self.global.clone(),
+            place: self.place.clone(),
+            stopper: stopper.clone(),
+            idle: None,
+        };
+        let running = hosting.host(&config, kernel, lock)?;
         *hosted = Some(Hosted {
-            stopper: running.stopper(),
-            serving: std::thread::spawn(move || running.wait()),
+            stopper,
+            serving: std::thread::spawn(move || hosting.go_on(running)),
         });
         self.running()
             .ok_or_else(|| Failure::new(Kind::Failed, "the kernel of this process does not answer"))
+    }
+
+    /// Somebody else has the lock, as `taken` says, and has had it for `waited`. Takes the settings as
+    /// they are by now, and has a kernel that was opened with others take them up. An error once
+    /// nothing more is to be hoped for.
+    fn look_again(&self, state: &Path, waited: Duration, taken: &LockError) -> Result<(), Failure> {
+        let config = open::configuration(&self.global, &self.place)?;
+        *self.settings() = open::settings(&self.place, &config);
+        if self.running().is_some() {
+            return Ok(());
+        }
+        // As the person who started this process, whose settings they are.
+        let renewal = Remote::any(state, Front::Cli).map(|mut kernel| kernel.renew());
+        let unusable = |why: String| Err(kernel::locked(taken).why(why));
+        match renewal {
+            Some(Ok(Renewal::Begun)) => Ok(()),
+            Some(Ok(Renewal::Busy(_))) if waited < AT_WORK => Ok(()),
+            Some(Ok(Renewal::Busy(count))) => {
+                let calls = crate::output::count(count as u64, "call");
+                let why = format!("its settings have changed since it started, and {calls} of it");
+                unusable(format!("{why} must end before it can take them up"))
+            }
+            // It may have been opened again between the two looks.
+            Some(Ok(Renewal::Current)) if self.running().is_some() => Ok(()),
+            Some(Ok(Renewal::Current)) => {
+                unusable("it is another version, or was started with other settings".to_owned())
+            }
+            Some(Ok(Renewal::Unusable(why))) => unusable(format!(
+                "it cannot take up settings that have changed: {why}"
+            )),
+            // It ends, or has just begun.
+            Some(Err(_)) | None if waited < STARTING => Ok(()),
+            Some(Err(error)) => unusable(error.to_string()),
+            None => unusable("it does not answer".to_owned()),
+        }
+    }
+
+    /// Asks the kernel. What it did not begin, because it ended or was opened again at that moment, is
+    /// asked of the next.
+    fn asking<T>(
+        &self,
+        ask: impl Fn(&mut Remote) -> Result<T, ClientError>,
+    ) -> Result<T, Unanswered> {
+        for _ in 1..TRIES {
+            match ask(&mut self.reach()?) {
+                Err(error) if error.is_too_late() => std::thread::sleep(LOOK),
+                answered => return answered.map_err(unanswered),
+            }
+        }
+        ask(&mut self.reach()?).map_err(unanswered)
     }
 
     fn running(&self) -> Option<Remote> {
@@ -143,20 +214,11 @@ impl Hosted {
     fn end(self) -> Result<(), Failure> {
         self.stopper.stop();
         match self.serving.join() {
-            Ok(ended) => ended.map_err(kernel::serve_failure),
+            Ok(ended) => ended,
             Err(_) => Err(Failure::new(Kind::Failed, "the kernel broke off")
                 .fix("see what it did: airlock audit log")),
         }
     }
-}
-
-/// Somebody has the lock and is no help.
-fn unusable(state: &Path, error: &LockError) -> Failure {
-    let failure = kernel::locked(error);
-    if Remote::any(state, Front::Mcp).is_some() {
-        return failure.why("it is another version, or was started with other settings");
-    }
-    failure.why("it does not answer")
 }
 
 impl Road for Shared {
@@ -173,21 +235,18 @@ impl Road for Shared {
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
         // Asked each time: plugins and adapters come, change and go while a client is at work.
-        let described = self.reach()?.tools().map_err(unanswered)?;
+        let described = self.asking(Remote::tools)?;
         Ok(described.iter().filter_map(info).collect())
     }
 
     fn call(&self, call: &Call, cancel: &Cancel) -> Result<Outcome, Unanswered> {
-        let result = self.reach()?.covered(call, cancel);
-        result.map(|result| result.outcome).map_err(unanswered)
+        let result = self.asking(|remote| remote.covered(call, cancel))?;
+        Ok(result.outcome)
     }
 
     fn opened_to_client(&self, gate: Gate) -> bool {
-        let opened = self
-            .reach()
-            .ok()
-            .and_then(|mut remote| remote.opened().ok());
-        opened.is_some_and(|gates| gates.contains(&gate))
+        let opened = self.asking(Remote::opened);
+        opened.is_ok_and(|gates| gates.contains(&gate))
     }
 
     fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
@@ -218,7 +277,8 @@ fn info(described: &Value) -> Option<ToolInfo> {
         summary: text("summary")?.to_owned(),
         schema: described.get("arguments")?.clone(),
         examples: examples.map(str::to_owned).collect(),
-        read_only: described.get("read_only")?.as_bool()?,
+        // What a file that a person trusted says of its tool is a hint, and no more is made of it.
+        read_only: described.get("says_read_only")?.as_bool()?,
         effects: airlock_core::EffectSet::of(&[]),
     };
     info.offered(text("syscall")?)

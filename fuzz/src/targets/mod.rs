@@ -4,6 +4,7 @@ mod audit_export;
 mod capability_pattern;
 mod checkpoint;
 mod definitions;
+mod kernel_messages;
 mod manifest;
 mod mcp_server;
 mod path_glob;
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     capability_pattern::TARGET,
     checkpoint::TARGET,
     definitions::TARGET,
+    kernel_messages::TARGET,
     manifest::TARGET,
     mcp_server::TARGET,
     path_glob::TARGET,

@@ -197,17 +197,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// The same as a part of all tests, which are built with all that is needed here: built once more
-/// alone it would have other features. Where the peers cannot be had, that is said, and nothing else.
-pub(crate) fn run_if_possible() -> Result<Tally, Failure> {
-    match Peers::set_up() {
-        Ok(peers) => check(&peers),
-        Err(failure) => {
-            say(&format!(
-                "mcp: NOT RUN, because its peers cannot be had from npm\n{failure}"
-            ));
-            Ok(Tally::default())
-        }
-    }
+/// alone it would have other features. What cannot be run has failed: it is never passed over.
+pub(crate) fn run_with_tests() -> Tally {
+    let checked = Peers::set_up().and_then(|peers| check(&peers));
+    checked.unwrap_or_else(|failure| did_not_run(&failure))
+}
+
+/// What came of checks that `failure` kept from being made.
+fn did_not_run(failure: &Failure) -> Tally {
+    let mut tally = Tally::default();
+    tally.count("mcp: the public suites run", false, &failure.to_string());
+    tally
 }
 
 fn check(peers: &Peers) -> Result<Tally, Failure> {
@@ -584,6 +584,13 @@ mod tests {
         let failure = complete(&all).unwrap_err();
         assert!(failure.to_string().contains("tools-call-something-new"));
         assert!(complete(&[]).is_err());
+    }
+
+    #[test]
+    fn a_suite_that_cannot_be_run_has_failed() {
+        let tally = did_not_run(&Failure::new("there is no npm"));
+        let (passed, failed) = (0, 1);
+        assert_eq!(tally, Tally { passed, failed });
     }
 
     #[test]

@@ -572,7 +572,7 @@ pub(crate) enum ToolCommand {
   airlock tool check
   airlock tool check my-adapter.yaml")]
     Check {
-        /// Files; default: every adapter in use here
+        /// Files; default: every adapter there is here, approved or not
         files: Vec<PathBuf>,
     },
     /// Describe one tool, with its argument schema

@@ -136,7 +136,7 @@ fn existing(path: &Path) -> Result<PathBuf, Failure> {
         Err(error) => error.to_string(),
     };
     let what = format!("cannot open workspace `{}`", path.display());
-    Err(Failure::new(Kind::Failed, what)
+    Err(Failure::new(Kind::Usage, what)
         .why(why)
         .fix("name an existing directory with --workspace DIR"))
 }

@@ -160,9 +160,68 @@ pub(crate) fn answer(
     typed: Option<&str>,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    put(kernel, review, (what, typed), Again::SameCommand, output)
+}
+
+/// The same for a question of something under way, with which the command `again` goes on.
+pub(crate) fn answer_under_way(
+    kernel: &Kernel,
+    review: &mut Review,
+    what: &str,
+    again: &str,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    put(kernel, review, (what, None), Again::By(again), output)
+}
+
+/// How a person comes to the same question again.
+#[derive(Debug, Clone, Copy)]
+enum Again<'a> {
+    /// By the command that they typed.
+    SameCommand,
+    /// By this one: the command that they typed would begin something new.
+    By(&'a str),
+}
+
+impl Again<'_> {
+    /// Advice for who has no terminal; `how` is the command that answers.
+    fn in_a_terminal(self, failure: Failure, how: &str) -> Failure {
+        match self {
+            Self::SameCommand => failure.fix("run the same command in a terminal"),
+            Self::By(_) => self.then(failure.fix(format!("answer in a terminal: {how}"))),
+        }
+    }
+
+    /// Advice for who said no.
+    fn anew(self, failure: Failure) -> Failure {
+        match self {
+            Self::SameCommand => {
+                failure.fix("nothing was changed; run the same command again to decide anew")
+            }
+            Self::By(command) => failure.fix(format!("it waits; to decide anew: {command}")),
+        }
+    }
+
+    /// How to go on after that, where it is not by what they typed.
+    fn then(self, failure: Failure) -> Failure {
+        match self {
+            Self::SameCommand => failure,
+            Self::By(command) => failure.fix(format!("then go on: {command}")),
+        }
+    }
+}
+
+fn put(
+    kernel: &Kernel,
+    review: &mut Review,
+    (what, typed): (&str, Option<&str>),
+    again: Again<'_>,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let Some(mut terminal) = Terminal::open() else {
-        return Err(nobody(&format!("{what} needs a person's approval"))
-            .fix("run the same command in a terminal")
+        let nobody = nobody(&format!("{what} needs a person's approval"));
+        return Err(again
+            .in_a_terminal(nobody, &review.how_to_answer())
             .json("approval", serde_json::json!(review.approval.id)));
     };
     for reason in &review.approval.why {
@@ -188,18 +247,16 @@ pub(crate) fn answer(
         Some(word) => reply == word,
         None => matches!(reply.as_str(), "y" | "Y" | "yes"),
     };
-    let person = terminal.person(kernel, approved)?;
+    let person = terminal.person(kernel, approved);
+    let person = person.map_err(|failure| again.then(failure))?;
     kernel
         .answer(person, review, approved)
-        .map_err(|error| not_taken(&error))?;
+        .map_err(|error| again.then(not_taken(&error)))?;
     if approved {
         return Ok(());
     }
-    Err(
-        Failure::new(Kind::Denied, format!("{what} was not approved"))
-            .why(why)
-            .fix("nothing was changed; run the same command again to decide anew"),
-    )
+    let declined = Failure::new(Kind::Denied, format!("{what} was not approved"));
+    Err(again.anew(declined.why(why)))
 }
 
 #[cfg(test)]

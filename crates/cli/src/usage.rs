@@ -99,12 +99,22 @@ fn with_fixes(mut failure: Failure, error: &clap::Error, line: &[OsString]) -> F
     } else if !accepted.is_empty() {
         failure = failure.fix(format!("use one of {}", accepted.join(", ")));
     }
+    if error.kind() == ErrorKind::UnknownArgument && says_yes(error) {
+        failure = failure.fix("leave it out: a yes is typed at the terminal, and no flag says it");
+    }
     let usage = words(error, ContextKind::Usage).concat();
     let usage = usage.trim().trim_start_matches("Usage:").trim();
     if error.kind() == ErrorKind::MissingRequiredArgument && !usage.is_empty() {
         failure = failure.fix(format!("write it as: {usage}"));
     }
     failure.fix(format!("see: {} --help", command_of(line)))
+}
+
+/// Whether the flag is one by which other programs are told not to ask.
+fn says_yes(error: &clap::Error) -> bool {
+    let flags = words(error, ContextKind::InvalidArg);
+    let mut flags = flags.iter().map(String::as_str);
+    flags.any(|flag| matches!(flag, "--yes" | "-y"))
 }
 
 /// What may have been meant, likeliest first.
@@ -189,6 +199,20 @@ mod tests {
             let last = failure.fixes().last().unwrap_or_default();
             assert!(last.starts_with("see: airlock"), "{line:?}: {last}");
         }
+    }
+
+    #[test]
+    fn no_flag_says_yes_for_a_person() {
+        for line in [
+            &["approvals", "approve", "x", "--yes"][..],
+            &["trust", "-y"],
+        ] {
+            let failure = of(line);
+            let told = failure.fixes().any(|fix| fix.starts_with("leave it out"));
+            assert!(told, "{line:?}: {failure:?}");
+        }
+        let other = of(&["trust", "--why"]);
+        assert!(other.fixes().all(|fix| !fix.starts_with("leave it out")));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::definitions::{Definitions, OwnDefinitions};
 use crate::extensions::WorkerProgram;
 use crate::policy_store::{PolicyInForce, PolicyStore};
 use crate::tools::{Further, Registry, Tool};
+use crate::workspace::Trust;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -54,6 +55,16 @@ impl Defined {
         self.with(|loaded| Arc::clone(&loaded.definitions))
     }
 
+    /// What there would be if the workspace's files were approved as they stand in `trust`. None of it
+    /// is used.
+    pub(crate) fn if_approved(&self, trust: &Trust) -> Definitions {
+        let mut definitions = Definitions::load(&self.own, trust.untrusted_definitions());
+        let (store, worker) = (&self.store, self.worker.as_ref());
+        // Which adapters cannot be used shows as their tools are made.
+        let _unused = adapters::tools(&self.taken, &mut definitions, &self.own, store, worker);
+        definitions
+    }
+
     fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
         self.with(|loaded| Arc::clone(&loaded.tools))
     }
@@ -81,7 +92,7 @@ fn load(
     taken: &BTreeSet<&'static str>,
     policy: Arc<PolicyInForce>,
 ) -> Loaded {
-    let mut definitions = Definitions::load(own, &policy);
+    let mut definitions = Definitions::load(own, policy.definitions());
     let tools = adapters::tools(taken, &mut definitions, own, store, worker);
     Loaded {
         policy,

@@ -4,7 +4,6 @@
 //! below its `.airlock/` is as a person approved it, and come second: they never replace the
 //! person's own. Bytes are kept as they were judged; what is not asked for is not parsed.
 
-use crate::policy_store::PolicyInForce;
 use crate::workspace::read_bounded;
 use airlock_core::Digest;
 use airlock_definitions::{AdapterFile, Agent, DefinitionError, Header, Workflow};
@@ -149,15 +148,16 @@ struct Source {
 }
 
 impl Definitions {
-    pub(crate) fn load(own: &OwnDefinitions, policy: &PolicyInForce) -> Self {
+    /// Those of the person, and `brought`: files of the workspace with their places.
+    pub(crate) fn load(own: &OwnDefinitions, brought: &[(String, Arc<[u8]>)]) -> Self {
         let mut all = Self::default();
-        for source in all.sources("adapters", own, policy) {
+        for source in all.sources("adapters", own, brought) {
             all.adapter(source);
         }
-        for source in all.sources("workflows", own, policy) {
+        for source in all.sources("workflows", own, brought) {
             all.workflow(source);
         }
-        for source in all.sources("agents", own, policy) {
+        for source in all.sources("agents", own, brought) {
             all.agent(source);
         }
         all
@@ -196,17 +196,22 @@ impl Definitions {
     }
 
     /// The files of one kind: the person's first.
-    fn sources(&mut self, kind: &str, own: &OwnDefinitions, policy: &PolicyInForce) -> Vec<Source> {
+    fn sources(
+        &mut self,
+        kind: &str,
+        own: &OwnDefinitions,
+        brought: &[(String, Arc<[u8]>)],
+    ) -> Vec<Source> {
         let mut sources = Vec::new();
         if let Some(directory) = &own.directory {
             sources = self.own(&directory.join(kind));
         }
         let within = format!(".airlock/{kind}/");
-        let mine = policy.definitions().iter().filter(|(path, _)| {
+        let theirs = brought.iter().filter(|(path, _)| {
             let name = path.strip_prefix(&within);
             name.is_some_and(is_definition)
         });
-        sources.extend(mine.take(FILES).map(|(path, bytes)| Source {
+        sources.extend(theirs.take(FILES).map(|(path, bytes)| Source {
             file: path.clone(),
             origin: DefinedBy::Workspace,
             bytes: Arc::clone(bytes),

@@ -6,10 +6,11 @@
 
 use crate::agents::AgentCaller;
 use crate::process::{Machine, Within};
-use airlock_core::SandboxId;
 use airlock_core::{
-    ActionId, Caller, IdError, Peer, PluginName, SessionId, TagName, TenantId, UserId, WorkspaceId,
+    ActionId, Caller, CapabilityForm, IdError, Peer, PluginName, SandboxId, SessionId, Syscall,
+    TagName, TenantId, UserId, WorkspaceId,
 };
+use airlock_policy::capability::CapabilitySet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,6 +78,22 @@ impl Front {
                 "kernel.*",
             ],
         }
+    }
+
+    /// Whether some policy could give it `syscall`. To list or suggest what it gave up for good would
+    /// only invite denials. A plugin has a manifest of its own, so nothing is said of it here.
+    pub fn could_use(self, syscall: Syscall) -> bool {
+        let set = |patterns: &[&str]| CapabilitySet::parse(patterns).ok();
+        let (Some(allow), Some(deny)) = (set(self.allow()), set(self.deny())) else {
+            return false;
+        };
+        let sample = match syscall.spec().capability {
+            CapabilityForm::Fixed(name) => name.to_owned(),
+            CapabilityForm::Path(name) => format!("{name}./workspace/file"),
+            CapabilityForm::Host(name) | CapabilityForm::Secret(name) => format!("{name}.any"),
+            CapabilityForm::Tool(name) => format!("{name}.any.any"),
+        };
+        allow.contains(&sample) && !deny.contains(&sample)
     }
 }
 
@@ -237,6 +254,27 @@ mod tests {
         assert_eq!(other.as_str(), "uid:4000000001");
         let inside = local.user_of(&from(4_000_000_001, Some("box"))).unwrap();
         assert_eq!(inside, own, "a sandbox's socket says who is in it");
+    }
+
+    #[test]
+    fn what_a_person_alone_may_do_no_other_front_could_use() {
+        for (name, others) in [
+            ("fs.read", true),
+            ("exec.run", true),
+            ("session.log", true),
+            ("net.connect", true),
+            ("policy.update", false),
+            ("trust.approve", false),
+            ("approval.decide", false),
+            ("audit.read", false),
+            ("stage.drop", false),
+        ] {
+            let syscall = Syscall::parse(name).unwrap();
+            for front in Front::ALL {
+                let want = others || front == Front::Cli;
+                assert_eq!(front.could_use(syscall), want, "{front} {name}");
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::tokens::record_ends;
 use crate::tools::Registry;
 use crate::upkeep::{self, Keeper};
 use crate::workflows;
-use crate::workspace::{TrustError, Workspace, WorkspaceError};
+use crate::workspace::{Trust, TrustError, Workspace, WorkspaceError};
 use airlock_audit::{
     AppendError, Durability, Entry, EventType, Health, Log, LogConfig, Retention, Stage,
 };
@@ -360,6 +360,13 @@ impl Kernel {
     pub fn definitions(&self) -> Arc<Definitions> {
         let defined = self.defined.as_ref();
         defined.map_or_else(Arc::default, |defined| defined.now())
+    }
+
+    /// Those there would be if the workspace's files were approved as they stand in `trust`: to check,
+    /// never to use.
+    pub fn definitions_if_approved(&self, trust: &Trust) -> Definitions {
+        let defined = self.defined.as_ref();
+        defined.map_or_else(Definitions::default, |defined| defined.if_approved(trust))
     }
 
     /// The workspace.

@@ -151,6 +151,33 @@ fn every_end_of_the_road_leaves_exactly_its_records() {
 }
 
 #[test]
+fn a_misspelt_name_is_told_the_nearest_that_whoever_asks_could_use() {
+    let place = Place::governed(READS, &[]);
+    let kernel = place.open();
+    let near = |front, name: &str| {
+        let failed = failed(submit(&kernel, front, name, json!({})));
+        assert_eq!(failed.code, "unknown_tool", "{front} {name}");
+        failed.fix.unwrap()
+    };
+    for front in Front::ALL {
+        assert_eq!(near(front, "fs.raed"), "did you mean `fs.read`?", "{front}");
+    }
+    // What steers Airlock is a person's, and so is its name; the last does not exist for others at all.
+    for (name, meant) in [
+        ("policy_update", "policy.update"),
+        ("trust.aprove", "trust.approve"),
+        ("workflow.cancl", "workflow.cancel"),
+    ] {
+        let told = near(Front::Cli, name);
+        assert_eq!(told, format!("did you mean `{meant}`?"));
+        for front in [Front::Agent, Front::Mcp, Front::Server] {
+            let told = near(front, name);
+            assert_eq!(told, "`airlock tool list` shows what there is", "{front}");
+        }
+    }
+}
+
+#[test]
 fn an_attempt_says_who_what_and_under_which_policy() {
     let place = Place::governed(READS, &[("a.txt", "hello\n")]);
     let kernel = place.open();

@@ -13,10 +13,10 @@ use airlock_core::SessionId;
 use airlock_kernel::{Call, Outcome, Review};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ErrorData, Implementation, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -29,6 +29,17 @@ Every tool call is decided by the workspace's policy and recorded. Writes and pr
 staged copy; a person reviews and merges it. A call that is denied says why and what would allow \
 it: do not retry it unchanged. One that needs review names the approval a person has to answer; \
 make the same call again after that. The resource airlock://policy shows the rules.";
+
+/// The requests that are answered.
+const ANSWERED: &[&str] = &[
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
 
 /// One client's server.
 #[derive(Clone)]
@@ -230,5 +241,20 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    /// What is none of the protocol's requests: another method, or one that is answered here with
+    /// parameters that do not fit it.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if ANSWERED.contains(&method.as_str()) {
+            let what = format!("the parameters of `{method}` are missing or do not fit");
+            return Err(ErrorData::invalid_params(what, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 }

@@ -1,10 +1,9 @@
 //! What the server needs of the kernel, wherever that runs.
 
-use airlock_core::{CapabilityForm, EffectSet, SessionId, Syscall};
-use airlock_kernel::tools::ToolSpec;
+use airlock_core::{EffectSet, SessionId, Syscall};
+use airlock_kernel::tools::Found;
 use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Kernel, Outcome, Review};
 use airlock_policy::approval::{Channel, Gate, may_answer};
-use airlock_policy::capability::CapabilitySet;
 use serde_json::{Value, json};
 
 /// A tool as the kernel describes it.
@@ -18,7 +17,7 @@ pub struct ToolInfo {
     pub schema: Value,
     /// Argument objects, as JSON text, that are valid.
     pub examples: Vec<String>,
-    /// Whether it changes nothing.
+    /// Whether it is said to change nothing: a hint, and no promise.
     pub read_only: bool,
     /// What the syscall behind it does.
     pub effects: EffectSet,
@@ -71,7 +70,7 @@ impl Road for Kernel {
         let tools = self.registry().list();
         Ok(tools
             .filter(|tool| tool.open_to(Front::Mcp))
-            .filter_map(|tool| info(tool.spec(), tool.schema()))
+            .filter_map(|tool| info(&tool))
             .collect())
     }
 
@@ -133,13 +132,14 @@ pub fn begun(outcome: &Outcome) -> Result<Option<SessionId>, Unanswered> {
 }
 
 /// The tool, unless no policy could ever let this front use it.
-fn info(spec: &ToolSpec, schema: Value) -> Option<ToolInfo> {
+fn info(tool: &Found<'_>) -> Option<ToolInfo> {
+    let spec = tool.spec();
     let info = ToolInfo {
         name: spec.name.to_owned(),
         summary: spec.summary.to_owned(),
-        schema,
+        schema: tool.schema(),
         examples: spec.examples.iter().map(ToString::to_string).collect(),
-        read_only: spec.read_only,
+        read_only: tool.says_read_only(),
         effects: EffectSet::of(&[]),
     };
     info.offered(spec.syscall)
@@ -151,44 +151,6 @@ impl ToolInfo {
     pub fn offered(mut self, syscall: &str) -> Option<Self> {
         let syscall = Syscall::parse(syscall).ok()?;
         self.effects = syscall.spec().effects;
-        grantable(syscall).then_some(self)
-    }
-}
-
-/// Whether this front's manifest has the capability. To list what it gave up for good would only
-/// invite denials.
-fn grantable(syscall: Syscall) -> bool {
-    let set = |patterns: &[&str]| CapabilitySet::parse(patterns).ok();
-    let (Some(allow), Some(deny)) = (set(Front::Mcp.allow()), set(Front::Mcp.deny())) else {
-        return false;
-    };
-    let sample = match syscall.spec().capability {
-        CapabilityForm::Fixed(name) => name.to_owned(),
-        CapabilityForm::Path(name) => format!("{name}./workspace/file"),
-        CapabilityForm::Host(name) | CapabilityForm::Secret(name) => format!("{name}.any"),
-        CapabilityForm::Tool(name) => format!("{name}.any.any"),
-    };
-    allow.contains(&sample) && !deny.contains(&sample)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_person_alone_may_do_is_not_offered() {
-        for (name, offered) in [
-            ("fs.read", true),
-            ("exec.run", true),
-            ("session.log", true),
-            ("net.connect", true),
-            ("policy.update", false),
-            ("trust.approve", false),
-            ("approval.decide", false),
-            ("audit.read", false),
-            ("stage.drop", false),
-        ] {
-            assert_eq!(grantable(Syscall::parse(name).unwrap()), offered, "{name}");
-        }
+        Front::Mcp.could_use(syscall).then_some(self)
     }
 }

@@ -6,7 +6,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::reading;
 use airlock_definitions::{Adapter, AdapterFile, DefinitionError, Level, check_samples};
-use airlock_kernel::{AdapterEntry, DefinitionProblem, Kernel, sanitise_line};
+use airlock_kernel::{AdapterEntry, DefinitionProblem, Definitions, Kernel, sanitise_line};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -152,17 +152,43 @@ pub(super) fn show(kernel: &Kernel, name: &str, output: &mut Output) -> Option<E
     Some(Ok(0))
 }
 
-/// Checks files, or every adapter in use here.
+/// What there is to check: the person's own, and the workspace's as they stand, since they are checked
+/// before anybody trusts them. Also how many of its files cannot even be judged.
+pub(super) fn to_check(
+    kernel: &Kernel,
+    output: &mut Output,
+) -> Result<(Definitions, u64), Failure> {
+    let trust = kernel
+        .workspace()
+        .trust()
+        .map_err(|error| Failure::of(Kind::Failed, &error).fix(error.hint()))?;
+    let mut failures = 0;
+    for problem in trust.problems() {
+        failures += 1;
+        let told = format!("{problem}; {}", problem.hint());
+        output.note(sanitise_line(&told, 300));
+    }
+    if !trust.holds() && !trust.untrusted_definitions().is_empty() {
+        output.warning(UNTRUSTED);
+    }
+    Ok((kernel.definitions_if_approved(&trust), failures))
+}
+
+const UNTRUSTED: &str = "this workspace's definitions are checked as they stand, and do not count \
+                         until `airlock trust`";
+
+/// Checks files, or every adapter there is here.
 pub(super) fn check(global: &Global, files: &[PathBuf], output: &mut Output) -> Ending {
     let mut failures = 0;
     let mut checked = 0;
     if files.is_empty() {
-        let kernel = open::opened(global)?;
-        for problem in kernel.definitions().problems() {
+        let (definitions, unjudged) = to_check(&open::opened(global)?, output)?;
+        failures += unjudged;
+        for problem in definitions.problems() {
             failures += 1;
             told(&problem.file, problem, output);
         }
-        for entry in kernel.definitions().adapters() {
+        for entry in definitions.adapters() {
             checked += 1;
             failures += one(&entry.file, &entry.text, output);
         }

@@ -119,12 +119,12 @@ fn show(global: &Global, name: &str, output: &mut Output) -> Ending {
         return ending;
     }
     let registry = kernel.as_ref().map_or(&built_in, Kernel::registry);
-    let tool = registry.get(name).map_err(|unknown| {
-        let name = sanitise_line(name, 60);
-        let fix = match unknown.suggestion {
+    let tool = registry.get(name).map_err(|_| {
+        let fix = match registry.nearest(Front::Cli, name) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`airlock tool list` shows what there is".to_owned(),
         };
+        let name = sanitise_line(name, 60);
         Failure::new(Kind::Usage, format!("unknown tool `{name}`")).fix(fix)
     })?;
     show_one(&tool, output);

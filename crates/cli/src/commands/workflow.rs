@@ -34,7 +34,7 @@ pub(crate) enum Arguments {
         after_help = "Examples:\n  airlock workflow check\n  airlock workflow check my-workflow.yaml"
     )]
     Check {
-        /// Files; default: every workflow in use here
+        /// Files; default: every workflow there is here, approved or not
         files: Vec<PathBuf>,
     },
     /// Run a workflow until it ends or waits for a person
@@ -78,7 +78,7 @@ pub(super) fn run(global: &Global, arguments: Arguments, output: &mut Output) ->
     match arguments {
         Arguments::List => list(&open::kernel(global, output)?, output),
         Arguments::Show { name } => show(&open::kernel(global, output)?, &name, output),
-        Arguments::Check { .. } => check(&open::kernel(global, output)?, output),
+        Arguments::Check { .. } => check(&open::unannounced(global, output)?, output),
         Arguments::Run { name, inputs } => {
             let inputs = super::tool::parse_arguments(&inputs)?;
             let asked = RunAsk::Begin(BeginRun {
@@ -318,8 +318,7 @@ fn check_files(files: &[PathBuf], output: &mut Output) -> Ending {
 }
 
 fn check(kernel: &Kernel, output: &mut Output) -> Ending {
-    let definitions = kernel.definitions();
-    let mut failures = 0;
+    let (definitions, mut failures) = adapter::to_check(kernel, output)?;
     for problem in definitions.problems() {
         if let Some((error, text)) = &problem.load {
             failures += adapter::broken(&problem.file, error, text, output);
@@ -384,11 +383,10 @@ fn follow(runner: &mut Runner<'_>, report: RunReport, output: &mut Output) -> En
                 None => format!("step `{step}`"),
             };
             let kernel = runner.kernel(output)?;
-            review::answer(kernel, &mut review, &what, None, output).map_err(|failure| {
-                failure
-                    .fix(format!("then go on: airlock workflow resume {id}"))
-                    .json("run", json!(id))
-            })?;
+            // `workflow run` would begin another run.
+            let again = format!("airlock workflow resume {id}");
+            review::answer_under_way(kernel, &mut review, &what, &again, output)
+                .map_err(|failure| failure.json("run", json!(id)))?;
             let next = RunAsk::Resume(ResumeRun {
                 run: id,
                 repeat: BTreeSet::new(),

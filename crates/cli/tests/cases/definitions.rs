@@ -105,6 +105,45 @@ fn adapters_are_listed_level_by_level_shown_and_checked() {
 }
 
 #[test]
+fn a_workspaces_definitions_are_checked_before_anybody_trusts_them() {
+    let world = World::project();
+    world.write(".airlock/adapters/lines.yaml", ADAPTER);
+    world.write(".airlock/workflows/ask.yaml", FLOW);
+    for (of, found) in [
+        ("tool", "1 adapter: every level, example and fixture holds"),
+        ("workflow", "1 workflow: nothing wrong"),
+    ] {
+        let ran = world.quiet(&[of, "check"]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.contains(found), "{ran:?}");
+        let until = "do not count until `airlock trust`";
+        assert!(ran.stderr.contains(until), "{ran:?}");
+    }
+    let listed = world.quiet(&["workflow", "list"]);
+    assert!(!listed.stdout.contains("ask-and-look"), "{listed:?}");
+    let wrong = FLOW.replace("inputs.path}' }", "secrets.x}' }");
+    world.write(".airlock/workflows/ask.yaml", wrong);
+    let wrong = ADAPTER.replace("type: cli", "type: clu");
+    world.write(".airlock/adapters/lines.yaml", wrong);
+    for (of, file) in [
+        ("tool", ".airlock/adapters/lines.yaml:5:7"),
+        ("workflow", ".airlock/workflows/ask.yaml:8:48"),
+    ] {
+        let ran = world.quiet(&[of, "check"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(file), "{ran:?}");
+    }
+    // What cannot be judged is not passed over either.
+    let world = World::project();
+    std::fs::create_dir_all(world.workspace().join(".airlock/adapters")).unwrap();
+    let link = world.workspace().join(".airlock/adapters/link.yaml");
+    std::os::unix::fs::symlink("../../README.md", link).unwrap();
+    let ran = world.quiet(&["tool", "check"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("is a symlink"), "{ran:?}");
+}
+
+#[test]
 fn only_the_persons_own_configuration_switches_experiments_on() {
     let world = world();
     let policy = "version: 1\ncommands: [{ executable: wc }]\nrules:\n  - { name: read, match: { effect: read, path_glob: '**' }, action: allow }\n  - { name: run, match: { syscall: exec.run }, action: allow }\n";
@@ -136,7 +175,15 @@ fn a_workflow_waits_without_a_terminal_and_goes_on_with_one() {
         "--json",
     ]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    let run = refusal(&ran)["error"]["run"].as_str().unwrap().to_owned();
+    let told = refusal(&ran)["error"].clone();
+    let named = |what: &str| told[what].as_str().unwrap().to_owned();
+    let (run, approval) = (named("run"), named("approval"));
+    // Not the same command again: that would begin a second run.
+    let fixes = serde_json::json!([
+        format!("answer in a terminal: airlock approvals approve {approval}"),
+        format!("then go on: airlock workflow resume {run}"),
+    ]);
+    assert_eq!(told["fix"], fixes, "{ran:?}");
     let listed = world.quiet(&["workflow", "list"]);
     assert!(
         listed.stdout.contains(&format!("{run}  waiting")),
@@ -164,6 +211,8 @@ fn a_no_is_an_answer_and_a_run_can_be_stopped() {
     let line = listed.stdout.lines().last().unwrap();
     let run: serde_json::Value = serde_json::from_str(line).unwrap();
     let id = run["run"].as_str().unwrap();
+    let anew = format!("it waits; to decide anew: airlock workflow resume {id}");
+    assert!(ran.stdout.contains(&anew), "{ran:?}");
     let stopped = world.quiet(&["workflow", "cancel", id, "--json"]);
     assert_eq!(stopped.json()["status"], "cancelled", "{stopped:?}");
     assert_eq!(world.quiet(&["workflow", "resume", id]).code, Some(1));

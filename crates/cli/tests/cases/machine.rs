@@ -121,6 +121,17 @@ fn a_workspace_that_is_none_is_refused_by_every_command() {
     let mut command = world.command(&["trust", "show"]);
     command.env("AIRLOCK_WORKSPACE", "missing");
     world.record("trust show (AIRLOCK_WORKSPACE=missing)", &mut command);
+    for words in ["kernel --foreground", "mcp serve", "tool call fs.list"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        for place in ["missing", "README.md"] {
+            let ran = world.quiet(&[&["--workspace", place][..], &words[..]].concat());
+            assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+            assert!(ran.stderr.contains("cannot open workspace"), "{ran:?}");
+        }
+    }
+    // Its other codes are the command's own.
+    let ran = world.quiet(&["--workspace", "missing", "exec", "--", "true"]);
+    assert_eq!(ran.code, Some(125), "{ran:?}");
     world.compare("machine_workspace");
 }
 

@@ -129,6 +129,11 @@ impl Tool for AdapterTool {
         self.is_approved()
     }
 
+    fn says_read_only(&self) -> bool {
+        let body = self.body();
+        body.is_ok_and(|adapter| adapter.interface.read_only)
+    }
+
     fn schema(&self) -> Value {
         self.body().map_or_else(
             |_| (self.spec.schema)(),

@@ -140,7 +140,7 @@ pub(crate) enum Invalid {
     UnknownTool {
         /// The name asked for, shortened.
         name: String,
-        /// The nearest tool that exists.
+        /// The nearest tool that whoever asks could use.
         suggestion: Option<&'static str>,
     },
     /// There is one, which cannot be called as things are.

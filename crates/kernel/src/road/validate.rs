@@ -81,14 +81,13 @@ impl Kernel {
             name: trail.name().to_owned(),
             suggestion,
         };
-        let tool = self.registry().get(&call.name).map_err(|error| {
-            match self.absent(front, &call.name) {
-                Some(absent) => Invalid::Absent {
-                    name: trail.name().to_owned(),
-                    absent,
-                },
-                None => unknown(error.suggestion),
-            }
+        let tool = self.registry().get(&call.name);
+        let tool = tool.map_err(|_| match self.absent(front, &call.name) {
+            Some(absent) => Invalid::Absent {
+                name: trail.name().to_owned(),
+                absent,
+            },
+            None => unknown(self.nearest(front, whence, &call.name)),
         })?;
         let spec = tool.spec();
         // The kernel's own loop asks for leave to ask, in the name of whoever it works for.
@@ -155,6 +154,13 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// The tool probably meant by `name`, if whoever asks could use it.
+    fn nearest(&self, front: Front, whence: &Whence, name: &str) -> Option<&'static str> {
+        let near = self.registry().nearest(front, name);
+        let agent = whence.agent.as_ref();
+        near.filter(|near| agent.is_none_or(|agent| agent.may_use(near)))
+    }
+
     /// Why a tool is not there that was, or may be. What a plugin may not call it hears nothing of.
     fn absent(&self, front: Front, name: &str) -> Option<Absent> {
         match front {

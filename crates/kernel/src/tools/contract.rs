@@ -66,6 +66,13 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Whether it is said to change nothing, by somebody whose word a person took: a hint for clients.
+    /// What is retried or done again goes by [`ToolSpec::read_only`] alone. A plugin's word on itself
+    /// is not passed on: nobody read its code.
+    fn says_read_only(&self) -> bool {
+        self.spec().read_only
+    }
+
     /// JSON Schema of the arguments.
     fn schema(&self) -> serde_json::Value {
         (self.spec().schema)()

@@ -24,6 +24,8 @@ pub use contract::{
 };
 pub(crate) use walk::GitIgnored;
 
+use crate::fronts::Front;
+use airlock_core::Syscall;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,16 +35,6 @@ use std::sync::Arc;
 pub struct UnknownTool {
     /// The name asked for, shortened.
     pub name: String,
-    /// The name probably meant.
-    pub suggestion: Option<&'static str>,
-}
-
-impl UnknownTool {
-    /// The name probably meant, as advice.
-    pub fn hint(&self) -> Option<String> {
-        self.suggestion
-            .map(|name| format!("did you mean `{name}`?"))
-    }
 }
 
 /// Why a tool that somebody knows of cannot be called as things are.
@@ -175,8 +167,17 @@ impl Registry {
         let found = further.find_map(|further| further.find(name));
         found.map(Found::Passing).ok_or_else(|| UnknownTool {
             name: name.chars().take(60).collect(),
-            suggestion: airlock_core::closest(name, self.list().map(|tool| tool.spec().name)),
         })
+    }
+
+    /// The name probably meant by `name`, of a tool that `front` could use: no other is its to know of.
+    pub fn nearest(&self, front: Front, name: &str) -> Option<&'static str> {
+        let usable = |tool: &Found<'_>| {
+            let syscall = Syscall::parse(tool.spec().syscall);
+            tool.open_to(front) && syscall.is_ok_and(|syscall| front.could_use(syscall))
+        };
+        let names = self.list().filter(usable).map(|tool| tool.spec().name);
+        airlock_core::closest(name, names)
     }
 
     /// Why there is no tool called `name`, if there is more to say than that.

@@ -236,6 +236,12 @@ impl Trust {
             .chain(definitions.map(|(path, bytes)| (path.as_str(), &**bytes)))
     }
 
+    /// Adapters, workflows and agents as they stand in the workspace, each with its place, trusted or
+    /// not: to check, never to use.
+    pub fn untrusted_definitions(&self) -> &[(String, Arc<[u8]>)] {
+        &self.definitions
+    }
+
     /// The configuration, if everything is as approved.
     pub fn config(&self) -> Option<&[u8]> {
         self.config.as_deref().filter(|_| self.holds())

@@ -131,11 +131,18 @@ async fn wrong_parameters_of_a_method_are_an_error_of_that_request_alone() {
         json!({ "name": 7 }),
         json!({ "name": "test_echo", "arguments": [] }),
         json!({ "name": "test_echo", "arguments": "x" }),
-        json!([]),
     ] {
         let answer = client.ask("tools/call", params.clone()).await;
-        assert!(answer["error"]["code"].is_i64(), "{params}: {answer}");
+        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
     }
+    for method in ["tools/call", "resources/read"] {
+        let request = json!({ "jsonrpc": "2.0", "id": 9_000, "method": method });
+        client.send(&request).await;
+        let answer = client.until(9_000).await.pop().unwrap();
+        assert_eq!(answer["error"]["code"], -32602, "{method}: {answer}");
+    }
+    let answer = client.ask("tools/call", json!([])).await;
+    assert!(answer["error"]["code"].is_i64(), "{answer}");
     assert!(road.calls.lock().unwrap().is_empty());
     let answer = client.call("test_echo", json!({})).await;
     assert_eq!(answer["result"]["isError"], false);

@@ -182,10 +182,10 @@ pub enum AnswerError {
     #[error("the request was answered before")]
     Settled,
     /// It waited too long.
-    #[error("the request has expired")]
+    #[error("the question is out of date: nobody answered it in time")]
     Expired,
     /// What was shown is not what would happen now.
-    #[error("{0} changed since the question was asked")]
+    #[error("the question is out of date: {0} changed since it was asked")]
     Stale(&'static str),
     /// A condition that does not fit the action or the gate.
     #[error("{0}")]
@@ -203,8 +203,11 @@ impl AnswerError {
                 Some("answer in a terminal with `airlock approvals`, or in the dashboard")
             }
             Self::NotOpened { .. } => Some("see `approvals` in the policy file"),
-            Self::Expired | Self::Stale(_) => Some("let the action be asked for again"),
-            Self::Author(_) | Self::Settled | Self::Condition(_) | Self::Rationale => None,
+            Self::Expired | Self::Stale(_) => {
+                Some("let the action be asked for again, and answer the new question")
+            }
+            Self::Settled => Some("`airlock approvals show` says what was answered"),
+            Self::Author(_) | Self::Condition(_) | Self::Rationale => None,
         }
     }
 }

@@ -186,7 +186,11 @@ impl Sandbox {
         }
     }
 
+    /// What watches over a command that is about to begin.
     fn look_after(&self, scratch: Vec<OwnedFd>) -> Lookout {
+        if self.broker().is_some() {
+            self.steering().overlays().opened_here();
+        }
         self.steering().set_init(self.init_pid());
         self.hold()
             .look_after(self.plan(), self.init_pid(), scratch)

@@ -5,23 +5,30 @@
 //! for as long as the sandbox stands. So between two commands it is made to forget ([`Overlays`]):
 //! reconfigured as what it is, it drops every name nobody holds. It costs what was looked up.
 //!
+//! A name that somebody holds is not dropped. What the broker opens in a command's stead it closes
+//! before the command's end is told, but a process that another thread of this one makes in between
+//! begins with copies of all that is open here. So nothing is said to be forgotten before those are
+//! gone, too ([`Witness`]).
+//!
 //! What a mount holds cannot be forgotten: where something is mounted on it, and what is mounted
 //! itself. That is compared with what it was ([`Anchors`]).
 //!
 //! Guarantee: with both, the next command finds what there is by then at every name.
 //! Non-guarantee: in a command what it looked up stays.
 
+use super::control::is_ready;
 use super::resolve::Resolved;
 use crate::generate::Mask;
 use crate::plan::HostPath;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{fsconfig_reconfigure, fsconfig_set_flag};
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// One overlay, as the child picked it.
 #[derive(Debug)]
@@ -41,6 +48,31 @@ impl Overlay {
     }
 }
 
+/// How long copies of what was open here may be held by processes that are only being made. A sandbox
+/// that waits for more is not used again.
+const COPIES: Duration = Duration::from_millis(100);
+
+/// Tells whether a process that was made while this was open still has what was open with it.
+#[derive(Debug)]
+struct Witness {
+    /// Open, and copied, as long as anything else may be.
+    held: Option<OwnedFd>,
+    end: OwnedFd,
+}
+
+impl Witness {
+    fn begin() -> rustix::io::Result<Self> {
+        let (end, held) = pipe_with(PipeFlags::CLOEXEC)?;
+        let held = Some(held);
+        Ok(Self { held, end })
+    }
+
+    /// Whether nobody has a copy, for all that can be waited for. The pipe hangs up with its last one.
+    fn is_alone(&self) -> bool {
+        is_ready(self.end.as_fd(), COPIES).unwrap_or_default()
+    }
+}
+
 /// What a sandbox sees trees through.
 #[derive(Debug, Default)]
 pub(super) struct Overlays(Mutex<State>);
@@ -49,6 +81,8 @@ pub(super) struct Overlays(Mutex<State>);
 struct State {
     overlays: Vec<Overlay>,
     memory: Memory,
+    /// For what the broker opened in them.
+    witness: Option<Witness>,
 }
 
 /// What overlays remember.
@@ -69,7 +103,18 @@ impl Overlays {
         *self.state() = State {
             overlays,
             memory: Memory::Used,
+            witness: None,
         };
+    }
+
+    /// A command is about to run, in whose stead this process opens what is in them.
+    pub(super) fn opened_here(&self) {
+        let mut state = self.state();
+        match Witness::begin() {
+            Ok(witness) => state.witness = Some(witness),
+            // What nobody watches over may be held for good.
+            Err(_) => *state = State::default(),
+        }
     }
 
     /// A command ran, and nothing is held open any more that it looked up.
@@ -77,6 +122,9 @@ impl Overlays {
         let mut state = self.state();
         if state.memory == Memory::Empty {
             state.memory = Memory::Used;
+        }
+        if let Some(witness) = &mut state.witness {
+            drop(witness.held.take());
         }
     }
 
@@ -86,7 +134,10 @@ impl Overlays {
     pub(super) fn forget(&self) -> bool {
         let mut state = self.state();
         if state.memory == Memory::Used {
-            let forgotten = state.overlays.iter().all(|one| one.forget().is_ok());
+            // While a command runs, more is opened: that is seen to after it.
+            let over = state.witness.take_if(|witness| witness.held.is_none());
+            let alone = over.is_none_or(|witness| witness.is_alone());
+            let forgotten = alone && state.overlays.iter().all(|one| one.forget().is_ok());
             state.memory = if forgotten {
                 Memory::Empty
             } else {
@@ -157,6 +208,36 @@ mod tests {
         assert!(overlays.forget());
         overlays.let_go();
         overlays.used();
+        assert!(!overlays.forget(), "nor later");
+    }
+
+    #[test]
+    fn what_a_process_in_the_making_has_a_copy_of_is_not_forgotten() {
+        let overlays = Overlays::default();
+        overlays.hold(Vec::new());
+        let copied = || {
+            let state = overlays.state();
+            let witness = state.witness.as_ref().unwrap();
+            witness.held.as_ref().unwrap().try_clone().unwrap()
+        };
+        overlays.opened_here();
+        drop(copied());
+        overlays.used();
+        assert!(overlays.forget(), "the copy is gone");
+        overlays.opened_here();
+        let copy = copied();
+        overlays.used();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(copy);
+        });
+        assert!(overlays.forget(), "it went in time");
+        late.join().unwrap();
+        overlays.opened_here();
+        let copy = copied();
+        overlays.used();
+        assert!(!overlays.forget(), "it is there");
+        drop(copy);
         assert!(!overlays.forget(), "nor later");
     }
 

@@ -51,6 +51,36 @@ fn one_that_shows_now_shows_the_real_tree_as_it_is_by_then() {
     }
 }
 
+/// A process in the making has copies of what the broker has open at that moment, and holds it.
+#[test]
+fn it_does_so_while_others_are_started() {
+    let (place, other) = (Place::new(), Place::new());
+    std::fs::create_dir(place.path("tree/d")).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                drop(other.start());
+            }
+        });
+        let guarded = || place.start_with(|plan| plan.deny_pattern("**/.env"));
+        let mut sandbox = guarded();
+        for number in 0..100 {
+            let text = format!("{number}\n");
+            std::fs::create_dir(place.path("tree/other")).unwrap();
+            place.write("tree/other/file", &text);
+            std::fs::remove_dir_all(place.path("tree/d")).unwrap();
+            std::fs::rename(place.path("tree/other"), place.path("tree/d")).unwrap();
+            // One that cannot be sure says so, and another takes its place.
+            if !sandbox.shows_now() {
+                sandbox = guarded();
+            }
+            assert_eq!(sh(&mut sandbox, "cat d/file"), text);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
 /// A sandbox that is steered from elsewhere forgets ahead of its next command.
 #[test]
 fn what_is_forgotten_ahead_is_forgotten() {

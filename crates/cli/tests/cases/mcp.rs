@@ -1,10 +1,9 @@
 //! `airlock mcp serve` as a client meets it: the real program on real streams.
 
 use crate::support::mcp_client::Client;
-use crate::support::{Typed, World, at_terminal};
+use crate::support::{Typed, World, at_terminal, runs, wait_until};
 use serde_json::{Value, json};
 use std::io::Write as _;
-use std::time::{Duration, Instant};
 
 /// Agents may run `sleep` and `sh`, in a sandbox.
 const RUNS: &str = "\
@@ -23,25 +22,6 @@ fn trusted(policy: &str) -> World {
     let ran = at_terminal(&world, "trust", Typed::Line("yes"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     world
-}
-
-/// Whether any process of this machine runs with `mark` among its arguments.
-fn runs(mark: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .any(|line| {
-            line.split(|byte| *byte == 0)
-                .any(|word| word == mark.as_bytes())
-        })
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < until, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -68,7 +48,7 @@ fn sleeping(world: &World, mark: &str) -> Client {
         "exec_run",
         &json!({ "command": ["sleep", mark], "timeout": "5m" }),
     );
-    eventually("the program runs", || runs(mark));
+    wait_until("the program runs", || runs(mark));
     client
 }
 
@@ -91,7 +71,7 @@ fn a_cancelled_request_ends_its_program_and_the_server_goes_on() {
     client.send(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
     }));
-    eventually("the program is gone", || !runs("281.001"));
+    wait_until("the program is gone", || !runs("281.001"));
     client.begin(2, "fs_exists", &json!({ "path": "README.md" }));
     assert_eq!(client.receive()["id"], 2);
     assert_eq!(client.ended().0, Some(0));
@@ -105,7 +85,7 @@ fn a_client_that_closes_its_end_takes_its_program_with_it() {
     // Nobody reads what comes next.
     drop(client.read.take());
     client.send(&json!({ "jsonrpc": "2.0", "id": 9, "method": "ping" }));
-    eventually("the program is gone", || !runs("281.002"));
+    wait_until("the program is gone", || !runs("281.002"));
     client.child.wait().unwrap();
     assert_eq!(endings(&world), ["cancelled"]);
 }
@@ -263,11 +243,11 @@ fn a_kernel_that_runs_is_used_and_left_running() {
         "exec_run",
         &json!({ "command": ["sleep", "281.005"], "timeout": "5m" }),
     );
-    eventually("the program runs", || runs("281.005"));
+    wait_until("the program runs", || runs("281.005"));
     client.send(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 4 },
     }));
-    eventually("the program is gone", || !runs("281.005"));
+    wait_until("the program is gone", || !runs("281.005"));
     assert_eq!(client.ended().0, Some(0));
     assert_eq!(kernel_of(&world), u64::try_from(served.pid).ok());
 }
@@ -342,14 +322,14 @@ fn an_agent_works_for_a_client_where_policy_lets_it_and_ends_with_the_request() 
     let world = with_helper(MAY_ASK, slow);
     let mut client = Client::greeted(&world);
     client.begin(1, "agent_invoke", &task);
-    eventually("the agent works", || {
+    wait_until("the agent works", || {
         let log = world.quiet(&["audit", "log", "--json", "--plugin", "mcp"]);
         log.stdout.contains("\"agent\":\"helper\"")
     });
     client.send(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
     }));
-    eventually("the agent ended", || {
+    wait_until("the agent ended", || {
         let log = world.quiet(&["audit", "log", "--json", "--plugin", "mcp"]);
         log.stdout.contains("\"failed\":\"cancelled\"")
     });
@@ -375,6 +355,53 @@ cli: { command: [wc, -l], arguments: [{ value: path }] }
 examples:
   - { name: one, arguments: { path: a }, command: [wc, -l, a] }
 ";
+
+/// A tool of a server that answers and ends, in the sandbox that programs of the session have.
+const SPEAKS: &str = "\
+adapter: 1
+id: speaks
+name: speaks
+tool: text.speaks
+type: mcp
+---
+summary: Say hello
+version: 1.0.0
+status: active
+---
+interface: { input: { type: object } }
+mcp: { command: [sh, speaks.sh], tool: echo }
+";
+
+const SPEAKER: &str = r#"read -r hello
+printf '%s\n' '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}'
+read -r ready
+read -r call
+printf '%s\n' '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"hello"}]}}'
+"#;
+
+/// What is to end one program, should it stay, ends none that comes after it.
+#[test]
+fn a_program_is_not_ended_for_one_that_is_over() {
+    let world = World::project();
+    world.write(".airlock/policy.yaml", RUNS);
+    world.write(".airlock/adapters/speaks.yaml", SPEAKS);
+    world.write("speaks.sh", SPEAKER);
+    let ran = at_terminal(&world, "trust", Typed::Line("yes"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut client = Client::greeted(&world);
+    for id in 1..5 {
+        client.begin(id, "text_speaks", &json!({}));
+        let answer = client.receive();
+        assert_eq!(answer["result"]["isError"], false, "{id}: {answer}");
+        client.begin(10 + id, "exec_run", &json!({ "command": ["sleep", "0.5"] }));
+        let answer = client.receive();
+        assert_eq!(
+            answer["result"]["structuredContent"]["exit"], 0,
+            "{id}: {answer}"
+        );
+    }
+    assert_eq!(client.ended().0, Some(0));
+}
 
 #[test]
 fn tools_that_come_and_go_are_listed_as_they_are_and_found_by_their_names() {

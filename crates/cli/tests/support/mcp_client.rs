@@ -28,7 +28,14 @@ impl Client {
 
     pub(crate) fn greeted(world: &World) -> Self {
         let mut client = Self::start(world, &[]);
-        client.send(&json!({
+        client.hello();
+        client.welcomed();
+        client
+    }
+
+    /// Says hello; the answer is not waited for.
+    pub(crate) fn hello(&mut self) {
+        self.send(&json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {
                 "protocolVersion": "2025-11-25",
@@ -36,9 +43,12 @@ impl Client {
                 "clientInfo": { "name": "test", "version": "1" },
             },
         }));
-        assert_eq!(client.receive()["result"]["serverInfo"]["name"], "airlock");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
+    }
+
+    /// Hears the answer to hello.
+    pub(crate) fn welcomed(&mut self) {
+        assert_eq!(self.receive()["result"]["serverInfo"]["name"], "airlock");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

@@ -18,7 +18,7 @@ pub(crate) use confined::{read_only_disk, tiny_disk, unprivileged};
 pub(crate) use conversation::Conversation;
 pub(crate) use fits::assert_fits;
 pub(crate) use normal::normalised;
-pub(crate) use processes::{Nap, is_alive, wait_until};
+pub(crate) use processes::{Nap, is_alive, runs, wait_until};
 pub(crate) use provider::Provider;
 pub(crate) use served::{PATIENCE, Served};
 pub(crate) use terminal::{Typed, answering, at_terminal};

@@ -13,6 +13,8 @@ use super::plan::Planned;
 use super::ran::Ran;
 use super::stages;
 use super::streams::{Attached, Kept};
+#[cfg(target_os = "linux")]
+use super::streams::{Reins, Run, Steering};
 use super::testing;
 use super::warm::Warm;
 use crate::workspace::Workspace;
@@ -256,7 +258,8 @@ impl Planned {
         command: &Command,
         attached: Attached<'_>,
     ) -> Result<Ran, ProcessFailure> {
-        (attached.started)(Arc::new(sandbox.control()));
+        let run = Run(Reins::of(sandbox));
+        (attached.started)(Arc::clone(&run.0) as Arc<dyn Steering>);
         let streams = Streams {
             stdin: attached.stdin,
             stdout: attached.stdout,

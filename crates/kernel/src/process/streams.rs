@@ -6,6 +6,11 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use {
+    airlock_sandbox::{Control, Sandbox},
+    std::sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// Steers a command while it runs, from another thread.
 pub trait Steering: Send + Sync {
@@ -17,18 +22,55 @@ pub trait Steering: Send + Sync {
     fn resize(&self, size: TerminalSize);
 }
 
+/// Steers one run in a sandbox. Whoever keeps it for longer steers nothing: the sandbox may run
+/// somebody else's command by then.
 #[cfg(target_os = "linux")]
-impl Steering for airlock_sandbox::Control {
+#[derive(Debug)]
+pub(super) struct Reins(Mutex<Option<Control>>);
+
+#[cfg(target_os = "linux")]
+impl Reins {
+    pub(super) fn of(sandbox: &Sandbox) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(sandbox.control()))))
+    }
+
+    /// The run is over. What came too late to end it ends nothing else.
+    fn drop_all(&self) {
+        if let Some(control) = self.held().take() {
+            control.pardon();
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Control>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Steering for Reins {
     fn cancel(&self) {
-        Self::cancel(self);
+        self.held().as_ref().inspect(|control| control.cancel());
     }
 
     fn signal(&self, number: u8) {
-        Self::signal(self, number);
+        self.held()
+            .as_ref()
+            .inspect(|control| control.signal(number));
     }
 
     fn resize(&self, size: TerminalSize) {
-        Self::resize(self, size);
+        self.held().as_ref().inspect(|control| control.resize(size));
+    }
+}
+
+/// A run, until this is dropped.
+#[cfg(target_os = "linux")]
+pub(super) struct Run(pub(super) Arc<Reins>);
+
+#[cfg(target_os = "linux")]
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.drop_all();
     }
 }
 

@@ -160,6 +160,12 @@ impl Control {
         self.wake();
     }
 
+    /// Takes back what [`Control::cancel`] did, where nothing ended by it: for whoever knows that the
+    /// command it was meant for is over.
+    pub fn pardon(&self) {
+        self.0.cancelled.store(false, Ordering::SeqCst);
+    }
+
     /// Sends a signal to every process of the running command.
     pub fn signal(&self, number: u8) {
         // Init may be gone; then there is nobody left to be told.

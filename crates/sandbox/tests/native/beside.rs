@@ -111,3 +111,18 @@ fn what_it_prints_is_kept_within_bounds() {
         assert_eq!(ran.outcome, Outcome::Signalled(13));
     });
 }
+
+/// A cancellation that came when its command was over would end the next.
+#[test]
+fn what_came_too_late_is_pardoned() {
+    let place = Place::new();
+    let mut sandbox = place.start();
+    let control = sandbox.control();
+    control.cancel();
+    let ran = run(&mut sandbox, &command(&["true"]));
+    assert_eq!(ran.ended.outcome, Outcome::Cancelled);
+    control.cancel();
+    control.pardon();
+    let ran = run(&mut sandbox, &command(&["true"]));
+    assert_eq!(ran.ended.outcome, Outcome::Exited(0));
+}

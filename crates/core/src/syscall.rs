@@ -482,7 +482,7 @@ pub static SYSCALLS: &[SyscallSpec] = &[
         "kernel.renew",
         Fixed("kernel.stop"),
         &[Control],
-        "have a kernel that stays take up settings that have changed",
+        "renew a kernel that stays, with settings that have changed",
     ),
     row(
         "trust.approve",

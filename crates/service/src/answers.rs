@@ -72,6 +72,10 @@ pub(crate) fn leave(outcome: Outcome, told: &str) -> Result<(), WireError> {
         Outcome::Done(_) => Ok(()),
         refused @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
             let details = serde_json::to_value(&refused).unwrap_or_default();
+            let told = match &refused {
+                Outcome::Failed(failed) => format!("{told}: {}", failed.what),
+                Outcome::Done(_) | Outcome::Denied(_) | Outcome::NeedsReview(_) => told.to_owned(),
+            };
             Err(WireError::new(code::REFUSED, told).details(json!({ "outcome": details })))
         }
     }

@@ -31,6 +31,6 @@ pub use lock::{Lock, LockError, Notice, running, socket_directory};
 pub use methods::{CallParams, CallResult, Kept, Method, Person};
 pub use remote::{Ends, Remote, Steer};
 pub use renewal::{Afresh, Renewal};
-pub use running::{Ended, Options, Running, ServeError, Stopper, start};
+pub use running::{Ended, Options, Post, Running, ServeError, Stopper, start};
 pub use service::{Program, Settings};
 pub use workflows::{BeginRun, CancelRun, ResumeRun, RunAsk, RunCame, RunResult};

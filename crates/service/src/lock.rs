@@ -7,8 +7,8 @@
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,21 @@ pub struct Notice {
     pub version: String,
     /// Its socket.
     pub socket: PathBuf,
+    /// Whether it is being closed to be opened again, and answers nobody meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewing: bool,
+}
+
+impl Notice {
+    /// Whether it is being opened again. One that was killed over it is not.
+    pub fn renews(&self) -> bool {
+        self.renewing && self.is_alive()
+    }
+
+    /// Whether its process runs. It may be another's by now that got the same number.
+    pub fn is_alive(&self) -> bool {
+        is_alive(self.pid)
+    }
 }
 
 /// Why there is no lock.
@@ -119,6 +134,15 @@ impl Lock {
         }
     }
 
+    /// Says that it is to be found there again, soon.
+    pub(crate) fn renews(&mut self) {
+        // Without that, whoever looks for it waits for less.
+        if let Ok(notice) = read(&self.file) {
+            let renewing = true;
+            let _said = self.publish(&Notice { renewing, ..notice });
+        }
+    }
+
     /// Says where the kernel is to be found.
     pub fn publish(&mut self, notice: &Notice) -> Result<(), LockError> {
         let failed = |source| LockError::Io {
@@ -126,10 +150,10 @@ impl Lock {
             source,
         };
         let text = serde_json::to_vec(notice).unwrap_or_default();
+        // Never empty in between: whoever reads it takes the first object that is there.
         self.file
-            .set_len(0)
-            .and_then(|()| self.file.rewind())
-            .and_then(|()| self.file.write_all(&text))
+            .write_all_at(&text, 0)
+            .and_then(|()| self.file.set_len(text.len() as u64))
             .map_err(failed)
     }
 }
@@ -155,7 +179,12 @@ fn read(mut file: &File) -> io::Result<Notice> {
     file.rewind()?;
     let mut text = Vec::new();
     file.take(NOTE_BYTES).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    // What follows the first is left of a longer one that is being replaced.
+    let mut first = serde_json::Deserializer::from_slice(&text).into_iter();
+    first
+        .next()
+        .ok_or(io::ErrorKind::UnexpectedEof)?
+        .map_err(Into::into)
 }
 
 /// What the kernel of the workspace whose state is in `state` said of itself. It may be gone: only
@@ -201,6 +230,7 @@ mod tests {
             pid: std::process::id(),
             version: "1".to_owned(),
             socket: PathBuf::from("/s"),
+            renewing: false,
         };
         lock.publish(&notice).unwrap();
         let second = Lock::take(state.path()).unwrap_err();
@@ -215,6 +245,14 @@ mod tests {
         };
         assert!(!left.is_served(), "what is left of one that was killed");
         assert_eq!(running(state.path()), Some(notice.clone()));
+        lock.renews();
+        let found = running(state.path()).unwrap();
+        assert!(found.renews());
+        let killed = Notice {
+            pid: u32::MAX,
+            ..found
+        };
+        assert!(!killed.renews());
         drop(lock);
         assert_eq!(running(state.path()), None);
         // A note that nobody holds a lock for, as after a kill, is in nobody's way.

@@ -9,7 +9,7 @@ use crate::renewal::Renewal;
 use crate::service::Settings;
 use crate::workflows::{RunAsk, RunResult};
 use airlock_core::{Digest, WorkspaceId};
-use airlock_kernel::{AnswerFailure, Call, Cancel, Front, Outcome, Steering};
+use airlock_kernel::{Call, Cancel, Front, Outcome, Steering};
 use airlock_policy::approval::{ApprovalId, Gate};
 use airlock_sandbox::launch::TerminalSize;
 use airlock_wire::{Canceller, Client, ClientError, Hello, code};
@@ -52,9 +52,14 @@ impl Remote {
     ) -> Option<Self> {
         let remote = Self::any(state, front)?;
         let about = remote.client.greeting().get("about")?;
-        let same = about.get("workspace") == Some(&json!(workspace))
-            && about.get("settings") == serde_json::to_value(settings).ok().as_ref();
-        same.then_some(remote)
+        let same = about.get("workspace") == Some(&json!(workspace));
+        (same && remote.was_opened_with(settings)).then_some(remote)
+    }
+
+    /// Whether it was.
+    pub fn was_opened_with(&self, settings: &Settings) -> bool {
+        let told = self.client.greeting().pointer("/about/settings");
+        told.is_some() && told == serde_json::to_value(settings).ok().as_ref()
     }
 
     /// The same whatever it serves, and however: to ask how it is, and to end it.
@@ -177,24 +182,14 @@ impl Remote {
         approval: &ApprovalId,
         shown: Digest,
         approved: bool,
-    ) -> Result<(), AnswerFailure> {
+    ) -> Result<(), ClientError> {
         let params = ElicitedParams {
             approval: approval.clone(),
             shown,
             approved,
         };
         let answered = self.client.call("approvals.elicited", told(&params));
-        answered.map(drop).map_err(|error| {
-            let fix = if let ClientError::Answer(told) = &error {
-                told.details.get("fix").and_then(Value::as_str)
-            } else {
-                None
-            };
-            AnswerFailure::Refused {
-                fix: fix.map(str::to_owned),
-                what: error.to_string(),
-            }
-        })
+        answered.map(drop)
     }
 
     /// Runs a command the person typed. `begun` is handed what steers it; `wait` returns when what it

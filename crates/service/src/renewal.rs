@@ -60,11 +60,6 @@ impl UnderWay {
         Ok(Request(self))
     }
 
-    /// How many there are.
-    pub(crate) fn requests(&self) -> usize {
-        self.count().requests
-    }
-
     /// Takes no more, if none is under way. Says how many are.
     pub(crate) fn close(&self) -> Result<(), usize> {
         let mut count = self.count();
@@ -73,6 +68,16 @@ impl UnderWay {
         }
         count.closed = true;
         Ok(())
+    }
+
+    /// Whether no more are taken.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.count().closed
+    }
+
+    /// Takes them again.
+    pub(crate) fn open(&self) {
+        self.count().closed = false;
     }
 
     fn count(&self) -> MutexGuard<'_, Count> {
@@ -99,6 +104,7 @@ mod tests {
             (&*refused.code, refused.retryable),
             (code::SHUTTING_DOWN, true)
         );
-        assert_eq!(under_way.requests(), 0);
+        under_way.open();
+        assert!(under_way.begin().is_ok());
     }
 }

@@ -19,8 +19,6 @@ use tokio::sync::Notify;
 /// How to serve.
 #[derive(Clone)]
 pub struct Options {
-    /// Where the socket goes.
-    pub directory: PathBuf,
     /// Airlock's own directories.
     pub own: Vec<PathBuf>,
     /// What the kernel was opened with.
@@ -37,9 +35,8 @@ pub struct Options {
 
 impl Options {
     /// The usual ones.
-    pub fn new(directory: PathBuf, own: Vec<PathBuf>, settings: Settings) -> Self {
+    pub fn new(own: Vec<PathBuf>, settings: Settings) -> Self {
         Self {
-            directory,
             own,
             settings,
             idle: None,
@@ -65,6 +62,9 @@ pub enum ServeError {
     /// The machine has no threads left.
     #[error("cannot start threads")]
     Threads(#[source] io::Error),
+    /// It was to be opened again, and something of it does not end.
+    #[error("the kernel was to take up other settings, and something of it does not end")]
+    Held,
     /// The end could not be recorded.
     #[error("the end of the kernel could not be recorded")]
     Unrecorded(#[source] AppendError),
@@ -76,6 +76,8 @@ pub(crate) const LISTENERS: usize = 2;
 const SPARE_THREADS: usize = 24;
 /// How often an idle kernel looks whether it has been so for long enough.
 const GLANCE: Duration = Duration::from_millis(200);
+/// How long whoever does not read has until a kernel that is opened again leaves them.
+const PARTING: Duration = Duration::from_millis(500);
 /// How long what is taken back may take to end before it is left behind.
 pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -83,13 +85,29 @@ pub(crate) const LAST_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default)]
 pub struct Stopper(Arc<Notify>);
 
+/// Where a kernel serves its workspace: kept while one takes over from another, so that nobody else
+/// does, and whoever connects meanwhile only waits.
+#[derive(Debug)]
+pub struct Post {
+    lock: Lock,
+    socket: Socket,
+}
+
+impl Post {
+    /// The one of the workspace that `lock` is for, with a socket in `directory`.
+    pub fn take(lock: Lock, directory: &Path) -> Result<Self, ServeError> {
+        let socket = Socket::bind(directory, "kernel.sock")?;
+        Ok(Self { lock, socket })
+    }
+}
+
 /// How serving ended.
 #[derive(Debug)]
 pub enum Ended {
     /// It was told to stop, or nobody needed it.
     Stopped,
-    /// Its settings have changed: whoever served it is to open another, under this lock.
-    Renewing(Lock),
+    /// Its settings have changed: whoever served it is to open another in its place.
+    Renewing(Post),
 }
 
 impl Stopper {
@@ -104,11 +122,10 @@ pub struct Running {
     runtime: Runtime,
     service: Shared,
     server: Server<Service>,
-    serving: tokio::task::JoinHandle<Result<(), ServerError>>,
+    serving: tokio::task::JoinHandle<()>,
     stopper: Stopper,
     idle: Option<Duration>,
-    socket: PathBuf,
-    lock: Lock,
+    post: Post,
     connected: Connected,
 }
 
@@ -142,8 +159,8 @@ pub(crate) fn connect(
     (service, server, connected)
 }
 
-/// Serves `kernel`, whose workspace `lock` is for.
-pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running, ServeError> {
+/// Serves `kernel`, whose workspace `post` is for.
+pub fn start(kernel: Kernel, mut post: Post, options: Options) -> Result<Running, ServeError> {
     let limits = options.wire.limits;
     let threads = limits.workers + limits.waiting + SPARE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -153,16 +170,18 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         .enable_all()
         .build()
         .map_err(ServeError::Threads)?;
-    let service = Service::new(kernel, options.own, options.settings).renewed_by(options.afresh);
+    let service = Service::new(kernel, options.own, options.settings)
+        .steered_by(&options.stopper, options.afresh);
     let (service, server, connected) = connect(service, options.wire, &runtime);
-    let socket = Socket::bind(&options.directory, "kernel.sock")?;
-    let path = socket.path().to_owned();
-    let accepting = server.clone();
-    let serving = runtime.spawn(async move { accepting.serve(socket).await });
-    lock.publish(&Notice {
+    let entered = runtime.enter();
+    let serving = server.serve_for(&post.socket)?;
+    drop(entered);
+    let serving = runtime.spawn(serving);
+    post.lock.publish(&Notice {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        socket: path.clone(),
+        socket: post.socket.path().to_owned(),
+        renewing: false,
     })?;
     Ok(Running {
         runtime,
@@ -171,8 +190,7 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
         serving,
         stopper: options.stopper,
         idle: options.idle,
-        socket: path,
-        lock,
+        post,
         connected,
     })
 }
@@ -180,7 +198,7 @@ pub fn start(kernel: Kernel, mut lock: Lock, options: Options) -> Result<Running
 impl Running {
     /// Where its socket is.
     pub fn socket(&self) -> &Path {
-        &self.socket
+        self.post.socket.path()
     }
 
     /// What ends it.
@@ -191,7 +209,7 @@ impl Running {
     /// A socket for `sandbox` alone, whose processes run as `user`.
     pub fn socket_for(&self, sandbox: &SandboxId, user: u32) -> Result<SandboxSocket, SocketError> {
         let _entered = self.runtime.enter();
-        let directory = self.socket.parent().unwrap_or(Path::new("/"));
+        let directory = self.socket().parent().unwrap_or(Path::new("/"));
         self.server
             .socket_for(sandbox, &directory.join("sandboxes"), user)
     }
@@ -206,43 +224,55 @@ impl Running {
             serving,
             stopper,
             idle,
-            lock,
+            post,
             connected,
-            ..
         } = self;
-        let served = runtime.block_on(async {
+        let (served, post) = runtime.block_on(async {
             let mut serving = serving;
             let is_renewing = tokio::select! {
                 // Whoever ends it does not have it opened again.
                 biased;
                 () = stopper.0.notified() => false,
-                () = service.told_to_stop() => false,
                 () = service.told_to_renew() => true,
                 () = idled(&server, idle) => false,
-                ended = &mut serving => return flat(ended).map(|()| false),
+                ended = &mut serving => return (flat(ended), None),
+            };
+            // Nobody new is let in where there is no next; the file goes first, so that clients stop
+            // trying.
+            let Post { mut lock, socket } = post;
+            let post = if is_renewing {
+                lock.renews();
+                Ok(Post { lock, socket })
+            } else {
+                drop(socket);
+                Err(lock)
             };
             // A request that waits for a plugin to end must not add its wait to that of all of them.
             service.kernel.hasten_plugins();
-            server.shutdown();
+            if is_renewing {
+                // Nothing is under way: only who does not listen would be waited for.
+                server.shutdown_within(PARTING);
+            } else {
+                server.shutdown();
+            }
             let ended = tokio::time::timeout(LAST_PATIENCE, serving).await;
-            ended.map_or(Ok(()), flat).map(|()| is_renewing)
+            (ended.map_or(Ok(()), flat), Some(post))
         });
         // Plugins hold sockets of the server's.
         drop(connected);
         drop(server);
         runtime.shutdown_timeout(LAST_PATIENCE);
         // Whatever still runs after all that patience keeps the kernel; its log is flushed anyway.
-        let closed = match Arc::into_inner(service) {
-            Some(service) => service.kernel.close().map_err(ServeError::Unrecorded),
-            None => Ok(()),
-        };
-        let is_renewing = served?;
-        closed?;
-        Ok(if is_renewing {
-            Ended::Renewing(lock)
-        } else {
-            Ended::Stopped
-        })
+        let service = Arc::into_inner(service);
+        let is_held = service.is_none();
+        let closed = service.map_or(Ok(()), |service| service.kernel.close());
+        served?;
+        closed.map_err(ServeError::Unrecorded)?;
+        match post {
+            Some(Ok(_)) if is_held => Err(ServeError::Held),
+            Some(Ok(post)) => Ok(Ended::Renewing(post)),
+            Some(Err(_)) | None => Ok(Ended::Stopped),
+        }
     }
 }
 
@@ -267,11 +297,8 @@ impl PluginSockets for Sockets {
     }
 }
 
-fn flat(ended: Result<Result<(), ServerError>, tokio::task::JoinError>) -> Result<(), ServeError> {
-    match ended {
-        Ok(ended) => Ok(ended?),
-        Err(error) => Err(ServeError::Threads(io::Error::other(error))),
-    }
+fn flat(ended: Result<(), tokio::task::JoinError>) -> Result<(), ServeError> {
+    ended.map_err(|error| ServeError::Threads(io::Error::other(error)))
 }
 
 /// Waits until nobody has been connected for `limit`.

@@ -9,10 +9,12 @@ use crate::methods::{
     some,
 };
 use crate::renewal::{Afresh, Renewal, UnderWay};
+use crate::running::Stopper;
 use crate::workflows::RunAsk;
 use airlock_audit::AppendError;
 use airlock_core::Digest;
 use airlock_kernel::{Call, Front, Kernel, Machine, Outcome, PluginAsk, PluginRoad, Whence};
+use airlock_plugin::CallbackError;
 use airlock_policy::approval::{Channel, Gate, may_answer};
 use airlock_wire::{CancelToken, Event, Handler, Hello, Incoming, Visitor, WireError, code};
 use serde::{Deserialize, Serialize};
@@ -80,7 +82,7 @@ pub(crate) struct Service {
     pub(crate) runs: Runs,
     begun: Instant,
     calls: AtomicU64,
-    stop: Notify,
+    stopper: Stopper,
     afresh: Option<Afresh>,
     under_way: UnderWay,
     renew: Notify,
@@ -95,22 +97,19 @@ impl Service {
             runs: Runs::default(),
             begun: Instant::now(),
             calls: AtomicU64::new(0),
-            stop: Notify::new(),
+            stopper: Stopper::default(),
             afresh: None,
             under_way: UnderWay::default(),
             renew: Notify::new(),
         }
     }
 
-    /// The same, opened again when its settings change, if somebody asks for that.
-    pub(crate) fn renewed_by(mut self, afresh: Option<Afresh>) -> Self {
+    /// The same, ended by `stopper`, and opened again when its settings change, if somebody asks for
+    /// that.
+    pub(crate) fn steered_by(mut self, stopper: &Stopper, afresh: Option<Afresh>) -> Self {
+        self.stopper = stopper.clone();
         self.afresh = afresh;
         self
-    }
-
-    /// Waits until somebody who may asks the kernel to end.
-    pub(crate) async fn told_to_stop(&self) {
-        self.stop.notified().await;
     }
 
     /// Waits until it is to be opened again.
@@ -124,29 +123,36 @@ impl Service {
         let Some(afresh) = &self.afresh else {
             return Ok(Renewal::Current);
         };
+        if self.under_way.is_closed() {
+            return Ok(Renewal::Begun);
+        }
         match afresh() {
             Ok(settings) if settings == self.settings => return Ok(Renewal::Current),
             Ok(_) => {}
             Err(why) => return Ok(Renewal::Unusable(why)),
         }
-        let under_way = self.under_way.requests();
-        if under_way > 0 {
-            return Ok(Renewal::Busy(under_way));
-        }
-        self.leave(Method::KernelRenew, identity, front)?;
         if let Err(under_way) = self.under_way.close() {
             return Ok(Renewal::Busy(under_way));
         }
+        let told = "the kernel may not be opened again";
+        self.leave(Method::KernelRenew, identity, front, told)
+            .inspect_err(|_| self.under_way.open())?;
         self.renew.notify_one();
         Ok(Renewal::Begun)
     }
 
-    /// Whether the road lets `identity` do what `method` is called after.
-    fn leave(&self, method: Method, identity: &Identity, front: Front) -> Result<(), WireError> {
+    /// Whether the road lets `identity` do what `method` is called after; else `told`.
+    fn leave(
+        &self,
+        method: Method,
+        identity: &Identity,
+        front: Front,
+        told: &str,
+    ) -> Result<(), WireError> {
         let asked = Call::new(method.as_str(), json!({}));
         let whence = identity.whence(None);
         let leave = self.kernel.submit_from(front, &whence, &asked, None);
-        answers::leave(leave, "the kernel may not be ended").map(drop)
+        answers::leave(leave, told)
     }
 
     fn status(&self) -> Value {
@@ -383,8 +389,8 @@ impl Handler for Service {
             }
             Method::KernelStop if identity.is_person() => {
                 none(&given)?;
-                self.leave(method, identity, front)?;
-                self.stop.notify_one();
+                self.leave(method, identity, front, "the kernel may not be ended")?;
+                self.stopper.stop();
                 Ok(Value::Null)
             }
             Method::KernelRenew if identity.is_person() => {
@@ -437,11 +443,12 @@ pub(crate) type Shared = Arc<Service>;
 
 /// In the process itself, plugins' calls take the same way.
 impl PluginRoad for Service {
-    fn submit_for(
-        &self,
-        whence: &Whence,
-        ask: PluginAsk<'_>,
-    ) -> Result<Outcome, airlock_plugin::CallbackError> {
+    fn submit_for(&self, whence: &Whence, ask: PluginAsk<'_>) -> Result<Outcome, CallbackError> {
+        let _under_way = self.under_way.begin().map_err(|error| CallbackError {
+            code: error.code.into_owned(),
+            message: error.message,
+            retryable: error.retryable,
+        })?;
         self.kernel.submit_for(whence, ask)
     }
 }

@@ -9,12 +9,15 @@
 mod support;
 
 use airlock_core::Digest;
-use airlock_service::{Ended, Lock, LockError, Options, Remote, Renewal, Settings};
+use airlock_service::{Ended, Lock, LockError, Options, Remote, Renewal, Settings, running};
 use airlock_wire::{ClientError, code};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
-use support::{Place, READS, Served, call, exec};
+use std::time::Instant;
+use support::{Place, READS, Served, call};
 
 type Now = Arc<Mutex<Result<Settings, String>>>;
 
@@ -67,25 +70,36 @@ fn it_is_handed_on_under_its_lock_once_nothing_is_under_way() {
     served.wait();
     change(&now);
     let mut busy = served.client("cli");
-    let (id, output) = exec(&mut busy, &["sh", "-c", "echo begun; sleep 1"]);
+    let (waits, goes_on) = std::io::pipe().unwrap();
+    let (output, stdout) = std::io::pipe().unwrap();
+    let stderr = stdout.try_clone().unwrap();
+    let command = json!({ "command": ["sh", "-c", "echo begun; read line"], "no_stage": true });
+    let params = json!({ "arguments": command, "stdin": true, "run": 1 });
+    let passed = [waits.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    let id = busy.send("exec", params, &passed).unwrap();
+    drop((waits, stdout, stderr));
     let mut said = String::new();
     BufReader::new(output).read_line(&mut said).unwrap();
     assert_eq!(said, "begun\n");
     assert_eq!(asked(&served), Renewal::Busy(1));
+    writeln!(&goes_on, "now").unwrap();
     let answer = busy.answer(id).unwrap();
     let ran = &answer["outcome"]["done"]["ran"]["outcome"];
     assert_eq!(*ran, json!({ "outcome": "exited", "value": 0 }), "{answer}");
     assert_eq!(asked(&served), Renewal::Begun);
     served.join();
-    let Some(Ended::Renewing(lock)) = served.ended() else {
+    let Some(Ended::Renewing(post)) = served.ended() else {
         panic!("it ended for good");
     };
+    assert!(running(&served.state).is_some_and(|notice| notice.renews()));
     assert!(matches!(
         Lock::take(&served.state),
         Err(LockError::Taken { .. })
     ));
-    assert!(Remote::any(&served.state, airlock_kernel::Front::Cli).is_none());
-    drop(lock);
+    // Whoever connects meanwhile only waits.
+    assert!(UnixStream::connect(&served.socket).is_ok());
+    drop(post);
+    assert!(UnixStream::connect(&served.socket).is_err());
     assert!(Lock::take(&served.state).is_ok());
 }
 
@@ -105,6 +119,58 @@ fn whoever_ends_it_does_not_have_it_opened_again() {
     assert!(matches!(&error, ClientError::Answer(told) if told.code == code::SHUTTING_DOWN));
     served.end();
     assert!(matches!(served.ended(), Some(Ended::Stopped)));
+}
+
+/// A stop that is taken stops, though the kernel has begun to be opened again.
+#[test]
+fn a_stop_that_comes_after_it_is_not_lost() {
+    let place = Place::new();
+    let (mut served, now) = served(&place);
+    change(&now);
+    assert_eq!(asked(&served), Renewal::Begun);
+    assert_eq!(asked(&served), Renewal::Begun, "asked twice, done once");
+    let mut client = served.client("cli");
+    client.call("kernel.stop", Value::Null).unwrap();
+    served.wait();
+    served.join();
+    assert!(matches!(served.ended(), Some(Ended::Stopped)));
+    let again = place.kernel(airlock_kernel::Lifetime::Command);
+    let records = again.log().read(airlock_audit::Filter::default()).unwrap();
+    let renewals = records.filter(|record| {
+        let entry = &record.as_ref().unwrap().entry;
+        let attempt = entry.stage == airlock_audit::Stage::Attempt;
+        attempt && entry.syscall.as_deref() == Some("kernel.renew")
+    });
+    assert_eq!(renewals.count(), 1, "it was done once");
+}
+
+/// Nobody who does not read, or does not even say hello, keeps a kernel from everybody.
+#[test]
+fn whoever_does_not_listen_is_left() {
+    let place = Place::new();
+    let (mut served, now) = served(&place);
+    let mute = UnixStream::connect(&served.socket).unwrap();
+    let mut deaf = served.client("cli");
+    let follow = json!({ "after": 0 });
+    deaf.send("events.subscribe", follow, &[]).unwrap();
+    for _ in 0..200 {
+        deaf.send("tools.list", json!({ "full": true }), &[])
+            .unwrap();
+    }
+    served.wait();
+    change(&now);
+    let begun = Instant::now();
+    while asked(&served) != Renewal::Begun {
+        assert!(begun.elapsed() < support::PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let parted = Instant::now();
+    served.join();
+    assert!(matches!(served.ended(), Some(Ended::Renewing(_))));
+    // Five seconds is what those get who are at work.
+    let took = parted.elapsed();
+    assert!(took < std::time::Duration::from_secs(4), "{took:?}");
+    drop((mute, deaf));
 }
 
 #[test]

@@ -336,7 +336,6 @@ fn whoever_may_no_longer_read_the_log_follows_it_no_further() {
     );
 }
 
-/// Runs a command over the wire; its output and its outcome.
 #[test]
 fn a_persons_command_runs_with_their_streams_and_is_steered() {
     let place = Place::new();

@@ -52,12 +52,13 @@ impl SocketError {
     }
 }
 
-/// A listening socket, whose file goes with it.
+/// A listening socket, whose file goes with it. Whoever connects while nobody accepts waits for the
+/// next who does.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
     identity: (u64, u64),
-    listener: Option<UnixListener>,
+    listener: UnixListener,
 }
 
 impl Socket {
@@ -85,7 +86,7 @@ impl Socket {
         Ok(Self {
             identity: (made.dev(), made.ino()),
             path,
-            listener: Some(listener),
+            listener,
         })
     }
 
@@ -94,10 +95,9 @@ impl Socket {
         &self.path
     }
 
-    /// Hands the listener out; the file still goes with this value.
-    pub(crate) fn listener(&mut self) -> io::Result<UnixListener> {
-        let listener = self.listener.take();
-        listener.ok_or_else(|| io::ErrorKind::NotConnected.into())
+    /// What accepts from it, as long as this value lives.
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     fn a_path_longer_than_an_address_works() {
         let (outer, _) = place();
         let directory = outer.path().join("x".repeat(200));
-        let mut socket = Socket::bind(&directory, "kernel.sock").unwrap();
+        let socket = Socket::bind(&directory, "kernel.sock").unwrap();
         let mut client = connect(socket.path()).unwrap();
         client.write_all(b"a").unwrap();
         let (mut served, _) = socket.listener().unwrap().accept().unwrap();

@@ -2,15 +2,15 @@
 //! client gives itself, each other line a frame.
 //!
 //! Whatever comes, the kernel says something to it that is a message, ends the connection, or both;
-//! no error says a control character or goes on without end; and it answers the next client. Nothing is
-//! allowed to happen in its workspace, so that nothing does.
+//! no error says a control character or goes on without end; and it answers the next client. What the
+//! built-in rules let a person do may happen, but for ending the kernel.
 
 #![expect(clippy::panic, reason = "a target says by it that something broke")]
 
 use super::Target;
 use airlock_core::Digest;
 use airlock_kernel::{Clock, DEFAULT_OUTPUT_BYTES, Kernel, KernelConfig, Lifetime};
-use airlock_service::{Lock, Options, Program, Settings, Stopper, start};
+use airlock_service::{Lock, Options, Post, Program, Settings, Stopper, start};
 use airlock_wire::{Client, Decoder, Hello, Message, encode, parse};
 use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
@@ -93,8 +93,9 @@ impl Served {
             models: nothing,
             serving: nothing,
         };
-        let options = Options::new(state.join("run"), Vec::new(), settings);
-        let running = start(kernel, lock, options).map_err(|error| error.to_string())?;
+        let post = Post::take(lock, &state.join("run")).map_err(|error| error.to_string())?;
+        let options = Options::new(Vec::new(), settings);
+        let running = start(kernel, post, options).map_err(|error| error.to_string())?;
         Ok(Self {
             socket: running.socket().to_owned(),
             stopper: running.stopper(),
@@ -117,7 +118,9 @@ fn run(input: &[u8]) {
     let text = super::text(input);
     let mut lines = text.split('\n');
     let name = lines.next().unwrap_or_default();
-    let frames: Vec<&str> = lines.take(MOST_FRAMES).filter(|line| !ends(line)).collect();
+    let is_person = name == "cli";
+    let kept = |line: &&str| !(is_person && ends(line));
+    let frames: Vec<&str> = lines.take(MOST_FRAMES).filter(kept).collect();
     let socket = SERVED.with(|served| served.socket.clone());
     for message in said(&socket, name, &frames) {
         let message = parse(&message).unwrap_or_else(|error| panic!("{message:?}: {error}"));
@@ -136,9 +139,10 @@ fn run(input: &[u8]) {
     );
 }
 
-/// Whether `line` may be a person's word that the kernel is to end, which is all they need to say.
+/// Whether `line` asks the kernel to end, which a person may.
 fn ends(line: &str) -> bool {
-    line.contains("stop")
+    let asked = parse(line);
+    matches!(asked, Ok(Message::Request(request)) if request.method == "kernel.stop")
 }
 
 /// What the kernel says to a client of that name who sends `frames`, to the end of the connection.

@@ -9,7 +9,7 @@ use crate::place::{Place, variable};
 use airlock_core::Span;
 use airlock_kernel::{Front, Kernel, Lifetime, Sandboxes};
 use airlock_service::{
-    Ended, Lock, LockError, Notice, Options, Remote, Running, ServeError, Stopper,
+    Ended, Lock, LockError, Notice, Options, Post, Remote, Running, ServeError, Stopper,
     socket_directory, start,
 };
 use clap::{Args, Subcommand};
@@ -99,7 +99,7 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Failure::new(Kind::Failed, "cannot watch for signals").why(error))?;
     let stopper = Stopper::default();
-    let lock = Lock::take(&state).map_err(|error| {
+    let lock = lock(&state, arguments.until_closed).map_err(|error| {
         let failure = locked(&error);
         if arguments.until_closed && error.is_served() {
             failure.ending_with(TAKEN)
@@ -134,8 +134,25 @@ fn serve(global: &Global, place: &Place, arguments: &Arguments, output: &mut Out
     } else {
         ready(std::process::id(), running.socket(), output);
     }
-    hosting.go_on(running)?;
+    hosting.go_on(running, config)?;
     Ok(0)
+}
+
+/// Takes the lock. A supervisor that is started anew waits for the kernel that its predecessor leaves:
+/// one that ends answers nobody any more.
+fn lock(state: &Path, is_supervised: bool) -> Result<Lock, LockError> {
+    let begun = Instant::now();
+    loop {
+        let taken = Lock::take(state);
+        let waits = is_supervised
+            && begun.elapsed() < PATIENCE
+            && matches!(taken, Err(LockError::Taken { .. }))
+            && Remote::any(state, Front::Cli).is_none();
+        if !waits {
+            return taken;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Lets this process open as many files as it may, up to [`FILES`]: connections of others, and what
@@ -168,33 +185,52 @@ impl Hosting {
         lock: Lock,
     ) -> Result<Running, Failure> {
         allow_files();
-        let place = &self.place;
-        let (state, id) = open::state(place)?;
-        let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
-        let settings = open::settings(place, config).ok_or_else(open::untold)?;
+        let (state, id) = open::state(&self.place)?;
         let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
         let directory = socket_directory(&state, runtime.as_deref(), id.as_str());
-        let mut options = Options::new(directory, place.own(), settings);
+        let post = Post::take(lock, &directory).map_err(serve_failure)?;
+        self.take_over(config, kernel, post)
+    }
+
+    fn take_over(&self, config: &Config, kernel: Kernel, post: Post) -> Result<Running, Failure> {
+        let place = &self.place;
+        let sandboxes = Sandboxes::in_reserve(super::doctor::ladder(place));
+        let settings = open::settings(place, config)?;
+        let mut options = Options::new(place.own(), settings);
         options.idle = self.idle;
         options.stopper = self.stopper.clone();
         options.afresh = Some(open::afresh(&self.global, place));
         options.wire.limits = options.wire.limits.with_frames_of(config.frame_bytes());
         options.wire.users.extend(config.users());
-        start(kernel.with_sandboxes(sandboxes), lock, options).map_err(serve_failure)
+        start(kernel.with_sandboxes(sandboxes), post, options).map_err(serve_failure)
     }
 
-    /// Serves on until it is told to stop or nobody needs it: with other settings, once they have
-    /// changed and somebody asks for that.
-    pub(super) fn go_on(&self, mut running: Running) -> Result<(), Failure> {
+    /// Serves on until it is told to stop or nobody needs it: with other settings than `config`, once
+    /// they have changed and somebody asks for that.
+    pub(super) fn go_on(&self, mut running: Running, mut config: Config) -> Result<(), Failure> {
         loop {
-            let lock = match running.wait().map_err(serve_failure)? {
+            let post = match running.wait().map_err(serve_failure)? {
                 Ended::Stopped => return Ok(()),
-                Ended::Renewing(lock) => lock,
+                Ended::Renewing(post) => post,
             };
-            let config = open::configuration(&self.global, &self.place)?;
-            let kernel = open::embedded(&self.place, &config, Lifetime::Long)?;
-            running = self.host(&config, kernel, lock)?;
+            let kernel;
+            (config, kernel) = self.opened_again(config)?;
+            running = self.take_over(&config, kernel, post)?;
         }
+    }
+
+    /// A kernel with the settings as they are by now. What was broken since somebody looked is told to
+    /// whoever asks next; until then it goes on with those `before`.
+    fn opened_again(&self, before: Config) -> Result<(Config, Kernel), Failure> {
+        let open = |config: Config| {
+            open::settings(&self.place, &config)?;
+            let kernel = open::embedded(&self.place, &config, Lifetime::Long)?;
+            Ok((config, kernel))
+        };
+        let now = open::configuration(&self.global, &self.place).and_then(open);
+        // It served: whatever keeps it from that now is not wrong use of the one who started it.
+        now.or_else(|_: Failure| open(before))
+            .map_err(|failure: Failure| failure.ending_with(1))
     }
 }
 
@@ -232,9 +268,10 @@ pub(super) fn serve_failure(error: ServeError) -> Failure {
     match error {
         ServeError::Socket(error) => Failure::of(Kind::Failed, &error).fix(error.hint()),
         ServeError::Lock(error) => locked(&error),
-        error @ (ServeError::Server(_) | ServeError::Threads(_) | ServeError::Unrecorded(_)) => {
-            Failure::of(Kind::Failed, &error)
-        }
+        error @ (ServeError::Server(_)
+        | ServeError::Threads(_)
+        | ServeError::Held
+        | ServeError::Unrecorded(_)) => Failure::of(Kind::Failed, &error),
     }
 }
 
@@ -331,10 +368,38 @@ fn unstarted(error: &io::Error) -> Failure {
     Failure::new(Kind::Failed, "cannot start a kernel").why(error)
 }
 
+/// Nobody answers: no kernel runs, or one does and says nothing.
+fn unanswering(state: &Path) -> Result<(), Failure> {
+    let Some(notice) = airlock_service::running(state).filter(Notice::is_alive) else {
+        return Ok(());
+    };
+    let pid = notice.pid;
+    Err(Failure::new(Kind::Failed, "the kernel does not answer")
+        .why(format!(
+            "process {pid} serves this workspace, or is about to end"
+        ))
+        .json("pid", json!(pid))
+        .fix(format!("try again in a moment; if it hangs: kill {pid}")))
+}
+
+/// The kernel that runs, and one that is just being opened again.
+fn found(state: &Path) -> Option<Remote> {
+    let begun = Instant::now();
+    loop {
+        let remote = Remote::any(state, Front::Cli);
+        let renews = || airlock_service::running(state).is_some_and(|notice| notice.renews());
+        if remote.is_some() || begun.elapsed() >= PATIENCE || !renews() {
+            return remote;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
 fn status(place: &Place, output: &mut Output) -> Ending {
     let (state, _) = open::state(place)?;
-    let told = Remote::any(&state, Front::Cli).and_then(|mut remote| remote.status().ok());
+    let told = found(&state).and_then(|mut remote| remote.status().ok());
     let Some(mut told) = told else {
+        unanswering(&state)?;
         if output.is_json() {
             output.json(&json!({ "running": false }));
         } else {
@@ -370,7 +435,8 @@ fn status(place: &Place, output: &mut Output) -> Ending {
 
 fn stop(place: &Place, output: &mut Output) -> Ending {
     let (state, _) = open::state(place)?;
-    let Some(mut remote) = Remote::any(&state, Front::Cli) else {
+    let Some(mut remote) = found(&state) else {
+        unanswering(&state)?;
         output.note("no kernel runs for this workspace");
         return Ok(0);
     };

@@ -150,12 +150,14 @@ pub(super) fn tell_late(kernel: &Kernel, output: &mut Output) {
 }
 
 /// What shows in a kernel's results besides policy.
-pub(super) fn settings(place: &Place, config: &Config) -> Option<Settings> {
-    Some(Settings {
-        definitions: own_definitions(place, config).ok()?.digest(),
+pub(super) fn settings(place: &Place, config: &Config) -> Result<Settings, Failure> {
+    Ok(Settings {
+        definitions: own_definitions(place, config)?.digest(),
         output_bytes: config.output_bytes(),
         search_threads: config.search_threads(),
-        program: Program::own().ok()?,
+        program: Program::own().map_err(|error| {
+            Failure::new(Kind::Failed, "cannot tell which program this is").why(error)
+        })?,
         models: Digest::of(config.models().unwrap_or_default().as_bytes()),
         serving: Digest::of(format!("{:?} {}", config.users(), config.frame_bytes()).as_bytes()),
     })
@@ -165,13 +167,10 @@ pub(super) fn settings(place: &Place, config: &Config) -> Option<Settings> {
 pub(super) fn afresh(global: &Global, place: &Place) -> Afresh {
     let (global, place) = (global.clone(), place.clone());
     Arc::new(move || {
-        let config = configuration(&global, &place).map_err(|failure| failure.what().to_owned())?;
-        settings(&place, &config).ok_or_else(|| UNTOLD.to_owned())
+        let settings = configuration(&global, &place).and_then(|config| settings(&place, &config));
+        settings.map_err(|failure| failure.what().to_owned())
     })
 }
-
-/// The program cannot be told from another.
-const UNTOLD: &str = "cannot tell which program this is";
 
 /// Where the state of this workspace is, and what it is called.
 pub(super) fn state(place: &Place) -> Result<(PathBuf, WorkspaceId), Failure> {
@@ -186,7 +185,7 @@ pub(super) fn state(place: &Place) -> Result<(PathBuf, WorkspaceId), Failure> {
 /// The kernel that runs for this workspace, to act as `front`, if it is as one of this command's own
 /// would be.
 pub(super) fn running(place: &Place, config: &Config, front: Front) -> Option<Remote> {
-    running_with(place, &settings(place, config)?, front)
+    running_with(place, &settings(place, config).ok()?, front)
 }
 
 /// The same for one that was opened with `settings`.
@@ -262,13 +261,9 @@ pub(super) fn accompanied(global: &Global, output: &mut Output) -> Result<Accomp
     flush_running(global);
     let place = Place::find(global.workspace.as_deref())?;
     let config = configuration(global, &place)?;
-    let settings = settings(&place, &config).ok_or_else(untold)?;
+    let settings = settings(&place, &config)?;
     let kernel = kernel(global, output)?;
     accompany(kernel, place.own(), settings).map_err(super::kernel::serve_failure)
-}
-
-pub(super) fn untold() -> Failure {
-    Failure::new(Kind::Failed, UNTOLD)
 }
 
 /// A kernel of this command's own, whichever runs.

@@ -221,6 +221,23 @@ fn a_killed_one_is_in_nobodys_way() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
+/// Nobody is told that none runs while one holds the workspace.
+#[test]
+fn one_that_does_not_answer_is_not_said_to_be_none() {
+    let world = World::project();
+    let served = world.serve();
+    served.signal(Signal::STOP);
+    for words in [["kernel", "status"], ["kernel", "stop"]] {
+        let ran = world.quiet(&words);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("does not answer"), "{ran:?}");
+        assert!(ran.stderr.contains(&served.pid.to_string()), "{ran:?}");
+    }
+    served.signal(Signal::CONT);
+    let ran = world.quiet(&["kernel", "status"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 #[test]
 fn its_socket_is_private_and_in_the_runtime_directory_where_that_is_private() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,9 @@
 //! Settings that change while a kernel runs, as MCP servers and commands meet them.
 
-use crate::support::World;
 use crate::support::mcp_client::Client;
+use crate::support::{World, runs, wait_until};
 use serde_json::json;
+use std::time::Duration;
 
 /// Agents may read, and run `sleep`.
 const RUNS: &str = "\
@@ -84,12 +85,23 @@ fn what_is_under_way_is_not_broken_off_for_it() {
     let _served = world.serve();
     let mut old = Client::greeted(&world);
     let before = shown(&mut old, 1);
-    old.begin(2, "exec_run", &json!({ "command": ["sleep", "1.5"] }));
+    let seconds = format!("{}.25", 10_000_000 + std::process::id());
+    let nap = json!({ "command": ["sleep", &seconds], "timeout": "5m" });
+    old.begin(2, "exec_run", &nap);
+    wait_until("the program runs", || runs(&seconds));
     set(&world, "output.max_tokens", "200");
-    let mut new = Client::greeted(&world);
+    let mut new = Client::start(&world, &[]);
+    new.hello();
+    // Long enough to have asked for it; less would not make this fail.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(runs(&seconds), "it was not broken off");
+    let log = world.quiet(&["audit", "log", "--json"]);
+    assert!(!log.stdout.contains("\"kernel.renew\""), "{log:?}");
+    old.send(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 },
+    }));
+    new.welcomed();
     assert!(shown(&mut new, 1) < before);
-    let answer = old.receive();
-    assert_eq!(answer["result"]["structuredContent"]["exit"], 0, "{answer}");
     assert_eq!(new.ended().0, Some(0));
     assert_eq!(old.ended().0, Some(0));
 }

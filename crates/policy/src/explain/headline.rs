@@ -127,7 +127,7 @@ mod tests {
             words.join(" "),
             "answering applying asking beginning calling cancelling committing connecting \
              creating deleting disabling dropping enabling ending finding installing listing looking merging \
-             moving reading reloading remembering removing replacing resuming running searching showing \
+             moving reading reloading remembering removing renewing replacing resuming running searching showing \
              switching trusting undoing using withdrawing archiving writing"
                 .split(' ')
                 .collect::<std::collections::BTreeSet<_>>()

@@ -11,7 +11,7 @@ use airlock_plugin::Hosts;
 use airlock_plugin_grpc::GrpcHost;
 use airlock_plugin_mcp::McpHost;
 use airlock_service::{
-    Ended, Lock, Options, Program, Running, SandboxReception, Settings, Stopper, start,
+    Ended, Lock, Options, Post, Program, Running, SandboxReception, Settings, Stopper, start,
 };
 use airlock_wire::{Client, Hello, Limits, SandboxSocket};
 use serde_json::{Value, json};
@@ -199,9 +199,14 @@ impl Place {
             models: Digest::of(b""),
             serving: Digest::of(b""),
         };
-        let mut options = Options::new(state.join("run"), Vec::new(), settings);
+        let mut options = Options::new(Vec::new(), settings);
         set(&mut options);
-        let running = start(kernel, lock, options).unwrap();
+        let running = start(
+            kernel,
+            Post::take(lock, &state.join("run")).unwrap(),
+            options,
+        )
+        .unwrap();
         Served {
             socket: running.socket().to_owned(),
             stopper: running.stopper(),

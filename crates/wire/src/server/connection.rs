@@ -190,6 +190,11 @@ fn visitor(place: &Place, told: UCred) -> Result<Visitor, PeerError> {
     })
 }
 
+/// What whoever is connected is told at the end.
+fn ends() -> WireError {
+    WireError::new(code::SHUTTING_DOWN, "the kernel ends").retryable()
+}
+
 struct Greeted<I> {
     id: u64,
     identity: I,
@@ -208,7 +213,11 @@ async fn handshake<H: Handler>(
         let told = "the handshake did not come in time";
         End::Told(WireError::new(code::HANDSHAKE_REQUIRED, told).retryable())
     };
-    let first = tokio::time::timeout_at(until, inlet.frame(until)).await;
+    let mut ending = inner.ending.subscribe();
+    let first = tokio::select! {
+        first = tokio::time::timeout_at(until, inlet.frame(until)) => first,
+        _ = ending.wait_for(|ends| *ends) => return Err(End::Told(ends())),
+    };
     let frame = first.map_err(|_| late())??.ok_or_else(late)?;
     let message = parse_bounded(&frame.text).map_err(|error| End::Told(error.wire()))?;
     let required = |told: &str| End::Told(WireError::new(code::HANDSHAKE_REQUIRED, told));
@@ -299,8 +308,7 @@ impl<H: Handler> Listening<H> {
             biased;
             () = share.closing() => return Err(End::Gone),
             _ = ending.wait_for(|ends| *ends) => {
-                let told = "the kernel ends";
-                return Err(End::Told(WireError::new(code::SHUTTING_DOWN, told).retryable()));
+                return Err(End::Told(ends()));
             }
             frame = self.inlet.frame(quiet) => frame?,
         };
@@ -368,7 +376,9 @@ async fn close<H: Handler>(inner: &Inner<H>, connection: &Connection<H::Identity
     if let End::Told(error) = end
         && (error.code != code::SHUTTING_DOWN || is_answered(inner, connection).await)
     {
-        let _ = connection.reply(0, Err(error)).await;
+        // Whoever does not read is not waited for.
+        let told = connection.reply(0, Err(error));
+        let _told = tokio::time::timeout(inner.grace(), told).await;
     }
     connection.cancel_all();
     connection.outgoing.give_up();
@@ -378,7 +388,7 @@ async fn close<H: Handler>(inner: &Inner<H>, connection: &Connection<H::Identity
 /// Lets what is under way finish, and takes back what does not; says whether everything has its
 /// answer. Whoever is told that the server ends may take whatever has none as not begun.
 async fn is_answered<H: Handler>(inner: &Inner<H>, connection: &Connection<H::Identity>) -> bool {
-    let grace = inner.config.grace;
+    let grace = inner.grace();
     let finished = tokio::time::timeout(grace, connection.settle()).await;
     if finished.is_ok() {
         return true;

@@ -123,6 +123,7 @@ pub(crate) struct Inner<H> {
     handler: Arc<H>,
     config: ServerConfig,
     ending: watch::Sender<bool>,
+    grace: std::sync::Mutex<Duration>,
     news: watch::Sender<u64>,
     main: Arc<Share>,
     quiet_since: std::sync::Mutex<Instant>,
@@ -152,6 +153,7 @@ impl<H: Handler> Server<H> {
         Self {
             inner: Arc::new(Inner {
                 handler,
+                grace: std::sync::Mutex::new(config.grace),
                 config,
                 ending: watch::Sender::new(false),
                 news: watch::Sender::new(0),
@@ -164,14 +166,30 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serves `socket` until [`Server::shutdown`], and then until every connection is closed.
-    pub async fn serve(&self, mut socket: Socket) -> Result<(), ServerError> {
-        let listener = listening(&mut socket).map_err(ServerError::Listen)?;
-        let share = Arc::clone(&self.inner.main);
-        accept(Arc::clone(&self.inner), Arc::clone(&share), listener).await;
-        // Nobody new is let in; the file goes first, so that clients stop trying.
-        drop(socket);
-        share.emptied().await;
+    pub async fn serve(&self, socket: Socket) -> Result<(), ServerError> {
+        let serving = self.serve_for(&socket)?;
+        let mut ending = self.inner.ending.subscribe();
+        let ended = async {
+            let _ends = ending.wait_for(|ends| *ends).await;
+            // Nobody new is let in; the file goes first, so that clients stop trying.
+            drop(socket);
+        };
+        tokio::join!(serving, ended);
         Ok(())
+    }
+
+    /// The same for a socket that outlives it: whoever connects after the end waits for whoever serves
+    /// it next.
+    pub fn serve_for(
+        &self,
+        socket: &Socket,
+    ) -> Result<impl Future<Output = ()> + Send + use<H>, ServerError> {
+        let listener = listening(socket).map_err(ServerError::Listen)?;
+        let (inner, share) = (Arc::clone(&self.inner), Arc::clone(&self.inner.main));
+        Ok(async move {
+            accept(inner, Arc::clone(&share), listener).await;
+            share.emptied().await;
+        })
     }
 
     /// A socket for `sandbox` alone, in `directory`, whose processes run as `user`. Whoever comes
@@ -193,9 +211,9 @@ impl<H: Handler> Server<H> {
         directory: &Path,
         user: u32,
     ) -> Result<SandboxSocket, SocketError> {
-        let mut socket = Socket::bind(directory, name)?;
+        let socket = Socket::bind(directory, name)?;
         let path = socket.path().to_owned();
-        let listener = listening(&mut socket).map_err(|source| SocketError::Io { path, source })?;
+        let listener = listening(&socket).map_err(|source| SocketError::Io { path, source })?;
         let via = Via::Sandbox(sandbox.clone());
         let share = Arc::new(Share::new(
             self.inner.config.sandbox_limits,
@@ -238,6 +256,12 @@ impl<H: Handler> Server<H> {
         self.inner.ending.send_replace(true);
     }
 
+    /// The same with another grace: for whoever knows what is under way.
+    pub fn shutdown_within(&self, grace: Duration) {
+        *lock(&self.inner.grace) = grace;
+        self.shutdown();
+    }
+
     /// How long nobody has been connected; none while somebody is.
     pub fn idle(&self) -> Option<Duration> {
         let since = *lock(&self.inner.quiet_since);
@@ -251,6 +275,11 @@ impl<H: Handler> Server<H> {
 }
 
 impl<H> Inner<H> {
+    /// How long what is under way may go on once it ends.
+    fn grace(&self) -> Duration {
+        *lock(&self.grace)
+    }
+
     /// Somebody came or went.
     fn stir(&self) {
         *lock(&self.quiet_since) = Instant::now();
@@ -285,7 +314,7 @@ impl Drop for SandboxSocket {
     }
 }
 
-fn listening(socket: &mut Socket) -> io::Result<UnixListener> {
+fn listening(socket: &Socket) -> io::Result<UnixListener> {
     let listener = socket.listener()?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)

@@ -57,7 +57,7 @@ fn serve(global: &Global, args: &ServeArgs, output: &mut Output) -> Ending {
     let config = open::configuration(global, &place)?;
     open::apply_color(&config);
     let (state, _) = open::state(&place)?;
-    let shared = Arc::new(Shared::new(global, place, &config));
+    let shared = Arc::new(Shared::new(global, place, &config)?);
     shared.begin(output)?;
     // Where they cannot be listed now, whoever asks for them is told.
     tool::warn_of_names(&shared.tools().unwrap_or_default(), output);

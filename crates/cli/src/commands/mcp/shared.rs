@@ -26,16 +26,48 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long whoever has just taken the lock may need until they answer.
-const STARTING: Duration = Duration::from_secs(5);
-/// How often that is looked at.
+/// How often a kernel is looked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a kernel that is at work may take until it can take up its settings.
-const AT_WORK: Duration = Duration::from_secs(10);
-/// How often a call is made that was not begun.
-const TRIES: usize = 3;
-/// How often it is asked.
+/// How often one that is no help is asked how it stands.
 const ASK: Duration = Duration::from_millis(250);
+
+/// How the kernel that has the lock stands, where it is no help yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// It says nothing: it has just begun, ends, or hangs.
+    Silent,
+    /// It takes up its settings.
+    Renews,
+    /// It would, and is at work.
+    AtWork,
+    /// It has no others to take up, and they are not those of this process.
+    Foreign,
+}
+
+impl Sign {
+    /// How long it may stay so.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::Silent => Duration::from_secs(5),
+            // Plugins are waited for, and whatever else is to end.
+            Self::Renews => Duration::from_secs(45),
+            Self::AtWork => Duration::from_secs(10),
+            // Either side may have read a file the moment before it changed.
+            Self::Foreign => ASK.saturating_mul(2),
+        }
+    }
+
+    const fn why(self) -> &'static str {
+        match self {
+            Self::Silent => "it does not answer",
+            Self::Renews => "it takes up settings that have changed, and does not come back",
+            Self::AtWork => {
+                "its settings have changed since it started, and calls of it must end before it can take them up"
+            }
+            Self::Foreign => "it is another version, or was started with other settings",
+        }
+    }
+}
 
 /// A kernel of this process that runs for everybody.
 struct Hosted {
@@ -48,20 +80,20 @@ pub(super) struct Shared {
     global: Global,
     place: Place,
     hosted: Mutex<Option<Hosted>>,
-    /// What the kernel has to be opened with: as things were when this process looked, or began one.
-    /// A file that changes while clients are at work does not part them from their kernel, unless
-    /// somebody had it take that up.
-    settings: Mutex<Option<Settings>>,
+    /// What the kernel was opened with: as things were when this process looked, or began one. A file
+    /// that changes while clients are at work does not part them from their kernel, unless somebody
+    /// had it take that up.
+    settings: Mutex<Settings>,
 }
 
 impl Shared {
-    pub(super) fn new(global: &Global, place: Place, config: &Config) -> Self {
-        Self {
+    pub(super) fn new(global: &Global, place: Place, config: &Config) -> Result<Self, Failure> {
+        Ok(Self {
             hosted: Mutex::new(None),
-            settings: Mutex::new(open::settings(&place, config)),
+            settings: Mutex::new(open::settings(&place, config)?),
             global: global.clone(),
             place,
-        }
+        })
     }
 
     /// Sees to it that there is a kernel, and says what the person should know of it.
@@ -111,8 +143,8 @@ impl Shared {
         }
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, _) = open::state(&self.place)?;
-        let begun = Instant::now();
-        let mut asked = None;
+        let mut asked: Option<Instant> = None;
+        let mut seen = (Sign::Silent, Instant::now());
         let lock = loop {
             // Whoever held the guard before may have begun one, or another process has.
             if let Some(remote) = self.running() {
@@ -121,17 +153,28 @@ impl Shared {
             match Lock::take(&state) {
                 Ok(lock) => break lock,
                 Err(error @ LockError::Taken { .. }) => {
-                    if asked.is_none_or(|asked: Instant| asked.elapsed() >= ASK) {
+                    if asked.is_none_or(|asked| asked.elapsed() >= ASK) {
+                        let sign = self.look_again(&state, &error)?;
                         asked = Some(Instant::now());
-                        self.look_again(&state, begun.elapsed(), &error)?;
+                        if sign != seen.0 {
+                            seen = (sign, Instant::now());
+                        }
+                    }
+                    let (sign, since) = seen;
+                    if since.elapsed() >= sign.patience() {
+                        return Err(kernel::locked(&error).why(sign.why()));
                     }
                     std::thread::sleep(LOOK);
                 }
                 Err(error @ LockError::Io { .. }) => return Err(kernel::locked(&error)),
             }
         };
+        if let Some(ended) = hosted.take() {
+            // What it failed with is met again below, or is nobody's any more.
+            let _ended = ended.end();
+        }
         let config = open::configuration(&self.global, &self.place)?;
-        *self.settings() = open::settings(&self.place, &config);
+        *self.settings() = open::settings(&self.place, &config)?;
         let kernel = open::embedded(&self.place, &config, Lifetime::Long)?;
         opened(&kernel);
         let stopper = Stopper::default();
@@ -144,44 +187,40 @@ impl Shared {
         let running = hosting.host(&config, kernel, lock)?;
         *hosted = Some(Hosted {
             stopper,
-            serving: std::thread::spawn(move || hosting.go_on(running)),
+            serving: std::thread::spawn(move || hosting.go_on(running, config)),
         });
         self.running()
             .ok_or_else(|| Failure::new(Kind::Failed, "the kernel of this process does not answer"))
     }
 
-    /// Somebody else has the lock, as `taken` says, and has had it for `waited`. Takes the settings as
-    /// they are by now, and has a kernel that was opened with others take them up. An error once
-    /// nothing more is to be hoped for.
-    fn look_again(&self, state: &Path, waited: Duration, taken: &LockError) -> Result<(), Failure> {
-        let config = open::configuration(&self.global, &self.place)?;
-        *self.settings() = open::settings(&self.place, &config);
-        if self.running().is_some() {
-            return Ok(());
-        }
+    /// Somebody else has the lock, as `taken` says. Says how they stand, and has a kernel that was
+    /// opened with other settings than this process had, or would have by now, take up its own. An
+    /// error if nothing is to be hoped for.
+    fn look_again(&self, state: &Path, taken: &LockError) -> Result<Sign, Failure> {
         // As the person who started this process, whose settings they are.
-        let renewal = Remote::any(state, Front::Cli).map(|mut kernel| kernel.renew());
-        let unusable = |why: String| Err(kernel::locked(taken).why(why));
-        match renewal {
-            Some(Ok(Renewal::Begun)) => Ok(()),
-            Some(Ok(Renewal::Busy(_))) if waited < AT_WORK => Ok(()),
-            Some(Ok(Renewal::Busy(count))) => {
-                let calls = crate::output::count(count as u64, "call");
-                let why = format!("its settings have changed since it started, and {calls} of it");
-                unusable(format!("{why} must end before it can take them up"))
+        let Some(mut kernel) = Remote::any(state, Front::Cli) else {
+            let renews = airlock_service::running(state).is_some_and(|notice| notice.renews());
+            return Ok(if renews { Sign::Renews } else { Sign::Silent });
+        };
+        let config = open::configuration(&self.global, &self.place)?;
+        let now = open::settings(&self.place, &config)?;
+        let mut had = self.settings();
+        if kernel.was_opened_with(&now) {
+            *had = now;
+        }
+        if kernel.was_opened_with(&had) {
+            return Ok(Sign::Silent);
+        }
+        drop(had);
+        match kernel.renew() {
+            Ok(Renewal::Begun) => Ok(Sign::Renews),
+            Ok(Renewal::Busy(_)) => Ok(Sign::AtWork),
+            Ok(Renewal::Current) => Ok(Sign::Foreign),
+            Ok(Renewal::Unusable(why)) => {
+                let why = format!("it cannot take up settings that have changed: {why}");
+                Err(kernel::locked(taken).why(why))
             }
-            // It may have been opened again between the two looks.
-            Some(Ok(Renewal::Current)) if self.running().is_some() => Ok(()),
-            Some(Ok(Renewal::Current)) => {
-                unusable("it is another version, or was started with other settings".to_owned())
-            }
-            Some(Ok(Renewal::Unusable(why))) => unusable(format!(
-                "it cannot take up settings that have changed: {why}"
-            )),
-            // It ends, or has just begun.
-            Some(Err(_)) | None if waited < STARTING => Ok(()),
-            Some(Err(error)) => unusable(error.to_string()),
-            None => unusable("it does not answer".to_owned()),
+            Err(_) => Ok(Sign::Silent),
         }
     }
 
@@ -190,22 +229,24 @@ impl Shared {
     fn asking<T>(
         &self,
         ask: impl Fn(&mut Remote) -> Result<T, ClientError>,
-    ) -> Result<T, Unanswered> {
-        for _ in 1..TRIES {
+    ) -> Result<Result<T, ClientError>, Unanswered> {
+        let begun = Instant::now();
+        loop {
             match ask(&mut self.reach()?) {
-                Err(error) if error.is_too_late() => std::thread::sleep(LOOK),
-                answered => return answered.map_err(unanswered),
+                Err(error) if error.is_too_late() && begun.elapsed() < Sign::Silent.patience() => {
+                    std::thread::sleep(LOOK);
+                }
+                answered => return Ok(answered),
             }
         }
-        ask(&mut self.reach()?).map_err(unanswered)
     }
 
     fn running(&self) -> Option<Remote> {
-        let settings = self.settings().clone()?;
+        let settings = self.settings().clone();
         open::running_with(&self.place, &settings, Front::Mcp)
     }
 
-    fn settings(&self) -> MutexGuard<'_, Option<Settings>> {
+    fn settings(&self) -> MutexGuard<'_, Settings> {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,28 +276,43 @@ impl Road for Shared {
 
     fn tools(&self) -> Result<Vec<ToolInfo>, Unanswered> {
         // Asked each time: plugins and adapters come, change and go while a client is at work.
-        let described = self.asking(Remote::tools)?;
+        let described = self.asking(Remote::tools)?.map_err(unanswered)?;
         Ok(described.iter().filter_map(info).collect())
     }
 
     fn call(&self, call: &Call, cancel: &Cancel) -> Result<Outcome, Unanswered> {
         let result = self.asking(|remote| remote.covered(call, cancel))?;
-        Ok(result.outcome)
+        result.map(|result| result.outcome).map_err(unanswered)
     }
 
     fn opened_to_client(&self, gate: Gate) -> bool {
         let opened = self.asking(Remote::opened);
-        opened.is_ok_and(|gates| gates.contains(&gate))
+        opened.is_ok_and(|told| told.is_ok_and(|gates| gates.contains(&gate)))
     }
 
     fn answer(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
-        let mut remote = self.reach().map_err(|error| AnswerFailure::Refused {
+        let generation = review.decision.generation;
+        let shown = Binding::of(&review.request, None, generation, None).action;
+        let id = &review.approval.id;
+        let answered = self.asking(|remote| remote.elicited(id, shown, approved));
+        let answered = answered.map_err(|error| AnswerFailure::Refused {
             what: error.what,
             fix: Some(error.fix),
         })?;
-        let generation = review.decision.generation;
-        let shown = Binding::of(&review.request, None, generation, None).action;
-        remote.elicited(&review.approval.id, shown, approved)
+        answered.map_err(|error| untaken(&error))
+    }
+}
+
+/// Why an answer was not taken.
+fn untaken(error: &ClientError) -> AnswerFailure {
+    let fix = if let ClientError::Answer(told) = error {
+        told.details.get("fix").and_then(Value::as_str)
+    } else {
+        None
+    };
+    AnswerFailure::Refused {
+        fix: fix.map(str::to_owned),
+        what: error.to_string(),
     }
 }
 

@@ -174,6 +174,18 @@ pub(crate) fn answer_under_way(
     put(kernel, review, (what, None), Again::By(again), output)
 }
 
+/// Withdraws the yes to `review` unless it was used: it was for the call that followed, which may have
+/// been refused before it came to that. What was refused once is asked about again.
+pub(crate) fn withdraw_unused(kernel: &Kernel, review: &Review, output: &mut Output) {
+    if let Err(error) = kernel.withdraw_unused(review) {
+        output.warning(&format!(
+            "the yes was not used and could not be withdrawn: {error}; \
+             `airlock approvals revoke {}` withdraws it",
+            review.approval.id
+        ));
+    }
+}
+
 /// How a person comes to the same question again.
 #[derive(Debug, Clone, Copy)]
 enum Again<'a> {

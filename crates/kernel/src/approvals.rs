@@ -105,6 +105,29 @@ impl Kernel {
         self.decide_request(id, answering, Through::Terminal)
     }
 
+    /// Withdraws the yes to `review`, unless something used it. It was given for one call: where that
+    /// did not come to use it, no other is to find it.
+    pub fn withdraw_unused(&self, review: &Review) -> Result<(), AnswerFailure> {
+        let (id, now) = (&review.approval.id, self.clock().now());
+        let stored = self.hold().get();
+        let stored = stored.and_then(|state| state.approval(&self.owner(), id));
+        let is_left = stored.map(|approval| {
+            let grant = approval.and_then(|approval| approval.grant);
+            grant.is_some_and(|grant| grant.is_live(now))
+        });
+        // What cannot be looked at may be left.
+        if let Ok(false) = is_left {
+            return Ok(());
+        }
+        let call = Call::new("approval.revoke", json!({ "approval": id }));
+        match self.submit(Front::Cli, &call) {
+            Outcome::Done(_) => Ok(()),
+            other @ (Outcome::Denied(_) | Outcome::NeedsReview(_) | Outcome::Failed(_)) => {
+                Err(refused(other))
+            }
+        }
+    }
+
     /// Takes what the person behind an MCP client said to `review`; see [`Self::answer_elicited`].
     pub fn answer_client(&self, review: &mut Review, approved: bool) -> Result<(), AnswerFailure> {
         let shown = shown_action(self, review);

@@ -83,6 +83,9 @@ pub enum MergeError {
     /// The stage is not what was looked at.
     #[error("the stage changed since it was reviewed")]
     ChangedSinceReview,
+    /// What would be undone, or what is in its place, is not what was looked at.
+    #[error("the tree changed since it was looked at")]
+    ChangedSinceLook,
     /// What was cut off in the stage was never looked at.
     #[error("a command in stage `{0}` was cut off, and what it did there was not judged")]
     Unjudged(String),
@@ -122,6 +125,9 @@ impl MergeError {
             Self::NoHunk { .. } => "`airlock diff` shows the hunks, counted from one in each file",
             Self::Unread { .. } => "leave it out with --files or --interactive, or make it smaller",
             Self::ChangedSinceReview => "look at `airlock diff` again, then merge",
+            Self::ChangedSinceLook => {
+                "nothing was undone; look again at what the undo would do: `airlock undo`"
+            }
             Self::Unjudged(stage) => {
                 return Some(format!(
                     "`airlock exec --stage {stage} -- true` judges it; then look at it again"

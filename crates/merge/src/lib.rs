@@ -7,10 +7,11 @@
 //! exchanged.
 //!
 //! Guarantees: no content reaches the real tree that was not read whole, digested and held against
-//! what was reviewed; a file of the real tree has its old content or its new one at every moment; a path
-//! that somebody else changed meanwhile keeps what they wrote, and is reported; nothing outside
-//! the workspace is written, whatever links are put in the way; what was merged is undone to the
-//! byte, the mode, the link and the empty directory.
+//! what was reviewed; nothing is undone in a tree that is not as it was looked at; a file of the real
+//! tree has its old content or its new one at every moment; a path that somebody else changed
+//! meanwhile keeps what they wrote, and is reported; nothing outside the workspace is written, whatever
+//! links are put in the way; what was merged is undone to the byte, the mode, the link and the empty
+//! directory.
 //!
 //! Non-guarantees: nothing here decides whether a merge may happen. A process that keeps a file
 //! open and writes to it after it was replaced writes to what is no longer there. Where the file
@@ -32,6 +33,7 @@ mod select;
 mod store;
 mod telling;
 mod tree;
+mod undo;
 
 pub use entry::{Entry, Owner};
 pub use error::MergeError;
@@ -41,6 +43,7 @@ pub use node::Node;
 pub use outcome::{EntryResult, MergeOutcome, Result as EntryOutcome, Since};
 pub use select::{Selection, named_path, review_digest};
 pub use store::{Merges, Recovered, Summary};
+pub use undo::Undoing;
 
 /// Called at each moment a crash could come between; tests die there.
 #[doc(hidden)]

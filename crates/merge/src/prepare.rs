@@ -86,13 +86,14 @@ impl<'a> Preparation<'a> {
         Ok(mode & HANDS_GROUP_ON)
     }
 
-    /// Adds the way back of an entry that was merged, whose old content is in `from`.
+    /// Adds the way back of an entry that was merged, whose old content is in `from`. Returns
+    /// what the tree holds there now.
     pub(crate) fn add_reversed(
         &mut self,
         entry: &Entry,
         from: &Path,
         since: Since,
-    ) -> Result<(), MergeError> {
+    ) -> Result<Node, MergeError> {
         let mut reversed = entry.reversed();
         let index = self.entries.len();
         let (now, owner) = self.keep_old(&reversed.path, index)?;
@@ -100,13 +101,13 @@ impl<'a> Preparation<'a> {
             if since == Since::Stays || !may_go(&now, &reversed) {
                 self.forget(index);
                 self.leave(&reversed.path, "it was changed after the merge");
-                return Ok(());
+                return Ok(now);
             }
             if now == reversed.after {
                 self.forget(index);
-                return Ok(());
+                return Ok(now);
             }
-            (reversed.before, reversed.owner) = (now, owner.or(reversed.owner));
+            (reversed.before, reversed.owner) = (now.clone(), owner.or(reversed.owner));
         }
         if let Node::File { sha256, .. } = &reversed.after {
             let place = new_content(self.place, index);
@@ -121,7 +122,7 @@ impl<'a> Preparation<'a> {
             }
         }
         self.entries.push(reversed);
-        Ok(())
+        Ok(now)
     }
 
     /// Leaves `path` out.

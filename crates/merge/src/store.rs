@@ -12,6 +12,7 @@ use crate::prepare::Preparation;
 use crate::select::Selection;
 use crate::telling::Telling;
 use crate::tree::Tree;
+use crate::undo::{Looked, Undoing};
 use airlock_core::{Digest, Timestamp};
 use airlock_sandbox::stage::{Conflict, ConflictReason, Diff, DiffOptions, Stage, TreePath};
 use rustix::fs::FlockOperation;
@@ -262,15 +263,17 @@ impl Merges {
     }
 
     /// Undoes a merge, or the last one that is not undone. What was changed `since` stays or goes;
-    /// of git's own it always stays.
+    /// of git's own it always stays. `reviewed` is the digest that [`Self::undoing`] gave for what was
+    /// looked at.
     pub fn undo(
         &self,
         id: &str,
         of: Option<&str>,
         since: Since,
+        reviewed: Digest,
         now: Timestamp,
     ) -> Result<MergeOutcome, MergeError> {
-        self.undo_watched(id, of, since, now, &|_| {})
+        self.undo_watched(id, of, since, reviewed, now, &|_| {})
     }
 
     #[doc(hidden)]
@@ -279,6 +282,7 @@ impl Merges {
         id: &str,
         of: Option<&str>,
         since: Since,
+        reviewed: Digest,
         now: Timestamp,
         moment: Moment<'_>,
     ) -> Result<MergeOutcome, MergeError> {
@@ -291,9 +295,16 @@ impl Merges {
         let touched = merged.iter().map(|(_, entry)| entry.path.as_path());
         let refs = git::Refs::read_for(&tree, touched)?;
         let (entries, left) = self.prepared(id, &tree, moment, |preparation| {
+            let mut looked = Looked::new(&of, since);
             for (index, entry) in &merged {
                 moment("prepare");
-                preparation.add_reversed(entry, &old_content(&place, *index), since)?;
+                let from = old_content(&place, *index);
+                let found = preparation.add_reversed(entry, &from, since)?;
+                looked.add(entry, &found);
+            }
+            // What is kept of each path was looked at; whatever comes there after this stays.
+            if looked.digest() != reviewed {
+                return Err(MergeError::ChangedSinceLook);
             }
             Ok(())
         })?;
@@ -307,22 +318,25 @@ impl Merges {
         self.begin(id, from, entries, left, now, moment)
     }
 
-    /// The paths that undoing `of` would touch, each with whether it is still as merged.
-    pub fn undo_paths(
-        &self,
-        of: Option<&str>,
-    ) -> Result<(String, Vec<(TreePath, bool)>), MergeError> {
-        let of = self.undoable(of)?;
+    /// Looks at what undoing `of`, or the last merge that is not undone, would do, where what was
+    /// changed `since` stays or goes.
+    pub fn undoing(&self, of: Option<&str>, since: Since) -> Result<Undoing, MergeError> {
+        let merge = self.undoable(of)?;
         let tree = Tree::open(&self.root).map_err(failed("open", &self.root))?;
-        let mut paths = Vec::new();
-        for (_, entry) in self.merged_entries(&of)? {
+        let (mut paths, mut looked) = (Vec::new(), Looked::new(&merge, since));
+        for (_, entry) in self.merged_entries(&merge)? {
             let (now, _) = tree
                 .node(entry.path.as_path())
                 .map_err(failed("read", entry.path.as_path()))?;
+            looked.add(&entry, &now);
             let same = entry.reversed().is_untouched(&now);
             paths.push((entry.path, same));
         }
-        Ok((of, paths))
+        Ok(Undoing {
+            digest: looked.digest(),
+            merge,
+            paths,
+        })
     }
 
     /// What was at `path` before merge `of`, what it left there, and what is there now, for showing

@@ -5,7 +5,9 @@ use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::reading;
-use airlock_definitions::{Adapter, AdapterFile, DefinitionError, Level, check_samples};
+use airlock_definitions::{
+    Adapter, AdapterFile, DefinitionError, FIXTURES_AT_ONCE, Level, check_samples,
+};
 use airlock_kernel::{AdapterEntry, DefinitionProblem, Definitions, Kernel, sanitise_line};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -181,6 +183,7 @@ const UNTRUSTED: &str = "this workspace's definitions are checked as they stand,
 pub(super) fn check(global: &Global, files: &[PathBuf], output: &mut Output) -> Ending {
     let mut failures = 0;
     let mut checked = 0;
+    let mut room = FIXTURES_AT_ONCE;
     if files.is_empty() {
         let (definitions, unjudged) = to_check(&open::opened(global)?, output)?;
         failures += unjudged;
@@ -190,14 +193,14 @@ pub(super) fn check(global: &Global, files: &[PathBuf], output: &mut Output) -> 
         }
         for entry in definitions.adapters() {
             checked += 1;
-            failures += one(&entry.file, &entry.text, output);
+            failures += one(&entry.file, &entry.text, &mut room, output);
         }
     }
     for path in files {
         checked += 1;
         let name = shown(path);
         match AdapterFile::new(&read(path)?) {
-            Ok(file) => failures += one(&name, &file, output),
+            Ok(file) => failures += one(&name, &file, &mut room, output),
             Err(error) => failures += broken(&name, &error, "", output),
         }
     }
@@ -252,8 +255,8 @@ pub(super) fn broken(name: &str, error: &DefinitionError, text: &str, output: &m
     error.problems().len() as u64
 }
 
-/// Checks one adapter; how many problems it has.
-fn one(name: &str, file: &AdapterFile, output: &mut Output) -> u64 {
+/// Checks one adapter, if `room` is left for its fixtures; how many problems it has.
+fn one(name: &str, file: &AdapterFile, room: &mut usize, output: &mut Output) -> u64 {
     let adapter = match file.adapter() {
         Ok(adapter) => adapter,
         Err(error) => return broken(name, &error, file.text(), output),
@@ -262,6 +265,15 @@ fn one(name: &str, file: &AdapterFile, output: &mut Output) -> u64 {
         Ok(samples) => samples,
         Err(error) => return broken(name, &error, file.text(), output),
     };
+    let Some(left) = room.checked_sub(samples.fixture_bytes()) else {
+        output.note(format!(
+            "{}: not tried: all fixtures together have more than {FIXTURES_AT_ONCE} bytes of output; \
+             check it by itself",
+            sanitise_line(name, 200)
+        ));
+        return 1;
+    };
+    *room = left;
     let failures = check_samples(&adapter, &samples);
     for failure in &failures {
         output.note(format!(

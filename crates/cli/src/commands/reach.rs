@@ -210,7 +210,8 @@ impl<'g> Reach<'g> {
     }
 
     /// The same for a call that a person may have to approve: it is put to the one at this terminal
-    /// as `what`, and made again after a yes. What they saw is what happens.
+    /// as `what`, and made again after a yes. What they saw is what happens: if it is refused then, the
+    /// yes is withdrawn.
     pub(super) fn reviewed(
         &mut self,
         call: &Call,
@@ -245,7 +246,9 @@ impl<'g> Reach<'g> {
             return outcome::done(outcome);
         };
         review::answer(self.kernel(output)?, &mut asked, what, typed, output)?;
-        self.done(call, output)
+        let done = self.done(call, output);
+        review::withdraw_unused(self.kernel(output)?, &asked, output);
+        done
     }
 
     /// Whether calls go to a kernel of this process.

@@ -236,6 +236,28 @@ fn a_change_of_any_kind_is_shown_before_it_is_asked_about() {
 }
 
 #[test]
+fn what_a_list_of_names_would_not_tell_is_said_beside_them() {
+    let world = changed();
+    let script = "printf '#!/bin/sh\\n' >run; chmod 755 run; ln -s /etc/passwd away";
+    let ran = world.quiet(&["exec", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let shown: Vec<&str> = ran.stdout.lines().map(str::trim).collect();
+    for line in [
+        "added    added",
+        "added    away (link -> /etc/passwd)",
+        "modified bytes (not text, NOT SHOWN)",
+        "modified link (was link -> text, link -> bytes)",
+        "added    run (mode 755)",
+        "mode     tool (644 -> 755)",
+        "type     turns (link -> tool)",
+    ] {
+        assert!(shown.contains(&line), "{line}: {ran:?}");
+    }
+}
+
+#[test]
 fn what_is_merged_is_shown_however_its_path_is_spelt() {
     let lines = numbered(&[30]).into_bytes();
     for words in ["--hunks ./text:2", "--hunks .//text:2", "--files ./text"] {

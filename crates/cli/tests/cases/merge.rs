@@ -1,6 +1,6 @@
 //! Into the real tree and out of it: looked at, said yes to, and exactly undone.
 
-use crate::support::{Typed, World, at_terminal, finished, program};
+use crate::support::{Conversation, Typed, World, at_terminal, finished, program};
 
 /// A project with three changes waiting in its stage.
 fn changed() -> World {
@@ -88,6 +88,41 @@ fn without_a_yes_nothing_reaches_the_tree() {
     let world = changed();
     let ran = world.quiet(&["merge"]);
     assert_eq!(ran.code, Some(4), "nobody is there: {ran:?}");
+}
+
+/// A yes is for what was looked at, and where that is refused for nothing else later.
+#[test]
+fn a_yes_to_what_changed_meanwhile_merges_nothing_then_or_later() {
+    let world = changed();
+    let before = read(&world, "README.md");
+    let stage = |text: &str| {
+        let script = format!("echo {text} > new/file");
+        let ran = world.quiet(&["exec", "--", "sh", "-c", &script]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    };
+    let mut talk = Conversation::begin(&world, 200, "dumb", "merge");
+    talk.until("[y/N]");
+    stage("other");
+    talk.say("y");
+    let ran = talk.finish();
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    let told = "the stage changed since it was reviewed";
+    assert!(ran.stdout.contains(told), "{ran:?}");
+    let granted = || world.quiet(&["approvals", "grants", "--json"]).stdout;
+    assert_eq!(granted(), "");
+    let ran = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    // The stage is as it was when the person said yes.
+    stage("fresh");
+    let ran = world.quiet(&["merge"]);
+    assert_eq!(ran.code, Some(4), "nobody is there: {ran:?}");
+    let ran = at_terminal(&world, "merge", Typed::Line("n"));
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert_eq!(read(&world, "README.md"), before);
+    assert_eq!(read(&world, "new/file"), None);
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(granted(), "", "what was used is used up");
 }
 
 #[test]
@@ -198,6 +233,63 @@ fn an_edit_after_the_merge_is_shown_and_kept_by_an_undo() {
         read(&world, "README.md").as_deref(),
         Some("written by hand\n")
     );
+}
+
+/// A project with a change that was merged, and edited by hand since; and the merge.
+fn edited() -> (World, String) {
+    let world = changed();
+    let ran = at_terminal(&world, "merge", Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world.write("README.md", "by hand\n");
+    let listed = world.quiet(&["undo", "--list", "--json"]).json();
+    let merge = listed["id"].as_str().unwrap().to_owned();
+    (world, merge)
+}
+
+#[test]
+fn what_is_written_while_a_person_looks_at_an_undo_stays() {
+    for words in ["undo", "undo --overwrite"] {
+        for path in ["README.md", "new/file"] {
+            let (world, _) = edited();
+            let mut talk = Conversation::begin(&world, 200, "dumb", words);
+            talk.until("[y/N]");
+            world.write(path, "unseen\n");
+            talk.say("y");
+            let ran = talk.finish();
+            assert_ne!(ran.code, Some(0), "{words}: {ran:?}");
+            let told = "the tree changed since it was looked at";
+            assert!(ran.stdout.contains(told), "{words}: {ran:?}");
+            assert_eq!(read(&world, path).as_deref(), Some("unseen\n"), "{words}");
+            assert_eq!(read(&world, "src/main.rs"), None, "{words}");
+            let granted = world.quiet(&["approvals", "grants", "--json"]).stdout;
+            assert_eq!(granted, "", "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_yes_to_the_undo_that_a_client_asks_for_is_for_the_tree_as_it_was() {
+    let (world, merge) = edited();
+    let merge = format!("merge={merge}");
+    let undo = || {
+        let call = ["tool", "call", "merge.undo", &merge, "overwrite=true"];
+        world.quiet(&[&call[..], &["--as", "mcp"]].concat())
+    };
+    let ran = undo();
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    let asked = world.quiet(&["approvals", "list", "--json"]).json();
+    let words = format!("approvals approve {}", asked["id"].as_str().unwrap());
+    let ran = at_terminal(&world, &words, Typed::Line("y"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    world.write("README.md", "later work\n");
+    let ran = undo();
+    assert_eq!(ran.code, Some(4), "it is another question: {ran:?}");
+    assert_eq!(read(&world, "README.md").as_deref(), Some("later work\n"));
+    // What the person said yes to is still that.
+    world.write("README.md", "by hand\n");
+    let ran = undo();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(read(&world, "README.md").unwrap().contains("TODO"));
 }
 
 /// A policy whose tests always pass.

@@ -46,13 +46,19 @@ fn a_part_of_what_was_approved_is_not_approved() {
     for (name, value) in [
         ("files", json!(["app.py"])),
         ("files", json!(["tests"])),
-        ("hunks", json!({ "app.py": [1] })),
         ("overwrite", json!(true)),
     ] {
         let mut part = whole.clone();
         part[name] = value;
         is_asked(&work, part);
     }
+    // Hunks are looked at as what they are: the digest of the whole does not speak of them.
+    let mut part = whole.clone();
+    part["hunks"] = json!({ "app.py": [1] });
+    assert_eq!(
+        failed(work.submit("merge.apply", part)).code,
+        "invalid_arguments"
+    );
     // A person may merge a part. What is left keeps the task from being done.
     let mut part = whole;
     part["files"] = json!(["app.py"]);

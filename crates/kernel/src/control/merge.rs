@@ -14,7 +14,8 @@ use airlock_core::{
     Caller, Digest, Effect, EffectSet, Request, RequestPath, SessionId, Timestamp, WorkspacePath,
 };
 use airlock_merge::{
-    EntryResult, Journal, MergeError, MergeOutcome, Merges, Recovered, Selection, Since, named_path,
+    EntryResult, Journal, MergeError, MergeOutcome, Merges, Recovered, Selection, Since, Undoing,
+    named_path,
 };
 use airlock_sandbox::stage::{ChangeKind, Diff, Stage, Stages, TreePath};
 use airlock_state::Session;
@@ -56,6 +57,11 @@ struct UndoArguments {
     /// The merge. Absent: the last that is not undone.
     #[serde(default)]
     merge: Option<String>,
+    /// The digest of what it would do and of what is in the tree, as they were looked at; anything else
+    /// is refused. Absent: as they are found, and an approval is for that alone.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    digest: Option<Digest>,
     /// Whether to restore files that were changed after the merge as well.
     #[serde(default)]
     overwrite: bool,
@@ -179,6 +185,8 @@ struct Ready<F> {
     stage: String,
     paths: Vec<RequestPath>,
     deletes: bool,
+    /// What was looked at to prepare it, where the call itself need not say so: an approval is for that.
+    looked: Option<Digest>,
     caller: OnceLock<Caller>,
     run: F,
 }
@@ -195,6 +203,9 @@ where
         let _ = self.caller.set(request.caller.clone());
         if self.deletes {
             request.effects = request.effects.union(EffectSet::of(&[Effect::Delete]));
+        }
+        if let (Some(looked), Some(arguments)) = (self.looked, request.arguments.as_object_mut()) {
+            arguments.insert("digest".to_owned(), json!(looked));
         }
     }
 
@@ -287,6 +298,7 @@ impl Tool for Apply {
             stage: name,
             paths: judged(&paths)?,
             deletes: deletes(&diff),
+            looked: None,
             caller: OnceLock::new(),
             run,
         }))
@@ -307,16 +319,27 @@ impl Tool for Undo {
     }
 
     fn prepare(&self, value: &Value, _: &Root) -> Result<Box<dyn Prepared>, InvalidArguments> {
-        let UndoArguments { merge, overwrite } = arguments(value)?;
+        let UndoArguments {
+            merge,
+            digest,
+            overwrite,
+        } = arguments(value)?;
         let since = if overwrite { Since::Goes } else { Since::Stays };
         let desk = self.0.clone();
-        let (of, paths) = merges(desk.store.workspace())
-            .undo_paths(merge.as_deref())
+        let Undoing {
+            merge: of,
+            paths,
+            digest: looked,
+        } = merges(desk.store.workspace())
+            .undoing(merge.as_deref(), since)
             .map_err(|error| refused(&error))?;
+        if digest.is_some_and(|reviewed| reviewed != looked) {
+            return Err(refused(&MergeError::ChangedSinceLook));
+        }
         let paths: Vec<TreePath> = paths.into_iter().map(|(path, _)| path).collect();
         let run = move |_: &Caller| {
             let id = uuid::Uuid::now_v7().to_string();
-            let undone = merges_of(&desk).undo(&id, Some(&of), since, now());
+            let undone = merges_of(&desk).undo(&id, Some(&of), since, looked, now());
             undone
                 .map(|outcome| shown(&outcome))
                 .map_err(|error| failure(&error))
@@ -325,6 +348,7 @@ impl Tool for Undo {
             stage: "default".to_owned(),
             paths: judged(&paths)?,
             deletes: true,
+            looked: Some(looked),
             caller: OnceLock::new(),
             run,
         }))

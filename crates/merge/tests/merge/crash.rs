@@ -189,14 +189,15 @@ fn a_process_that_dies() {
     let now = airlock_core::Timestamp::from_micros(3);
     let what = std::env::var(WHAT).unwrap();
     if what == What::Undo.name() {
-        let undone = project
-            .merges()
-            .undo_watched("u1", None, Since::Stays, now, &moment);
+        let (merges, since) = (project.merges(), Since::Stays);
+        let looked = project.looked(None, since);
+        let undone = merges.undo_watched("u1", None, since, looked, now, &moment);
         assert!(undone.unwrap().is_complete());
     } else if what == What::Recover.name() {
         // Whatever is asked for, what was left is carried on first; and this asks for nothing.
-        let merges = project.merges();
-        let asked = merges.undo_watched("none", Some("nonesuch"), Since::Stays, now, &moment);
+        let (merges, of) = (project.merges(), Some("nonesuch"));
+        let looked = project.looked(of, Since::Stays);
+        let asked = merges.undo_watched("none", of, Since::Stays, looked, now, &moment);
         assert!(matches!(asked, Err(MergeError::Missing(_))), "{asked:?}");
     } else {
         let merged = project.merge_watched("m1", &Selection::default(), &moment);
@@ -518,9 +519,12 @@ fn steps(files: usize) -> [usize; 2] {
     let merged = project.merge_watched("m1", &Selection::default(), &|name| count(&merging, name));
     assert!(merged.unwrap().is_complete());
     let now = airlock_core::Timestamp::from_micros(3);
-    let undone = project
-        .merges()
-        .undo_watched("u1", None, Since::Stays, now, &|name| count(&undoing, name));
+    let since = Since::Stays;
+    let looked = project.looked(None, since);
+    let all = project.merges();
+    let undone = all.undo_watched("u1", None, since, looked, now, &|name| {
+        count(&undoing, name);
+    });
     assert!(undone.unwrap().is_complete());
     [merging.get(), undoing.get()]
 }

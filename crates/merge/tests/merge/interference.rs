@@ -2,7 +2,7 @@
 
 use crate::project::{Held, Project, held, mode, put};
 use airlock_core::Timestamp;
-use airlock_merge::{EntryOutcome, MergeOutcome, Selection, Since};
+use airlock_merge::{EntryOutcome, MergeError, MergeOutcome, Selection, Since};
 use std::cell::Cell;
 use std::path::Path;
 
@@ -115,7 +115,9 @@ fn what_is_written_while_an_interrupted_merge_is_taken_back_is_never_lost() {
     };
     let merges = project.merges();
     let now = Timestamp::from_micros(2);
-    let asked = merges.undo_watched("none", Some("nonesuch"), Since::Stays, now, &writes);
+    let (of, since) = (Some("nonesuch"), Since::Stays);
+    let looked = project.looked(of, since);
+    let asked = merges.undo_watched("none", of, since, looked, now, &writes);
     assert!(asked.is_err(), "what was interrupted is carried on first");
     let kept = [Some("first".to_owned()), Some("second".to_owned())];
     assert_eq!(place_and_beside(&project), kept);
@@ -186,9 +188,9 @@ fn what_was_edited_after_a_merge_survives_its_undo() {
     put(&project.staged().join("other"), "new");
     project.merge("m1", &Selection::default()).unwrap();
     project.write("file", "edited since");
-    let (of, paths) = project.merges().undo_paths(None).unwrap();
-    assert_eq!(of, "m1");
-    let same: Vec<bool> = paths.iter().map(|(_, same)| *same).collect();
+    let looked = project.merges().undoing(None, Since::Stays).unwrap();
+    assert_eq!(looked.merge, "m1");
+    let same: Vec<bool> = looked.paths.iter().map(|(_, same)| *same).collect();
     assert_eq!(same, [false, true]);
 
     let undone = project.undo("u1", None).unwrap();
@@ -222,9 +224,8 @@ fn what_was_edited_after_a_merge_goes_where_that_is_asked_for_and_can_come_back(
     project.write("turned/inside", "a directory by now");
     let since = project.snapshot();
 
-    let undone = project
-        .merges()
-        .undo("u1", None, Since::Goes, Timestamp::from_micros(2));
+    let (looked, now) = (project.looked(None, Since::Goes), Timestamp::from_micros(2));
+    let undone = project.merges().undo("u1", None, Since::Goes, looked, now);
     let undone = undone.unwrap();
     // What a directory took the place of would take with it whatever is in there.
     let left: Vec<_> = undone
@@ -244,6 +245,74 @@ fn what_was_edited_after_a_merge_goes_where_that_is_asked_for_and_can_come_back(
 
     assert!(project.undo("u2", Some("u1")).unwrap().is_complete());
     assert_eq!(project.snapshot(), since, "nothing of theirs is lost");
+}
+
+/// What somebody does meanwhile, and how it is called.
+type Deed<'a> = (&'static str, &'a dyn Fn(&Project));
+
+/// An undo is of what was looked at, whether what was changed since the merge goes with it or stays.
+#[test]
+fn what_changed_since_an_undo_was_looked_at_is_not_undone() {
+    let changes: [Deed<'_>; 5] = [
+        ("written again", &|project| project.write("file", "two")),
+        ("closed", &|project| mode(&project.root.join("file"), 0o600)),
+        ("gone", &|project| {
+            std::fs::remove_file(project.root.join("file")).unwrap();
+        }),
+        ("a link", &|project| {
+            std::fs::remove_file(project.root.join("file")).unwrap();
+            std::os::unix::fs::symlink("other", project.root.join("file")).unwrap();
+        }),
+        ("another file", &|project| project.write("other", "two")),
+    ];
+    let now = Timestamp::from_micros(2);
+    for since in [Since::Stays, Since::Goes] {
+        for (change, make) in &changes {
+            let project = one_change();
+            project.write("other", "old");
+            put(&project.staged().join("other"), "new");
+            project.merge("m1", &Selection::default()).unwrap();
+            project.write("file", "one");
+            mode(&project.root.join("file"), 0o644);
+            let looked = project.looked(None, since);
+            assert_eq!(project.looked(None, since), looked, "{change}");
+            make(&project);
+            let (merges, held) = (project.merges(), project.snapshot());
+            let undone = merges.undo("u1", None, since, looked, now);
+            assert!(
+                matches!(undone, Err(MergeError::ChangedSinceLook)),
+                "{change}: {undone:?}"
+            );
+            assert_eq!(project.snapshot(), held, "{change}");
+            assert!(!merges.has_unfinished(), "{change}");
+            // Whoever looks again may undo it.
+            let looked = project.looked(None, since);
+            merges.undo("u1", None, since, looked, now).unwrap();
+        }
+        let project = one_change();
+        project.merge("m1", &Selection::default()).unwrap();
+        let looked = project.looked(None, since);
+        let writes = |moment: &'static str| {
+            if moment == "prepare" {
+                project.write("file", "one");
+            }
+        };
+        let merges = project.merges();
+        let undone = merges.undo_watched("u1", None, since, looked, now, &writes);
+        assert!(
+            matches!(undone, Err(MergeError::ChangedSinceLook)),
+            "{undone:?}"
+        );
+        assert_eq!(text(&project), "one");
+    }
+    let project = one_change();
+    project.merge("m1", &Selection::default()).unwrap();
+    let stays = project.looked(None, Since::Stays);
+    let undone = project.merges().undo("u1", None, Since::Goes, stays, now);
+    assert!(
+        matches!(undone, Err(MergeError::ChangedSinceLook)),
+        "what somebody saw stay does not go: {undone:?}"
+    );
 }
 
 /// Showing what was changed since neither follows a link out of the tree nor waits for a pipe.
@@ -322,10 +391,11 @@ fn the_mode_that_somebody_gave_a_directory_after_a_merge_survives_its_undo() {
         );
         assert_eq!(held(&directory), Held::Directory(0o700));
         mode(&directory, 0o750);
-        let (_, paths) = project.merges().undo_paths(None).unwrap();
-        assert!(paths.iter().all(|(_, same)| !same), "{paths:?}");
+        let looked = project.merges().undoing(None, since).unwrap();
+        assert!(looked.paths.iter().all(|(_, same)| !same), "{looked:?}");
         let now = Timestamp::from_micros(2);
-        let undone = project.merges().undo("u1", None, since, now).unwrap();
+        let undone = project.merges().undo("u1", None, since, looked.digest, now);
+        let undone = undone.unwrap();
         assert!(conflicts(&undone), "{undone:?}");
         assert_eq!(held(&directory), Held::Directory(0o750));
     }
@@ -394,7 +464,7 @@ fn a_merge_under_way_keeps_another_out() {
         .merge_watched("m1", &Selection::default(), &|moment| {
             if moment == "ready" {
                 let other = project.undo("u1", None);
-                refused.set(matches!(other, Err(airlock_merge::MergeError::Busy)));
+                refused.set(matches!(other, Err(MergeError::Busy)));
                 assert!(project.merges().recover().unwrap().ended.is_empty());
             }
         })

@@ -1,6 +1,6 @@
 //! A workspace, its stage and its merges, in a directory that goes with the test.
 
-use airlock_core::Timestamp;
+use airlock_core::{Digest, Timestamp};
 use airlock_merge::{MergeError, MergeOutcome, Merges, Selection, Since};
 use airlock_sandbox::stage::{DiffOptions, Setup, Stage, Stages};
 use std::collections::BTreeMap;
@@ -104,8 +104,15 @@ impl Project {
     }
 
     pub(crate) fn undo(&self, id: &str, of: Option<&str>) -> Result<MergeOutcome, MergeError> {
-        let now = Timestamp::from_micros(2);
-        self.merges().undo(id, of, Since::Stays, now)
+        let (since, now) = (Since::Stays, Timestamp::from_micros(2));
+        self.merges()
+            .undo(id, of, since, self.looked(of, since), now)
+    }
+
+    /// What stands for undoing `of` as it is looked at now; where it cannot be, for nothing.
+    pub(crate) fn looked(&self, of: Option<&str>, since: Since) -> Digest {
+        let looked = self.merges().undoing(of, since);
+        looked.map_or_else(|_| Digest::of(b""), |looked| looked.digest)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

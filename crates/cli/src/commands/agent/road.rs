@@ -149,6 +149,7 @@ impl Road {
         if let Outcome::NeedsReview(mut asked) = outcome {
             self.ask(&mut asked, what, output)?;
             outcome = kernel.submit(Front::Cli, call);
+            review::withdraw_unused(kernel, &asked, output);
         }
         outcome::done(outcome).map(|done| done.value)
     }

@@ -75,7 +75,12 @@ fn plain(global: &Global, args: AnswerArgs, reply: Reply, output: &mut Output) -
 fn still_open(question: &Value) -> Result<(), Failure> {
     let error = match text(question, "status") {
         "expired" => AnswerError::Expired,
-        "granted" | "spent" | "denied" => AnswerError::Settled,
+        "granted" | "spent" | "denied" | "policy_changed" => AnswerError::Settled,
+        "session_ended" => {
+            let what = "the session that asked has ended: nobody can use an answer";
+            let fix = "`airlock approvals list` shows what still waits";
+            return Err(Failure::new(Kind::Failed, what).fix(fix));
+        }
         _ => return Ok(()),
     };
     Err(Failure::of(Kind::Failed, &error).maybe_fix(error.hint()))

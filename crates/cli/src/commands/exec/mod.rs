@@ -82,7 +82,9 @@ fn execute(global: &Global, args: &ExecArgs, ahead: Option<Ahead>, output: &mut 
             airlock_kernel::sanitise_line(&args.command.join(" "), 200)
         );
         review::answer(&kernel, asked, &what, None, output)?;
-        ended = session.submit(&kernel, &call, &mut streams)?;
+        let again = session.submit(&kernel, &call, &mut streams);
+        review::withdraw_unused(&kernel, asked, output);
+        ended = again?;
     }
     let done = outcome::done(ended)?;
     let Some(ran) = done.ran.as_deref() else {

@@ -11,7 +11,7 @@ use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, count, shown, styled};
 use crate::visible::Reviewed;
 use airlock_kernel::{Call, Done, Kernel, sanitise_line};
-use airlock_merge::{MergeError, Selection};
+use airlock_merge::{MergeError, Selection, Since};
 use airlock_sandbox::stage::{Diff, Hunk, TreePath};
 use clap::Args;
 use held::Held;
@@ -162,7 +162,7 @@ pub(crate) fn run(global: &Global, arguments: &MergeArgs, output: &mut Output) -
     let paths: BTreeSet<TreePath> = paths.into_iter().collect();
     for change in &diff.changes {
         if paths.contains(&change.path) {
-            output.note(stage::line(change));
+            output.note(format!("{}{}", stage::line(change), seen::marks(change)));
         }
         // What the numbers name now, whatever they named in a diff that was looked at before.
         if let Some(chosen) = selection.hunks.get(&change.path)
@@ -246,11 +246,18 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
     if arguments.list {
         return list(kernel, output);
     }
+    let since = if arguments.overwrite {
+        Since::Goes
+    } else {
+        Since::Stays
+    };
     let merges = kernel.stages().merges();
-    let (of, paths) = merges
-        .undo_paths(arguments.merge.as_deref())
+    // Before anything of it is shown: what changes from here on is not what was looked at.
+    let looked = merges
+        .undoing(arguments.merge.as_deref(), since)
         .map_err(|error| merge_failure(&error))?;
-    for (path, same) in &paths {
+    let of = &looked.merge;
+    for (path, same) in &looked.paths {
         let mark = match (same, arguments.overwrite) {
             (true, _) => styled(Tone::Label, "restored"),
             (false, true) => styled(Tone::Warn, "replaced"),
@@ -258,18 +265,21 @@ pub(crate) fn undo(global: &Global, arguments: &UndoArgs, output: &mut Output) -
         };
         output.note(format!("{mark} {}", shown(path.as_path())));
         if !same {
-            difference(kernel, &of, path, output);
+            difference(kernel, of, path, output);
         }
     }
-    let mut asked = json!({ "merge": of });
-    if let (true, Some(asked)) = (arguments.overwrite, asked.as_object_mut()) {
-        asked.insert("overwrite".to_owned(), Value::Bool(true));
-    }
-    let call = Call::new("merge.undo", asked);
+    let call = Call::new(
+        "merge.undo",
+        json!({
+            "merge": of,
+            "digest": looked.digest,
+            "overwrite": arguments.overwrite,
+        }),
+    );
     let what = format!("undoing merge {of}");
     let done = reach.reviewed(&call, &what, output)?;
     let code = told(&done, "restored", output);
-    let kept = paths.iter().any(|(_, same)| !same) && !arguments.overwrite;
+    let kept = looked.paths.iter().any(|(_, same)| !same) && !arguments.overwrite;
     if kept && !output.is_json() {
         output.note(format!(
             "restore what was kept, too, with `airlock undo --overwrite {of}`"

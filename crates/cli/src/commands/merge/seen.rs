@@ -4,8 +4,11 @@
 //! said that it is not, with its size and its digest.
 
 use crate::output::{Output, Tone, count, styled};
-use crate::visible::Reviewed;
-use airlock_sandbox::stage::{Change, ChangeKind, Content, Facts, Hunk, NodeKind};
+use crate::visible::{Reviewed, visible};
+use airlock_sandbox::stage::{Change, ChangeKind, Content, Facts, Hunk, NodeKind, TreePath};
+
+const NOT_TEXT: &str = "not text";
+const TOO_LARGE: &str = "too large to show";
 
 /// A line, and what it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,6 +17,63 @@ enum Line {
     Said(String),
     /// Part of it.
     Content(String),
+}
+
+/// What is added to the line that names `change` for whoever is shown nothing else of it: where a link
+/// points, that a file comes which can be executed, and that there is content which no diff shows.
+pub(super) fn marks(change: &Change) -> String {
+    let link = |word: &str, facts: &Facts| {
+        let target = facts.target.as_ref()?;
+        Some(format!("{word} -> {}", visible(&written(target))))
+    };
+    let (old, new) = (change.old.as_ref(), change.new.as_ref());
+    let other = |old: &&Facts| new.is_none_or(|new| new.target != old.target);
+    let was = old.filter(other).and_then(|old| link("was link", old));
+    let is = new.and_then(|new| link("link", new));
+    let mode = comes(change)
+        .filter(|facts| facts.kind == NodeKind::File && facts.mode & 0o111 != 0)
+        .map(|facts| format!("mode {:03o}", facts.mode & 0o777));
+    let hidden = unshowable(&change.content).map(|why| format!("{why}, NOT SHOWN"));
+    let marks: Vec<String> = [was, is, mode, hidden].into_iter().flatten().collect();
+    if marks.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", marks.join(", "))
+}
+
+/// What is new as a whole; of what only changed, the line that names it says how its mode did.
+fn comes(change: &Change) -> Option<&Facts> {
+    match &change.kind {
+        ChangeKind::Added | ChangeKind::TypeChanged => change.new.as_ref(),
+        ChangeKind::Modified
+        | ChangeKind::Deleted
+        | ChangeKind::Renamed { .. }
+        | ChangeKind::ModeChanged => None,
+    }
+}
+
+/// Why none of it can be shown, if that is so.
+fn unshowable(content: &Content) -> Option<&'static str> {
+    match content {
+        Content::Binary => Some(NOT_TEXT),
+        Content::TooLarge => Some(TOO_LARGE),
+        Content::Replaced { old, new } => unshowable(new).or_else(|| unshowable(old)),
+        Content::None | Content::Text { .. } => None,
+    }
+}
+
+/// Where a link points, as text, whatever bytes that is.
+fn written(target: &TreePath) -> String {
+    let bytes = target.as_path().as_os_str().as_encoded_bytes();
+    str::from_utf8(bytes).map_or_else(
+        |_| {
+            format!(
+                "{} (bytes that are no text are written out)",
+                bytes.escape_ascii()
+            )
+        },
+        str::to_owned,
+    )
 }
 
 /// Shows `change`, but for the line that names it.
@@ -61,8 +121,7 @@ fn lines(change: &Change, reviewed: &mut Reviewed) -> Vec<Line> {
     }
     for (sign, facts) in [('-', old), ('+', new)] {
         if let Some(target) = facts.and_then(|facts| facts.target.as_ref()) {
-            let target = target.as_path().display().to_string();
-            lines.push(Line::Content(reviewed.line(sign, &target)));
+            lines.push(Line::Content(reviewed.line(sign, &written(target))));
         }
     }
     lines
@@ -108,8 +167,8 @@ fn content(
                 lines.extend(reviewed.hunk(hunk).into_iter().map(Line::Content));
             }
         }
-        Content::Binary => lines.extend(unshown("not text", old, new)),
-        Content::TooLarge => lines.extend(unshown("too large to show", old, new)),
+        Content::Binary => lines.extend(unshown(NOT_TEXT, old, new)),
+        Content::TooLarge => lines.extend(unshown(TOO_LARGE, old, new)),
         // Only ever at the outside, which is taken apart.
         Content::None | Content::Replaced { .. } => {}
     }
@@ -144,7 +203,6 @@ fn unshown(why: &str, old: Option<&Facts>, new: Option<&Facts>) -> Vec<Line> {
 mod tests {
     use super::*;
     use airlock_core::Digest;
-    use airlock_sandbox::stage::TreePath;
     use std::path::Path;
 
     fn facts(kind: NodeKind, mode: u32, bytes: Option<&[u8]>) -> Facts {
@@ -178,20 +236,29 @@ mod tests {
         }
     }
 
-    fn shown(
+    fn change(
         kind: ChangeKind,
         old: impl Into<Option<Facts>>,
         new: impl Into<Option<Facts>>,
         content: Content,
-    ) -> Vec<String> {
-        let change = Change {
+    ) -> Change {
+        Change {
             path: TreePath::from(Path::new("path")),
             kind,
             old: old.into(),
             new: new.into(),
             content,
             hard_linked: false,
-        };
+        }
+    }
+
+    fn shown(
+        kind: ChangeKind,
+        old: impl Into<Option<Facts>>,
+        new: impl Into<Option<Facts>>,
+        content: Content,
+    ) -> Vec<String> {
+        let change = change(kind, old, new, content);
         let lines = lines(&change, &mut Reviewed::default());
         let plain = lines.into_iter().map(|line| match line {
             Line::Said(text) | Line::Content(text) => {
@@ -292,6 +359,79 @@ mod tests {
             let was = format!("  was 1 byte, {}", digest("a"));
             let is = format!("  is 2 bytes, {}", digest("bc"));
             assert_eq!(both, [why, &was, &is]);
+        }
+    }
+
+    #[test]
+    fn a_list_tells_links_and_what_can_be_executed_and_what_no_diff_shows() {
+        let tool = || facts(NodeKind::File, 0o755, Some(b"x"));
+        let (added, modified) = (ChangeKind::Added, ChangeKind::Modified);
+        let (deleted, turned) = (ChangeKind::Deleted, ChangeKind::TypeChanged);
+        let from = TreePath::from(Path::new("from"));
+        let replaced = |old: Content, new: Content| Content::Replaced {
+            old: Box::new(old),
+            new: Box::new(new),
+        };
+        let cases = [
+            (change(added.clone(), None, file("a"), text("", "a")), ""),
+            (
+                change(added.clone(), None, directory(0o755), Content::None),
+                "",
+            ),
+            (
+                change(added.clone(), None, link("/etc\u{1b}x"), Content::None),
+                " (link -> /etc\\u{1b}x)",
+            ),
+            (
+                change(added.clone(), None, tool(), text("", "x")),
+                " (mode 755)",
+            ),
+            (
+                change(added.clone(), None, tool(), Content::Binary),
+                " (mode 755, not text, NOT SHOWN)",
+            ),
+            (
+                change(added, None, file("a"), Content::TooLarge),
+                " (too large to show, NOT SHOWN)",
+            ),
+            (
+                change(modified, link("a"), link("b"), Content::None),
+                " (was link -> a, link -> b)",
+            ),
+            (
+                change(deleted, link("a"), None, Content::None),
+                " (was link -> a)",
+            ),
+            (
+                change(
+                    turned.clone(),
+                    file("a"),
+                    link("b"),
+                    replaced(Content::Binary, Content::None),
+                ),
+                " (link -> b, not text, NOT SHOWN)",
+            ),
+            (
+                change(
+                    turned,
+                    link("a"),
+                    tool(),
+                    replaced(Content::None, text("", "x")),
+                ),
+                " (was link -> a, mode 755)",
+            ),
+            (
+                change(
+                    ChangeKind::Renamed { from },
+                    link("a"),
+                    link("a"),
+                    Content::None,
+                ),
+                " (link -> a)",
+            ),
+        ];
+        for (change, want) in cases {
+            assert_eq!(marks(&change), want, "{change:?}");
         }
     }
 

@@ -8,7 +8,6 @@ use super::{diff, load};
 use crate::args::Global;
 use crate::failure::{Ending, Failure, Kind};
 use crate::output::{Output, Tone, styled};
-use crate::review;
 use crate::visible::Reviewed;
 use airlock_kernel::{Call, Errand, Kernel, Outcome};
 use airlock_policy::{Policy, render};
@@ -42,8 +41,8 @@ pub(super) fn run(
     }
     let typed = preview(kernel, &text, loaded.policy, last, output)?;
     let call = Call::new("policy.update", json!({ "text": text }));
-    let mut review = match reach.submit(&call, output)? {
-        Outcome::NeedsReview(review) => review,
+    let asked = match reach.submit(&call, output)? {
+        asked @ Outcome::NeedsReview(_) => asked,
         // Never without review: an allow here would be a bug of ours, and the file stays.
         other @ (Outcome::Done(_) | Outcome::Denied(_) | Outcome::Failed(_)) => {
             outcome::done(other)?;
@@ -53,9 +52,8 @@ pub(super) fn run(
             ));
         }
     };
-    let (kernel, what) = (reach.kernel(output)?, "this policy update");
-    review::answer(kernel, &mut review, what, typed.as_deref(), output)?;
-    let done = reach.done(&call, output)?;
+    let what = "this policy update";
+    let done = reach.answered(asked, &call, what, typed.as_deref(), output)?;
     if output.is_json() {
         output.json(&done.value);
         return Ok(0);
